@@ -66,3 +66,15 @@ def test_repeats_of_related_cases_count_in_the_cluster_of_their_case() -> None:
             tally.add(make_trial("x", score, case_id=case.id, position=position, repeat=repeat), case)
     assert (tally.all.cases, tally.all.pass_rate) == (8, 0.5)
     assert tally.all.ci95 == pytest.approx(wilson(2, 4))
+
+
+def test_a_tally_keeps_a_short_key_of_each_cluster_and_whether_it_is_a_case_by_itself() -> None:
+    tally = Tally.for_run(make_run(settings=Settings(cluster="metadata.document")))
+    for position, metadata in enumerate([{"document": "a" * 1000}, {"document": "a" * 1000}, {}]):
+        case = make_case(str(position), metadata=metadata, tags=("easy",))
+        tally.add(make_trial("x", make_score(1.0), case_id=case.id, position=position), case)
+    clusters, of_tag = tally.all.clusters or {}, tally.tags["easy"].clusters or {}
+    assert sorted(clusters.values()) == [(1.0, 1), (2.0, 2)]
+    assert max(map(len, clusters)) < 10
+    assert [is_own_cluster(key) for key in clusters] == [False, True]
+    assert all(key is other for key, other in zip(clusters, of_tag, strict=True))

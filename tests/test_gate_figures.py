@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proctor.verdicts import GateDecision
+from proctor.run_gate import GateDecision
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gates.md"
@@ -50,3 +50,11 @@ def test_a_run_that_stops_when_its_gate_is_decided_is_seldom_wrong(tool: Any) ->
     runs = [tool.stopped_run(tool.sequence, rng, 0.95) for _ in range(100)]
     assert all(decision is GateDecision.SHOWN for decision, _ in runs)
     assert sum(count for _, count in runs) / 100 < 80
+
+
+def test_the_interval_of_a_run_that_stops_at_its_gate_has_the_true_rate(tool: Any) -> None:
+    tool.MAX_CASES = 400
+    rng = Random(7)
+    for rate in (0.7, 0.8, 0.9):
+        ends = [tool.shown_interval(rng, rate)[1] for _ in range(200)]
+        assert sum(low <= rate <= high for low, high in ends) >= 190

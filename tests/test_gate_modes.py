@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
-from proctor.model import EarlyStop, Settings
-from proctor.stats import clopper_pearson, confidence_sequence
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, run_exit_code
+from proctor.model import Case, EarlyStop, Settings
+from proctor.run_gate import GateDecision, decide_gate, gate_range, run_exit_code
+from proctor.stats import clopper_pearson, confidence_sequence, wilson
+from proctor.verdicts import Counts, Tally, set_intervals
+from support.builders import make_run, make_score, make_trial
 
 CODES = {
     ExitCode.OK: GateDecision.SHOWN,
@@ -45,7 +48,7 @@ def test_an_interval_gate_is_shown_ruled_out_or_neither(
     passed: int, failed: int, errors: int, code: ExitCode
 ) -> None:
     counts = count_singles(passed, failed, errors)
-    low, high = gate_range(counts, gate())
+    low, high = gate_range(counts, gate()) or (0.0, 1.0)
     assert run_exit_code(counts, gate()) is code
     assert decide_gate(low, high, 0.8) is CODES[code]
     total = passed + failed + errors
@@ -57,8 +60,11 @@ def test_more_errors_than_are_allowed_decide_before_the_gate() -> None:
     assert run_exit_code(count_singles(199, 0, 1), gate(allow_errors=0)) is ExitCode.NOT_MEASURED
 
 
-def test_a_run_without_trials_has_no_gate_to_hold() -> None:
-    assert run_exit_code(Counts(), gate()) is ExitCode.FAILED
+def test_the_gate_of_a_run_without_measured_trials_is_not_decided() -> None:
+    for mode in ("point", "interval"):
+        settings = gate(gate_mode=mode)
+        assert gate_range(Counts(), settings) is None
+        assert run_exit_code(Counts(), settings) is ExitCode.NOT_MEASURED
 
 
 def test_settings_without_these_fields_are_stored_as_before() -> None:
@@ -92,6 +98,8 @@ def test_clusters_stay_when_counts_are_resolved_and_the_rest_is_one_of_its_own()
     resolved = partly.resolved(passed=False).clusters or {}
     assert sum(part for part, _ in resolved.values()) == pytest.approx(7.0)
     wide, narrow = gate_range(counts, gate()), gate_range(count_singles(6, 2, 2), gate())
+    assert wide is not None
+    assert narrow is not None
     assert wide[0] < narrow[0]
 
 
@@ -115,4 +123,27 @@ def test_what_a_sequence_has_shown_once_stays_shown() -> None:
     )
     counts, settings = count_singles(60, 9), gate(stop_when_shown=True)
     assert run_exit_code(counts, settings) is ExitCode.NOT_MEASURED
-    assert run_exit_code(counts, settings, stop) is ExitCode.OK
+    set_intervals([counts], make_run(settings=settings, early_stop=stop))
+    assert counts.ci95 == (0.81, 0.99)
+    assert run_exit_code(counts, settings) is ExitCode.OK
+
+
+def test_totals_that_were_stored_before_have_the_sequence_of_their_run() -> None:
+    fixed, watched = (make_run(settings=settings) for settings in (gate(), gate(stop_when_shown=True)))
+    tally, case = Tally.for_run(fixed), Case(id="c", input=(), category="all", tags=("a",))
+    for position in range(20):
+        tally.add(make_trial("yes", make_score(1.0), position=position, case_id=f"c{position}"), case)
+    sequence = confidence_sequence(20, 20)
+    assert tally.result_counts.ci95 == wilson(20, 20)
+    restored = Tally.restore(watched, tally.state())
+    for counts in (restored.result_counts, restored.categories["all"], restored.tags["a"]):
+        assert counts.ci95 == sequence
+    stop = EarlyStop(
+        reason="shown",
+        cases=20,
+        planned_cases=100,
+        interval=(0.81, 0.99),
+        fixed_interval=(0.9, 0.98),
+        gate_range=(0.81, 0.99),
+    )
+    assert Tally.restore(replace(watched, early_stop=stop), tally.state()).result_counts.ci95 == (0.81, 0.99)

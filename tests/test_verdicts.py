@@ -26,7 +26,8 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.stats import wilson
+from proctor.run_gate import run_exit_code, worst_exit_code
+from proctor.stats import t_95, wilson
 from proctor.verdicts import (
     NO_TRIALS,
     Counts,
@@ -35,9 +36,7 @@ from proctor.verdicts import (
     failed_gates,
     is_reused,
     pass_rules_for,
-    run_exit_code,
     trial_score,
-    worst_exit_code,
 )
 from support.builders import make_case, make_counts, make_run, make_score, make_trial
 
@@ -226,6 +225,23 @@ def test_cases_of_a_cluster_that_agree_count_as_one() -> None:
     clusters = [f"document {place // 5}" for place in range(30)]
     assert count_cases(cases, clusters).ci95 == pytest.approx(wilson(3, 6))
     assert count_cases(cases).ci95 == wilson(15, 30)
+
+
+def test_few_clusters_that_agree_by_chance_are_no_independent_cases() -> None:
+    cases = [[PASS]] * 4 + [[FAIL]] + [[FAIL]] + [[PASS]] * 4
+    counts = count_cases(cases, [f"document {place // 5}" for place in range(10)])
+    assert counts.ci95 == pytest.approx(wilson(1.6, 2))
+    repeats = count_cases([[PASS, FAIL]] * 9)
+    assert repeats.ci95 == pytest.approx(wilson(4.5, 9))
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5, 9])
+def test_few_clusters_that_nearly_agree_are_counted_by_the_t_of_so_many(groups: int) -> None:
+    cases = [[PASS] if place % 50 < 40 + (place < 50) else [FAIL] for place in range(50 * groups)]
+    counts = count_cases(cases, [str(place // 50) for place in range(50 * groups)])
+    assert counts.effective_cases is not None
+    limit = len(cases) * (t_95(len(cases) - 1) / t_95(groups - 1)) ** 2
+    assert counts.effective_cases[1] == pytest.approx(max(groups, limit))
 
 
 CASES = st.lists(st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=5), min_size=1, max_size=20)
@@ -505,7 +521,7 @@ def test_the_runs_threshold_outranks_the_cases_rule_and_that_the_suites(
         ({"passed": 9, "errors": 1}, {"min_pass_rate": 0.91, "allow_errors": 1}, ExitCode.NOT_MEASURED),
         ({"failed": 9, "errors": 1}, {"min_pass_rate": 0.11, "allow_errors": 1}, ExitCode.FAILED),
         ({"errors": 4, "unscored": 1}, {"allow_errors": 9}, ExitCode.NOT_MEASURED),
-        ({}, {"min_pass_rate": 0.5}, ExitCode.FAILED),
+        ({}, {"min_pass_rate": 0.5}, ExitCode.NOT_MEASURED),
     ],
 )
 def test_an_exit_code_says_what_a_caller_must_not_overlook(

@@ -16,8 +16,9 @@ from proctor.model import PassRule, Score, Settings, Suite, Trial, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, junit, markdown
 from proctor.reports.runs.serialize import RunReport, case_results, run_record
+from proctor.run_gate import run_exit_code
 from proctor.stats import wilson
-from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict, run_exit_code
+from proctor.verdicts import CaseRepeats, RepeatsRule, Tally, decide_verdict
 from support.builders import make_case, make_report, make_trial
 from support.records import plain
 

@@ -2,16 +2,15 @@
 
 Usage: python tools/comparison_figures.py; it takes about two minutes.
 
-McNemar's tests are exact: summed over every table of pairs. Candidates, errors and the best of several are
-simulated with a fixed seed, 2,000 comparisons a row, so that a figure is right to a point.
+Candidates, errors, the best of several and clusters are simulated with a fixed seed, 2,000 comparisons a row,
+so that a figure is right to a point. The tests and intervals are in paired_figures.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import combinations, repeat
-from math import comb, exp, fsum, lgamma, log, sqrt
+from math import fsum, sqrt
 from random import Random
 from statistics import NormalDist
 
@@ -19,108 +18,10 @@ from proctor.comparison.differences import PassRateDifference, adjust_together, 
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
-from proctor.stats import expected_maximum, mcnemar, newcombe_paired
+from proctor.stats import agresti_min_interval, clustered_difference_interval, expected_maximum
 
 SAMPLES = 2000
-_ALPHA = 0.05
 _VERDICTS = {"+": Verdict.PASS, "-": Verdict.FAIL, "!": Verdict.ERROR}
-
-# --- McNemar's test: exact, and mid-p while at most half of the pairs differ --------------------------------
-
-TRUTHS = (
-    ("alike, 10 % differ", 0.85, 0.05, 0.05),
-    ("alike, 20 % differ", 0.6, 0.1, 0.1),
-    ("alike, 50 % differ", 0.25, 0.25, 0.25),
-    ("10 points better, 14 % differ", 0.8, 0.12, 0.02),
-    ("20 points better, 30 % differ", 0.6, 0.25, 0.05),
-)
-"""Two runs: the true shares of pairs that both pass, that only one passes, and that only the other does."""
-
-
-@cache
-def significant(first: int, second: int, pairs: int) -> tuple[bool, bool]:
-    """Whether the exact test and the test of `compare` reject."""
-    mid_p = 2 * (first + second) <= pairs
-    return mcnemar(first, second) < _ALPHA, mcnemar(first, second, mid_p=mid_p) < _ALPHA
-
-
-def mcnemar_tests(sizes: Sequence[int] = (10, 20, 40)) -> Iterator[str]:
-    """How often each test and the interval call one run better or worse, and how often they disagree."""
-    yield "| true difference | cases | exact | `compare` | perhaps, by exact | perhaps, by `compare` |"
-    yield "|---|--:|--:|--:|--:|--:|"
-    for pairs in sizes:
-        for name, both, first, second in TRUTHS:
-            exact = shown = left_exact = left_shown = 0.0
-            for weight, table in _tables(pairs, (both, first, second)):
-                low, high = _interval(*table)
-                is_exact, is_shown = significant(table[1], table[2], pairs)
-                is_apart = low > 0 or high < 0
-                exact += weight * (is_apart and is_exact)
-                shown += weight * (is_apart and is_shown)
-                left_exact += weight * (is_apart and not is_exact)
-                left_shown += weight * (is_apart and not is_shown)
-            cells = " | ".join(map(_percent, (exact, shown, left_exact, left_shown)))
-            yield f"| {name} | {pairs} | {cells} |"
-
-
-@cache
-def _interval(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
-    return newcombe_paired(both, first, second, neither) or (-1.0, 1.0)
-
-
-def _tables(
-    pairs: int, shares: tuple[float, float, float]
-) -> Iterator[tuple[float, tuple[int, int, int, int]]]:
-    """Yields every table of pairs that is not all but impossible, with its probability."""
-    logs = [log(share) for share in (*shares, 1 - fsum(shares))]
-    ways = [lgamma(count + 1) for count in range(pairs + 1)]
-    for first in range(pairs + 1):
-        for second in range(pairs + 1 - first):
-            for both in range(pairs + 1 - first - second):
-                table = (both, first, second, pairs - both - first - second)
-                weight = ways[pairs] + fsum(
-                    count * each - ways[count] for count, each in zip(table, logs, strict=True)
-                )
-                if weight > -25:
-                    yield exp(weight), table
-
-
-def largest_sizes(levels: Sequence[int] = (1, 2, 5, 10)) -> Iterator[str]:
-    """The most often that equal runs are called different, over 5 to 100 cases and any share that differs."""
-    yield "| p-values adjusted together | level | exact | mid-p always | `compare` |"
-    yield "|--:|--:|--:|--:|--:|"
-    rules: tuple[Callable[[int, int], bool], ...] = (
-        lambda _differing, _pairs: False,
-        lambda _differing, _pairs: True,
-        lambda differing, pairs: 2 * differing <= pairs,
-    )
-    for level in levels:
-        cells = [max(_size(pairs, _ALPHA / level, rule) for pairs in range(5, 101, 3)) for rule in rules]
-        yield f"| {level} | {_percent(_ALPHA / level)} | " + " | ".join(map(_percent, cells)) + " |"
-
-
-def _size(pairs: int, alpha: float, takes_mid_p: Callable[[int, int], bool]) -> float:
-    rejects = [_rejects(differing, alpha, takes_mid_p(differing, pairs)) for differing in range(pairs + 1)]
-    return max(
-        fsum(
-            comb(pairs, differing) * share**differing * (1 - share) ** (pairs - differing) * reject
-            for differing, reject in enumerate(rejects)
-        )
-        for share in [place / 25 for place in range(1, 26)]
-    )
-
-
-@cache
-def _rejects(differing: int, alpha: float, mid_p: bool) -> float:
-    """The share of the ways in which so many pairs differ that a test rejects."""
-    ways = (
-        comb(differing, first)
-        for first in range(differing + 1)
-        if mcnemar(first, differing - first, mid_p=mid_p) < alpha
-    )
-    rejecting: int = sum(ways)
-    return rejecting / (1 << differing)
-
 
 # --- several candidates, errors, and the best of several ----------------------------------------------------
 
@@ -253,6 +154,42 @@ def clusters(samples: int = SAMPLES) -> Iterator[str]:
             yield f"| {name} | {100 * gain:.0f} points | {cells} |"
 
 
+def related_scores(samples: int = SAMPLES // 2) -> Iterator[str]:
+    """How often the interval of a difference of scores holds, over cases and over clusters.
+
+    Scores are within 0..1, of normal numbers; 0.3 of their variance is that of the cluster in one run.
+    """
+    yield "| scores of | over cases: covers | width | over clusters: covers | width |"
+    yield "|---|--:|--:|--:|--:|"
+    for name, sizes in CLUSTERS.items():
+        random, hits, widths = Random(len(sizes)), [0, 0], [0.0, 0.0]
+        for _ in range(samples):
+            groups = [_score_differences(random, size) for size in sizes]
+            intervals = (
+                agresti_min_interval([each for group in groups for each in group]),
+                clustered_difference_interval([(fsum(group), len(group)) for group in groups]),
+            )
+            for place, (low, high) in enumerate(each or (-1.0, 1.0) for each in intervals):
+                hits[place] += low <= 0 <= high
+                widths[place] += high - low
+        cells = [
+            f"{_percent(hit / samples)} | {100 * width / samples:.0f}"
+            for hit, width in zip(hits, widths, strict=True)
+        ]
+        yield f"| {name} | " + " | ".join(cells) + " |"
+
+
+def _score_differences(random: Random, size: int) -> list[float]:
+    """Returns the differences of the scores of a cluster's cases in two equal runs."""
+    shared = [random.gauss(0.5, sqrt(0.3)) for _ in range(2)]
+    first, second = ([_score(common + random.gauss(0, sqrt(0.7))) for _ in range(size)] for common in shared)
+    return [one - other for one, other in zip(first, second, strict=True)]
+
+
+def _score(value: float) -> float:
+    return NormalDist().cdf(value)
+
+
 def _related_answers(
     random: Random, sizes: Sequence[int], bars: Sequence[float]
 ) -> tuple[tuple[str, str], list[str]]:
@@ -276,12 +213,11 @@ def _percent(share: float) -> str:
 def main() -> None:
     """Print every table."""
     tables = {
-        "Tests": mcnemar_tests(),
-        "Largest sizes": largest_sizes(),
         "Candidates": candidates(),
         "Errors": errors(),
         "Best of several": leads(),
         "Clusters": clusters(),
+        "Scores of related cases": related_scores(),
     }
     for title, table in tables.items():
         print(f"{title}\n")

@@ -26,6 +26,7 @@ from proctor.stats import (
     clustered_wilson,
     mean_interval,
     newcombe_paired,
+    t_95,
     wilson,
 )
 
@@ -215,6 +216,62 @@ def _points(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
+FEW = ((2, 0.3), (2, 0.9), (3, 0.3), (3, 0.9), (5, 0.3), (5, 0.9), (10, 0.3), (10, 0.9))
+"""Numbers of clusters, with the correlation within them."""
+FEW_RATES = (0.5, 0.8, 0.95)
+
+
+def few_clusters(samples: int = SAMPLES) -> Iterator[str]:
+    """The coverage of the pass rate of few clusters of 5, on average over true rates.
+
+    `former_wilson` lets clusters that agree by chance count as independent cases. The last two columns are
+    of the samples alone in which all clusters have the same rate, and neither 0 nor 1.
+    """
+    former, latter = "former: covers", "now"
+    head = ("clusters of 5", "correlation", former, latter, "where clusters agree, former", latter)
+    yield f"| {' | '.join(head)} |"
+    yield "|--:|--:|--:|--:|--:|--:|"
+    for count, correlation in FEW:
+        hits, agreeing, alike = [0, 0], [0, 0], 0
+        for rate in FEW_RATES:
+            setting = Setting("", (5,) * count, correlation, rate, by_case=False)
+            random = Random(f"{count}/{correlation}/{rate}")
+            for _ in range(samples):
+                groups = _draw_clusters(setting, random)
+                agree = len({part for part, *_ in groups}) == 1 and 0 < groups[0][0] < 5
+                alike += agree
+                for place, interval in enumerate(
+                    (former_wilson(groups), clustered_wilson(groups, 5 * count))
+                ):
+                    hits[place] += contains(interval, rate)
+                    agreeing[place] += agree and contains(interval, rate)
+        cells = [_percent(hit / (samples * len(FEW_RATES))) for hit in hits]
+        cells += [_percent(hit / alike) if alike >= 20 else "–" for hit in agreeing]
+        yield f"| {count} | {correlation} | {' | '.join(cells)} |"
+
+
+def _draw_clusters(setting: Setting, random: Random) -> list[tuple[float, int, int]]:
+    scale = (1 - setting.correlation) / setting.correlation
+    chances = [random.betavariate(setting.rate * scale, (1 - setting.rate) * scale) for _ in setting.sizes]
+    return [
+        (float(sum(random.random() < chance for _ in range(size))), size, 1)
+        for chance, size in zip(chances, setting.sizes, strict=True)
+    ]
+
+
+def former_wilson(groups: Sequence[tuple[float, int, int]]) -> Interval:
+    """`clustered_wilson` of single trials as it was: with no limit for few clusters that agree by chance."""
+    cases, count = sum(size for _, size, _ in groups), len(groups)
+    rate = fsum(part for part, *_ in groups) / cases
+    number = cases**2 / sum(size**2 for _, size, _ in groups)
+    if 0 < rate < 1:
+        squares = fsum((part - size * rate) ** 2 for part, size, _ in groups)
+        variance = max(1e-12, count / (count - 1) * squares / cases**2)
+        factor = t_95(cases - 1) / t_95(count - 1)
+        number = min(cases, max(number, rate * (1 - rate) / variance * factor**2))
+    return wilson(min(rate * number, number), number)
+
+
 def means(samples: int = SAMPLES) -> Iterator[str]:
     """The coverage of the mean of lopsided scores: most are near 1, some far below; the true mean is 0.8."""
     yield "| scores | `mean_interval` | `bootstrap` | `bca` |"
@@ -243,7 +300,13 @@ def chart(total: int = 20) -> Chart:
 
 def main() -> None:
     """Print every table, and draw the chart where a file is named."""
-    tables = {"Shares": shares(), "Pairs": pairs(), "Related trials": related(), "Means": means()}
+    tables = {
+        "Shares": shares(),
+        "Pairs": pairs(),
+        "Related trials": related(),
+        "Few clusters": few_clusters(),
+        "Means": means(),
+    }
     for title, table in tables.items():
         print(f"{title}\n")
         for line in table:

@@ -16,13 +16,20 @@ from random import Random
 from statistics import median
 
 from proctor.charts import Chart
-from proctor.drift.change_point import NO, YES, CaseRow, find_split, place_weight
+from proctor.drift.change_point import NO, YES, CaseRow, SeriesSplit, find_split, place_weight
 from proctor.drift.detector import ALPHA, detect_drift
+from proctor.drift.identical_answers import IdenticalShare
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
 from proctor.model import Output, PassRule, Run, Score, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.drift.chart import draw_chart
 from proctor.reports.drift.report import DriftReport
-from proctor.stats import agresti_min_interval, mean_interval, wilson
+from proctor.stats import (
+    agresti_min_interval,
+    clustered_difference_interval,
+    mean_interval,
+    newcombe_paired,
+    wilson,
+)
 
 SEED = 20261122
 NIGHTS = 60
@@ -302,6 +309,187 @@ def covered(cases: int, repeats: int, worse: float, samples: int = 2000) -> tupl
     return hits[0] / samples, hits[1] / samples
 
 
+# --- related cases -----------------------------------------------------------------------------------------
+
+DOCUMENT = 5
+"""How many cases each document has."""
+
+
+def _documents(cases: int) -> dict[str, str]:
+    """The document of each case."""
+    return {f"c{place}": f"document {place // DOCUMENT}" for place in range(cases)}
+
+
+def related_rewording(documents: int, share: float, series: int, nights: int = 30) -> tuple[int, int]:
+    """In how many series `detect_drift` says drifting on any night, without and with clusters.
+
+    The target does not change and passes every case. Each is asked twice a night, and each time all answers
+    on a document are worded otherwise with a chance of `share`.
+    """
+    random = Random(f"{SEED}/{documents}/{share}/{nights}")
+    cases, red = documents * DOCUMENT, [0, 0]
+    for _ in range(series):
+        kinds = TrialPlaces(), TrialPlaces(_documents(cases))
+        rows: tuple[list[RunObservation], ...] = ([], [])
+        drifted = [False, False]
+        for night in range(nights + 1):
+            words = [
+                ["yes!" if random.random() < share else "yes" for _ in range(2)] for _ in range(documents)
+            ]
+            for kind, places in enumerate(kinds):
+                rows[kind].append(_in_words(places, night, words))
+                if night and not drifted[kind]:
+                    drifted[kind] = detect_drift(rows[kind]).state == "drifting"
+        red = [count + drift for count, drift in zip(red, drifted, strict=True)]
+    return red[0], red[1]
+
+
+def _in_words(places: TrialPlaces, night: int, words: list[list[str]]) -> RunObservation:
+    run = _run(night)
+    seeing = RunObserver(run, places)
+    for place in range(len(words) * DOCUMENT):
+        for repeat, text in enumerate(words[place // DOCUMENT]):
+            seeing.add(_trial(run, place, text, repeat=repeat), PassRule())
+    return seeing.finish()
+
+
+def suspected(documents: int, series: int, nights: int = NIGHTS) -> tuple[int, int]:
+    """In how many series of an unchanged target the cases show fewer passes on any night.
+
+    Without and with clusters. All cases of a document fail in one night of ten, each document by itself.
+    """
+    random, counts = Random(f"{SEED}/suspected/{documents}"), [0, 0]
+    clusters = [place // DOCUMENT for place in range(documents * DOCUMENT)]
+    steady = Nights("", flaky=0.0, document=DOCUMENT)
+    for _ in range(series):
+        chances, rows, alarms = [1.0] * len(clusters), list[CaseRow](), [False, False]
+        for _ in range(nights + 1):
+            rows.append(steady.row(random, chances, 0.0))
+            for kind, names in enumerate((None, clusters)):
+                if len(rows) > 1 and not alarms[kind]:
+                    alarms[kind] = _suspects(rows, names)
+        counts = [count + alarm for count, alarm in zip(counts, alarms, strict=True)]
+    return counts[0], counts[1]
+
+
+def _suspects(rows: list[CaseRow], clusters: list[int] | None) -> bool:
+    """Whether the cases show that fewer pass since some night."""
+    split = find_split(rows, clusters)
+    return split is not None and _is_drop(split) and split.p_cases < _share_of_error(split, rows)
+
+
+def _is_shown(rows: list[CaseRow], clusters: list[int] | None) -> bool:
+    """Whether cases and nights both show it."""
+    split = find_split(rows, clusters)
+    if split is None or not _is_drop(split):
+        return False
+    return max(split.p_cases, split.p_nights) < _share_of_error(split, rows)
+
+
+def _is_drop(split: SeriesSplit) -> bool:
+    return split.after < split.before and split.is_lasting
+
+
+def _share_of_error(split: SeriesSplit, rows: list[CaseRow]) -> float:
+    return ALPHA * place_weight(split.place, len(rows) - split.place) / 2
+
+
+def related_delays(documents: int, broken: int, night: int, series: int = DELAYS) -> tuple[float, float]:
+    """After how many nights it is shown, without and with clusters, that documents fail for good: medians.
+
+    A tenth of the cases passes by chance, the others always.
+    """
+    random = Random(f"{SEED}/{documents}/{broken}/{night}")
+    delays_by_kind: tuple[list[int], list[int]] = ([], [])
+    clusters = [place // DOCUMENT for place in range(documents * DOCUMENT)]
+    for _ in range(series):
+        chances = [random.random() if random.random() < 0.1 else 1.0 for _ in clusters]
+        rows, first = list[CaseRow](), [MAX_DELAY + 1] * 2
+        for number in range(night + MAX_DELAY):
+            if number == night:
+                chances = [0.0] * (broken * DOCUMENT) + chances[broken * DOCUMENT :]
+            rows.append(STEADY.row(random, chances, 0.0))
+            for kind, names in enumerate((None, clusters)):
+                if number >= night and first[kind] > MAX_DELAY and _is_shown(rows, names):
+                    first[kind] = number - night + 1
+        for shown_after, delay in zip(delays_by_kind, first, strict=True):
+            shown_after.append(delay)
+    return median(delays_by_kind[0]), median(delays_by_kind[1])
+
+
+def related_change(documents: int, correlation: float, samples: int = 2000) -> tuple[float, float]:
+    """How often the interval of the change contains the truth, over cases and over clusters.
+
+    In the later run 5 % of the cases get better and 20 % get worse; the chances of a document are Dirichlet
+    distributed, so that two cases of one document are correlated.
+    """
+    random, hits = Random(f"{SEED}/{documents}/{correlation}"), [0, 0]
+    scale = (1 - correlation) / correlation
+    for _ in range(samples):
+        groups = [_changes(random, scale) for _ in range(documents)]
+        values = [value for group in groups for value in group]
+        better, worse = values.count(1), values.count(-1)
+        both = sum(value == 0 and random.random() < 0.9 for value in values)
+        over_cases = newcombe_paired(both, better, worse, len(values) - both - better - worse)
+        over_clusters = clustered_difference_interval([(float(sum(group)), DOCUMENT) for group in groups])
+        for place, interval in enumerate((over_cases, over_clusters)):
+            hits[place] += interval is not None and interval[0] <= -0.15 <= interval[1]
+    return hits[0] / samples, hits[1] / samples
+
+
+def _changes(random: Random, scale: float) -> list[int]:
+    weights = [random.gammavariate(share * scale, 1.0) for share in (0.05, 0.2, 0.75)]
+    if not any(weights):
+        weights = [0.05, 0.2, 0.75]
+    return random.choices((1, -1, 0), weights, k=DOCUMENT)
+
+
+def related_share(documents: int, correlation: float, samples: int = 2000) -> tuple[float, float]:
+    """How often the interval of the share of identical answers, 85 %, holds it: over cases and clusters."""
+    random, hits = Random(f"{SEED}/share/{documents}/{correlation}"), [0, 0]
+    scale = (1 - correlation) / correlation
+    cases = documents * DOCUMENT
+    for _ in range(samples):
+        chances = [random.betavariate(0.85 * scale, 0.15 * scale) for _ in range(documents)]
+        sums = [sum(random.random() < chance for _ in range(DOCUMENT)) for chance in chances]
+        groups = tuple([(float(total), DOCUMENT, 1) for total in sums])
+        shares = IdenticalShare(sum(sums), cases), IdenticalShare(sum(sums), cases, groups)
+        for place, share in enumerate(shares):
+            hits[place] += share.ci95[0] <= 0.85 <= share.ci95[1]
+    return hits[0] / samples, hits[1] / samples
+
+
+def related_tables(series: int) -> Iterator[str]:
+    """The lines of the tables on related cases."""
+    yield "| documents of 5 | answers reworded | drifting, over cases | over clusters |"
+    yield "|--:|--:|---|---|"
+    for documents, share in ((2, 0.1), (3, 0.1), (4, 0.1), (8, 0.1), (2, 0.2)):
+        red = related_rewording(documents, share, series)
+        yield f"| {documents} | {share:.0%} | {_share(red[0], series)} | {_share(red[1], series)} |"
+    yield ""
+    yield "| documents of 5 | the cases show fewer passes, over cases | over clusters |"
+    yield "|--:|---|---|"
+    for documents in (4, 10):
+        counts = suspected(documents, series)
+        yield f"| {documents} | {_share(counts[0], series)} | {_share(counts[1], series)} |"
+    yield ""
+    yield "| documents of 5 | fail for good | on night | shown after, over cases | over clusters |"
+    yield "|--:|--:|--:|--:|--:|"
+    for documents, broken, night in ((10, 1, 10), (10, 1, 30), (10, 2, 30), (40, 4, 30)):
+        ends = related_delays(documents, broken, night)
+        words = " | ".join(f"over {MAX_DELAY}" if end > MAX_DELAY else f"{end:.0f}" for end in ends)
+        yield f"| {documents} | {broken} | {night} | {words} |"
+    yield ""
+    columns = "change: over cases | over clusters | identical: over cases | over clusters"
+    yield f"| documents of 5 | correlation | {columns} |"
+    yield "|--:|--:|--:|--:|--:|--:|"
+    for documents in (5, 10, 40):
+        for correlation in (0.3, 0.9):
+            covers = *related_change(documents, correlation), *related_share(documents, correlation)
+            cells = " | ".join(f"{cover:.1%}" for cover in covers)
+            yield f"| {documents} | {correlation} | {cells} |"
+
+
 # --- tables ------------------------------------------------------------------------------------------------
 
 
@@ -337,6 +525,8 @@ def tables(series: int) -> Iterator[str]:
     yield "|--:|---|---|---|"
     for runs, change_at in ((30, None), (6, 3), (12, 6), (30, 15), (30, 29)):
         yield turning_row(runs, change_at, series)
+    yield ""
+    yield from related_tables(max(1, series // 2))
 
 
 def alarms_row(nights: Nights, cases: int, series: int) -> str:

@@ -15,13 +15,16 @@ from math import comb, fsum
 from random import Random
 
 from proctor.model import Settings
+from proctor.run_gate import GateDecision, decide_gate, decide_run_gate
 from proctor.stats import best_count_for, confidence_sequence, wilson
 from proctor.stats.sequences import DEFAULT_BEST_COUNT
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range
+from proctor.verdicts import Counts
 
 BAR = 0.8
 RUNS = 1_000
 MAX_CASES = 2_000
+IN_FLIGHT = 31
+"""The calls that are in flight when a run stops."""
 SEED = 20
 
 
@@ -31,7 +34,7 @@ def decisions(cases: int, mode: str) -> list[GateDecision]:
     every = [
         Counts.from_cases({(1, 0, 0, 0): passed, (0, 1, 0, 0): cases - passed}) for passed in range(cases + 1)
     ]
-    return [decide_gate(*gate_range(counts, settings), BAR) for counts in every]
+    return [decide_run_gate(counts, settings) for counts in every]
 
 
 def chance(decision: GateDecision, of_each: Sequence[GateDecision], rate: float) -> float:
@@ -87,7 +90,7 @@ def repeats() -> Iterator[str]:
             counts = Counts.from_cases(
                 {(passed, trials - passed, 0, 0): count for passed, count in Counter(passes).items()}
             )
-            made[decide_gate(*gate_range(counts, settings), BAR)] += 1
+            made[decide_run_gate(counts, settings)] += 1
         cells = [percent(made[decision] / RUNS) for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)]
         yield f"| {cases} × {trials} | " + " | ".join(cells) + " |"
 
@@ -223,6 +226,38 @@ def until() -> Iterator[str]:
             yield f"| {width} | {100 * rate:g} % | {cases:,.0f} | {needed:,} | {ratio:.2f} |"
 
 
+def shown_interval(rng: Random, rate: float) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Wilson's interval and the one that is shown, of a run that stops by its gate with calls in flight."""
+    total, at, known = 0, set(looks(MAX_CASES)), (0.0, 1.0)
+    for count in range(1, MAX_CASES + 1):
+        total += rng.random() < rate
+        if count in at:
+            ends = sequence(total, count)
+            if decide_gate(*ends, BAR) is not GateDecision.NOT_SHOWN:
+                known = ends
+                break
+    if known != (0.0, 1.0):
+        in_flight = min(IN_FLIGHT, MAX_CASES - count)
+        total, count = total + sum(rng.random() < rate for _ in range(in_flight)), count + in_flight
+    low, high = sequence(total, count)
+    both = max(low, known[0]), min(high, known[1])
+    return fixed(total, count), both if both[0] <= total / count <= both[1] else (low, high)
+
+
+def shown() -> Iterator[str]:
+    """How often the interval of a run that stops by its gate has the true rate, wherever it is shown."""
+    yield "| true rate | `wilson`, shown before | shown now | mean width | now |"
+    yield "|--:|--:|--:|--:|--:|"
+    for rate in (0.7, 0.799, 0.8, 0.9, 0.95):
+        rng = Random(f"{SEED}/{rate}")
+        runs = [shown_interval(rng, rate) for _ in range(RUNS)]
+        cells = [
+            percent(sum(run[place][0] <= rate <= run[place][1] for run in runs) / RUNS) for place in (0, 1)
+        ]
+        cells += [percent(fsum(run[place][1] - run[place][0] for run in runs) / RUNS) for place in (0, 1)]
+        yield f"| {100 * rate:g} % | " + " | ".join(cells) + " |"
+
+
 def percent(share: float) -> str:
     """A share as the tables have it."""
     return f"{share:.1%}".replace("%", " %")
@@ -230,7 +265,7 @@ def percent(share: float) -> str:
 
 def main() -> None:
     """Prints every table."""
-    for table in (gates, repeats, coverage, stop_when_shown, until):
+    for table in (gates, repeats, coverage, stop_when_shown, shown, until):
         print(f"{table.__name__}:\n")
         print("\n".join(table()), end="\n\n")
 

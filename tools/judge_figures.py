@@ -1,6 +1,6 @@
 """How often the numbers on judges and on pass@k hold, as Markdown tables for the documentation.
 
-Usage: python tools/judge_figures.py [TABLE…]; all of them take about two minutes. Fixed seeds.
+Usage: python tools/judge_figures.py [TABLE…]; all of them take about five minutes. Fixed seeds.
 """
 
 from __future__ import annotations
@@ -9,13 +9,17 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import product
-from math import fsum, sqrt
+from math import exp, fsum, inf, lgamma, log, sqrt
 from random import Random
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from proctor.calibration import (
     AnswerVerdicts,
     DrawnLabel,
     changed_p_value,
+    corrected_pass_rate,
     find_biases,
     measure_shift,
     net_p_value,
@@ -23,7 +27,16 @@ from proctor.calibration import (
 )
 from proctor.model import Calibration, LabelDraw, VerdictShift
 from proctor.services.judges.review import ReviewableAnswer, ReviewAnswers
-from proctor.stats import Z_95, bootstrap, bounded_interval, kappa, pass_at_k, wilson
+from proctor.stats import (
+    Z_95,
+    bootstrap,
+    bounded_interval,
+    effective_cases,
+    kappa,
+    pass_at_k,
+    pass_hat_k,
+    wilson,
+)
 
 Interval = tuple[float, float]
 
@@ -86,24 +99,30 @@ def bootstrap_before(values: Sequence[float]) -> Interval | None:
 
 
 def passk(samples: int = 300) -> Iterator[str]:
-    """The coverage of pass@k over mixtures of tasks, 10 answers each."""
+    """The coverage of pass@k and pass^k over mixtures of tasks, 10 answers each.
+
+    The bootstrap takes long, and is of pass@k alone; what there is now is tried ten times as often.
+    """
     yield "| tasks | k | bootstrap: mean | least | now: mean | least |"
     yield "|--:|--:|--:|--:|--:|--:|"
     for tasks, k in product((5, 10, 20, 50), (1, 5, 10)):
         before, now = Coverage(), Coverage()
         for name, draw in TASK_RATES.items():
             random = Random(f"{tasks} {k} {name}")
-            truth = fsum(1 - (1 - draw(random)) ** k for _ in range(100_000)) / 100_000
+            rates = [draw(random) for _ in range(100_000)]
+            any_passes = fsum(1 - (1 - rate) ** k for rate in rates) / len(rates)
+            all_pass = fsum(rate**k for rate in rates) / len(rates)
             before.hits.append([])
-            now.hits.append([])
-            for _ in range(samples):
-                passed = [
-                    sum(random.random() < rate for _ in range(10))
-                    for rate in (draw(random) for _ in range(tasks))
-                ]
-                values = [pass_at_k(10, count, k) for count in passed]
-                before.add(bootstrap_before(values), truth)
-                now.add(bounded_interval(values), truth)
+            drawn = [
+                [sum(random.random() < rate for _ in range(10)) for rate in random.choices(rates, k=tasks)]
+                for _ in range(10 * samples)
+            ]
+            for passed in drawn[:samples]:
+                before.add(bootstrap_before([pass_at_k(10, count, k) for count in passed]), any_passes)
+            for estimate, truth in ((pass_at_k, any_passes), (pass_hat_k, all_pass))[: 1 if k == 1 else 2]:
+                now.hits.append([])
+                for passed in drawn:
+                    now.add(bounded_interval([estimate(10, count, k) for count in passed]), truth)
         yield f"| {tasks} | {k} | " + " | ".join(before.cells + now.cells) + " |"
 
 
@@ -141,29 +160,59 @@ def kappa_before(pairs: Sequence[tuple[bool, bool]]) -> Interval | None:
     return (low - chance) / (1 - chance), (high - chance) / (1 - chance)
 
 
-def kappas(samples: int = 400) -> Iterator[str]:
-    """The coverage of Cohen's kappa of pass and fail, over true tables."""
-    yield "| items | large-sample: mean | least | now: mean | least |"
-    yield "|--:|--:|--:|--:|--:|"
+def kappas(most_items: int = 100) -> Iterator[str]:
+    """The coverage of Cohen's kappa of pass and fail, over true tables, summed over all samples."""
+    yield "| items | large-sample: mean | least | now: mean | least | width |"
+    yield "|--:|--:|--:|--:|--:|--:|"
     for items in (10, 20, 40, 100):
-        before, now = Coverage(), Coverage()
-        for (row, column), truth in product(MARGINS, KAPPAS):
-            chance = row * column + (1 - row) * (1 - column)
-            both = (chance + truth * (1 - chance) + row + column - 1) / 2
-            cells = (both, row - both, column - both, 1 - row - column + both)
-            if min(cells) < 0:
+        if items > most_items:
+            break
+        samples = list(_kappa_samples(items))
+        before, now, widths = list[float](), list[float](), list[float]()
+        for (first, second), truth in product(MARGINS, KAPPAS):
+            chance = first * second + (1 - first) * (1 - second)
+            both = (chance + truth * (1 - chance) + first + second - 1) / 2
+            shares = (both, first - both, second - both, 1 - first - second + both)
+            if min(shares) < 0:
                 continue
-            random = Random(f"{items} {row} {column} {truth}")
-            before.hits.append([])
-            now.hits.append([])
+            logs = [log(share) if share > 0 else -inf for share in shares]
+            total = hits_before = hits = width = 0.0
+            for cells, ways, old, new in samples:
+                terms = (count * each for count, each in zip(cells, logs, strict=True) if count)
+                likelihood = exp(ways + fsum(terms))
+                total += likelihood
+                hits_before += likelihood * contains(old, truth)
+                hits += likelihood * contains(new, truth)
+                width += likelihood * (new[1] - new[0])
+            before.append(hits_before / total)
+            now.append(hits / total)
+            widths.append(width / total)
+        row = map(percent, (_mean(before), min(before), _mean(now), min(now)))
+        yield f"| {items} | {' | '.join(row)} | {_mean(widths):.2f} |"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fsum(values) / len(values)
+
+
+def _kappa_samples(items: int) -> Iterator[tuple[tuple[int, ...], float, Interval, Interval]]:
+    """Every table for which kappa is defined: the log of its orders, and the intervals before and now."""
+    intervals: dict[tuple[int, ...], tuple[Interval, Interval]] = {}
+    for both, first, second in product(range(items + 1), repeat=3):
+        neither = items - both - first - second
+        if neither < 0 or items in (both, neither):
+            continue
+        cells = (both, first, second, neither)
+        key = (max(both, neither), max(first, second), min(first, second), min(both, neither))
+        if key not in intervals:  # neither the raters' order nor what passes and fails matters
             kinds = ((True, True), (True, False), (False, True), (False, False))
-            for _ in range(samples):
-                pairs = random.choices(kinds, cells, k=items)
-                agreement = kappa(pairs)
-                if agreement is not None:
-                    before.add(kappa_before(pairs), truth)
-                    now.add((agreement.low, agreement.high), truth)
-        yield f"| {items} | " + " | ".join(before.cells + now.cells) + " |"
+            pairs = [kind for kind, count in zip(kinds, key, strict=True) for _ in range(count)]
+            agreement, old = kappa(pairs), kappa_before(pairs)
+            assert agreement is not None
+            assert old is not None
+            intervals[key] = old, (agreement.low, agreement.high)
+        ways = lgamma(items + 1) - fsum(lgamma(count + 1) for count in cells)
+        yield cells, ways, *intervals[key]
 
 
 # --- bias flags --------------------------------------------------------------------------------------------
@@ -231,7 +280,7 @@ def _hear(random: Random, passes: bool, steadiness: float, leniency: float) -> A
 JUDGES = ((0.9, 0.9), (0.95, 0.7), (0.7, 0.95), (0.98, 0.98), (0.6, 0.6))
 """The sensitivity and specificity of judges."""
 PASS_RATES = (0.3, 0.7, 0.9)
-SIZES = ((100, 20), (200, 20), (200, 40), (200, 100), (1000, 40), (60, 40))
+SIZES = ((200, 10), (100, 20), (200, 20), (200, 40), (200, 100), (1000, 40), (60, 40))
 """The number of judgments, and of labels."""
 
 
@@ -246,9 +295,12 @@ def people(samples: int = 250) -> Iterator[str]:
             random = Random(f"{judgments} {labels} {draw} {right} {wrong} {truth}")
             for table in (alone, unweighted, now):
                 table.hits.append([])
-            for sample in range(samples):
-                run = _Run(random, judgments, truth, right, wrong)
-                drawn = run.draw(labels, draw, str(sample))
+            for sample in range(samples if draw == "doubt" else 4 * samples):
+                drawn, judge_rate = (
+                    _draw_at_random(random, judgments, labels, truth, right, wrong)
+                    if draw == "random"
+                    else _Run(random, judgments, truth, right, wrong).draw(labels, str(sample))
+                )
                 even = [
                     DrawnLabel(
                         group=each.group, passed=each.passed, judge_passed=each.judge_passed, drawn="random"
@@ -256,10 +308,36 @@ def people(samples: int = 250) -> Iterator[str]:
                     for each in drawn
                 ]
                 alone.add(wilson(sum(label.passed for label in drawn), labels), truth)
-                unweighted.add(run.rate(even), truth)
-                now.add(run.rate(drawn), truth)
-        cells = [alone.cells[0], alone.width, unweighted.cells[0], *now.cells, now.width]
+                now.add(_people_interval(drawn, judge_rate, judgments, judgments), truth)
+                unweighted.add(
+                    _people_interval(even, judge_rate, judgments, judgments) if draw == "doubt" else None,
+                    truth,
+                )
+        without = unweighted.cells[0] if draw == "doubt" else "–"
+        cells = [alone.cells[0], alone.width, without, *now.cells, now.width]
         yield f"| {judgments} | {labels} | {draw} | " + " | ".join(cells) + " |"
+
+
+def _people_interval(
+    labels: Sequence[DrawnLabel], judge_rate: float, judgments: int, cases: float
+) -> Interval | None:
+    rate = people_pass_rate(labels, judge_rate=judge_rate, judgments=judgments, cases=cases)
+    return None if rate is None else rate.ci95
+
+
+def _draw_at_random(
+    random: Random, judgments: int, labels: int, rate: float, right: float, wrong: float
+) -> tuple[list[DrawnLabel], float]:
+    """The labels of the first of some answers, and the share of all that the judge passes."""
+    passed = [random.random() < rate for _ in range(labels)]
+    judged = [random.random() < (right if passes else 1 - wrong) for passes in passed]
+    chance = rate * right + (1 - rate) * (1 - wrong)
+    others = sum(random.random() < chance for _ in range(judgments - labels))
+    drawn = [
+        DrawnLabel(group=str(place), passed=passes, judge_passed=says, drawn="random")
+        for place, (passes, says) in enumerate(zip(passed, judged, strict=True))
+    ]
+    return drawn, (sum(judged) + others) / judgments
 
 
 class _Run:
@@ -284,27 +362,154 @@ class _Run:
             for place, (judged, doubt) in enumerate(zip(self.judged, doubts, strict=True))
         )
 
-    def draw(self, labels: int, draw: LabelDraw, run_id: str) -> list[DrawnLabel]:
-        """The labels of the answers that the page Review shows first."""
-        return [
+    def draw(self, labels: int, run_id: str) -> tuple[list[DrawnLabel], float]:
+        """The labels of the answers that the page Review shows first, and how many its judge passes."""
+        drawn = [
             DrawnLabel(
                 group=answer.case_id,
                 passed=self.passed[answer.position],
                 judge_passed=self.judged[answer.position],
-                drawn=draw,
+                drawn="doubt",
                 doubt=self.answers.relative_chance(answer),
             )
-            for answer in self.answers.order(run_id, "ana", draw)[:labels]
+            for answer in self.answers.order(run_id, "ana", "doubt")[:labels]
         ]
-
-    def rate(self, labels: Sequence[DrawnLabel]) -> Interval | None:
-        """The interval of what people would pass."""
-        count = len(self.judged)
-        rate = people_pass_rate(labels, judge_rate=sum(self.judged) / count, judgments=count, cases=count)
-        return None if rate is None else rate.ci95
+        return drawn, sum(self.judged) / len(self.judged)
 
 
-TABLES = {"passk": passk, "kappa": kappas, "flags": flags, "people": people}
+class Layout(NamedTuple):
+    """How the answers of a run are related."""
+
+    text: str
+    groups: int
+    cases: int
+    """In each group."""
+    repeats: tuple[int, ...]
+    """Of the cases, in turns."""
+    likeness: float
+    """The correlation of two cases of a group, or of two repeats of a case that is a group of its own."""
+    labels: int
+
+
+LAYOUTS = (
+    Layout("50 cases × 5", 50, 1, (5,), 0.3, 20),
+    Layout("50 cases × 5", 50, 1, (5,), 0.3, 40),
+    Layout("50 cases × 5, much alike", 50, 1, (5,), 0.8, 40),
+    Layout("20 cases × 5", 20, 1, (5,), 0.3, 40),
+    Layout("20 cases × 5, all labelled", 20, 1, (5,), 0.3, 100),
+    Layout("200 cases × 3", 200, 1, (3,), 0.3, 40),
+    Layout("100 cases, half 10 times", 100, 1, (1, 10), 0.3, 40),
+    Layout("40 clusters of 5 cases", 40, 5, (1,), 0.3, 40),
+    Layout("20 clusters of 5 cases", 20, 5, (1,), 0.3, 40),
+    Layout("20 clusters of 5, much alike", 20, 5, (1,), 0.8, 40),
+    Layout("10 clusters of 10 cases", 10, 10, (1,), 0.3, 40),
+    Layout("5 clusters of 20 cases", 5, 20, (1,), 0.3, 40),
+)
+RELATED_RATES = (0.35, 0.5, 0.7, 0.8, 0.9)
+
+
+def related(samples: int = 200) -> Iterator[str]:
+    """The coverage of the pass rate that people would give, where answers are related."""
+    yield "| related answers | labels | a judgment a group | width | now: mean | least | width |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
+    for layout in LAYOUTS:
+        before, now = Coverage(), Coverage()
+        for (right, wrong), truth in product(JUDGES, RELATED_RATES):
+            random = Random(f"{layout} {right} {wrong} {truth}")
+            for table in (before, now):
+                table.hits.append([])
+            for _ in range(samples):
+                drawn, sums, judgments = _draw_related(random, layout, truth, right, wrong)
+                cases = layout.groups * layout.cases
+                repeats = (layout.repeats[place % len(layout.repeats)] for place in range(cases))
+                effective = effective_cases(
+                    [(total, layout.cases, 1) for total in sums], fsum(1 / number for number in repeats)
+                )
+                assert effective is not None
+                rate = fsum(sums) / cases
+                before.add(_people_interval(drawn, rate, judgments, layout.groups), truth)
+                within = [
+                    replace(
+                        label,
+                        group_rate=sums[int(label.group)] / layout.cases,
+                        group_share=1 / layout.groups,
+                    )
+                    for label in drawn
+                ]
+                now.add(_people_interval(within, rate, judgments, effective[1]), truth)
+        cells = [before.cells[0], before.width, *now.cells, now.width]
+        yield f"| {layout.text} | {layout.labels} | " + " | ".join(cells) + " |"
+
+
+def _draw_related(
+    random: Random, layout: Layout, rate: float, right: float, wrong: float
+) -> tuple[list[DrawnLabel], list[float], int]:
+    """The labels of some answers, the judge's sum of case rates in each group, and the number of answers."""
+    answers, sums = list[DrawnLabel](), list[float]()
+    scale = (1 - layout.likeness) / layout.likeness
+    for group in range(layout.groups):
+        passes, total = random.betavariate(rate * scale, (1 - rate) * scale), 0.0
+        for case in range(layout.cases):
+            repeats = layout.repeats[(group * layout.cases + case) % len(layout.repeats)]
+            for _ in range(repeats):
+                passed = random.random() < passes
+                judged = random.random() < (right if passed else 1 - wrong)
+                total += judged / repeats
+                answers.append(
+                    DrawnLabel(
+                        group=str(group), passed=passed, judge_passed=judged, drawn="random", repeats=repeats
+                    )
+                )
+        sums.append(min(total, layout.cases))
+    return random.sample(answers, layout.labels), sums, len(answers)
+
+
+# --- pass rates that are corrected by calibrations ---------------------------------------------------------
+
+CORRECTED_RATES = tuple(place / 20 for place in range(2, 20))
+GOOD_JUDGES = ((0.9, 0.8), *JUDGES[:-1])
+
+
+def corrected(samples: int = 400) -> Iterator[str]:
+    """The coverage of the corrected pass rate, by the number of labels of each kind."""
+    yield "| labels of each kind | answers | mean | least | width |"
+    yield "|--:|--:|--:|--:|--:|"
+    for labels, answers in product((10, 20, 50, 100), (50, 200, 1000)):
+        now = Coverage()
+        for (right, wrong), truth in product(GOOD_JUDGES, CORRECTED_RATES):
+            random = Random(f"{labels} {answers} {right} {wrong} {truth}")
+            chance = truth * right + (1 - truth) * (1 - wrong)
+            now.hits.append([])
+            for _ in range(samples):
+                true_passes, true_fails = _binomial(random, labels, right), _binomial(random, labels, wrong)
+                calibration = Calibration(
+                    judge="",
+                    name="",
+                    at=datetime(2026, 1, 1, tzinfo=UTC),
+                    labels="",
+                    count=2 * labels,
+                    agreed=true_passes + true_fails,
+                    passed=labels,
+                    true_passes=true_passes,
+                )
+                rate = corrected_pass_rate(_binomial(random, answers, chance), answers, calibration)
+                if rate is not None:
+                    now.add(rate[1:], truth)
+        yield f"| {labels} | {answers} | " + " | ".join([*now.cells, now.width]) + " |"
+
+
+def _binomial(random: Random, count: int, chance: float) -> int:
+    return sum(random.random() < chance for _ in range(count))
+
+
+TABLES = {
+    "passk": passk,
+    "kappa": kappas,
+    "flags": flags,
+    "people": people,
+    "related": related,
+    "corrected": corrected,
+}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from math import fsum, sqrt
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.comparison.differences import (
     PassRateDifference,
@@ -22,9 +23,12 @@ from proctor.comparison.pairing import PairedCase
 from proctor.comparison.study_size import CaseTally, measure_noise
 from proctor.model import Verdict
 from proctor.stats import (
+    ClusterNoise,
     PairNoise,
     cases_needed_repeated,
+    clusters_needed,
     smallest_difference,
+    smallest_difference_clustered,
     smallest_difference_repeated,
     t_95,
 )
@@ -203,6 +207,88 @@ def _pair_limit_before(cases: int, noise: float) -> float | None:
     return smallest_difference(cases, lambda size: min(1.0, noise + size), POWER)
 
 
+CLUSTER_SIZE = 5
+
+
+class ClusteredWorld(Struct, frozen=True):
+    """Cases of a world in clusters of five."""
+
+    world: World
+    relation: float
+    """The correlation within clusters: each case is the cluster's own with a chance of its root."""
+
+    @property
+    def clusters(self) -> ClusterNoise:
+        """How far the cases of a cluster differ together."""
+        return ClusterNoise(self.relation * self.world.lasting, self.relation, CLUSTER_SIZE, CLUSTER_SIZE)
+
+    def draw(self, random: Random, clusters: int, difference: float) -> list[tuple[float, float]]:
+        """The chances of each case to pass for the baseline and for the candidate, cluster by cluster."""
+        rates = list[tuple[float, float]]()
+        for _ in range(clusters):
+            common, *own = self.world.draw(random, CLUSTER_SIZE + 1, difference)
+            rates += [common if random.random() < sqrt(self.relation) else rate for rate in own]
+        return rates
+
+    def draw_pairs(
+        self, random: Random, clusters: int, repeats: int, difference: float
+    ) -> tuple[PassRateDifference, list[PairedCase]]:
+        """A simulated comparison, and its pairs."""
+        pairs = pair_trials_of(random, self.draw(random, clusters, difference), repeats)
+        pairs = [replace(case, cluster=str(place // CLUSTER_SIZE)) for place, case in enumerate(pairs)]
+        return pass_rate_difference(pairs, by_case=repeats > 1), pairs
+
+    def is_found(self, random: Random, clusters: int, repeats: int, difference: float) -> bool:
+        """Whether one simulated comparison says that the candidate is better."""
+        return self.draw_pairs(random, clusters, repeats, difference)[0].direction == "better"
+
+    def plan_from_pilot(self, random: Random, clusters: int, repeats: int, difference: float) -> int:
+        """The number of clusters that is planned from three repeats of one target and a run of another."""
+        rates = self.draw(random, clusters, 0.0)
+        first = _tally(random, [before for before, _ in rates], 3)
+        second = _tally(random, [after for _, after in rates], 1)
+        names = {case: str(int(case) // CLUSTER_SIZE) for case in first}
+        noise = measure_noise(first, first, [second], names)
+        assert noise.clusters is not None
+        count = clusters_needed(difference, repeats, noise.noise, noise.clusters)
+        assert count is not None
+        return count
+
+
+def clustered(difference: float = 0.1, suite: int = 40, rounds: int = 50) -> Iterator[str]:
+    """How often comparisons over clusters of five find what they were planned for, or what is named."""
+    yield (
+        "| noise; correlation | repeats | clusters for 10 pp | found | planned from 40 | found "
+        "| 40 clusters show | found | compare's sentence |"
+    )
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for world in WORLDS[1:]:
+        for relation, repeats in ((0.3, 1), (0.3, 3), (0.0, 1), (0.0, 3)):
+            cases, random = ClusteredWorld(world, relation), Random(f"{world.name} {relation} {repeats}")
+            count = clusters_needed(difference, repeats, world.noise, cases.clusters)
+            size = smallest_difference_clustered(suite * CLUSTER_SIZE, repeats, world.noise, cases.clusters)
+            assert count is not None
+            assert size is not None
+            shares = [
+                fsum(cases.is_found(random, *numbers) for _ in range(ROUNDS // 2)) * 2 / ROUNDS
+                for numbers in ((count, repeats, difference), (suite, repeats, size))
+            ]
+            planned, found, named = list[int](), list[bool](), list[bool]()
+            for _ in range(rounds):
+                planned.append(cases.plan_from_pilot(random, suite, repeats, difference))
+                found += [cases.is_found(random, planned[-1], repeats, difference) for _ in range(8)]
+                limit = smallest_detectable_difference(*cases.draw_pairs(random, suite, repeats, 0.0))
+                assert limit is not None
+                named += [cases.is_found(random, suite, repeats, limit) for _ in range(8)]
+            planned.sort()
+            middle = f"{planned[rounds // 4]} to {planned[3 * rounds // 4]}"
+            yield (
+                f"| {world.name}; {relation:g} | {repeats} | {count} | {shares[0]:.1%} | {middle} "
+                f"| {fsum(found) / len(found):.1%} | {100 * size:.1f} pp | {shares[1]:.1%} "
+                f"| {fsum(named) / len(named):.1%} |"
+            )
+
+
 def main() -> None:
     """Print every table."""
     tables = {
@@ -210,6 +296,7 @@ def main() -> None:
         "What a suite shows": limits(),
         "Planned from stored runs": pilots(),
         "The sentence of compare": sentences(),
+        "Clusters": clustered(),
     }
     for title, table in tables.items():
         print(f"{title}\n")

@@ -363,6 +363,10 @@ class DrawnLabel(Struct, frozen=True, kw_only=True):
     """How often a draw for doubt takes the answer, where it takes the mean answer once."""
     repeats: int = 1
     """How many answers to the case are measured; together they count as one."""
+    group_rate: float | None = None
+    """The share that the judges pass of the group's answers; None if the group has no other answer."""
+    group_share: float | None = None
+    """The share of the run's cases that are in the group; None if the group has no other answer."""
 
 
 class PeoplePassRate(Struct, frozen=True, kw_only=True):
@@ -383,7 +387,7 @@ class PeoplePassRate(Struct, frozen=True, kw_only=True):
 
 
 def people_pass_rate(
-    labels: Sequence[DrawnLabel], *, judge_rate: float, judgments: int, cases: int
+    labels: Sequence[DrawnLabel], *, judge_rate: float, judgments: int, cases: float
 ) -> PeoplePassRate | None:
     """Estimates the share of answers that people would pass, in which each case counts once.
 
@@ -394,7 +398,8 @@ def people_pass_rate(
         labels: the labels of drawn answers.
         judge_rate: the share of all answers that the judges pass.
         judgments: the number of all answers.
-        cases: the number of their cases, or of the groups of cases that may depend on one another.
+        cases: the effective number of their cases: with repeats it is more than their number, with clusters
+            less.
 
     Returns:
         None with fewer than `MIN_DRAWN_LABELS` labels.
@@ -404,7 +409,12 @@ def people_pass_rate(
     chances = drawing_chances(labels, judgments)
     items = [
         LabelledItem(
-            float(label.passed), float(label.judge_passed), 1 / (chance * label.repeats), label.group
+            label=float(label.passed),
+            prediction=float(label.judge_passed),
+            weight=1 / (chance * label.repeats),
+            group=label.group,
+            group_prediction=label.group_rate,
+            group_share=label.group_share,
         )
         for label, chance in zip(labels, chances, strict=True)
     ]

@@ -19,7 +19,7 @@ NO_CLUSTERS = "none"
 _FORMS = re.compile(r"none|id|category|metadata\..+|tag:.+", re.DOTALL)
 _VARIANT = re.compile(r"[\[~]")
 """Begins the part of an id that names the variant of a case, such as its prompt."""
-_OWN_CLUSTER = "\0"
+OWN_CLUSTER = "\0"
 """Precedes the id of a case without a cluster, which is one by itself."""
 
 
@@ -40,7 +40,12 @@ def check_cluster_field(field: str) -> str:
 
 def is_own_cluster(name: str) -> bool:
     """Returns whether a cluster is a single case without the field, and not one that the field names."""
-    return name.startswith(_OWN_CLUSTER)
+    return name.startswith(OWN_CLUSTER)
+
+
+def number_cluster(name: str, number: int) -> str:
+    """Returns a short name for a cluster, which is its own cluster if the long one is."""
+    return f"{OWN_CLUSTER}{number}" if is_own_cluster(name) else str(number)
 
 
 def make_cluster_lookup(field: str | None) -> ClusterLookup | None:
@@ -54,17 +59,17 @@ def make_cluster_lookup(field: str | None) -> ClusterLookup | None:
     if field is None or field == NO_CLUSTERS:
         return None
     if field == "id":
-        return lambda case: _VARIANT.split(case.id, maxsplit=1)[0] or _OWN_CLUSTER + case.id
+        return lambda case: _VARIANT.split(case.id, maxsplit=1)[0] or OWN_CLUSTER + case.id
     if field == "category":
-        return lambda case: _OWN_CLUSTER + case.id if case.category is None else case.category
+        return lambda case: OWN_CLUSTER + case.id if case.category is None else case.category
     kind, _, name = field.partition(":" if field.startswith("tag:") else ".")
     if kind == "tag":
-        return lambda case: next((tag for tag in case.tags if tag.startswith(name)), _OWN_CLUSTER + case.id)
+        return lambda case: next((tag for tag in case.tags if tag.startswith(name)), OWN_CLUSTER + case.id)
 
     def find_value(case: Case) -> str:
         value = case.metadata.get(name)
         if value is None:
-            return _OWN_CLUSTER + case.id
+            return OWN_CLUSTER + case.id
         return value if isinstance(value, str) else encode(value).decode("utf-8")
 
     return find_value

@@ -1,7 +1,7 @@
 """Which latencies were measured in a run, and their summary. Pure.
 
-An answer from the cache, or reused from another run, has the latency of the day on which it was asked. That
-is not a latency of the run that shows it, so every number of a run's latency leaves such answers out.
+An answer from the cache, or reused from another run, has the latency of the day on which it was requested.
+That is not a latency of the run that shows it, so every number of a run's latency leaves such answers out.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ class Store(Protocol):
             run_id: the run.
             verdicts: the stored verdicts that they may have; none stands for all.
             after: begins after this position and repeat, or at the end of the run.
-            limit: returns at most so many.
+            limit: the maximum number of results.
             back: goes towards the beginning of the suite.
         """
 

@@ -9,25 +9,17 @@ from array import array
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 from functools import lru_cache
 from math import fsum
 from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from proctor.clusters import ClusterLookup, make_cluster_lookup
-from proctor.errors import ExitCode
+from proctor.clusters import ClusterLookup, make_cluster_lookup, number_cluster
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
-from proctor.model import Case, EarlyStop, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
+from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.stats import (
-    clustered_exact,
-    clustered_wilson,
-    effective_cases,
-    mean_interval,
-    reaches,
-)
+from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
@@ -198,6 +190,12 @@ def add_to_shape(key: str, verdict: Verdict) -> str:
     return f"{passed + (verdict is Verdict.PASS)}/{measured + is_measured}/{unmeasured + (not is_measured)}"
 
 
+@lru_cache(maxsize=4096)
+def _cluster_sum(total: float, cases: int) -> tuple[float, int]:
+    """Returns the values of a cluster, which many clusters share."""
+    return total, cases
+
+
 class Counts(Struct):
     """The number of trials by verdict, of a run or of a part of it, and the pass rate that follows.
 
@@ -213,7 +211,13 @@ class Counts(Struct):
     """The number of cases by their trials; a key is `passed/measured/unmeasured`, such as `2/3/0`."""
     clusters: dict[str, tuple[float, int]] | None = None
     """The clusters of related cases: the sum of the rates of their measured cases, and the number of these.
-    None if each case is independent of all others."""
+    In the counts of a tally a key is a number in place of the name, as names may be long. None if each case
+    is independent of all others."""
+    best_count: float | None = None
+    """For a run that may stop by what it shows: the number of cases at which the confidence sequence, which
+    `ci95` is, should be narrowest. None for a run of fixed size."""
+    stop: tuple[int, tuple[float, float]] | None = None
+    """What is known if the run stopped by what it showed: the number of its cases, and `ci95` of as many."""
 
     @classmethod
     def from_cases(cls, cases: Mapping[tuple[int, int, int, int], int]) -> Counts:
@@ -271,7 +275,7 @@ class Counts(Struct):
         if before.measured:
             total -= before.rate
             cases -= 1
-        self.clusters[cluster] = total, cases
+        self.clusters[cluster] = _cluster_sum(total, cases)
 
     def plus(self, other: Counts) -> Counts:
         """Returns the counts of both, which must have no case in common."""
@@ -281,6 +285,7 @@ class Counts(Struct):
             errors=self.errors + other.errors,
             unscored=self.unscored + other.unscored,
             shapes=dict(Counter(self.shapes) + Counter(other.shapes)),
+            best_count=self.best_count,
         )
 
     @property
@@ -309,6 +314,11 @@ class Counts(Struct):
         if not shapes:
             return None
         return fsum(cases * shape.rate for shape, cases in shapes) / sum(cases for _, cases in shapes)
+
+    @property
+    def cluster_count(self) -> int | None:
+        """The number of clusters with a measured case; None if each case is independent of all others."""
+        return None if self.clusters is None else sum(cases > 0 for _, cases in self.clusters.values())
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -349,13 +359,38 @@ class Counts(Struct):
 
     @property
     def ci95(self) -> tuple[float, float] | None:
-        """The 95 % interval of `pass_rate`, `clustered_wilson`: without repeats and clusters Wilson's."""
-        return clustered_wilson(*self._groups())
+        """The 95 % interval of `pass_rate`, wherever it is shown.
+
+        `clustered_wilson`, which is Wilson's without repeats and clusters. For a run that may stop by what it
+        shows only `sequence_range` holds, and what was known at the stop if it stopped.
+        """
+        if self.best_count is None:
+            return clustered_wilson(*self._groups())
+        if self.stop is not None and sum(self.shapes.values()) >= self.stop[0]:
+            return self.stop[1]
+        return self.sequence_range(self.best_count) if self.cases else None
 
     @property
     def exact95(self) -> tuple[float, float] | None:
         """The 95 % interval of `pass_rate`, `clustered_exact`: wider, and neither end is wrong too often."""
         return clustered_exact(*self._groups())
+
+    def sequence_range(self, best_count: float) -> tuple[float, float]:
+        """Returns the confidence sequence of the pass rate, whatever the unmeasured trials would be.
+
+        They have failed for its low end, and passed for its high end.
+
+        Args:
+            best_count: as `confidence_sequence` takes it.
+        """
+        from proctor.stats import confidence_sequence
+
+        cases = sum(self.shapes.values())
+        low, high = (
+            confidence_sequence(min(rate * cases, cases), cases, best_count)
+            for rate in self.bounds or (0.0, 1.0)
+        )
+        return low[0], high[1]
 
     @property
     def effective_cases(self) -> tuple[float, float] | None:
@@ -370,6 +405,29 @@ class Counts(Struct):
         else:
             groups = [(total, cases, 1) for total, cases in self.clusters.values() if cases]
         return groups, fsum(cases / shape.measured for shape, cases in shapes)
+
+
+def sequence_best_count(settings: Settings) -> float:
+    """Returns the number of cases at which the confidence sequence of a run is narrowest."""
+    from proctor.stats.sequences import DEFAULT_BEST_COUNT, best_count_for
+
+    return DEFAULT_BEST_COUNT if settings.until is None else best_count_for(settings.until)
+
+
+def set_intervals(counts: Iterable[Counts], run: Run) -> None:
+    """Makes `ci95` of a run's counts what holds for it, if it may stop by what it shows.
+
+    Args:
+        counts: counts of the run, or of parts of it.
+        run: the run.
+    """
+    if not run.settings.is_watched:
+        return
+    best_count, stop = sequence_best_count(run.settings), run.early_stop
+    for each in counts:
+        each.best_count = best_count
+        if stop is not None and stop.interval is not None:
+            each.stop = stop.cases, stop.interval
 
 
 class UsageTotal(Struct):
@@ -495,9 +553,11 @@ class Tally:
         """
         self._rule_for = rules
         self._cluster_for = cluster_for
+        self._cluster_keys: dict[str, str] = {}
         self._repeats_rule = repeats_rule
         self._repeats = repeats
         self._open_cases: dict[int, _OpenCase] = {}
+        self._empty_counts = Counts()
         self.all = Counts()
         self.cases: Counts | None = None if repeats_rule == "each" else Counts()
         """The cases whose trials have all finished; None if each trial counts by itself."""
@@ -529,12 +589,14 @@ class Tally:
     @classmethod
     def for_run(cls, run: Run) -> Tally:
         """Returns an empty tally for the trials of a run."""
-        return cls(
+        tally = cls(
             pass_rules_for(run),
             run.suite.repeats_rule,
             run.settings.repeats,
             make_cluster_lookup(run.settings.cluster),
         )
+        tally.set_intervals(run)
+        return tally
 
     @classmethod
     def restore(cls, run: Run, state: TallyState) -> Tally:
@@ -542,7 +604,15 @@ class Tally:
         tally = cls.for_run(run)
         for name in state.__struct_fields__:
             setattr(tally, name, getattr(state, name))
+        tally.set_intervals(run)
         return tally
+
+    def set_intervals(self, run: Run) -> None:
+        """Makes the intervals those that hold for the run, as it is now."""
+        set_intervals([self._empty_counts, self.result_counts], run)
+        groups = (self.splits, self.categories, self.tags)
+        set_intervals((counts for group in groups for counts in group.values()), run)
+        self.all.best_count = self.result_counts.best_count
 
     def state(self) -> TallyState:
         """Returns the numbers, which can be stored; `restore` does the reverse."""
@@ -559,7 +629,7 @@ class Tally:
         """
         rule = self._rule_for(case)
         verdict = decide_verdict(trial, rule)
-        cluster = None if self._cluster_for is None else self._cluster_for(case)
+        cluster = None if self._cluster_for is None else self._cluster_key(self._cluster_for(case))
         if count_repeats(case, self._repeats) == 1:
             self.all.add(verdict, cluster=cluster)
             self.judge_stats.add(trial, verdict)
@@ -575,6 +645,13 @@ class Tally:
             self.graded_count += 1
         self._count_output(trial, kept=kept)
         return verdict
+
+    def _cluster_key(self, name: str) -> str:
+        """Returns a short key for a cluster, the same object for all of its cases."""
+        key = self._cluster_keys.get(name)
+        if key is None:
+            key = self._cluster_keys[name] = number_cluster(name, len(self._cluster_keys))
+        return key
 
     def _count_repeat(self, trial: Trial, case: Case, verdict: Verdict, cluster: str | None) -> None:
         """Counts a trial of a case that has several."""
@@ -602,11 +679,18 @@ class Tally:
         if self.cases is not None:
             self.cases.add(verdict, cluster=cluster)
         if trial.split is not None:
-            _group_counts(self.splits, trial.split).add(verdict, shape, cluster)
+            self._group_counts(self.splits, trial.split).add(verdict, shape, cluster)
         if case.category is not None:
-            _group_counts(self.categories, case.category).add(verdict, shape, cluster)
+            self._group_counts(self.categories, case.category).add(verdict, shape, cluster)
         for tag in case.tags:
-            _group_counts(self.tags, tag).add(verdict, shape, cluster)
+            self._group_counts(self.tags, tag).add(verdict, shape, cluster)
+
+    def _group_counts(self, groups: dict[str, Counts], name: str) -> Counts:
+        counts = groups.get(name)
+        if counts is None:
+            empty = self._empty_counts
+            counts = groups[name] = Counts(best_count=empty.best_count, stop=empty.stop)
+        return counts
 
     def _note_failure(self, position: int) -> None:
         positions = self.first_failures
@@ -675,120 +759,3 @@ class Tally:
         if self.latency_summary is not None:
             return self.latency_summary
         return summarize_latencies(self.latencies_ms, self.answer_count - len(self.latencies_ms))
-
-
-def _group_counts(groups: dict[str, Counts], name: str) -> Counts:
-    counts = groups.get(name)
-    if counts is None:
-        counts = groups[name] = Counts()
-    return counts
-
-
-def is_measured(counts: Counts, settings: Settings) -> bool:
-    """Returns whether no more trials are ERROR or UNSCORED than the settings allow, and not all of them."""
-    return counts.unmeasured <= settings.allow_errors and not counts.total == counts.unmeasured > 0
-
-
-class GateDecision(StrEnum):
-    """Whether a gate is known to hold."""
-
-    SHOWN = "shown"
-    NOT_SHOWN = "not shown"
-    RULED_OUT = "ruled out"
-
-
-def gate_range(
-    counts: Counts, settings: Settings, early_stop: EarlyStop | None = None
-) -> tuple[float, float]:
-    """Returns the lowest and the highest pass rate that a gate must reckon with.
-
-    Unmeasured trials have failed for the lowest and passed for the highest. In the mode `point` these are the
-    rates themselves; in the mode `interval` the ends of their exact 95 % intervals, or of their confidence
-    sequences if the run could stop by what it showed.
-
-    Args:
-        counts: the result counts of the run.
-        settings: its settings.
-        early_stop: what was known when it stopped, if it did. Calls that ended after that are not in it, as
-            those that are answered fast may be easy ones.
-    """
-    bounds = counts.bounds
-    if bounds is None:
-        return 0.0, 0.0
-    if settings.gate_mode == "point":
-        return bounds
-    if early_stop is not None:
-        return early_stop.gate_range
-    if not is_watched(settings):
-        low, high = (counts.resolved(passed=passed).exact95 for passed in (False, True))
-        return (low or bounds)[0], (high or bounds)[1]
-    return sequence_range(counts, settings)
-
-
-def sequence_range(counts: Counts, settings: Settings) -> tuple[float, float]:
-    """Returns the confidence sequence of the pass rate, whatever the unmeasured trials would be.
-
-    They have failed for its low end, and passed for its high end.
-    """
-    from proctor.stats import confidence_sequence
-
-    cases, best_count = sum(counts.shapes.values()), sequence_best_count(settings)
-    low, high = (
-        confidence_sequence(min(rate * cases, cases), cases, best_count)
-        for rate in counts.bounds or (0.0, 1.0)
-    )
-    return low[0], high[1]
-
-
-def is_watched(settings: Settings) -> bool:
-    """Returns whether a run may stop by what it shows, so that only a confidence sequence holds for it."""
-    return settings.until is not None or settings.stop_when_shown
-
-
-def sequence_best_count(settings: Settings) -> float:
-    """Returns the number of cases at which the confidence sequence of a run is narrowest."""
-    from proctor.stats.sequences import DEFAULT_BEST_COUNT, best_count_for
-
-    return DEFAULT_BEST_COUNT if settings.until is None else best_count_for(settings.until)
-
-
-def decide_gate(low: float, high: float, bar: float) -> GateDecision:
-    """Returns whether a gate holds whatever the pass rate is within a range."""
-    if reaches(low, bar):
-        return GateDecision.SHOWN
-    return GateDecision.NOT_SHOWN if reaches(high, bar) else GateDecision.RULED_OUT
-
-
-_GATE_CODES = {
-    GateDecision.SHOWN: ExitCode.OK,
-    GateDecision.NOT_SHOWN: ExitCode.NOT_MEASURED,
-    GateDecision.RULED_OUT: ExitCode.FAILED,
-}
-
-
-def run_exit_code(counts: Counts, settings: Settings, early_stop: EarlyStop | None = None) -> ExitCode:
-    """Returns the exit code of a finished run; unmeasured trials outrank failed ones.
-
-    A gate that is not decided is NOT_MEASURED; see `gate_range`.
-    """
-    if not is_measured(counts, settings):
-        return ExitCode.NOT_MEASURED
-    if settings.min_pass_rate is None:
-        return ExitCode.FAILED if counts.failed else ExitCode.OK
-    low, high = gate_range(counts, settings, early_stop)
-    return _GATE_CODES[decide_gate(low, high, settings.min_pass_rate)]
-
-
-_SEVERITY = (
-    ExitCode.OK,
-    ExitCode.NOTHING_SELECTED,
-    ExitCode.FAILED,
-    ExitCode.NOT_MEASURED,
-    ExitCode.USAGE,
-    ExitCode.INTERRUPTED,
-)
-
-
-def worst_exit_code(codes: Iterable[ExitCode]) -> ExitCode:
-    """Returns the most severe of the exit codes of several runs."""
-    return max(codes, key=_SEVERITY.index, default=ExitCode.OK)

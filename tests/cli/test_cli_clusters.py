@@ -35,7 +35,10 @@ def test_the_interval_of_related_cases_is_wider_and_says_over_what_it_is(
     assert plain["pass_rate"] == related["pass_rate"]
     assert related["ci95"][0] < plain["ci95"][0]
     told = proctor("runs", "show", "last").out
-    assert "intervals are over 3 clusters of related cases (`metadata.document`)" in told
+    assert (
+        "intervals are over 3 clusters of related cases (`metadata.document`). Only 3 clusters: an interval"
+        in told
+    )
     unknown = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents")
     assert "No case has `metadata.documents`" in unknown.out
     quiet = proctor("run", documents, "--target", "echo", "--cluster", "metadata.documents", "--quiet")
@@ -51,6 +54,21 @@ def test_the_interval_of_related_cases_is_derived_again(
     told = proctor("verify", "b.zip", "--json")
     assert told.code == 0, told.err
     assert told.json["bundles"][0]["claims"]["all"]["ci95"][0] < 0.4
+    is_listed = (
+        "Intervals are over 3 clusters of related cases (`metadata.document`)."
+        in proctor("verify", "b.zip").out
+    )
+    assert is_listed is not bool(flags)  # a cluster can have hidden cases
+
+
+def test_a_certificate_says_over_which_clusters_its_interval_is(proctor: Proctor, documents: str) -> None:
+    proctor("run", documents, "--target", "echo", "--cluster", "metadata.document")
+    certificate = proctor("certify", "last", "--force", "--json").json
+    sentences = [text for text in certificate["conditions"] if "The interval is over" in text]
+    assert len(sentences) == 1
+    assert "clusters of related cases (`metadata.document`). Only " in sentences[0]
+    proctor("run", documents, "--target", "echo", "--cluster", "none")
+    assert "The interval is over" not in proctor("certify", "last", "--force").out
 
 
 def test_a_list_has_the_interval_of_related_cases_without_stored_totals(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partialmethod
 from pathlib import Path
 
 import pytest
 
+from proctor.proof.claims import ClaimCounter
+from proctor.stats import clopper_pearson
 from support.cli import CommandResult, Proctor
 
 
@@ -154,7 +157,7 @@ def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> 
     for bar in ("0.7", "0.6"):
         ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
     told = proctor("compare", *list_runs(proctor)).out
-    assert told.count("the intervals here are too narrow for it. See proctor runs show ") == 2
+    assert told.count("Its own interval is its confidence sequence; the intervals of differences") == 2
     assert told.count("Only in the") <= 1  # one has the cases of the other, and more
 
 
@@ -167,7 +170,11 @@ def test_a_run_that_never_knows_enough_asks_everything_and_is_held_to_its_sequen
 ) -> None:
     told = ask(proctor, many, "--min-pass-rate", 0.89, "--stop-when-shown", "--json")
     assert (told.code, told.run["total"], "early_stop" in told.run) == (3, 600, False)
-    assert told.run["gate"]["low"] < told.run["ci95"][0]
+    gate = told.run["gate"]
+    assert [round(gate["low"], 3), round(gate["high"], 3)] == told.run["ci95"]
+    assert told.run["interval_kind"] == "confidence sequence"
+    low, high = clopper_pearson(told.run["passed"], 600) or (0, 1)
+    assert gate["low"] < low < high < gate["high"]
 
 
 def test_what_stopped_early_is_no_part_of_a_whole(proctor: Proctor, folder: Path, many: str) -> None:
@@ -179,6 +186,84 @@ def test_what_stopped_early_is_no_part_of_a_whole(proctor: Proctor, folder: Path
     whole = ask(proctor, many, "--reuse", "--json").run
     assert (whole["total"], "early_stop" in whole) == (600, False)
     assert 0 < whole["reused"] < 250
+
+
+def test_calls_in_flight_when_a_run_stops_finish_and_count(
+    proctor: Proctor, many: str, script: Proctor
+) -> None:
+    target = script(rules={"*": "no"})
+    words = ("--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 8, "--json")
+    run = proctor("run", many, "--target", target, "--no-holdout", *words).run
+    assert run["gate"]["decision"] == "ruled out"
+    assert run["early_stop"]["cases"] == run["cases"] == run["total"]
+    assert run["early_stop"]["interval"] == run["ci95"]
+
+
+def test_a_target_that_answers_at_once_is_sent_no_case_too_many(proctor: Proctor, many: str) -> None:
+    words = ("--min-pass-rate", 0.7, "--stop-when-shown", "--json")
+    one, many_calls = (ask(proctor, many, *words, "--concurrency", n).run for n in (1, 32))
+    assert one["total"] == many_calls["total"] == one["early_stop"]["cases"]
+
+
+def test_a_run_says_how_many_cases_it_would_have_needed(proctor: Proctor, many: str) -> None:
+    told = ask(proctor, many, "--until", "2pp")
+    assert (
+        "after 600 cases the pass rate is known to ±4.2 points, and --until 2pp needs about 2,200."
+        in told.out
+    )
+    assert "Stopped early" not in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--stop-when-shown", "--min-pass-rate", 0.5, "--gate-mode", "point"), "--gate-mode point has none"),
+        (("--until", "5pp", "--attest=bundles"), "Leave out --attest"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_the_first_call(
+    proctor: Proctor, many: str, words: tuple[str, ...], told: str
+) -> None:
+    refused = ask(proctor, many, *words)
+    assert (refused.code, told in refused.err) == (4, True)
+    assert not proctor("runs", "list", "--json").json["runs"]
+
+
+def test_a_bundle_of_a_run_that_could_stop_has_its_confidence_sequence(proctor: Proctor, many: str) -> None:
+    run = ask(proctor, many, "--until", "2pp", "--json").run
+    assert proctor("attest", "last", "-o", "b").code == 0
+    verified = proctor("verify", "b", "--json")
+    assert verified.code == 0
+    (bundle,) = verified.json["bundles"]
+    claim = bundle["claims"]["all"]
+    assert [round(end, 3) for end in claim["ci95"]] == run["ci95"]
+    assert claim["interval_kind"] == "confidence sequence"
+    proctor("certify", "last", "--force", "--no-sign", "-o", "c.json", "-o", "badge.svg")
+    certificate = json.loads(Path("c.json").read_text(encoding="utf-8"))
+    assert [round(end, 3) for end in certificate["ci95"]] == run["ci95"]
+    assert certificate["interval_kind"] == "confidence sequence"
+    assert "n=600 · 85–94 %" in Path("badge.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flag", [(), ("--public",)])
+def test_a_bundle_from_before_has_the_interval_of_a_run_of_fixed_size_and_holds(
+    proctor: Proctor, many: str, monkeypatch: pytest.MonkeyPatch, flag: tuple[str, ...]
+) -> None:
+    run = proctor("run", many, "--target", "echo", "--until", "2pp", "--json").run
+    with monkeypatch.context() as patch:
+        patch.setattr(ClaimCounter, "claims", partialmethod(ClaimCounter.claims, fixed_size=True))
+        assert proctor("attest", "last", "-o", "before", *flag).code == 0
+    assert proctor("attest", "last", "-o", "now", *flag).code == 0
+    before, now = (proctor("verify", bundle, "--json") for bundle in ("before", "now"))
+    assert (before.code, now.code) == (0, 0)
+    fixed, sequence = (told.json["bundles"][0]["claims"]["all"] for told in (before, now))
+    assert fixed["interval_kind"] is None
+    assert sequence["ci95"][0] < fixed["ci95"][0] < fixed["ci95"][1] < sequence["ci95"][1]
+    assert [round(end, 3) for end in sequence["ci95"]] == run["ci95"]
+    if not flag:
+        replayed = proctor("replay", "now", "--target", "echo", "--json").json
+        assert replayed["then"]["ci95"] == run["ci95"]
+        assert "early_stop" not in proctor("runs", "show", replayed["replay"], "--json").run
 
 
 def test_errors_of_a_run_that_stopped_early_are_asked_again_until_it_stops(
@@ -218,22 +303,26 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     told = proctor("run", many, "--target", target, "--no-holdout", *words, "--max-failures", 1, "--json")
     assert (told.code, told.run["status"], "early_stop" in told.run) == (3, "interrupted", False)
     refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
-    assert (refused.code, "--until: the run has none, this command asks for 0.1" in refused.err) == (4, True)
+    assert (refused.code, "--until: the run has none, this command sets 0.1" in refused.err) == (4, True)
+    refused = proctor("run", f"--resume={told.run['run']}", "--attest=bundles")
+    assert (refused.code, "Leave out --attest" in refused.err) == (4, True)
     again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
     assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
     assert again["planned"] == again["total"] >= again["early_stop"]["cases"]
     assert again["exit_code"] == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [(("--cluster", "id"), "these are in clusters by 'id'"), (("--interleave",), "--interleave keeps runs")],
-)
-def test_runs_that_stop_early_have_independent_cases_and_wait_for_no_other(
-    proctor: Proctor, many: str, words: tuple[str, ...], told: str
+def test_runs_that_stop_early_have_independent_cases(proctor: Proctor, many: str) -> None:
+    refused = ask(proctor, many, "--until", "5pp", "--cluster", "id")
+    assert (refused.code, "these are in clusters by 'id'" in refused.err) == (4, True)
+
+
+def test_interleaving_by_the_project_file_hinders_no_run_on_one_target(
+    proctor: Proctor, folder: Path, many: str
 ) -> None:
-    refused = ask(proctor, many, "--until", "5pp", *words)
-    assert (refused.code, told in refused.err) == (4, True)
+    (folder / "proctor.toml").write_text("interleave = true\n", encoding="utf-8")
+    told = ask(proctor, many, "--min-pass-rate", 0.5, "--stop-when-shown", "--json")
+    assert (told.code, told.run["early_stop"]["reason"]) == (0, "shown")
 
 
 def test_an_interval_gate_is_over_clusters(proctor: Proctor, suite: Proctor) -> None:

@@ -79,7 +79,7 @@ def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
     assert desk.asked == in_turns()
     latency = proctor("compare", "last", "--json").json["comparisons"][0]["latency_ms"]
     assert (latency["interleaved"], latency["cases"], latency["out_of_turn"]) == (True, CASES, 0)
-    assert "over 8 cases asked in turns" in proctor("compare", "last").out
+    assert "over 8 cases, interleaved" in proctor("compare", "last").out
     assert list(describe_settings(Settings(interleave=True))) == ["32 at once", "interleaved"]
 
 
@@ -109,7 +109,7 @@ def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, pa
     assert "0 answers came from the cache, 8 did not: " in told.err
     assert "of 3 answers; 5 from the cache or reused are left out" in told.out
     compared = proctor("compare", "last").out
-    assert "over 3 cases asked in turns; 5 pairs with an answer from the cache or another run" in compared
+    assert "over 3 cases, interleaved; 5 pairs with an answer from the cache or another run" in compared
 
 
 @pytest.mark.slow
@@ -155,3 +155,31 @@ def test_progress_counts_all_runs_in_progress_together(capsys: pytest.CaptureFix
     progress._last_line_at = float("-inf")
     progress(events.TrialFinished(make_trial("x"), Verdict.PASS, None, "a"))
     assert capsys.readouterr().err.startswith("1/3 · ")
+
+
+def test_runs_in_turns_stop_when_each_knows_enough(proctor: Proctor, folder: Path) -> None:
+    class Handler(JsonHandler):
+        def handle_json(self, body: Any) -> None:
+            question = body["messages"][-1]["content"]
+            is_wrong = body["model"] == "b" and int(question[1:]) % 8 == 0
+            answer = "no" if is_wrong else question
+            self.send_json({"choices": [{"message": {"role": "assistant", "content": answer}}]})
+
+    rows = [{"id": f"c{n}", "input": f"q{n}", "expected": f"q{n}"} for n in range(400)]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    gate = ("--no-holdout", "--min-pass-rate", 0.7, "--stop-when-shown", "--concurrency", 4)
+    with serve_in_thread(Handler) as server:
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        targets = [f"--target=openai:{model}@{url}" for model in "ab"]
+        told = proctor("run", "s.jsonl", *targets, *gate, "--interleave", "--json")
+        assert told.code == 0, told.err
+        first, second = told.json["runs"]
+        alone = proctor("run", "s.jsonl", targets[0], *gate, "--json").run
+    for run in (first, second):
+        assert (run["status"], run["early_stop"]["reason"]) == ("finished", "shown")
+        assert run["early_stop"]["cases"] == run["cases"] == run["total"] < 400
+        assert run["early_stop"]["interval"] == run["ci95"]
+    assert first["cases"] > alone["cases"]
+    assert abs(first["cases"] - second["cases"]) <= 8
+    latency = proctor("compare", first["run"], second["run"], "--json").json["comparisons"][0]["latency_ms"]
+    assert latency["median_ci95"] is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from proctor.stats import wilson
 from proctor.web.project import Project
 from support.cli import Proctor
 from support.web import read_text, visit
@@ -106,3 +107,71 @@ def test_a_run_has_one_number_in_drift(proctor: Proctor, runs: list[str]) -> Non
     for row in rows:
         assert (row["pass_rate"], row["errors"]) == (shown["pass_rate"], shown["errors"])
         assert [round(end, 3) for end in row["ci95"]] == shown["ci95"]
+
+
+@pytest.fixture
+def stopped(proctor: Proctor, folder: Path) -> list[str]:
+    """Two equal runs that stopped early; their ids."""
+    lines = ['{"proctor": 1, "name": "even"}']
+    lines += [
+        json.dumps(
+            {
+                "id": f"c{number}",
+                "input": [{"role": "user", "content": f"{number}?"}],
+                "category": "all",
+                "assertions": [{"grader": "contains", "params": {"value": "?" if number % 20 else "!"}}],
+            }
+        )
+        for number in range(200)
+    ]
+    (folder / "even.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    command = ("run", "even.jsonl", "--target", "echo", "--no-holdout", "--json")
+    gate = ("--min-pass-rate", "0.8", "--stop-when-shown")
+    return [proctor(*command, *gate).run["run"] for _ in range(2)]
+
+
+def test_a_run_that_stopped_early_has_its_confidence_sequence_everywhere(
+    proctor: Proctor, stopped: list[str], folder: Path
+) -> None:
+    shown = proctor("runs", "show", stopped[0], "--json").run
+    stop, ci95, cases = shown["early_stop"], shown["ci95"], shown["cases"]
+    assert (stop["cases"], stop["interval"], shown["interval_kind"]) == (cases, ci95, "confidence sequence")
+    assert ci95[0] == round(shown["gate"]["low"], 3) < (wilson(shown["passed"], cases) or (0, 0))[0]
+    assert shown["by_category"]["all"]["ci95"] == ci95
+    rate, numbers = shown["pass_rate"], (f"{ci95[0]:.0%}–{ci95[1]:.0%}".replace("%–", "–"), str(cases))
+    assert shown["failed"]
+    assert_numbers(proctor("runs", "show", stopped[0]).out, *numbers)
+    assert_numbers(proctor("runs", "list").out, *numbers)
+    for ending in ("md", "html", "xml"):
+        proctor("runs", "export", stopped[0], "-o", f"report.{ending}")
+        text = (folder / f"report.{ending}").read_text(encoding="utf-8")
+        assert_numbers(read_text(text) if ending == "html" else text, *numbers)
+    (listed, *_) = proctor("runs", "list", "--json").json["runs"]
+    (exported,) = proctor("runs", "show", stopped[0], "--json").json["runs"]
+    compared = proctor("compare", *stopped, "--json").json["runs"]
+    for row in (listed, exported, *compared):
+        assert (row["pass_rate"], row["ci95"], row["cases"]) == (rate, ci95, cases)
+    assert listed["early_stop"] == stop
+    with visit(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
+        for page in (f"/runs/{stopped[0]}", "/runs", f"/compare?run={stopped[0]}&run={stopped[1]}"):
+            assert_numbers(read_text(server.get(page).text), numbers[0])
+        assert json.loads(server.get(f"/api/v1/runs/{stopped[0]}").text)["ci95"] == ci95
+    drift = proctor("drift", "even.jsonl", "--target", "echo", "--json").json["drift"]["runs"]
+    assert [[round(end, 3) for end in row["ci95"]] for row in drift] == [ci95, ci95]
+
+
+def test_three_runs_that_stopped_early_are_ranked_with_their_confidence_sequences(
+    proctor: Proctor, stopped: list[str]
+) -> None:
+    more = proctor("run", "even.jsonl", "--target", "echo", "--no-holdout", "--until", "7pp", "--json").run
+    assert more["early_stop"]["reason"] == "until"
+    rows = proctor("compare", *stopped, more["run"], "--json").json["runs"]
+    expected = [proctor("runs", "show", run, "--json").run["ci95"] for run in (*stopped, more["run"])]
+    assert sorted(row["ci95"] for row in rows) == sorted(expected)
+
+
+def test_neither_a_resume_nor_a_regrade_changes_what_was_known(proctor: Proctor, stopped: list[str]) -> None:
+    before = proctor("runs", "show", stopped[0], "--json").run
+    for words in (("run", f"--resume={stopped[0]}"), ("regrade", stopped[0])):
+        assert proctor(*words).code == 4
+    assert proctor("runs", "show", stopped[0], "--json").run == before

@@ -162,7 +162,7 @@ def test_several_files_stand_side_by_side_and_a_k_too_large_for_one_is_a_dash(
     assert told.out.splitlines()[5:] == [
         "pass@k, one of k answers passes",
         "k         old.jsonl         new.jsonl",
-        "2    70.0% (23–95%)  100.0% (34–100%)",
+        "2    70.0% (24–94%)  100.0% (34–100%)",
         "5  100.0% (34–100%)                 –",
         "",
         "pass^k, all k pass",
@@ -382,7 +382,7 @@ def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, d
     write_lines(folder / "a.jsonl", *counted(a=(huge, 1), b=(1, huge), c=(1, 1)))
     told = proctor("passk", "a.jsonl")
     assert "dropped lines         2" in told.out
-    assert "No task has so many answers." in told.err
+    assert "No task has that many answers." in told.err
     assert max(map(len, told.err.splitlines())) < 200
 
 

@@ -122,6 +122,33 @@ def test_runs_of_other_targets_tell_what_differs(proctor: Proctor, desk: str, as
     assert found["repeats"][0]["cases"] is None
 
 
+def test_related_cases_are_planned_by_cluster_as_the_run_says_or_the_command(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
+    cases = [
+        {**case, "metadata": {"document": n // 5}} if n else case
+        for n, case in enumerate(in_own_format(CASES, "yes", name="desk"))
+    ]
+    desk = str(suite(*cases, name="desk.jsonl"))
+    assumed = proctor("plan", desk, "--cluster", "metadata.document")
+    assert "clusters of about 4.6 cases once. This suite has 60 cases in 13 clusters: run" in assumed.out
+    assert "Two of them correlate by 1.00, which is assumed, in what they pass." in assumed.out
+    answers = [{"case_id": f"c{n:02}", "output": "yes" if n % 3 else "no"} for n in range(CASES)]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, answers)), encoding="utf-8")
+    proctor("run", desk, "--target", "replay:a.jsonl", "--cluster", "metadata.document")
+    plan = plan_of(proctor("plan", desk, "--json"))
+    clusters = plan["clusters"]
+    assert (clusters["field"], clusters["clusters"], clusters["relation"]) == ("metadata.document", 13, 0)
+    assert plan["repeats"][0]["clusters"] < plan["repeats"][0]["cases"]
+    alone = plan_of(proctor("plan", desk, "--cluster", "none", "--json"))
+    assert (alone["clusters"], alone["repeats"][0]["clusters"]) == (None, None)
+    unknown = proctor("plan", desk, "--cluster", "metadata.page")
+    assert "No two cases have the same `metadata.page`" in unknown.out
+    refused = proctor("plan", desk, "--cluster", "page")
+    assert refused.code == 4
+    assert "cannot be clustered by 'page'" in refused.err
+
+
 def test_a_run_is_named_as_the_baseline(proctor: Proctor, desk: str, asked: Asked) -> None:
     first = asked("a", varies, repeats=3)
     asked("b", lambda _n, _repeat: True, repeats=3)

@@ -304,7 +304,7 @@ def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     told = proctor("run", half, "--target", "echo", f"--resume={run_id}")
     assert told.code == 4
-    assert "this command asks for echo" in told.err
+    assert "this command sets echo" in told.err
 
 
 def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: Path) -> None:

@@ -59,12 +59,12 @@ def _commands(err: str) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("words", "text", "finished", "named"),
     [
-        (("--threshold", "0.5"), "the run has none, this command asks for 0.5", True, False),
-        (("--threshold", "0.5"), "the run has none, this command asks for 0.5", False, True),
-        (("--judge-repeat", "3"), "the run has 1, this command asks for 3", False, False),
-        (("--judge-rule", "all"), "the run has majority, this command asks for all", True, True),
-        (("--min-pass-rate", "0.1"), "the run has none, this command asks for 0.1", False, True),
-        (("--allow-errors", "9"), "the run has 0, this command asks for 9", True, False),
+        (("--threshold", "0.5"), "the run has none, this command sets 0.5", True, False),
+        (("--threshold", "0.5"), "the run has none, this command sets 0.5", False, True),
+        (("--judge-repeat", "3"), "the run has 1, this command sets 3", False, False),
+        (("--judge-rule", "all"), "the run has majority, this command sets all", True, True),
+        (("--min-pass-rate", "0.1"), "the run has none, this command sets 0.1", False, True),
+        (("--allow-errors", "9"), "the run has 0, this command sets 9", True, False),
     ],
 )
 def test_another_rule_of_grading_is_refused_with_the_command_for_a_regrade(
@@ -102,9 +102,9 @@ def test_what_asks_other_questions_is_refused_with_the_command_for_a_new_run(
     told = proctor("run", *((half,) if named else ()), f"--resume={run_id}", *words)
     assert told.code == 4
     for text in (
-        "--repeat: the run has none, this command asks for 3",
-        "--limit: the run has none, this command asks for 1",
-        "--cache: the run has off, this command asks for on",
+        "--repeat: the run has none, this command sets 3",
+        "--limit: the run has none, this command sets 1",
+        "--cache: the run has off, this command sets on",
     ):
         assert text in told.err
     assert "regrade" not in told.err
@@ -152,7 +152,7 @@ def test_the_newest_run_keeps_its_rules_too(proctor: Proctor, cut: Proctor, targ
     run_id = cut("--threshold", "0.5")
     told = proctor("run", half, "--target", target, "--resume", "--threshold", "0.6", "--json")
     assert told.code == 4
-    assert "--threshold: the run has 0.5, this command asks for 0.6" in told.err
+    assert "--threshold: the run has 0.5, this command sets 0.6" in told.err
     assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] == run_id
 
 
@@ -186,7 +186,7 @@ def test_asking_errors_again_takes_new_gates_and_no_other_rule_for_judges(
     run_id = proctor("run", half, "--target", target, "--json").run["run"]
     told = proctor("run", f"--retry-errors={run_id}", "--judge-rule", "all")
     assert told.code == 4
-    assert "--judge-rule: the run has majority, this command asks for all" in told.err
+    assert "--judge-rule: the run has majority, this command sets all" in told.err
     Path("well").touch()
     again = proctor("run", f"--retry-errors={run_id}", "--min-pass-rate", "0.4", "--retries", "1", "--json")
     assert (again.code, again.run["errors"], again.run["reused"]) == (0, 0, 9)

@@ -89,11 +89,13 @@ def test_repeats_count_by_case_each_case_alike() -> None:
         make_outcomes("b", {"x": "++++", "y": "+", "z": "-"}),
     )
     assert found.whole.value == pytest.approx(1 / 3)
-    assert found.whole.ci95 == agresti_min_interval([0.0, 0.0, 1.0])
+    # Repeats that agree are worth one trial: of the three cases only x is fixed, y passes, and z fails.
+    assert found.whole.ci95 == pytest.approx(newcombe_paired(1, 1, 0, 1))
+    assert found.whole.interval_by == "Newcombe, over cases"
     assert found.whole.p_value == 1.0  # one case that differs can as well differ the other way
 
 
-def test_repeats_of_few_cases_show_nothing_however_many_they_are() -> None:
+def test_repeats_that_agree_show_what_one_trial_of_each_case_shows() -> None:
     cases = {"x": 50, "y": 50}
     one, other = (
         make_outcomes(name, {case: sign * n for case, n in cases.items()})
@@ -101,7 +103,9 @@ def test_repeats_of_few_cases_show_nothing_however_many_they_are() -> None:
     )
     found = compare_runs(one, other)
     assert (found.whole.pairs, found.whole.value) == (100, 1.0)
-    assert found.whole.direction == "unclear"
+    assert found.whole.ci95 == newcombe_paired(0, 2, 0, 0)  # that of one trial each
+    assert found.whole.p_value == 0.5
+    assert found.whole.direction == "perhaps better"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
@@ -157,7 +161,7 @@ def test_scores_are_told_where_any_is_graded() -> None:
     measure = compare_runs(one, other).score
     assert measure is not None
     assert (measure.pairs, measure.baseline, measure.candidate, measure.difference) == (2, 1.0, 0.5, -0.5)
-    assert measure.ci95 == agresti_min_interval([-0.5, -0.5])
+    assert measure.ci95 == pytest.approx(agresti_min_interval([-0.5, -0.5]))
 
 
 def test_latency_and_cost_are_of_the_pairs_that_have_them() -> None:
@@ -326,12 +330,13 @@ def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None
     before, after = "-" * 15 + "+" * 25, "+" * 40
     alone = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
     related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
-    assert (alone.clusters, alone.effective_cases, alone.direction) == (None, 40, "better")
-    assert (related.clusters, related.effective_cases, related.direction) == (8, 8, "unclear")
-    assert (related.test, related.interval_by) == ("permutation by cluster", "t over clusters, two added")
+    assert (alone.clusters, alone.direction) == (None, "better")
+    assert (related.clusters, related.direction) == (8, "unclear")
+    assert (related.test, related.interval_by) == ("permutation by cluster", "Newcombe, over clusters")
     assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
     assert related.value == alone.value == 0.375
-    assert related.ci95 == clustered_difference_interval([(5.0, 5)] * 3 + [(0.0, 5)] * 5)
+    # Cases of a cluster agree here, so the clusters count: three are fixed, five pass in both runs.
+    assert related.ci95 == pytest.approx(newcombe_paired(5, 3, 0, 0))
     assert related.error is not None
     assert alone.error is not None
     assert related.error > 2 * alone.error
@@ -349,7 +354,44 @@ def test_clusters_of_one_case_change_nothing() -> None:
     assert plain.whole == clustered.whole
 
 
+@pytest.mark.parametrize(("metric", "attribute"), [("score", "score"), ("cost_usd", "cost_usd")])
+def test_scores_and_costs_of_related_cases_have_an_interval_over_their_clusters(
+    metric: str, attribute: str
+) -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(20)}
+    rises = {f"c{n}": {metric: 0.2 + 0.1 * (n // 5)} for n in range(20)}
+    flat = {f"c{n}": {metric: 0.2} for n in range(20)}
+    alone, related = (
+        getattr(
+            compare_runs(
+                make_outcomes("a", "+" * 20, numbers=flat, clusters=by),
+                make_outcomes("b", "+" * 20, numbers=rises, clusters=by),
+            ),
+            attribute,
+        )
+        for by in ({}, clusters)
+    )
+    assert related.difference == alone.difference
+    assert related.ci95[1] - related.ci95[0] > 2 * (alone.ci95[1] - alone.ci95[0])
+
+
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
-def test_the_interval_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
+def test_the_interval_of_scores_over_clusters_of_one_case_is_that_over_cases(values: list[float]) -> None:
     clustered = clustered_difference_interval([(value, 1) for value in values])
     assert clustered == pytest.approx(agresti_min_interval(values), abs=1e-12)
+
+
+def test_the_smallest_difference_over_clusters_is_larger_if_their_cases_differ_together() -> None:
+    clusters = {f"c{n}": f"text {n // 5}" for n in range(200)}
+    baseline = "+-" * 50 + "-+" * 50
+
+    def smallest(candidate: str) -> float:
+        found = compare_runs(
+            make_outcomes("a", baseline), make_outcomes("b", candidate, clusters=clusters)
+        ).smallest
+        assert found is not None
+        return found
+
+    spread = "-+" + baseline[2:50] + "-+" + baseline[52:150] + "+-" + baseline[152:]
+    together = "-----+++++" + baseline[10:]
+    assert smallest(baseline) < smallest(spread) < smallest(together)

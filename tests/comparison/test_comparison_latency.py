@@ -53,7 +53,7 @@ def test_runs_that_were_not_interleaved_have_no_interval_and_say_why(other: RunO
     assert latency_row(comparison) == (
         "mean 68 ms → 416 ms · median 68 ms → 416 ms over 12 cases; no interval, as the runs were not "
         "interleaved, and a difference may be that of the hour: "
-        "proctor run --interleave asks targets in turns"
+        "proctor run --interleave sends each case to all targets in turn"
     )
 
 
@@ -63,8 +63,8 @@ def test_interleaved_runs_have_an_interval() -> None:
     assert latency is not None
     assert (latency.median_ci95, latency.interleaved, latency.out_of_turn) == ((348.0, 348.0), True, 0)
     assert latency_row(comparison) == (
-        "mean 68 ms → 416 ms · median difference +348 ms (95 % interval +348 ms to +348 ms) over 12 cases "
-        "asked in turns"
+        "mean 68 ms → 416 ms · median difference +348 ms (95 % interval +348 ms to +348 ms) over 12 cases, "
+        "interleaved"
     )
 
 
@@ -80,7 +80,7 @@ def test_pairs_that_an_interruption_parted_are_left_out_and_counted() -> None:
     latency = comparison.latency_ms
     assert latency is not None
     assert (latency.cases, latency.out_of_turn, latency.median_ci95 is not None) == (10, 2, True)
-    assert latency_row(comparison).endswith("over 10 cases asked in turns; 2 pairs out of turn are left out")
+    assert latency_row(comparison).endswith("over 10 cases, interleaved; 2 pairs out of turn are left out")
 
 
 @pytest.mark.parametrize(("gap_s", "in_turn"), [(MAX_TURN_GAP_S - 1, True), (MAX_TURN_GAP_S + 1, False)])

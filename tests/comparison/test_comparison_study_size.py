@@ -14,7 +14,7 @@ from proctor.comparison.study_size import (
     plan_study,
     tally_cases,
 )
-from proctor.stats import PairNoise, cases_needed
+from proctor.stats import ClusterNoise, PairNoise, cases_needed
 from support.outcomes import make_outcomes
 
 
@@ -74,6 +74,52 @@ def test_another_target_tells_what_differs_besides_chance() -> None:
     found = measure_noise(baseline, baseline, [other])
     assert (found.basis, found.targets) == ("targets", 1)
     assert found.noise == pytest.approx((0.0, (80 / 8 + 1) / 82))
+
+
+def test_clusters_tell_how_far_their_cases_go_together() -> None:
+    names = {f"c{place}": str(place // 5) for place in range(100)}
+    whole = tallies(*((5, 4 * (cluster % 2), 4) for cluster in range(20)))  # all cases of a cluster are alike
+    alike = measure_noise(whole, whole, [], names).clusters
+    assert alike is not None
+    assert (alike.relation, alike.mean_size, alike.case_size) == (1, 5, 5)
+    mixed = {case: (4 * (int(case[1:]) % 2), 4) for case in names}
+    unlike = measure_noise(mixed, mixed, [], names).clusters
+    assert unlike is not None
+    assert unlike.relation == unlike.covariance == 0
+    assert measure_noise(whole, whole, []).clusters is None
+
+
+def test_where_another_target_differs_by_cluster_the_differences_go_together() -> None:
+    names = {f"c{place}": str(place // 5) for place in range(100)}
+    baseline = tallies((50, 1, 1), (50, 0, 1))
+    by_cluster = {
+        case: (1 - passed if int(names[case]) % 5 == 0 else passed, 1)
+        for case, (passed, _) in baseline.items()
+    }
+    found = measure_noise(baseline, baseline, [by_cluster], names)
+    assert found.clusters is not None
+    assert found.clusters.covariance == pytest.approx(found.noise.lasting, abs=0.02)
+
+
+def test_without_a_run_cases_of_a_cluster_are_taken_as_alike() -> None:
+    found = measure_noise({}, {}, [], {"a": "1", "b": "1", "c": "2"}).clusters
+    assert found is not None
+    assert (found.relation, found.mean_size, found.case_size) == (1, 1.5, 5 / 3)
+
+
+def test_a_plan_over_clusters_needs_more_cases_and_says_how_many_clusters() -> None:
+    clusters = ClusterNoise(0.03, 0.3, 5, 5)
+    alone, related = (
+        plan_study(noise, {1: 200}, StudyCosts(), difference=0.1, power=0.8, repeats=(1, 3))
+        for noise in (noise_of(0.1, 0.1), noise_of(0.1, 0.1, clusters=clusters))
+    )
+    assert (alone.suite_clusters, related.suite_clusters) == (None, 40)
+    for single, row in zip(alone.rows, related.rows, strict=True):
+        assert single.clusters is None
+        assert row.clusters is not None
+        assert row.cases == 5 * row.clusters
+        assert row.cases > single.cases  # type: ignore[operator]
+        assert row.smallest > single.smallest  # type: ignore[operator]
 
 
 def test_of_a_difference_all_but_one_standard_error_is_no_noise() -> None:

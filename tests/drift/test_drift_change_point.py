@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.drift.change_point import NO, UNKNOWN, YES, chernoff_bound, find_split, place_weight
+from proctor.drift.change_point import NO, UNKNOWN, YES, Stratum, chernoff_bound, find_split, place_weight
 from proctor.drift.detector import detect_drift
 from support.series import make_series
 
@@ -88,14 +88,14 @@ def test_the_bound_is_never_below_the_exact_chance(given: tuple[int, int, list[i
     above = sum(chance for sums, chance in chances.items() if sums >= found)
     below = sum(chance for sums, chance in chances.items() if sums <= found)
     exact = above if found * runs >= after * sum(totals) else below
-    strata = Counter((runs, after, total) for total in totals)
+    strata = Counter(Stratum(runs, after, total) for total in totals)
     assert chernoff_bound(strata, found) >= float(exact) - 1e-9
 
 
 def test_the_bound_is_exact_at_the_end_of_what_is_possible() -> None:
     exact = prod([1 / comb(6, 3)] * 5)
-    assert chernoff_bound({(6, 3, 3): 5}, 15) == pytest.approx(exact, rel=1e-6)
-    assert chernoff_bound({(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
+    assert chernoff_bound({Stratum(6, 3, 3): 5}, 15) == pytest.approx(exact, rel=1e-6)
+    assert chernoff_bound({Stratum(6, 3, 3): 5}, 0) == pytest.approx(exact, rel=1e-6)
 
 
 def test_a_change_is_told_with_the_runs_around_it() -> None:

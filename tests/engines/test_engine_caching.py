@@ -382,7 +382,7 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
     ("found", "misses", "sentence"),
     [
         (0, {}, None),
-        (1, {}, "1 answer came from the cache; nobody was asked."),
+        (1, {}, "1 answer came from the cache; no request was sent."),
         (0, {"never asked before": 3}, "0 answers came from the cache, 3 did not: 3 never asked before."),
         (
             1200,

@@ -74,11 +74,17 @@ async def execute(
         turns.leave()
 
 
-def play(plans: Sequence[Sequence[Key]], *, places: int, call_s: Sequence[float]) -> Log:
+def play(
+    plans: Sequence[Sequence[Key]],
+    *,
+    places: int,
+    call_s: Sequence[float],
+    ranks: Sequence[int] | None = None,
+) -> Log:
     log = Log()
 
     async def everything() -> None:
-        every_turns = make_turns(len(plans), places)
+        every_turns = make_turns(len(plans), places, ranks)
         await asyncio.gather(
             *(
                 execute(turns, number, plan(keys), log, workers=places, call_s=call_s[number])
@@ -219,6 +225,23 @@ def test_a_call_that_waits_is_not_held_up_by_an_earlier_one_of_its_own_run() -> 
         return order
 
     assert run_virtually(everything()) == [(1, 0), (0, 0)]
+
+
+def test_calls_are_in_a_shuffled_order_that_all_runs_have() -> None:
+    shuffled: list[Key] = [(2, 0), (0, 0), (3, 0), (1, 0)]
+    log = play([shuffled, [shuffled[0], *shuffled[2:]]], places=1, call_s=[1, 1], ranks=[1, 3, 0, 2])
+    assert [call.key[0] for call in log.calls] == [2, 2, 0, 3, 3, 1, 1]
+
+
+def test_runs_know_enough_when_each_that_sends_trials_does() -> None:
+    first, second, third = make_turns(3, 1)
+    assert not first.all_know_enough()
+    assert not second.all_know_enough()
+    third.leave()
+    assert first.all_know_enough()
+    fourth, fifth = make_turns(2, 1)
+    assert list(fourth.plan(plan([]))) == []  # it has sent every case
+    assert fifth.all_know_enough()
 
 
 def test_a_call_cancelled_as_its_turn_comes_gives_the_place_back() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -321,10 +323,10 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
 def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
     asked: list[str] = []
 
-    def answer(question: str) -> str:
+    async def answer(question: str) -> str:
         asked.append(question)
         if question == "say 5" and asked.count(question) == 1:
-            signal_self()
+            os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does; the handler runs in this thread
         return question
 
     with pytest.raises(KeyboardInterrupt, match=r"Continue with proctor\.run\(resume="):
@@ -334,14 +336,6 @@ def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
     run = proctor.run(resume=stopped.id, store="s.db", progress=False)
     assert (run.id, run.status, run.total) == (stopped.id, "finished", 10)
     assert len(asked) <= 11
-
-
-def signal_self() -> None:
-    """Sends this process what Ctrl-C does."""
-    import os
-    import signal
-
-    os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_nothing_is_written_without_a_store(rows: Rows, folder: Path) -> None:

@@ -10,6 +10,7 @@ from scipy.special import betaln  # type: ignore[import-untyped,unused-ignore]
 from scipy.stats import binom  # type: ignore[import-untyped,unused-ignore]
 
 from proctor.stats import best_count_for, confidence_sequence, point_gate_errors, wilson
+from proctor.stats.sequences import count_for_width
 
 
 @pytest.mark.parametrize(("total", "count"), [(16, 20), (3, 50), (180.25, 200), (950, 1000)])
@@ -87,3 +88,18 @@ def test_a_point_gate_at_80_percent_of_20_cases_passes_75_percent_in_41_of_100_r
     errors = point_gate_errors(20, 0.8)
     assert (errors.below, errors.above) == pytest.approx((0.75, 0.85))
     assert (round(errors.false_passes, 2), round(errors.false_failures, 2)) == (0.41, 0.17)
+
+
+@pytest.mark.parametrize("bounds", [(0.9, 0.9), (0.5, 0.5), (1.0, 1.0), (0.78, 0.8)])
+def test_the_count_for_a_width_is_the_first_that_has_it(bounds: tuple[float, float]) -> None:
+    def half_width(count: int) -> float:
+        low, high = (confidence_sequence(mean * count, count, 300) for mean in bounds)
+        return (high[1] - low[0]) / 2
+
+    count = count_for_width(0.04, bounds, 300)
+    assert count is not None
+    assert half_width(count) <= 0.04 < half_width(count - 1)
+
+
+def test_no_count_gives_a_width_that_the_bounds_do_not_have() -> None:
+    assert count_for_width(0.02, (0.7, 0.8)) is None

@@ -22,7 +22,8 @@ from proctor.model import (
     Verdict,
 )
 from proctor.reports.runs.serialize import RunReport, TrialResult
-from proctor.verdicts import NO_TRIALS, Counts, Tally, pass_rules_for, run_exit_code
+from proctor.run_gate import run_exit_code
+from proctor.verdicts import NO_TRIALS, Counts, Tally, pass_rules_for
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ECHO = TargetSpec(name="echo", kind="echo")

@@ -18,13 +18,15 @@ def make_series(
     *rows: Sequence[Answer | Sequence[Answer]],
     every: timedelta = timedelta(days=1),
     runs: dict[int, dict[str, Any]] | None = None,
+    clusters: dict[str, str] | None = None,
     **fields: Any,
 ) -> list[RunObservation]:
     """Runs a day apart, or `every` so often; each is its cases' answers, several of a case in a list.
 
-    An answer that begins with `no` fails. `runs` has for some runs, by their number, fields that differ.
+    An answer that begins with `no` fails. `runs` has for some runs, by their number, fields that differ;
+    `clusters` the cluster of a case, by its id.
     """
-    places, observations = TrialPlaces(), []
+    places, observations = TrialPlaces(clusters), []
     for number, row in enumerate(rows):
         given: dict[str, Any] = {
             "id": f"r{number}",

@@ -334,6 +334,14 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
         assert ask("POST", path, {}, status=409)["status"] == 409
 
 
+def test_a_start_names_the_field_of_related_cases(ask: Ask, stored: str) -> None:
+    wanted = {"suite": "birds", "targets": ["echo"], "cluster": "metadata.document"}
+    command = ask("POST", "/estimates", wanted)["command"]
+    assert command == "proctor run --saved=birds@v1 --target=echo --cluster=metadata.document"
+    refused = ask("POST", "/runs", {**wanted, "cluster": "document"}, status=422)
+    assert "cannot be clustered by 'document'. Give `metadata.FIELD`" in refused["errors"][0]["message"]
+
+
 UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "nobody", "targets": ["echo"]}, "suite"),
     ({"suite": "birds", "version": "v9", "targets": ["echo"]}, "version"),
@@ -351,6 +359,9 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 1.5}, "min_pass_rate"),
     ({"suite": "birds", "targets": ["echo"], "min_pass_rate": 0.5, "gate_mode": "x"}, "gate_mode"),
     ({"suite": "birds", "targets": ["echo"], "gate_mode": "interval"}, "gate_mode"),
+    ({"suite": "birds", "targets": ["echo"], "until": 2}, "until"),
+    ({"suite": "birds", "targets": ["echo"], "stop_when_shown": True}, "stop_when_shown"),
+    ({"suite": "birds", "targets": ["echo"], "cluster": "document"}, "cluster"),
 ]
 
 
@@ -526,7 +537,7 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
     for name, optional in {
         "Trial": set(),
         "Output": set(),
-        "Run": {"stopped", "gate", "early_stop", "bundle"},
+        "Run": {"stopped", "gate", "early_stop", "interval_kind", "bundle"},
     }.items():
         assert schemas[name]["properties"].keys() - schemas[name]["required"] == optional
     created = document["paths"]["/runs"]["post"]["responses"]["202"]["headers"]["Location"]

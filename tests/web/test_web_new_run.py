@@ -80,7 +80,7 @@ def test_built_in_and_saved_suites_are_offered(server: Any, save: Save) -> None:
     save()
     page = server.get("/run")
     assert page.status == 200
-    assert read_answer(page.text) == "Choose a suite, and whom to ask"
+    assert read_answer(page.text) == "Choose a suite and a target"
     assert "[Custom] ten</option>" in page.text
     assert page.text.count("(75 cases)") == 1
 
@@ -113,7 +113,7 @@ def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> Non
     assert 'value="echo" checked' in page
     assert '<option value="ten" selected>' in page
     assert "proctor run --saved=ten@v1 --target=echo --repeat=2" in page
-    assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose whom to ask"
+    assert read_answer(server.get("/run?suite=ten").text) == "8 dev + 2 holdout cases; choose a target"
 
 
 def test_the_gate_can_be_held_to_the_interval(server: Any, save: Save) -> None:
@@ -121,6 +121,14 @@ def test_the_gate_can_be_held_to_the_interval(server: Any, save: Save) -> None:
     page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&gate_mode=interval").text
     assert '<option value="interval" selected>' in page
     assert "proctor run --saved=ten@v1 --target=echo --min-pass-rate=0.8 --gate-mode=interval" in page
+
+
+def test_related_cases_are_named_by_a_field(server: Any, save: Save) -> None:
+    save()
+    page = server.get("/run?suite=ten&target=echo&cluster=metadata.document").text
+    assert 'name="cluster" value="metadata.document"' in page
+    assert "proctor run --saved=ten@v1 --target=echo --cluster=metadata.document" in page
+    assert "cannot be clustered by &#39;document&#39;" in server.get("/run?suite=ten&cluster=document").text
 
 
 def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
@@ -155,6 +163,11 @@ WRONG = [
     ("holdout", "-0.1", "is not a number from 0 to below 1"),
     ("gate_mode", "maybe", "is neither point nor interval"),
     ("gate_mode", "interval", "There is no gate"),
+    ("until", "2", "is not a number from 0.001 to 0.5"),
+    ("stop_when_shown", "maybe", "is neither yes nor no"),
+    ("stop_when_shown", "yes", "There is no gate"),
+    ("cluster", "document", "cannot be clustered by 'document'. Give `metadata.FIELD`"),
+    ("cluster", "tag:a\x1bb", "Give one line"),
     ("interleave", "maybe", "is neither yes nor no"),
     ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),
@@ -175,6 +188,18 @@ def test_what_is_wrong_is_said_of_its_field(
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
     assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
     assert sentence in str(refused.value)
+
+
+def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Project) -> None:
+    save()
+    fields: dict[str, Any] = {"suite": "ten", "target": "echo", "min_pass_rate": "0.8", "until": "0.02"}
+    words = words_of(site, **fields, stop_when_shown="yes")
+    assert {"--until=0.02", "--stop-when-shown"} <= set(words)
+    assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
+    page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
+    assert '<option value="yes" selected>stop when it is shown or ruled out</option>' in page
+    with pytest.raises(FormErrors, match="Hold the gate to it"):
+        words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
 
 
 def test_several_targets_can_be_asked_in_turns(server: Any, save: Save, site: Project) -> None:

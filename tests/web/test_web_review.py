@@ -246,7 +246,7 @@ def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Pat
         assert ("So far the judge and people agree" in page) is (n >= 10)
         label(server, run_id, f"{n}.0", said)
     page = server.get(f"/review?run={run_id}").text
-    assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.31 to 1.00)." in page
+    assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.35 to 1.00)." in page
     assert "only 5 that people pass and 7 that people fail: label 20 of each" in page
     assert f"proctor certify {run_id} --judge function:" in page
 

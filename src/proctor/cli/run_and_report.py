@@ -22,6 +22,7 @@ from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
 from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.serialize import RunReport, cluster_warning
+from proctor.run_gate import worst_exit_code
 from proctor.services import events
 from proctor.services.progress import Progress
 from proctor.services.runs.execution.session import RunSession
@@ -32,7 +33,6 @@ from proctor.services.runs.reading.report import (
     write_report,
 )
 from proctor.services.runs.request import Request
-from proctor.verdicts import worst_exit_code
 
 if TYPE_CHECKING:
     from types import FrameType

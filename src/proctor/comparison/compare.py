@@ -110,7 +110,8 @@ def compare_runs(
     """
     pairs = pair_trials(baseline, candidate, split)
     by_case = pairs.has_repeats
-    whole = pass_rate_difference(pairs.cases, by_case=by_case)
+    runs = baseline.run, candidate.run
+    whole = pass_rate_difference(pairs.cases, by_case=by_case, runs=runs)
     fixed, broken, not_measured = _find_flips(pairs.cases)
     comparison = Comparison(
         baseline=baseline.run,
@@ -133,7 +134,7 @@ def compare_runs(
     if by is None:
         return comparison
     splits = _subset_differences(
-        [(case.split, case) for case in pairs.cases if case.split is not None], by_case
+        [(case.split, case) for case in pairs.cases if case.split is not None], by_case, runs
     )
     latency, latency_left_out = latency_difference(pairs.cases, baseline.run, candidate.run)
     return replace(
@@ -141,7 +142,7 @@ def compare_runs(
         smallest=smallest_detectable_difference(whole, pairs.cases),
         splits=tuple(splits) if len(splits) > 1 else (),
         by=by,
-        parts=tuple(_subset_differences(list(_cases_by_name(pairs.cases, by)), by_case)),
+        parts=tuple(_subset_differences(list(_cases_by_name(pairs.cases, by)), by_case, runs)),
         score=_score_difference(pairs.cases),
         latency_ms=latency,
         latency_left_out=latency_left_out,
@@ -172,14 +173,16 @@ def _cases_by_name(cases: Sequence[PairedCase], by: GroupBy) -> Iterator[tuple[s
 
 
 def _subset_differences(
-    named_cases: Sequence[tuple[str, PairedCase]], by_case: bool
+    named_cases: Sequence[tuple[str, PairedCase]], by_case: bool, runs: tuple[Run, Run]
 ) -> list[SubsetDifference]:
     """Returns the differences of parts, by name, with p-values adjusted together."""
     members: dict[str, list[PairedCase]] = {}
     for name, case in named_cases:
         members.setdefault(name, []).append(case)
     names = sorted(members)
-    differences = adjust_together([pass_rate_difference(members[name], by_case=by_case) for name in names])
+    differences = adjust_together(
+        [pass_rate_difference(members[name], by_case=by_case, runs=runs) for name in names]
+    )
     return [
         SubsetDifference(name=name, difference=difference)
         for name, difference in zip(names, differences, strict=True)

@@ -7,22 +7,25 @@ if all of them had gone against the candidate, and if all had gone for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import fsum, sqrt
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.comparison.cluster_noise import correlation_within, smooth_cluster_noise
 from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import PairedCase
-from proctor.model import Verdict
+from proctor.model import Run, Verdict
 from proctor.stats import (
     PairNoise,
-    agresti_min_interval,
     clustered_difference_interval,
     clustered_error,
+    clustered_interval,
+    clustered_newcombe,
     deviation,
+    group_variances,
     holm,
     mcnemar,
     mean_interval,
@@ -30,15 +33,16 @@ from proctor.stats import (
     permutation,
     quantile,
     sign_test,
+    smallest_difference_clustered,
     smallest_difference_repeated,
 )
-from proctor.verdicts import Counts
+from proctor.verdicts import Counts, set_intervals
 
 Interval = tuple[float, float]
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
-PairedInterval = Literal["Newcombe, paired", "t over cases, two added", "t over clusters, two added"]
+PairedInterval = Literal["Newcombe, paired", "Newcombe, over cases", "Newcombe, over clusters"]
 _DIRECTIONS: tuple[Direction, ...] = ("worse", "perhaps worse", "unclear", "perhaps better", "better")
 
 _ALPHA = 0.05
@@ -77,13 +81,11 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     p_holm: float | None = None
     """The p-value adjusted by Holm's method, together with those reported beside it."""
     by_case: bool = False
-    """Whether cases have several pairs. Then the interval is `agresti_min_interval` and the test a
-    permutation test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
+    """Whether cases have several pairs. Then the interval is `clustered_newcombe` and the test a permutation
+    test, both over cases, instead of Newcombe's interval and McNemar's test over pairs."""
     clusters: int | None = None
     """The number of clusters of related cases, of which some hold several. Then interval and test are over
-    clusters, `clustered_difference_interval` and a permutation test. None if cases are independent."""
-    effective_cases: int = 0
-    """The number of independent cases whose difference would vary as much; `cases` without clusters."""
+    clusters, `clustered_newcombe` and a permutation test. None if cases are independent."""
     error: float | None = None
     """The standard error of `value`; None below two cases, and below two clusters."""
     unmeasured: int = 0
@@ -110,8 +112,8 @@ class PassRateDifference(Struct, frozen=True, kw_only=True):
     def interval_by(self) -> PairedInterval:
         """What `ci95` is."""
         if self.clusters is not None:
-            return "t over clusters, two added"
-        return "t over cases, two added" if self.by_case else "Newcombe, paired"
+            return "Newcombe, over clusters"
+        return "Newcombe, over cases" if self.by_case else "Newcombe, paired"
 
     @property
     def bounds(self) -> Interval | None:
@@ -173,15 +175,25 @@ class _CasePairs(NamedTuple):
         return (self.after - self.before) / self.pairs
 
 
-def pass_rate_difference(cases: Sequence[PairedCase], *, by_case: bool) -> PassRateDifference:
+def pass_rate_difference(
+    cases: Sequence[PairedCase], *, by_case: bool, runs: tuple[Run, Run] | None = None
+) -> PassRateDifference:
     """Returns the difference of the pass rates over some cases, with its extremes.
 
     Args:
         cases: the cases.
         by_case: whether any case of the comparison has several pairs, which are not independent.
+        runs: the baseline and the candidate, which say what interval of a pass rate holds; without them the
+            pass rates of both are None.
     """
     tallies = [_count_pairs(case) for case in cases]
     difference = _tallied_difference(tallies, by_case=by_case)
+    if runs is not None and difference.pairs:
+        before = [(tally.before, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
+        after = [(tally.after, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
+        difference = replace(
+            difference, baseline=_run_pass_rate(before, runs[0]), candidate=_run_pass_rate(after, runs[1])
+        )
     unmeasured = sum(len(case.pairs) for case in cases) - difference.pairs
     if not unmeasured:
         return difference
@@ -229,19 +241,12 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     count = len(tallies)
     fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
     after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
-    case_differences = sorted((tally.difference for tally in tallies), key=abs)
-    clusters = _sum_clusters(tallies)
-    error, effective_cases = _spread(tallies, clusters)
-    if clusters is not None:
-        value = fsum(case_differences) / count
-        ci95 = clustered_difference_interval(clusters)
-        p_value = permutation([total for total, _ in clusters])
-    elif by_case:
-        value, ci95, p_value = (
-            fsum(case_differences) / count,
-            agresti_min_interval(case_differences),
-            permutation(case_differences),
-        )
+    clusters = _sum_clusters([tally.cluster for tally in tallies], [tally.difference for tally in tallies])
+    if clusters is not None or by_case:
+        groups = clusters or sorted((tally.difference, 1) for tally in tallies)
+        value = fsum(total for total, _ in groups) / count
+        ci95 = clustered_newcombe(groups, _sum_shares(tallies), fsum(1 / tally.pairs for tally in tallies))
+        p_value = permutation(sorted((total for total, _ in groups), key=abs))
     else:
         value = (fixed - broken) / count
         ci95 = newcombe_paired(after - fixed, fixed, broken, count - after - broken)
@@ -251,43 +256,49 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
         pairs=pairs,
         fixed=fixed,
         broken=broken,
-        baseline=_run_pass_rate([(tally.before, tally.pairs, tally.cluster) for tally in tallies]),
-        candidate=_run_pass_rate([(tally.after, tally.pairs, tally.cluster) for tally in tallies]),
         value=value,
         ci95=ci95,
         p_value=p_value,
         by_case=by_case,
         clusters=None if clusters is None else len(clusters),
-        effective_cases=effective_cases,
-        error=error,
+        error=_standard_error(tallies, clustered=clusters is not None),
     )
 
 
-def _sum_clusters(tallies: Sequence[_CasePairs]) -> list[tuple[float, int]] | None:
-    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single."""
-    members: dict[str | None, list[float]] = {}
-    for tally in tallies:
-        members.setdefault(tally.cluster, []).append(tally.difference)
-    if tallies[0].cluster is None or len(members) == len(tallies):
-        return None
-    return sorted((fsum(differences), len(differences)) for differences in members.values())
+def _sum_shares(tallies: Sequence[_CasePairs]) -> tuple[float, float, float, float]:
+    """Returns the sums over cases of the shares of their pairs: both passed, fixed, broken, neither."""
+    return (
+        fsum((tally.after - tally.fixed) / tally.pairs for tally in tallies),
+        fsum(tally.fixed / tally.pairs for tally in tallies),
+        fsum(tally.broken / tally.pairs for tally in tallies),
+        fsum((tally.pairs - tally.after - tally.broken) / tally.pairs for tally in tallies),
+    )
 
 
-def _spread(
-    tallies: Sequence[_CasePairs], clusters: Sequence[tuple[float, int]] | None
-) -> tuple[float | None, int]:
-    """Returns the standard error of the mean difference, and the effective number of cases.
+def _sum_clusters(
+    names: Sequence[str | None], differences: Sequence[float]
+) -> list[tuple[float, int]] | None:
+    """Returns the sum of the differences of each cluster, and its number of cases; None if all are single.
 
-    That is never above the number of cases, and never below that of clusters whose cases are all alike.
+    Args:
+        names: the cluster of each case; there is a case.
+        differences: the difference of each case.
     """
-    count = len(tallies)
+    members: dict[str | None, list[float]] = {}
+    for name, difference in zip(names, differences, strict=True):
+        members.setdefault(name, []).append(difference)
+    if names[0] is None or len(members) == len(names):
+        return None
+    return sorted((fsum(values), len(values)) for values in members.values())
+
+
+def _standard_error(tallies: Sequence[_CasePairs], *, clustered: bool) -> float | None:
+    """Returns the standard error of the mean difference; None below two cases, and below two clusters."""
     differences = [tally.difference for tally in tallies]
+    if clustered:
+        return clustered_error(differences, [tally.cluster for tally in tallies])
     spread = deviation(differences)
-    if clusters is None or spread is None:
-        return None if spread is None else spread / sqrt(count), count
-    error = clustered_error(differences, [tally.cluster for tally in tallies])
-    fewest = int(count**2 / sum(size**2 for _, size in clusters))
-    return error, min(count, max(fewest, int((spread / error) ** 2))) if error else fewest
+    return None if spread is None else spread / sqrt(len(tallies))
 
 
 def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
@@ -316,7 +327,7 @@ def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
     return outcome.verdict is Verdict.PASS if outcome.is_measured else unmeasured
 
 
-def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
+def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]], run: Run) -> RunPassRate:
     """Returns the pass rate of cases, each given by its passed and all measured trials, and its cluster."""
     counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials, _ in cases))
     for passed, trials, cluster in cases:
@@ -324,6 +335,7 @@ def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]]) -> RunPassRate:
             counts.clusters = {} if counts.clusters is None else counts.clusters
             total, size = counts.clusters.get(cluster, (0.0, 0))
             counts.clusters[cluster] = total + passed / trials, size + 1
+    set_intervals([counts], run)
     assert counts.pass_rate is not None
     assert counts.ci95 is not None
     return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)
@@ -338,7 +350,8 @@ def smallest_detectable_difference(
     chance, both ways alike, but for the part of the observed difference that its interval shows: an observed
     difference that may be chance would else make the noise look smaller than it is. Two cases are added, of
     which one differs, as in `agresti_min_interval`, so that runs without any difference have noise too. The
-    pairs that make the true difference come on top.
+    pairs that make the true difference come on top. Cases of a cluster are taken to differ together as much
+    as they do here, and those that make the true difference as much as they pass together.
 
     Returns:
         A share of 1; None if no difference would be found.
@@ -355,9 +368,19 @@ def smallest_detectable_difference(
     certain = max(0.0, difference.ci95[0], -difference.ci95[1])
     lasting = max(0.0, noise.lasting - certain)
     chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
-    return smallest_difference_repeated(
-        difference.effective_cases, repeats, PairNoise(chance, lasting), _POWER
+    noise = PairNoise(chance, lasting)
+    if difference.clusters is None:
+        return smallest_difference_repeated(len(tallies), repeats, noise, _POWER)
+    groups = [tally.cluster for tally in tallies]
+    rates = [(tally.before + tally.after) / (2 * tally.pairs) for tally in tallies]
+    by_chance = fsum(
+        rate * (1 - rate) / (2 * tally.pairs - 1) for rate, tally in zip(rates, tallies, strict=True)
     )
+    relation = correlation_within(rates, groups, by_chance / len(tallies))
+    variances = group_variances([tally.difference for tally in tallies], groups)
+    covariance = 0.0 if variances is None else variances.between
+    clusters = smooth_cluster_noise(covariance, relation, noise, len(tallies), groups)
+    return smallest_difference_clustered(len(tallies), repeats, noise, clusters, _POWER)
 
 
 def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:
@@ -405,22 +428,23 @@ def metric_difference(
     Args:
         cases: the cases.
         number: returns the metric of a trial.
-        is_share: whether it is within 0..1, so that its interval is `agresti_min_interval`, which always has
-            width; otherwise it is the t-interval.
+        is_share: whether it is within 0..1, so that its interval is `clustered_difference_interval`, which
+            always has width; otherwise it is the t-interval. Both are over clusters if there are any.
     """
-    before, after, pairs = paired_means(cases, number)
-    if not before:
+    means = list(_case_means(cases, number))
+    if not means:
         return None
-    differences = sorted(is_ - was for was, is_ in zip(before, after, strict=True))
+    before, after = [mean.before for mean in means], [mean.after for mean in means]
+    differences = sorted(mean.after - mean.before for mean in means)
     median = quantile(differences, 0.5)
     assert median is not None
     return MetricDifference(
-        cases=len(before),
-        pairs=pairs,
+        cases=len(means),
+        pairs=sum(mean.pairs for mean in means),
         baseline=fsum(before) / len(before),
         candidate=fsum(after) / len(after),
         difference=fsum(differences) / len(differences),
-        ci95=agresti_min_interval(differences) if is_share else mean_interval(differences),
+        ci95=_mean_difference_interval(means, is_share=is_share),
         median=median,
         median_ci95=median_interval(differences),
     )
@@ -430,7 +454,22 @@ def paired_means(
     cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
 ) -> tuple[list[float], list[float], int]:
     """Returns each case's mean of a metric in both runs, and the number of measured pairs that have it."""
-    before, after, pairs = list[float](), list[float](), 0
+    means = list(_case_means(cases, number))
+    return [mean.before for mean in means], [mean.after for mean in means], sum(mean.pairs for mean in means)
+
+
+class _CaseMeans(NamedTuple):
+    """The means of a metric over the measured pairs of one case."""
+
+    before: float
+    after: float
+    pairs: int
+    cluster: str | None
+
+
+def _case_means(
+    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
+) -> Iterator[_CaseMeans]:
     for case in cases:
         values = [
             (was, is_)
@@ -439,10 +478,19 @@ def paired_means(
             if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
         ]
         if values:
-            pairs += len(values)
-            before.append(fsum(was for was, _ in values) / len(values))
-            after.append(fsum(is_ for _, is_ in values) / len(values))
-    return before, after, pairs
+            count = len(values)
+            before, after = fsum(was for was, _ in values) / count, fsum(is_ for _, is_ in values) / count
+            yield _CaseMeans(before, after, count, case.cluster)
+
+
+def _mean_difference_interval(means: Sequence[_CaseMeans], *, is_share: bool) -> Interval | None:
+    names = [mean.cluster for mean in means]
+    differences = [mean.after - mean.before for mean in means]
+    clusters = _sum_clusters(names, differences)
+    if is_share:
+        groups = clusters or sorted((difference, 1) for difference in differences)
+        return clustered_difference_interval(groups)
+    return mean_interval(sorted(differences)) if clusters is None else clustered_interval(differences, names)
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:

@@ -1,4 +1,4 @@
-"""The difference of two runs' latencies, with an interval only if they asked their targets in turns. Pure.
+"""The difference of two runs' latencies, with an interval only if they called their targets in turns. Pure.
 
 All calls of one run share the conditions of its hour: the load of the server, of the network and of this
 machine. Runs one after the other therefore differ by more than the spread of their calls tells, and an
@@ -32,7 +32,7 @@ class LatencyDifference(MetricDifference, frozen=True, kw_only=True):
     """The median over cases."""
     candidate_median: float
     interleaved: bool
-    """Whether both runs asked their targets in turns; then only pairs that were asked in turn count."""
+    """Whether both runs called their targets in turns; then only pairs that were called in turn count."""
     out_of_turn: int = 0
     """The number of pairs left out as their calls were too far apart; 0 unless interleaved."""
 
@@ -64,7 +64,7 @@ def latency_difference(
 
 
 def are_interleaved(before: Run, after: Run) -> bool:
-    """Returns whether two runs of one suite asked their targets in turns."""
+    """Returns whether two runs of one suite called their targets in turns."""
     return (
         before.settings.interleave
         and after.settings.interleave

@@ -13,7 +13,15 @@ from proctor.codec import judged_digest
 from proctor.latency import measured_latency
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, JudgeStats, pass_rules_for, trial_score
+from proctor.verdicts import (
+    NO_TRIALS,
+    CaseRepeats,
+    Counts,
+    JudgeStats,
+    pass_rules_for,
+    set_intervals,
+    trial_score,
+)
 
 SplitName = Literal["dev", "holdout", "all"]
 
@@ -90,6 +98,7 @@ class RunOutcomes(Struct, frozen=True, kw_only=True):
             shape = NO_TRIALS
             for fact in case.trials:
                 shape = counts.add(fact.verdict, shape, case.cluster)
+        set_intervals([counts], self.run)
         return counts
 
 

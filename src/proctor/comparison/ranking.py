@@ -62,7 +62,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
     @property
     def chance_lead(self) -> float | None:
-        """By how much the best of so many equal runs would exceed their mean by chance; None if unknown.
+        """By how much the best of as many equal runs would exceed their mean by chance; None if unknown.
 
         The mean of the largest of as many independent normal numbers, times the standard error of a run: its
         share of the mean variance of a difference of two runs over the same cases. So what the cases have in

@@ -1,20 +1,26 @@
-"""Plans a comparison: how far runs of a suite differ by chance, and what so many cases and repeats show."""
+"""Plans a comparison: how far runs of a suite differ by chance, and what cases and repeats show."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from math import fsum, sqrt
+from math import ceil, fsum, sqrt
 from typing import Literal
 
 from msgspec import Struct
 
+from proctor.comparison.cluster_noise import correlation_within, smooth_cluster_noise
 from proctor.comparison.outcomes import RunOutcomes
 from proctor.model import Verdict
 from proctor.stats import (
+    ClusterNoise,
+    GroupVariances,
     PairNoise,
     VarianceComponents,
     cases_needed_repeated,
+    clusters_needed,
+    group_variances,
+    smallest_difference_clustered,
     smallest_difference_repeated,
     variance_components,
     wilson,
@@ -48,6 +54,8 @@ class StudyNoise(Struct, frozen=True, kw_only=True):
     """The number of other targets with which the baseline's was compared."""
     components: VarianceComponents | None = None
     """The variance of the baseline target's trials, between cases and within them; None without repeats."""
+    clusters: ClusterNoise | None = None
+    """How far the cases of a cluster differ together; None if the cases are independent."""
 
 
 class StudyRow(Struct, frozen=True, kw_only=True):
@@ -60,10 +68,12 @@ class StudyRow(Struct, frozen=True, kw_only=True):
     """The trials of a run of the suite."""
     suite_cost_usd: float | None
     suite_seconds: float | None
+    clusters: int | None
+    """The number of clusters that show the difference that is to be found; None also without clusters."""
     cases: int | None
-    """The number of cases that show the difference that is to be found."""
+    """The number of cases that show it."""
     trials: int | None
-    """The trials of a run of so many cases."""
+    """The trials of a run of these cases."""
     cost_usd: float | None
 
 
@@ -75,6 +85,8 @@ class StudyPlan(Struct, frozen=True, kw_only=True):
     power: float
     """The chance to find it."""
     suite_cases: int
+    suite_clusters: int | None
+    """The number of clusters of the suite's cases; None if the cases are independent."""
     noise: StudyNoise
     rows: tuple[StudyRow, ...]
 
@@ -111,7 +123,12 @@ def tally_cases(runs: Iterable[RunOutcomes]) -> dict[str, CaseTally]:
     return tallies
 
 
-def measure_noise(baseline: TallyByCase, repeated: TallyByCase, rivals: Sequence[TallyByCase]) -> StudyNoise:
+def measure_noise(
+    baseline: TallyByCase,
+    repeated: TallyByCase,
+    rivals: Sequence[TallyByCase],
+    clusters: Mapping[str, str] | None = None,
+) -> StudyNoise:
     """Measures how far two runs of a suite differ where neither is better.
 
     Chance is twice the variance of a trial within its case. Where another target was run, pairs of trials
@@ -123,6 +140,7 @@ def measure_noise(baseline: TallyByCase, repeated: TallyByCase, rivals: Sequence
         baseline: the run that a further run will be compared with.
         repeated: all runs of its target, without reused answers.
         rivals: the runs of each other target.
+        clusters: the cluster of each case of the suite by its id; None if the cases are independent.
     """
     rates = [passed / trials for passed, trials in baseline.values()]
     pass_rate = fsum(rates) / len(rates) if rates else None
@@ -142,6 +160,7 @@ def measure_noise(baseline: TallyByCase, repeated: TallyByCase, rivals: Sequence
         basis, noise = "nothing" if pass_rate is None else "rate", PairNoise(0.0, _unrelated_share(rates))
     if basis in ("targets", "repeats"):
         noise = PairNoise(noise.chance * cases / (cases + 2), (noise.lasting * cases + 1) / (cases + 2))
+    within = 0.0 if chance is None else chance.within
     return StudyNoise(
         basis=basis,
         noise=noise,
@@ -150,7 +169,48 @@ def measure_noise(baseline: TallyByCase, repeated: TallyByCase, rivals: Sequence
         pass_rate=pass_rate,
         targets=len(shares),
         components=components,
+        clusters=None if not clusters else _measure_clusters(repeated, rivals, clusters, noise, within),
     )
+
+
+def _measure_clusters(
+    repeated: TallyByCase,
+    rivals: Sequence[TallyByCase],
+    clusters: Mapping[str, str],
+    noise: PairNoise,
+    within: float,
+) -> ClusterNoise:
+    """Measures how far the cases of a cluster go together.
+
+    The covariance of their differences is the mean over the other targets. Without any, it is that of two
+    runs that differ by what is lasting in `noise`, and correlate within clusters as one run does.
+
+    Args:
+        repeated: all runs of the baseline's target.
+        rivals: the runs of each other target.
+        clusters: the cluster of each case of the suite by its id.
+        noise: how far two runs differ.
+        within: the variance of a trial within its case; 0 if it is not known.
+    """
+    rates = {case: passed / trials for case, (passed, trials) in repeated.items() if case in clusters}
+    few_trials = fsum(1 / repeated[case][1] for case in rates) / max(1, len(rates))
+    relation = correlation_within(
+        list(rates.values()), [clusters[case] for case in rates], within * few_trials
+    )
+    variances = filter(None, [_difference_variances(rates, rival, clusters) for rival in rivals])
+    shared = [variance.between for variance in variances]
+    covariance = fsum(shared) / len(shared) if shared else relation * noise.lasting
+    return smooth_cluster_noise(covariance, relation, noise, len(rates), list(clusters.values()))
+
+
+def _difference_variances(
+    rates: Mapping[str, float], rival: TallyByCase, clusters: Mapping[str, str]
+) -> GroupVariances | None:
+    """Returns the variance of the differences of cases that two targets have; None if clusters show none."""
+    differences = {
+        case: rival[case][0] / rival[case][1] - rate for case, rate in rates.items() if case in rival
+    }
+    return group_variances(list(differences.values()), [clusters[case] for case in differences])
 
 
 def _pooled_components(tallies: Iterable[TallyByCase]) -> VarianceComponents | None:
@@ -209,26 +269,47 @@ def plan_study(
     Raises:
         ValueError: the difference or the power cannot be.
     """
-    suite_cases = sum(own_repeats.values())
+    suite_cases, clusters = sum(own_repeats.values()), noise.clusters
     rows = []
     for count in repeats:
         is_known = count == 1 or noise.is_chance_known
-        needed = cases_needed_repeated(difference, count, noise.noise, power) if is_known else None
+        needed, needed_clusters = _needed_cases(difference, count, noise, power) if is_known else (None, None)
         suite_trials = sum(cases * max(own, count) for own, cases in own_repeats.items())
         trials = None if needed is None else round(needed * suite_trials / max(1, suite_cases))
-        smallest = smallest_difference_repeated(suite_cases, count, noise.noise, power) if is_known else None
         rows.append(
             StudyRow(
                 repeats=count,
-                smallest=smallest,
+                smallest=_smallest_difference(suite_cases, count, noise, power) if is_known else None,
                 suite_trials=suite_trials,
                 suite_cost_usd=costs.total_usd(suite_trials),
                 suite_seconds=costs.total_seconds(suite_trials),
+                clusters=needed_clusters,
                 cases=needed,
                 trials=trials,
                 cost_usd=None if trials is None else costs.total_usd(trials),
             )
         )
     return StudyPlan(
-        difference=difference, power=power, suite_cases=suite_cases, noise=noise, rows=tuple(rows)
+        difference=difference,
+        power=power,
+        suite_cases=suite_cases,
+        suite_clusters=None if clusters is None else round(suite_cases / clusters.mean_size),
+        noise=noise,
+        rows=tuple(rows),
     )
+
+
+def _needed_cases(
+    difference: float, repeats: int, noise: StudyNoise, power: float
+) -> tuple[int | None, int | None]:
+    """Returns the numbers of cases and of clusters that show a difference; None where there is none."""
+    if noise.clusters is None:
+        return cases_needed_repeated(difference, repeats, noise.noise, power), None
+    count = clusters_needed(difference, repeats, noise.noise, noise.clusters, power)
+    return None if count is None else ceil(count * noise.clusters.mean_size), count
+
+
+def _smallest_difference(cases: int, repeats: int, noise: StudyNoise, power: float) -> float | None:
+    if noise.clusters is None:
+        return smallest_difference_repeated(cases, repeats, noise.noise, power)
+    return smallest_difference_clustered(cases, repeats, noise.noise, noise.clusters, power)

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from proctor.conformance.checks import ConformanceCheck
 from proctor.conformance.expectations import Reply, find_missing_answer
 from proctor.model import GateMode
+from proctor.run_gate import GateDecision, decide_gate
 from proctor.stats import clopper_pearson, wilson
-from proctor.verdicts import GateDecision, decide_gate
 
 GUARD_CHECKS = ("arithmetic", "system prompt", "JSON mode")
 """Unless these pass, checks that one fixed answer could pass are not counted."""

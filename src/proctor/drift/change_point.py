@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import exp, lgamma, log, sqrt
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -14,12 +15,23 @@ UNKNOWN, NO, YES = 0, 1, 2
 """The values in a row."""
 CaseRow = bytearray
 """One run, with a byte for each case: whether it passed, or whether its answer is that of a certain run."""
-Stratum = tuple[int, int, int]
-"""A case at a place: the number of runs that know it, how many of these are after it, how many are YES."""
 _MAX_TILT = 40.0
 """The largest tilt that is tried for the bound; larger ones hardly improve it."""
 _MIN_STEP = 1e-6
 """The smallest step of the tilt."""
+
+
+class Stratum(NamedTuple):
+    """A case at a place."""
+
+    known: int
+    """The number of runs that know it."""
+    after: int
+    """The number of these that are after the place."""
+    yes: int
+    """The number of those that know it in which it is YES."""
+    related: int = 1
+    """The number of cases of its cluster that vary, itself included."""
 
 
 class SeriesSplit(Struct, frozen=True, kw_only=True):
@@ -35,12 +47,13 @@ class SeriesSplit(Struct, frozen=True, kw_only=True):
     is_lasting: bool
     """Whether the last run is at least as close to the runs after the place as to those before it."""
     p_cases: float
-    """An upper bound, two-sided, of this place alone, if each case by itself has its values in any order."""
+    """An upper bound, two-sided, of this place alone, if each case by itself has its values in any order, and
+    the cases of a cluster depend on one another in any way."""
     p_nights: float
     """That of the difference beside how much the nights differ, whatever the cases of a night share."""
 
 
-def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
+def find_split(rows: Sequence[CaseRow], clusters: Sequence[int] | None = None) -> SeriesSplit | None:
     """Returns the division of a series that explains most of it; None if no case varies across one.
 
     The measure of a place is the difference of the shares before and after it in standard deviations, where
@@ -52,8 +65,10 @@ def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
 
     Args:
         rows: in time order, all of one length. A case that a run does not know counts in the others.
+        clusters: the cluster of each case; None if the cases are independent.
     """
-    columns = Counter(bytes(column) for column in zip(*rows, strict=True))
+    case_columns = [bytes(column) for column in zip(*rows, strict=True)]
+    columns = Counter(case_columns)
     varying = {column: count for column, count in columns.items() if NO in column and YES in column}
     if not varying:
         return None
@@ -63,18 +78,13 @@ def find_split(rows: Sequence[CaseRow]) -> SeriesSplit | None:
     }
     if not common:
         return None
-    strata: Counter[Stratum] = Counter()
-    yes_count = 0
-    for column, count in varying.items():
-        strata[_count_known(column), _count_known(column[place:]), column.count(YES)] += count
-        yes_count += count * column.count(YES, place)
     return SeriesSplit(
         place=place,
         before=_mean(common, slice(place)),
         after=_mean(common, slice(place, None)),
         cases=sum(common.values()),
         is_lasting=_is_lasting(common, place),
-        p_cases=min(1.0, 2 * chernoff_bound(strata, yes_count)),
+        p_cases=_case_p_value(case_columns, place, clusters),
         p_nights=night_p_value(common, place, YES),
     )
 
@@ -130,35 +140,52 @@ def _best_place(columns: Mapping[bytes, int], runs: int) -> int:
     return max(range(1, runs), key=lambda place: (round(far[place], 9), -place))
 
 
+def _case_p_value(columns: Sequence[bytes], place: int, clusters: Sequence[int] | None) -> float:
+    """Returns `SeriesSplit.p_cases` of a place, of cases with these values."""
+    varying = [case for case, column in enumerate(columns) if NO in column and YES in column]
+    cluster_for = range(len(columns)) if clusters is None else clusters
+    related = Counter(cluster_for[case] for case in varying)
+    counts = Counter((columns[case], related[cluster_for[case]]) for case in varying)
+    strata: Counter[Stratum] = Counter()
+    for (column, size), count in counts.items():
+        known_count, after = _count_known(column), _count_known(column[place:])
+        strata[Stratum(known_count, after, column.count(YES), size)] += count
+    yes_count = sum(count * column.count(YES, place) for (column, _), count in counts.items())
+    return min(1.0, 2 * chernoff_bound(strata, yes_count))
+
+
 def chernoff_bound(strata: Mapping[Stratum, int], yes_count: int) -> float:
     """Returns an upper bound of the chance that the values after a place are YES this often, or this rarely.
+
+    Cases of a cluster may depend on one another in any way: by O. Hölder's inequality (Nachrichten von der
+    Königl. Gesellschaft der Wissenschaften zu Göttingen (1889), 38-47) the mean of a product of m factors is
+    at most the product of the m-th roots of the means of their m-th powers. So m cases of a cluster that vary
+    count as little as if they were all the same.
 
     Args:
         strata: the number of cases of each stratum.
         yes_count: how many values after the place are YES, over all cases.
     """
-    expected = sum(
-        count * after * total / known_count for (known_count, after, total), count in strata.items()
-    )
+    expected = sum(count * case.after * case.yes / case.known for case, count in strata.items())
     if yes_count < expected:  # seldom YES is often NO
-        yes_count = sum(count * after for (_, after, _), count in strata.items()) - yes_count
-        strata = {
-            (known_count, after, known_count - total): count
-            for (known_count, after, total), count in strata.items()
-        }
-    tables = [(count, _log_chances(*stratum)) for stratum, count in strata.items()]
+        yes_count = sum(count * case.after for case, count in strata.items()) - yes_count
+        strata = {case._replace(yes=case.known - case.yes): count for case, count in strata.items()}
+    tables = [
+        (count, case.related, _log_chances(case.known, case.after, case.yes))
+        for case, count in strata.items()
+    ]
 
     def tilted(tilt: float) -> tuple[float, float, float]:
         """Returns the logarithm of the bound for a tilt, with its first and second derivative."""
         logarithm, slope, curve = -tilt * yes_count, -float(yes_count), 0.0
-        for count, chances in tables:
-            top = max(chance + tilt * hits for hits, chance in chances)
-            weights = [(hits, exp(chance + tilt * hits - top)) for hits, chance in chances]
+        for count, size, chances in tables:
+            top = max(chance + size * tilt * hits for hits, chance in chances)
+            weights = [(hits, exp(chance + size * tilt * hits - top)) for hits, chance in chances]
             weight = sum(term for _, term in weights)
             mean = sum(hits * term for hits, term in weights) / weight
-            logarithm += count * (top + log(weight))
+            logarithm += count * (top + log(weight)) / size
             slope += count * mean
-            curve += count * sum((hits - mean) ** 2 * term for hits, term in weights) / weight
+            curve += count * size * sum((hits - mean) ** 2 * term for hits, term in weights) / weight
         return logarithm, slope, curve
 
     low, high, tilt = 0.0, _MAX_TILT, 0.0

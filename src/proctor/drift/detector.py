@@ -281,7 +281,7 @@ def _find_change_points(series: Sequence[RunObservation]) -> Iterator[ChangePoin
     ]
     for kind, places, rows in kinds:
         known_rows = [(place, row) for place, row in zip(places, rows, strict=True) if any(row)]
-        division = find_split([row for _, row in known_rows])
+        division = find_split([row for _, row in known_rows], series[0].places.clusters)
         if division is not None:
             before, after = known_rows[division.place - 1][0], known_rows[division.place][0]
             # A run that knows no case counts too, so that no place of no later series has the same weight.

@@ -7,7 +7,7 @@ from math import fsum
 from msgspec import Struct
 
 from proctor.drift.observations import PASSED, ObservationRows
-from proctor.stats import agresti_min_interval, newcombe_paired
+from proctor.stats import agresti_min_interval, clustered_difference_interval, newcombe_paired
 
 
 class CaseFlips(Struct, frozen=True, kw_only=True):
@@ -23,7 +23,9 @@ class CaseFlips(Struct, frozen=True, kw_only=True):
     """The earlier pass rate, without changes of the grading."""
     after: float
     ci95: tuple[float, float] | None
-    """The interval of the difference, as if these were the only two runs and the cases independent."""
+    """The interval of the difference, as if these were the only two runs."""
+    clusters: int | None = None
+    """The number of clusters of related cases, which the interval is over; None if cases are independent."""
 
     @property
     def difference(self) -> float:
@@ -45,6 +47,8 @@ def find_flips(earlier: ObservationRows, rows: ObservationRows) -> CaseFlips | N
     better = tuple([ids[case] for case, change in changes.items() if change > 0])
     count = len(sums)
     before = fsum(case_sums.before for case_sums in sums.values()) / count
+    clusters = rows.places.sum_clusters(changes)
+    is_clustered = len(clusters) < count
     return CaseFlips(
         cases=count,
         worse=worse,
@@ -54,7 +58,8 @@ def find_flips(earlier: ObservationRows, rows: ObservationRows) -> CaseFlips | N
         ),
         before=before,
         after=before + fsum(changes.values()) / count,
-        ci95=_interval(sums, changes),
+        ci95=clustered_difference_interval(clusters) if is_clustered else _interval(sums, changes),
+        clusters=len(clusters) if is_clustered else None,
     )
 
 
@@ -93,6 +98,8 @@ def _case_sums(earlier: ObservationRows, rows: ObservationRows) -> dict[int, _Ca
 
 def _interval(sums: dict[int, _CaseSums], changes: dict[int, float]) -> tuple[float, float] | None:
     """Returns Newcombe's interval for one trial a case, and Agresti and Min's if a case has repeats.
+
+    The cases are independent of one another.
 
     Both have width even if no case changed.
     """

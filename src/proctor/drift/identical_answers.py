@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import Literal
 
 from msgspec import Struct
 
-from proctor.drift.observations import ObservationRows, RunObservation
+from proctor.drift.observations import ObservationRows, RunObservation, TrialPlaces
 from proctor.model import Run
-from proctor.stats import reaches, wilson
+from proctor.stats import clustered_wilson, reaches, wilson
 
 STABLE_SHARE, WATCH_SHARE = 0.95, 0.80
 """The lowest shares of identical answers for these levels. Source: the published rule of dialect pramana."""
@@ -24,6 +24,9 @@ class IdenticalShare(Struct, frozen=True):
 
     identical: float
     cases: int
+    groups: tuple[tuple[float, int, int], ...] = ()
+    """The clusters of related cases: the sum of the shares of a cluster's cases, their number, and how many
+    such clusters there are. Empty if the cases are independent."""
 
     @property
     def share(self) -> float:
@@ -32,8 +35,15 @@ class IdenticalShare(Struct, frozen=True):
 
     @property
     def ci95(self) -> tuple[float, float]:
-        """The Wilson interval of the share. It takes cases as independent, whatever the runs' clusters."""
+        """The Wilson interval of the share, over clusters if cases are related: `clustered_wilson`."""
+        if self.groups:
+            return clustered_wilson(self.groups, self.cases) or (0.0, 1.0)
         return wilson(self.identical, self.cases) or (0.0, 1.0)
+
+    @property
+    def clusters(self) -> int | None:
+        """The number of clusters of related cases, which the interval is over; None without any."""
+        return sum(count for *_, count in self.groups) or None
 
     @property
     def level(self) -> SimilarityLevel:
@@ -57,8 +67,17 @@ def _shares_by_case(earlier: ObservationRows, later: ObservationRows) -> dict[in
 
 def identical_share(earlier: ObservationRows, later: ObservationRows) -> IdenticalShare | None:
     """Returns the share of identical answers of two runs; None if they have no case in common."""
-    shares = _shares_by_case(earlier, later)
-    return IdenticalShare(min(len(shares), fsum(shares.values())), len(shares)) if shares else None
+    return _sum_shares(_shares_by_case(earlier, later), later.places)
+
+
+def _sum_shares(shares: Mapping[int, float], places: TrialPlaces) -> IdenticalShare | None:
+    """Returns the share over cases, of which each has its own."""
+    if not shares:
+        return None
+    clusters, cases = places.sum_clusters(shares), len(shares)
+    counts = Counter(clusters) if len(clusters) < cases else {}
+    groups = tuple([(*cluster, count) for cluster, count in sorted(counts.items())])
+    return IdenticalShare(min(cases, fsum(shares.values())), cases, groups)
 
 
 def share_within_run(observation: RunObservation) -> IdenticalShare | None:
@@ -67,10 +86,12 @@ def share_within_run(observation: RunObservation) -> IdenticalShare | None:
     for place, answer in enumerate(observation.answers):
         if answer:
             answers[observation.places.case_numbers[place]].append(answer)
-    shares = [
-        _identical_pair_share(case_answers) for case_answers in answers.values() if len(case_answers) > 1
-    ]
-    return IdenticalShare(min(len(shares), fsum(shares)), len(shares)) if shares else None
+    shares = {
+        case: _identical_pair_share(case_answers)
+        for case, case_answers in answers.items()
+        if len(case_answers) > 1
+    }
+    return _sum_shares(shares, observation.places)
 
 
 def _identical_pair_share(answers: Sequence[int]) -> float:
@@ -102,9 +123,13 @@ def repeats_show_steadiness(repeats: Sequence[IdenticalShare]) -> bool:
     """Returns whether a target repeats its answers: in each run, and beyond doubt in all runs together.
 
     That takes 16 pairs: of three cases, all are identical in one run of a target that rewords a tenth of its
-    answers more often than not.
+    answers more often than not. The pairs of a cluster in one run count as one, if all are identical.
     """
-    together = IdenticalShare(fsum(same.identical for same in repeats), sum(same.cases for same in repeats))
+    together = IdenticalShare(
+        fsum(same.identical for same in repeats),
+        sum(same.cases for same in repeats),
+        tuple([group for same in repeats for group in same.groups]),
+    )
     return all(same.level == "stable" for same in repeats) and together.ci95[0] > WATCH_SHARE
 
 

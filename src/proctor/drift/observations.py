@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from math import fsum
 from typing import Literal
 
 from msgspec import Struct
 
+from proctor.clusters import OWN_CLUSTER
 from proctor.codec import encode
 from proctor.model import Output, PassRule, Run, Trial, Verdict
-from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, decide_verdict, is_measured
+from proctor.run_gate import is_measured
+from proctor.verdicts import NO_TRIALS, CaseRepeats, Counts, decide_verdict, set_intervals
 
 UNKNOWN, FAILED, PASSED = 0, 1, 2
 """The values in `RunObservation.verdicts`."""
 
 
 class TrialPlaces:
-    """Numbers the trials of a suite by case and repeat, the same in all runs."""
+    """Numbers the trials of a suite by case and repeat, and its clusters, the same in all runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clusters: Mapping[str, str] | None = None) -> None:
+        """Starts without trials.
+
+        Args:
+            clusters: the cluster of each case, by its id; None or empty if the cases are independent.
+        """
+        self._cluster_names = clusters or {}
+        self._cluster_numbers: dict[str, int] = {}
         self.cases: list[str] = []
         """The id of each case, in the order in which they were first seen."""
+        self.clusters = array("I")
+        """The number of the cluster of each case, in the order of `cases`."""
         self.case_numbers = array("I")
         """The number of the case at each place."""
         self._numbers: dict[str, int] = {}
@@ -36,8 +48,26 @@ class TrialPlaces:
             number = self._numbers.setdefault(case_id, len(self.cases))
             if number == len(self.cases):
                 self.cases.append(case_id)
+                self.clusters.append(self._number_cluster(case_id))
             self.case_numbers.append(number)
         return place
+
+    def _number_cluster(self, case_id: str) -> int:
+        if not self._cluster_names:
+            return len(self.clusters)
+        name = self._cluster_names.get(case_id, OWN_CLUSTER + case_id)
+        return self._cluster_numbers.setdefault(name, len(self._cluster_numbers))
+
+    def sum_clusters(self, values: Mapping[int, float]) -> list[tuple[float, int]]:
+        """Returns for each cluster the sum of the values of its cases, and the number of these.
+
+        Args:
+            values: a value for some of the cases, by the number of the case.
+        """
+        members: dict[int, list[float]] = {}
+        for case, value in values.items():
+            members.setdefault(self.clusters[case], []).append(value)
+        return [(fsum(cluster_values), len(cluster_values)) for cluster_values in members.values()]
 
     def places_at(self, repeat: int) -> dict[int, int]:
         """Returns the places of one repeat, by the number of the case."""
@@ -150,6 +180,7 @@ class RunObserver:
     def finish(self) -> RunObservation:
         """Returns the observation, once all trials were added."""
         self._end_case()
+        self._set_intervals()
         return RunObservation(
             run=self._run,
             places=self._places,
@@ -162,6 +193,13 @@ class RunObserver:
             has_holdout=self._holdout,
             is_measured=any(self._answers) and is_measured(self._all, self._run.settings),
         )
+
+    def _set_intervals(self) -> None:
+        """Makes the interval that of the run, if each of its measured trials counts here too."""
+        set_intervals([self._passed, self._all], self._run)
+        ci95 = self._all.ci95
+        if self._all.best_count is not None and self._passed.cases == self._all.cases and ci95 is not None:
+            self._passed.stop = self._all.cases, ci95
 
     def _is_fresh(self, trial: Trial, verdict: Verdict) -> bool:
         """Returns whether the run's own target answered in this run; if not, counts the reason."""
@@ -234,6 +272,11 @@ class ReferenceRows:
             for place, case in enumerate(case_numbers):
                 if case in new_cases:
                     target[place] = source[place] if place < len(source) else 0
+
+
+def find_clustered_run(runs: Sequence[Run]) -> Run | None:
+    """Returns the run whose clusters are those of the whole series: the last one that names any."""
+    return next((run for run in reversed(runs) if run.settings.cluster is not None), None)
 
 
 def answer_digest(output: Output) -> int:

@@ -28,7 +28,7 @@ LONG_GRACE_S = 5.0
 """The same after a run stops by itself."""
 _POLL_INTERVAL_S = 0.1
 _BATCH_SIZE = 64
-"""The number of trials that are planned, or graded and stored, together."""
+"""The number of trials that are planned, or graded and stored, together; 1 in a run that may stop early."""
 MAX_LONG_GRADINGS = 8
 MAX_LONG_GRADING_CHARACTERS = 16_000_000
 """At these limits of answers that wait for slow graders, no further trial starts."""
@@ -51,6 +51,8 @@ class AsyncioEngine:
             writer: stores and reports trials.
         """
         self._max_concurrency = work.max_concurrency
+        # What an answer shows may stop a run before the next trial.
+        self._batch_size = 1 if work.run.settings.is_watched else _BATCH_SIZE
         self._worker = worker
         self._writer = writer
         self._stop_event = asyncio.Event()
@@ -88,7 +90,7 @@ class AsyncioEngine:
             ProctorError: something other than a target failed, such as the store; the other workers are
                 stopped first.
         """
-        trials = _in_batches(planned_trials)
+        trials = _in_batches(planned_trials, self._batch_size)
         workers = {asyncio.create_task(self._run_worker(trials)) for _ in range(self._max_concurrency)}
         stopping = asyncio.create_task(self._stop_event.wait())
         try:
@@ -227,7 +229,7 @@ class AsyncioEngine:
         output, failure = answered_trial[2:]
         # Failures may end the run, so they are counted immediately.
         at_once = _is_large(output) or (failure is not None and failure.stage == "target")
-        if at_once or len(self._answered_trials) >= _BATCH_SIZE:
+        if at_once or len(self._answered_trials) >= self._batch_size:
             self._finish_answered()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_MAX_BATCH_WAIT_S, self._finish_answered)
@@ -308,15 +310,15 @@ class AsyncioEngine:
 _AnsweredTrial = tuple[PlannedTrial, datetime, Output | None, Failure | None]
 
 
-def _in_batches(planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
-    while batch := _take_batch(planned_trials):
+def _in_batches(planned_trials: Iterator[PlannedTrial], size: int) -> Iterator[PlannedTrial]:
+    while batch := _take_batch(planned_trials, size):
         yield from batch
 
 
-def _take_batch(planned_trials: Iterator[PlannedTrial]) -> list[PlannedTrial]:
+def _take_batch(planned_trials: Iterator[PlannedTrial], size: int) -> list[PlannedTrial]:
     """Returns the next planned trials, up to one with a large answer, as in a regraded run."""
     batch = []
-    for planned_trial in islice(planned_trials, _BATCH_SIZE):
+    for planned_trial in islice(planned_trials, size):
         batch.append(planned_trial)
         if _is_large(planned_trial.output):
             break

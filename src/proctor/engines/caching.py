@@ -51,7 +51,7 @@ class CacheStats:
             return None
         summary = f"{self.hits:,} {'answer' if self.hits == 1 else 'answers'} came from the cache"
         if not missed:
-            return f"{summary}; nobody was asked."
+            return f"{summary}; no request was sent."
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
         return f"{summary}, {missed:,} did not: {reasons}."
 

@@ -1,8 +1,8 @@
 """Turns: several runs of one suite call their targets for one case one right after the other.
 
-The calls are in the order of the suite. For each case and repeat every run makes its call before any run
-goes on, and which run is first changes from case to case. All runs together make a limited number of calls at
-once.
+The calls are in the order of the suite, or in a shuffled one that all runs have. For each case and repeat
+every run makes its call before any run goes on, and which run is first changes from case to case. All runs
+together make a limited number of calls at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proctor.invalid_cases import setup_failure
 from proctor.plan import PlannedTrial
 
 _TrialKey = tuple[int, int]
-"""The position of the case and the repeat; calls are in the order of their keys."""
+"""The place of the case in the order, and the repeat; calls are in the order of their keys."""
 
 
 class RunTurns:
@@ -28,6 +28,7 @@ class RunTurns:
         """The key of the last planned trial; later ones have larger keys."""
         self._is_planned = False
         self._has_left = False
+        self._knows_enough = False
         self.expected: dict[_TrialKey, None] = {}
         """The planned calls that have not begun, in order."""
         self.waiting: dict[_TrialKey, asyncio.Future[None]] = {}
@@ -35,7 +36,7 @@ class RunTurns:
     def plan(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
         """Yields the planned trials of the run, and notes which of them call the target."""
         for planned_trial in planned_trials:
-            self._last = _trial_key(planned_trial)
+            self._last = self._order.key_for(planned_trial)
             if planned_trial.output is None and setup_failure(planned_trial.case) is None:
                 self.expected[self._last] = None
             self._order.admit()
@@ -51,7 +52,7 @@ class RunTurns:
         """
         if self._has_left:
             raise asyncio.CancelledError
-        key, began = _trial_key(planned_trial), perf_counter()
+        key, began = self._order.key_for(planned_trial), perf_counter()
         turn = self.waiting[key] = asyncio.get_running_loop().create_future()
         self._order.admit()
         try:
@@ -71,7 +72,7 @@ class RunTurns:
 
     def skip(self, planned_trial: PlannedTrial) -> None:
         """Gives up the turn of a trial that makes no call after all."""
-        self.expected.pop(_trial_key(planned_trial), None)
+        self.expected.pop(self._order.key_for(planned_trial), None)
         self._order.admit()
 
     def leave(self) -> None:
@@ -82,6 +83,15 @@ class RunTurns:
             turn.cancel()
         self.waiting.clear()
         self._order.admit()
+
+    def all_know_enough(self) -> bool:
+        """Notes that this run knows enough to stop, and returns whether all that still send trials do."""
+        self._knows_enough = True
+        return not any(turns.needs_more() for turns in self._order.runs)
+
+    def needs_more(self) -> bool:
+        """Whether further trials of the run are wanted, as it does not know enough to stop."""
+        return not (self._knows_enough or self._has_left or self._is_planned)
 
     def next_key(self) -> _TrialKey | None:
         """Returns the key of the run's next call; None if none is planned.
@@ -99,13 +109,19 @@ class RunTurns:
 class _TurnOrder:
     """The order of the calls of several runs."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, ranks: Sequence[int] | None) -> None:
         self.free_places = places
+        self._ranks = ranks
         self.runs: Sequence[RunTurns] = ()
         self._key: _TrialKey = (-1, -1)
         """The key of the last call that began."""
         self._round = -1
         """Counts the keys; the run of that number, modulo the runs, is the first of a round."""
+
+    def key_for(self, planned_trial: PlannedTrial) -> _TrialKey:
+        """Returns the key of a trial."""
+        position = planned_trial.position
+        return position if self._ranks is None else self._ranks[position], planned_trial.repeat
 
     def admit(self) -> None:
         """Lets calls begin, as long as there are free places and the next one waits for its turn."""
@@ -131,17 +147,14 @@ class _TurnOrder:
         return turns if key in turns.waiting else None
 
 
-def make_turns(runs: int, places: int) -> list[RunTurns]:
+def make_turns(runs: int, places: int, ranks: Sequence[int] | None = None) -> list[RunTurns]:
     """Returns the turns of each of several runs.
 
     Args:
         runs: the number of runs.
         places: how many calls all of them make at once.
+        ranks: the place of each case in the order of the runs, by its position; None for suite order.
     """
-    order = _TurnOrder(places)
+    order = _TurnOrder(places, ranks)
     order.runs = [RunTurns(order) for _ in range(runs)]
     return list(order.runs)
-
-
-def _trial_key(planned_trial: PlannedTrial) -> _TrialKey:
-    return planned_trial.position, planned_trial.repeat

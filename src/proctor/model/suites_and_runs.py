@@ -322,6 +322,11 @@ class Settings(Record, frozen=True, kw_only=True):
     interleave: bool = False
     """Whether its calls and those of the other runs of its suite and group were made in turns."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether the run may stop by what it shows, so that only a confidence sequence holds for it."""
+        return self.until is not None or self.stop_when_shown
+
 
 class RunSlot(Record, frozen=True, kw_only=True):
     """The position of a run among the runs of its group on the same suite."""
@@ -342,19 +347,20 @@ StopReason = Literal["until", "shown", "ruled out"]
 
 
 class EarlyStop(Record, frozen=True, kw_only=True):
-    """What was known when a run stopped by its own settings, before its last case."""
+    """What is known of a run that stopped by its own settings, before its last case."""
 
     reason: StopReason
     cases: int
-    """The number of cases that had been looked at, in the order in which they were sent."""
+    """The number of cases that are looked at, in the order in which they were sent: also those whose calls
+    were in flight when enough was known, and ended."""
     planned_cases: int
     interval: tuple[float, float] | None
     """The confidence sequence of the pass rate, with unmeasured trials as failed at the low end and as passed
-    at the high end; None if none was measured."""
+    at the high end; None if none was measured. It is the interval of the run, wherever it is shown."""
     fixed_interval: tuple[float, float] | None
     """The same for the interval that as many cases give in a run that does not stop by itself."""
     gate_range: tuple[float, float]
-    """The range of the gate, as `verdicts.gate_range` returns it for these cases: in the mode `interval` the
+    """The range of the gate, as `run_gate.gate_range` returns it for these cases: in the mode `interval` the
     same confidence sequence, in the mode `point` the pass rates without an interval."""
 
 

@@ -32,7 +32,8 @@ from proctor.proof.statement import (
     make_claim_v1,
     parse_statement,
 )
-from proctor.verdicts import NO_TRIALS, Counts, is_measured, parse_shape, run_exit_code
+from proctor.run_gate import is_measured, run_exit_code
+from proctor.verdicts import NO_TRIALS, Counts, parse_shape
 
 T = TypeVar("T")
 _SHAPE = re.compile(r"(0|[1-9][0-9]{0,9})(/(0|[1-9][0-9]{0,9})){2}", re.ASCII)
@@ -211,7 +212,7 @@ def check_claims(
     Raises:
         BundleDefect: the claims differ from the counts.
     """
-    expected = counting.claims(statement.version)
+    expected = counting.claims(statement.version, fixed_size=_is_fixed_size(statement))
     if hidden_trials:
         expected = _add_hidden(statement, run, counting, hidden_trials, hidden_cases)
     require_equal(ENVELOPE, "the list of claims", sorted(statement.claims), sorted(expected))
@@ -259,7 +260,10 @@ def _add_hidden(
         )
     if run.suite.repeats_rule == "each":
         require_equal(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
-    expected, hidden, visible = counting.claims(statement.version), _counts(holdout), counting.counts["all"]
+    is_fixed = _is_fixed_size(statement)
+    expected = counting.claims(statement.version, fixed_size=is_fixed)
+    hidden, visible = _counts(holdout), counting.counts["all"]
+    hidden.best_count = visible.best_count
     whole = hidden.plus(visible)
     if statement.version == 1:
         cases = holdout.cases + expected["all"].cases
@@ -272,6 +276,11 @@ def _add_hidden(
             replace(claims[1], ci95=statement.claims["all"].ci95),
         )
     return {**expected, "holdout": claims[0], "all": claims[1]}
+
+
+def _is_fixed_size(statement: Statement) -> bool:
+    """Returns whether the intervals are those of a run of fixed size, also for a run that may stop early."""
+    return all(claim.interval_kind is None for claim in statement.claims.values())
 
 
 def _counts(claim: Claim) -> Counts:

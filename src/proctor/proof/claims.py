@@ -9,7 +9,8 @@ from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import trial_name
 from proctor.proof.statement import VERSION, Claim, make_claim
-from proctor.verdicts import CaseRepeats, Counts, Tally, pass_rules_for, run_exit_code
+from proctor.run_gate import run_exit_code
+from proctor.verdicts import CaseRepeats, Counts, Tally, pass_rules_for
 
 
 class ClaimCounter:
@@ -52,8 +53,16 @@ class ClaimCounter:
         """The digests of the judge prompts, by the names of the judges."""
         return self._tally.judge_stats.prompts
 
-    def claims(self, version: int = VERSION) -> dict[str, Claim]:
-        """Returns the claims for all trials and for each split with trials."""
+    def claims(self, version: int = VERSION, *, fixed_size: bool = False) -> dict[str, Claim]:
+        """Returns the claims for all trials and for each split with trials.
+
+        Args:
+            version: the version of the format.
+            fixed_size: whether intervals are those of a run of fixed size, whatever the run may do.
+        """
+        if fixed_size:
+            for counts in self.counts.values():
+                counts.best_count = None
         return {split: make_claim(counts, version) for split, counts in sorted(self.counts.items())}
 
     @property

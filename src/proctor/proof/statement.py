@@ -61,6 +61,9 @@ class Claim(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The pass rate if all unmeasured trials had failed, and if all had passed; None also in version 1."""
     shapes: dict[str, int] | None = None
     """`Counts.shapes`, from which all numbers but the verdicts follow; None in version 1."""
+    interval_kind: Literal["confidence sequence"] | None = None
+    """What `ci95` is, for a run that may stop by what it shows; None for that of a run of fixed size, as all
+    claims on such runs had before there was this field."""
 
     @property
     def unmeasured(self) -> int:
@@ -153,6 +156,7 @@ def make_claim(counts: Counts, version: int = VERSION) -> Claim:
         ci95=counts.ci95,
         bounds=counts.bounds,
         shapes=dict(sorted(counts.shapes.items())),
+        interval_kind=None if counts.best_count is None else "confidence sequence",
     )
 
 

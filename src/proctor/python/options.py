@@ -139,7 +139,9 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
         params=Params(**params),
         judge_params=Params(temperature=checked.get("judge_temperature", 0.0)),
         settings=complete_settings(
-            Settings(selection=Selection(**selection), **settings), explicit, resumes=resumes
+            Settings(selection=Selection(**selection), **settings),
+            {_SETTINGS[name] for name in options if name in _SETTINGS},
+            resumes=resumes,
         ),
         explicit=explicit,
         flags=frozenset(f"--{name.replace('_', '-')}" for name in options),

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 from proctor.model import Verdict
+from proctor.plurals import pluralize
 from proctor.reports.formatting import cost, seconds
 from proctor.reports.runs.console import split_sizes_line
 from proctor.safe_text import one_line, terminal_text
@@ -157,7 +158,7 @@ class Progress:
     def _counts_text(self) -> str:
         counts = self._counts
         parts = [f"{counts[Verdict.PASS]:,} passed", f"{counts[Verdict.FAIL]:,} failed"]
-        parts.append(f"{counts[Verdict.ERROR]:,} errors")
+        parts.append(pluralize(counts[Verdict.ERROR], "error"))
         if counts[Verdict.UNSCORED]:
             parts.append(f"{counts[Verdict.UNSCORED]:,} unscored")
         costs = [run_cost for run_cost in self._costs.values() if run_cost is not None]

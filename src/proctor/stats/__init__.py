@@ -14,13 +14,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proctor.stats.agreement import Kappa, alpha, kappa
     from proctor.stats.bounded_mean import bounded_interval
+    from proctor.stats.clustered_power import (
+        ClusterNoise,
+        clusters_needed,
+        power_clustered,
+        smallest_difference_clustered,
+    )
     from proctor.stats.clusters import (
+        GroupVariances,
         clustered_difference_interval,
         clustered_error,
         clustered_exact,
         clustered_interval,
+        clustered_newcombe,
         clustered_wilson,
         effective_cases,
+        group_variances,
     )
     from proctor.stats.flake_rate import flake_rate
     from proctor.stats.gate_errors import PointGateErrors, point_gate_errors
@@ -49,18 +58,20 @@ if TYPE_CHECKING:
     from proctor.stats.sequences import best_count_for, confidence_sequence
 
 _HOMES = {
+    "ClusterNoise": "clustered_power",
+    "GroupVariances": "clusters",
     "Kappa": "agreement",
     "LabelledItem": "prediction_power",
     "PairNoise": "repeated_power",
-    "PredictionPowered": "prediction_power",
     "PointGateErrors": "gate_errors",
+    "PredictionPowered": "prediction_power",
     "VarianceComponents": "random_effects",
     "Z_95": "proportions",
     "agresti_min_interval": "means",
     "alpha": "agreement",
     "bca": "resampling",
-    "best_count_for": "sequences",
     "benjamini_hochberg": "multiple_testing",
+    "best_count_for": "sequences",
     "bootstrap": "resampling",
     "bounded_interval": "bounded_mean",
     "cases_needed": "power",
@@ -70,12 +81,15 @@ _HOMES = {
     "clustered_error": "clusters",
     "clustered_exact": "clusters",
     "clustered_interval": "clusters",
+    "clustered_newcombe": "clusters",
     "clustered_wilson": "clusters",
+    "clusters_needed": "clustered_power",
     "confidence_sequence": "sequences",
     "deviation": "means",
     "effective_cases": "clusters",
     "expected_maximum": "order_statistics",
     "flake_rate": "flake_rate",
+    "group_variances": "clusters",
     "holm": "multiple_testing",
     "kappa": "agreement",
     "mcnemar": "paired",
@@ -87,6 +101,7 @@ _HOMES = {
     "pass_hat_k": "pass_at_k",
     "permutation": "paired",
     "point_gate_errors": "gate_errors",
+    "power_clustered": "clustered_power",
     "power_paired": "power",
     "power_repeated": "repeated_power",
     "prediction_powered": "prediction_power",
@@ -94,6 +109,7 @@ _HOMES = {
     "reaches": "proportions",
     "sign_test": "paired",
     "smallest_difference": "power",
+    "smallest_difference_clustered": "clustered_power",
     "smallest_difference_repeated": "repeated_power",
     "t_95": "means",
     "variance_components": "random_effects",
@@ -102,6 +118,8 @@ _HOMES = {
 
 __all__ = [
     "Z_95",
+    "ClusterNoise",
+    "GroupVariances",
     "Kappa",
     "LabelledItem",
     "PairNoise",
@@ -122,12 +140,15 @@ __all__ = [
     "clustered_error",
     "clustered_exact",
     "clustered_interval",
+    "clustered_newcombe",
     "clustered_wilson",
+    "clusters_needed",
     "confidence_sequence",
     "deviation",
     "effective_cases",
     "expected_maximum",
     "flake_rate",
+    "group_variances",
     "holm",
     "kappa",
     "mcnemar",
@@ -139,6 +160,7 @@ __all__ = [
     "pass_hat_k",
     "permutation",
     "point_gate_errors",
+    "power_clustered",
     "power_paired",
     "power_repeated",
     "prediction_powered",
@@ -146,6 +168,7 @@ __all__ = [
     "reaches",
     "sign_test",
     "smallest_difference",
+    "smallest_difference_clustered",
     "smallest_difference_repeated",
     "t_95",
     "variance_components",

@@ -9,6 +9,7 @@ from math import fsum, isnan, sqrt
 from typing import Any, Literal, NamedTuple
 
 from proctor.stats.means import check_finite, t_95
+from proctor.stats.proportions import Z_95
 
 _ADDED_PAIRS = 2.0
 """The number of pairs of ratings that are added for the interval of kappa."""
@@ -26,8 +27,9 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     """Returns Cohen's kappa of two raters with its 95 % interval: 1 is full agreement, 0 is chance.
 
     The interval is that of the large-sample error after two pairs are added, spread evenly over all pairs of
-    ratings, and with Student's t. So it has width at full agreement too, and covers the truth if there are
-    few pairs or one rating is rare. It always contains the value, to which no pair is added.
+    ratings. So it has width at full agreement too, and covers the truth if there are few pairs or one rating
+    is rare. It always contains the value, to which no pair is added. With three or more ratings each pair of
+    them gets less of what is added, and Student's t takes the place of the normal point.
 
     Args:
         pairs: the two ratings of each item; any hashable values.
@@ -38,8 +40,8 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     Source: J. Cohen, "A coefficient of agreement for nominal scales", Educational and Psychological
     Measurement 20 (1960), 37-46; the error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, "Large sample
     standard errors of kappa and weighted kappa", Psychological Bulletin 72 (1969), 323-327. Half a pair a
-    cell for two ratings, as here, is what A. Agresti and Y. Min add, "Simple improved confidence intervals
-    for comparing matched proportions", Statistics in Medicine 24 (2005), 729-740.
+    cell for two ratings, with the normal point, is what A. Agresti and Y. Min add, "Simple improved
+    confidence intervals for comparing matched proportions", Statistics in Medicine 24 (2005), 729-740.
     """
     ratings = {rating for pair in pairs for rating in pair}
     if len(ratings) < 2:
@@ -49,7 +51,8 @@ def kappa(pairs: Sequence[tuple[Any, Any]]) -> Kappa | None:
     share = _ADDED_PAIRS / len(ratings) ** 2
     cells = {pair: counts[pair] + share for pair in product(ratings, repeat=2)}
     middle, error = _value_and_error(cells)
-    spread = t_95(len(pairs) - 1) * error if len(pairs) > 1 else 2.0
+    point = Z_95 if len(ratings) == 2 else t_95(max(1, len(pairs) - 1))
+    spread = point * error if len(pairs) > 1 else 2.0
     return Kappa(value, max(-1.0, min(value, middle - spread)), min(1.0, max(value, middle + spread)))
 
 

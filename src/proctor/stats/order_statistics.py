@@ -12,7 +12,7 @@ _STEPS = 2400
 
 @lru_cache(maxsize=64)
 def expected_maximum(count: int) -> float:
-    """Returns the mean of the largest of so many independent standard normal numbers.
+    """Returns the mean of the largest of `count` independent standard normal numbers.
 
     The best of `count` equal runs exceeds their mean by this many standard errors on average.
 

@@ -10,10 +10,11 @@ from operator import getitem
 from proctor.stats.proportions import wilson
 
 
-def newcombe_paired(both: int, first: int, second: int, neither: int) -> tuple[float, float] | None:
+def newcombe_paired(both: float, first: float, second: float, neither: float) -> tuple[float, float] | None:
     """Returns the 95 % hybrid score interval of the difference of two shares over the same pairs.
 
-    The difference is `(first - second) / pairs`, the interval within -1..1. None without pairs.
+    The difference is `(first - second) / pairs`, the interval within -1..1. None without pairs. Counts may be
+    fractional, as effective numbers of pairs are.
 
     Args:
         both: pairs in which both passed.
@@ -44,12 +45,12 @@ def _combine_distances(first: float, second: float, correlation: float) -> float
     return sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
 
 
-def _corrected_phi(both: int, first: int, second: int, neither: int) -> float:
+def _corrected_phi(both: float, first: float, second: float, neither: float) -> float:
     """Returns the correlation of the pairs, corrected towards 0 if it is positive."""
     margins = (both + first) * (second + neither) * (both + second) * (first + neither)
     if not margins:
         return 0.0
-    excess = float(both * neither - first * second)
+    excess = both * neither - first * second
     if excess > 0:
         excess = max(0.0, excess - (both + first + second + neither) / 2)
     return excess / sqrt(margins)

@@ -21,7 +21,7 @@ class VarianceComponents(NamedTuple):
 
     @property
     def variance(self) -> float:
-        """The variance of one case's share of passed trials, with so many repeats."""
+        """The variance of one case's share of passed trials, with `repeats` trials."""
         return self.between + self.within / self.repeats
 
     @property

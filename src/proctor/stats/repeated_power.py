@@ -42,7 +42,7 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
     """Returns the chance that a comparison over cases with several pairs shows a difference of pass rates.
 
     The difference is shown if the permutation test over the cases' differences is below 5 % and the interval
-    of Agresti and Min excludes 0, as `proctor compare` asks. The cases that make the difference are taken to
+    `clustered_newcombe` excludes 0, as in `proctor compare`. The cases that make the difference are taken to
     change altogether, so that a difference spread over many cases is shown more often. With one pair for
     each case, or without chance, it is `power_paired`. Otherwise the cases that change are counted by the
     binomial distribution, and the sum of all others is normal with variance `cases * chance / repeats`.
@@ -82,7 +82,9 @@ def power_repeated(cases: int, repeats: float, difference: float, noise: PairNoi
             limit = _significant_sum(changed, chance_squares, cases, repeats)
             spread = sqrt(changed * (1 - direction * direction) + chance_squares)
             mean = changed * direction
-            power += probability * (_below((mean - limit) / spread) + _below((-mean - limit) / spread))
+            power += probability * (
+                normal_below((mean - limit) / spread) + normal_below((-mean - limit) / spread)
+            )
             weight += probability
     return min(1.0, power / weight)
 
@@ -117,7 +119,7 @@ def cases_needed_repeated(
     return fewest_cases(lambda cases: power_repeated(cases, repeats, difference, noise) >= power)
 
 
-def _below(z: float) -> float:
+def normal_below(z: float) -> float:
     """Returns the share of a normal distribution that is below z standard deviations."""
     return erfc(-z / 1.4142135623730951) / 2
 
@@ -131,7 +133,8 @@ def _significant_sum(changed: int, chance_squares: float, cases: int, repeats: f
         cases: the number of all cases.
         repeats: the number of trials of each case.
     """
-    squares, t = changed + chance_squares, t_95(cases + 1)
-    interval_limit = t * sqrt((squares + 1) / (1 + t * t / (cases + 2)))
+    squares = changed + chance_squares
+    t_squared = t_95(max(1, cases - 1)) ** 2 * cases / max(1, cases - 1)
+    interval_limit = sqrt(t_squared * squares / (1 + t_squared / cases))
     # The sums of other signs are 2 / repeats apart; half of that corrects for continuity.
     return max(interval_limit, Z_95 * sqrt(squares) + 1 / repeats)

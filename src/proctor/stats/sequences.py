@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from math import lgamma, log, log1p
 
 _LOG_LIMIT = log(20.0)
@@ -13,6 +14,7 @@ _WIDTH = 3.035
 DEFAULT_BEST_COUNT = 200
 """The number of values at which a sequence is narrowest."""
 _STEPS = 40
+_MAX_COUNT = 10_000_000
 
 
 def confidence_sequence(
@@ -57,6 +59,30 @@ def best_count_for(half_width: float, share: float = 0.8) -> float:
         share: the expected share.
     """
     return max(1.0, share * (1 - share) * (_WIDTH / half_width) ** 2)
+
+
+def count_for_width(
+    half_width: float, bounds: tuple[float, float], best_count: float = DEFAULT_BEST_COUNT
+) -> int | None:
+    """Returns after how many values a sequence is that narrow; None if never, or after more than 10 million.
+
+    Args:
+        half_width: half the width of the interval, above 0.
+        bounds: the lowest and the highest mean that the values may have, within 0..1; the interval is from
+            the low end for the first to the high end for the second.
+        best_count: as for `confidence_sequence`.
+    """
+
+    def is_narrow(count: int) -> bool:
+        low, high = (confidence_sequence(mean * count, count, best_count) for mean in bounds)
+        return high[1] - low[0] <= 2 * half_width
+
+    high = 1
+    while not is_narrow(high):
+        high *= 2
+        if high > _MAX_COUNT:
+            return None
+    return bisect_left(range(high), True, lo=high // 2, key=is_narrow)
 
 
 def _low_end(total: float, count: int, strength: float) -> float:

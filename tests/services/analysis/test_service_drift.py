@@ -145,3 +145,25 @@ async def test_the_interval_of_a_run_is_over_its_clusters_as_everywhere(
         assert counts.ci95 is not None
         assert alone.ci95 is not None
         assert counts.ci95[0] < alone.ci95[0] < alone.ci95[1] < counts.ci95[1]
+
+
+async def test_the_last_run_that_names_clusters_names_those_of_the_series(
+    scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
+) -> None:
+    name = suite(*((f"d{n // 5}~{n}", "q", "yes") for n in range(20)))
+    for cluster, clusters in ((None, None), ("id", 4), (None, 4), ("none", None)):
+        await scripted(name, {"*": "yes"}, settings=Settings(cluster=cluster))
+        if cluster is None and clusters is None:
+            continue
+        last = drifting.read(drifting.find(DriftRequest())).drift.last
+        assert last.with_first is not None
+        assert last.flips is not None
+        assert (last.with_first.clusters, last.flips.clusters) == (clusters, clusters)
+    asked = drifting.read(drifting.find(DriftRequest(cluster="id"))).drift
+    assert [len(step.observation.passed.clusters or {}) for step in asked.points] == [4] * 4
+    assert asked.last.with_first is not None
+    assert asked.last.with_first.clusters == 4
+    unknown = drifting.read(drifting.find(DriftRequest(cluster="metadata.document")))
+    assert any("No case has `metadata.document`" in note for note in unknown.notes)
+    assert unknown.drift.last.with_first is not None
+    assert unknown.drift.last.with_first.clusters is None

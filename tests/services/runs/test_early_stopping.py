@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from proctor.model import Case, EarlyStop, Settings, Verdict
+from proctor.reports.runs.gate import describe_early_stop
 from proctor.services.runs.execution.early_stopping import EarlyStopping
+from proctor.stats import confidence_sequence
 from support.builders import make_run, make_trial
 
 
@@ -18,8 +20,10 @@ def watch(cases: int = 1000, **settings: Any) -> EarlyStopping:
 
 
 def add(rule: EarlyStopping, position: int, verdict: Verdict = Verdict.PASS, repeat: int = 0) -> bool:
-    case = Case(id=f"c{position}", input=())
-    return rule.add(make_trial(case.id, position=position, repeat=repeat), case, verdict)
+    """Adds a trial, and returns whether enough is known for the first time."""
+    case, was_known = Case(id=f"c{position}", input=()), rule.result is not None
+    rule.add(make_trial(case.id, position=position, repeat=repeat), case, verdict)
+    return rule.result is not None and not was_known
 
 
 def enough(rule: EarlyStopping, verdicts: list[Verdict]) -> EarlyStop | None:
@@ -101,3 +105,55 @@ def test_a_run_with_a_point_gate_keeps_the_rates_as_the_range_of_its_gate() -> N
     stop = enough(watch(until=0.08), [Verdict.ERROR, *[Verdict.PASS] * 999])
     assert stop is not None
     assert stop.gate_range == (1 - 1 / stop.cases, 1.0)
+
+
+# --- what is known at the end ------------------------------------------------------------------------------
+
+
+def stop_and_finish(verdict: Verdict, in_flight: list[Verdict]) -> tuple[EarlyStop, EarlyStop]:
+    """What is known when cases of one verdict were enough, and after those in flight."""
+    rule = watch(**GATE)
+    stop = enough(rule, [verdict] * 999)
+    assert stop is not None
+    for position, last in enumerate(in_flight, start=stop.cases):
+        assert not add(rule, position, last)
+    end = rule.finish()
+    assert end is not None
+    assert end.interval is not None
+    assert stop.interval is not None
+    assert end.gate_range == end.interval
+    assert end.cases == stop.cases + len(in_flight)
+    return stop, end
+
+
+def test_what_was_known_stays_known_whatever_calls_in_flight_show() -> None:
+    stop, end = stop_and_finish(Verdict.PASS, [Verdict.FAIL] * 3)
+    assert end.interval is not None
+    assert end.interval[0] == stop.gate_range[0] >= 0.8
+    assert end.interval[1] < 1.0
+    _, end = stop_and_finish(Verdict.PASS, [Verdict.PASS] * 31)
+    assert end.interval == confidence_sequence(end.cases, end.cases)
+
+
+def test_an_interval_has_the_rate_also_if_many_calls_were_in_flight() -> None:
+    stop, end = stop_and_finish(Verdict.FAIL, [Verdict.PASS] * 31)
+    assert stop.reason == end.reason == "ruled out"
+    assert end.interval is not None
+    rate = 31 / end.cases
+    assert stop.gate_range[1] < rate
+    assert end.interval[0] < rate < end.interval[1]
+    assert "80.0% was ruled out before the calls in flight ended" in describe_early_stop(
+        end, Settings(**GATE)
+    )
+
+
+def test_calls_that_are_given_up_end_what_is_looked_at() -> None:
+    rule = watch(**GATE)
+    stop = enough(rule, [Verdict.PASS] * 999)
+    assert stop is not None
+    for position in (stop.cases, stop.cases + 2, stop.cases + 3):  # the one between never finished
+        add(rule, position)
+    end = rule.finish()
+    assert end is not None
+    assert end.cases == stop.cases + 1
+    assert watch(**GATE).finish() is None

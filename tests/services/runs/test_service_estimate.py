@@ -190,7 +190,7 @@ def test_a_built_in_suite_is_estimated_without_being_saved(
 
 async def test_nobody_is_asked_yet(make: MakeRuns, guess: Guess, thirty: str) -> None:
     await make(thirty)
-    assert guess(targets="").sentence == "24 dev + 6 holdout cases; choose whom to ask"
+    assert guess(targets="").sentence == "24 dev + 6 holdout cases; choose a target"
 
 
 async def test_answers_that_may_be_there_already_make_it_at_most(

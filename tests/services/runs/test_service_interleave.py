@@ -226,7 +226,7 @@ async def test_runs_that_were_begun_one_after_the_other_go_on_like_that(
     targets = tuple(desk.targets("a", "b").split())
     request = Request(suites=(path,), targets=targets, settings=Settings(concurrency=1))
     (run,) = await stop_after(desk, session(), 3, request)
-    with pytest.raises(UsageError, match="--interleave: the run has off, this command asks for on"):
+    with pytest.raises(UsageError, match="--interleave: the run has off, this command sets on"):
         await make(resume=run.id, settings=IN_TURNS, flags=frozenset({"--interleave"}))
     await make(path, " ".join(targets), settings=Settings(concurrency=1), resume="")
     assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.calibration import PeoplePassRate
+from proctor.calibration import DrawnLabel, PeoplePassRate, people_pass_rate
 from proctor.model import Judgment, Label, Run, Settings, SplitRule, Verdict
 from proctor.protocols import Store
 from proctor.services.runs.reading.report import build_report
@@ -31,7 +31,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def make(store: Store) -> Callable[..., Run]:
     """A run of 60 cases, of which a judge passes two in three; the last third may be held out."""
 
-    def make_judged_run(*more: Any, repeats: int = 1, holdout: bool = False, **fields: Any) -> Run:
+    def make_judged_run(
+        *more: Any, repeats: int = 1, scattered: bool = False, holdout: bool = False, **fields: Any
+    ) -> Run:
         rule = SplitRule(ratio=0.3) if holdout else None
         suite = save_cases(
             store,
@@ -39,11 +41,11 @@ def make(store: Store) -> Callable[..., Run]:
             split_rule=rule,
             **fields,
         )
-        run = make_run(id="r1", suite=suite)
+        run = make_run(id="r1", suite=suite, settings=Settings(repeats=repeats))
         store.add_run(run)
         for place in range(60):
-            passed = place % 3 > 0
             for repeat in range(repeats):
+                passed = (place + repeat * scattered) % 3 > 0
                 score = make_score(float(passed), judgments=(JUDGMENT,))
                 split = ("holdout" if place >= 40 else "dev") if holdout else None
                 trial = make_trial(
@@ -150,6 +152,55 @@ def test_repeats_of_a_case_count_as_one(store: Store, make: Callable[..., Run]) 
     assert found is not None
     assert (found.labels, found.judgments) == (60, 180)
     assert found.ci95[1] - found.ci95[0] > 0.15
+
+
+def test_repeats_that_scatter_tell_how_far_the_judgments_move_with_the_labels(
+    store: Store, make: Callable[..., Run]
+) -> None:
+    """Judges pass two of three repeats of every case: as many judgments as trials, none of which moves."""
+    run = make(repeats=3, scattered=True)
+    label(store, *range(30))
+    labels = [
+        DrawnLabel(
+            group=f"c{place}",
+            passed=place % 3 > 0 or place % 9 == 0,
+            judge_passed=place % 3 > 0,
+            drawn="random",
+            repeats=3,
+            group_rate=2 / 3,
+            group_share=1 / 60,
+        )
+        for place in range(30)
+    ]
+    expected = people_pass_rate(labels, judge_rate=2 / 3, judgments=180, cases=180)
+    calculated = rate(store, run)
+    assert expected is not None
+    assert calculated is not None
+    assert calculated.ci95 == pytest.approx(expected.ci95)
+
+
+def test_cases_of_a_cluster_tell_how_far_the_judgments_move_with_the_labels(
+    store: Store, make: Callable[..., Run]
+) -> None:
+    """Each cluster has five cases, of which judges pass three or four, so that no cluster is unlike."""
+    run = replace(make(), settings=Settings(cluster="category"))
+    label(store, *range(30))
+    labels = [
+        DrawnLabel(
+            group=str(place // 5),
+            passed=place % 3 > 0 or place % 9 == 0,
+            judge_passed=place % 3 > 0,
+            drawn="random",
+            group_rate=sum(other % 3 > 0 for other in range(place // 5 * 5, place // 5 * 5 + 5)) / 5,
+            group_share=5 / 60,
+        )
+        for place in range(30)
+    ]
+    expected = people_pass_rate(labels, judge_rate=2 / 3, judgments=60, cases=60)
+    calculated = rate(store, run)
+    assert expected is not None
+    assert calculated is not None
+    assert calculated.ci95 == pytest.approx(expected.ci95)
 
 
 @pytest.mark.parametrize("kind", ["another grader", "any repeat", "no verdict"])

@@ -9,7 +9,7 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err
-from proctor.cli.options import open_store, store_option
+from proctor.cli.options import cluster_option, open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.reports.document import render_markdown, render_terminal
 from proctor.reports.drift.report import DriftReport, document_for
@@ -29,18 +29,17 @@ _MAX_RUNS = 24
 @click.option(
     "--baseline", metavar="RUN", help="Compare the others with this run (id or tag), not with the first."
 )
+@cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run.")
 @output_option
 @store_option
 def command(
-    suite: str | None,
-    target: str | None,
     since: str | None,
     until: str | None,
-    baseline: str | None,
     as_json: bool,
     output: tuple[str, ...],
     store: str | None,
+    **choice: str | None,
 ) -> int:
     """Show how a target changed over time: the stored runs of one SUITE on it, oldest first.
 
@@ -61,11 +60,9 @@ def command(
     check_outputs(output)
     now = datetime.now(UTC)
     request = DriftRequest(
-        suite=suite,
-        target=target,
         since=None if since is None else parse_moment(since, now),
         until=None if until is None else parse_moment(until, now, ends=True),
-        baseline=baseline,
+        **choice,
     )
     with open_store(store, must_exist=True) as run_store:
         query = DriftQuery(run_store, os.environ, load_cli_config())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from typing import Any
 
 import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err
-from proctor.cli.options import NumberRange, open_store, store_location, store_option
+from proctor.cli.options import NumberRange, cluster_option, open_store, store_location, store_option
 from proctor.cli.output_files import check_outputs, file_ending, print_and_write
 from proctor.cli.percentage_points import parse_percentage_points
 
@@ -42,6 +43,7 @@ _ENDINGS = (".json", ".md")
     help="Plan for N repeats of each case. May be repeated.  [default: 1 2 3 5 10]",
 )
 @click.option("--against", metavar="RUN", help="The run to compare with (id or tag), instead of the newest.")
+@cluster_option
 @click.option(
     "-o",
     "--output",
@@ -51,24 +53,15 @@ _ENDINGS = (".json", ".md")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
-def command(
-    suite: str,
-    detect: float,
-    power: float,
-    repeats: tuple[int, ...],
-    against: str | None,
-    output: tuple[str, ...],
-    as_json: bool,
-    store: str | None,
-) -> int:
+def command(suite: str, output: tuple[str, ...], store: str | None, **options: Any) -> int:
     """Say how many cases and repeats it takes to find a difference between two runs of SUITE.
 
     SUITE is a file, NAME or NAME@v2. How far two runs differ by chance, and what they cost, is measured on
-    its stored runs, without held-out cases. Without any, the most noise that is sensible is assumed. No
-    request is sent.
+    its stored runs, without held-out cases. Without any, the most noise that is sensible is assumed. Related
+    cases are planned by clusters, like those of the runs or the suite. No request is sent.
 
     The first sentence says how many cases it takes, and the table what this suite shows with each number of
-    repeats: a true difference of so much or more is found with the chance of --power.
+    repeats: a true difference of at least this size is found with the chance of --power.
 
     \b
     proctor plan my_suite.jsonl --detect 5pp
@@ -83,10 +76,11 @@ def command(
 
     request = StudyRequest(
         suite=suite,
-        difference=detect,
-        power=power,
-        repeats=tuple(sorted(set(repeats))),
-        against=against,
+        difference=options["detect"],
+        power=options["power"],
+        repeats=tuple(sorted(set(options["repeats"]))),
+        against=options["against"],
+        cluster=options["cluster"],
     )
     location = store_location(store)
     has_runs = location.exists() and not location.is_empty()
@@ -105,6 +99,6 @@ def command(
         output,
         render_file=render_file,
         render_text=lambda: render_terminal(document_for(report)),
-        render_json=(lambda: render_json(report)) if as_json else None,
+        render_json=(lambda: render_json(report)) if options["as_json"] else None,
     )
     return 0

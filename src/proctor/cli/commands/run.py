@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
-from msgspec.structs import replace
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
@@ -23,8 +22,7 @@ from proctor.cli.run_and_report import run_and_report
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
-from proctor.services.runs.request import Request
-from proctor.verdicts import ORDER_SEED, is_watched
+from proctor.services.runs.request import Request, complete_settings
 
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
@@ -108,7 +106,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="How many judge votes an answer needs to pass.",
     ),
     click.option("--judge-temperature", type=NumberRange(0), default=0.0, show_default=True, metavar="X"),
-    click.option("--repeat", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"),
+    click.option(
+        "--repeat", "--repeats", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"
+    ),
     click.option(
         "--concurrency",
         type=click.IntRange(1),
@@ -220,12 +220,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--until",
         callback=_parse_until,
         metavar="POINTS",
-        help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order.",
+        help="Stop once the pass rate is known to within this, such as 2pp. Cases come in random order, and "
+        "calls in flight finish and count. Not with --cluster; interleaved runs stop when each can.",
     ),
     click.option(
         "--stop-when-shown",
         is_flag=True,
-        help="Stop once --min-pass-rate is shown or ruled out; cases come in random order.",
+        help="Stop once --min-pass-rate is shown or ruled out, likewise.",
     ),
     cluster_option,
     click.option(
@@ -350,7 +351,11 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
             temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]
         ),
         judge_params=Params(temperature=options["judge_temperature"]),
-        settings=_settings(ctx, options, selection),
+        settings=complete_settings(
+            Settings(selection=selection, **{name: options[name] for name in _SETTINGS}),
+            {name for name in _SETTINGS if ctx.get_parameter_source(name) is command_line},
+            resumes=bool(options["resume"]),
+        ),
         explicit=frozenset(
             name for name in _SETTINGS if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT
         ),
@@ -367,24 +372,6 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         group=options["group"],
         flags=frozenset(_flags(ctx)),
     )
-
-
-def _settings(ctx: click.Context, options: dict[str, Any], selection: Selection) -> Settings:
-    """Returns the settings of the command.
-
-    Raises:
-        UsageError: a flag on the gate is given, and there is no gate.
-    """
-    settings = Settings(selection=selection, **{name: options[name] for name in _SETTINGS})
-    if settings.min_pass_rate is None and not options["resume"]:
-        for name in ("gate_mode", "stop_when_shown"):
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
-        settings = replace(settings, gate_mode="point", stop_when_shown=False)
-    if settings.stop_when_shown:
-        settings = replace(settings, gate_mode="interval")
-    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
 
 
 def _flags(ctx: click.Context) -> Iterator[str]:

@@ -16,12 +16,13 @@ from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import SignatureStatus
 from proctor.proof.statement import Statement
+from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import format_utc, interval, percent, unmeasured
+from proctor.run_gate import worst_exit_code
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
 from proctor.services.bundles.verify_proof import VerifiedProof, may_be_proof, verify_proof
 from proctor.services.runs.planning.judge_choice import all_judges
-from proctor.verdicts import worst_exit_code
 
 
 @click.command("verify")
@@ -118,6 +119,9 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
         line = f"{split:9}{claim.passed:8,}{claim.total:8,}{rate:>9}   {ends}, n={claim.cases:,} cases"
         rest = unmeasured(claim.unmeasured, claim.bounds)
         yield f"{line}, not measured {rest}" if rest else line
+    field, count = verification.run.settings.cluster, verification.cluster_counts.get("all")
+    if field is not None and count is not None and not verification.hidden:
+        yield clusters_sentence("Intervals are", count, field)
     claim = statement.claims["all"]
     if statement.version == 1 and (claim.unmeasured or claim.cases < claim.total):
         yield "These rates are of version 1 of the format: over trials, with ERROR and UNSCORED as failures."

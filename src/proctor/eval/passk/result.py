@@ -290,7 +290,7 @@ def parse_count(row: Mapping[str, Any], place: int = 1) -> TaskCount:
     """
     n, passed = (_parse_number(row, name, place) for name in ("n", "passed"))
     if max(n, abs(passed)) > _MAX_COUNT:
-        raise ValueError(f"Row {place} has a count above {_MAX_COUNT:,}. No task has so many answers.")
+        raise ValueError(f"Row {place} has a count above {_MAX_COUNT:,}. No task has that many answers.")
     if n < 1 or not 0 <= passed <= n:
         raise ValueError(f"Row {place} has n={n} and passed={passed}. It needs n >= 1 and 0 <= passed <= n.")
     return TaskCount(str(row.get("task_id", "")), n, passed)

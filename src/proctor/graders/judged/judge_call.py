@@ -41,7 +41,7 @@ from proctor.protocols import GradingInput, JudgeTarget
 from proctor.stats import reaches
 
 MAX_ANSWER_LENGTH = 1_000_000
-"""In characters; a longer answer is not sent to a judge, as no model reads so much."""
+"""In characters; a longer answer is not sent to a judge, as no model reads more."""
 MAX_REPLY_LENGTH = 1_000_000
 """In characters; a judge's longer reply is not read."""
 

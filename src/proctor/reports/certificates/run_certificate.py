@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from proctor.calibration import PeoplePassRate
 from proctor.certification import Condition, HeadlineScope, Objection, TrustLevel
 from proctor.model import SignatureStatus
+from proctor.plurals import pluralize
 from proctor.proof.statement import (
     AccessCounts,
     BundleKind,
@@ -158,6 +159,10 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     pass_rate: float | None
     ci95: Interval
     bounds: Interval | UnsetType = UNSET
+    interval_kind: Annotated[
+        Literal["confidence sequence"] | UnsetType,
+        about("What `ci95` is, for a run that may stop by what it shows; absent for others."),
+    ] = UNSET
     claims: dict[str, Claim]
     looks: HoldoutAccessCountsRecord
     conditions: tuple[str, ...]
@@ -196,7 +201,7 @@ def document_for(
     what = "trials" if part == "all" else f"{part} trials"
     passed = Strong(f"{claim.passed:,} of {claim.total:,} {what} passed")
     rate = f"{percent(claim.pass_rate)}, 95 % interval {interval(claim.ci95)} over {claim.cases:,} cases"
-    rest = f"{claim.failed:,} failed, {claim.errors:,} errors, {claim.unscored:,} unscored"
+    rest = f"{claim.failed:,} failed, {pluralize(claim.errors, 'error')}, {claim.unscored:,} unscored"
     yield Paragraph((passed, f": {rate}; {rest}."), only="markdown")
     yield Bullets(list(_describe(certificate, has_key_names=has_key_names)))
     digests = {

@@ -15,9 +15,9 @@ from proctor.plurals import pluralize
 from proctor.reports.certificates.badge import Badge
 from proctor.reports.document import Block, Column, Heading, Image, Paragraph, Table
 from proctor.reports.formatting import cost, format_utc, interval, percent
+from proctor.run_gate import GateDecision
 from proctor.safe_text import truncate
 from proctor.stats import point_gate_errors
-from proctor.verdicts import GateDecision
 
 VERSION = 1
 """The version of the fields of `to_dict`."""
@@ -115,7 +115,7 @@ def _interval_sentence(conformance: Conformance, summary: str) -> str:
 
 
 def _errors_sentence(checks: int) -> str:
-    """Returns how often a share of so many checks decides wrongly."""
+    """Returns how often a share of `checks` checks decides wrongly."""
     errors = point_gate_errors(checks, MIN_PASS_SHARE)
     return (
         f"With {checks} checks, a target that passes {errors.below:.0%} of such checks is certified in "

@@ -228,7 +228,7 @@ class ComparisonRecord(Struct, frozen=True, kw_only=True):
     ]
     chance_lead: Annotated[
         float | None,
-        about("By how much the best of so many equal runs exceeds their mean by chance; null for two."),
+        about("By how much the best of as many equal runs exceeds their mean by chance; null for two."),
     ]
     gate: Annotated[GateRecord | None, about("Always null over the API, which has no gate.")]
     looks: Annotated[int | None, about("Number of holdout accesses, this one included.")]

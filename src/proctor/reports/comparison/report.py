@@ -27,7 +27,7 @@ from proctor.reports.document import (
     count_columns,
 )
 from proctor.reports.formatting import NONE, cost, milliseconds
-from proctor.verdicts import worst_exit_code
+from proctor.run_gate import worst_exit_code
 
 ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
 """The note below the table of differences."""
@@ -277,7 +277,7 @@ def _left_out_text(pairs: int) -> str:
 def _latency_text(latency: LatencyDifference) -> str:
     """Returns the latencies with an interval; without one, why there is none, for runs that took no turns."""
     if latency.interleaved:
-        text = f"{_measure_text(latency, milliseconds, 'median')} asked in turns"
+        text = f"{_measure_text(latency, milliseconds, 'median')}, interleaved"
         if not latency.out_of_turn:
             return text
         verb = "is" if latency.out_of_turn == 1 else "are"
@@ -286,7 +286,7 @@ def _latency_text(latency: LatencyDifference) -> str:
         f"mean {milliseconds(latency.baseline)} → {milliseconds(latency.candidate)} · "
         f"median {milliseconds(latency.baseline_median)} → {milliseconds(latency.candidate_median)} "
         f"over {pluralize(latency.cases, 'case')}; no interval, as the runs were not interleaved, and a "
-        "difference may be that of the hour: proctor run --interleave asks targets in turns"
+        "difference may be that of the hour: proctor run --interleave sends each case to all targets in turn"
     )
 
 

@@ -11,6 +11,7 @@ from proctor.comparison.ranking import Ranking
 from proctor.errors import ExitCode
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize, trial_name
+from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import (
     difference_interval,
     interval,
@@ -79,10 +80,7 @@ def clusters_note(comparison: Comparison) -> str | None:
     clusters, field = comparison.whole.clusters, comparison.cluster_field
     if clusters is None or field is None:
         return None
-    return (
-        f"Intervals and tests are over {pluralize(clusters, 'cluster')} of related cases "
-        f"(`{one_line(field)}`)."
-    )
+    return clusters_sentence("Intervals and tests are", clusters, field)
 
 
 def pair_rates_note(comparison: Comparison) -> str | None:
@@ -259,7 +257,7 @@ def remarks(comparison: Comparison) -> Iterator[str]:
 
 
 def early_stop_note(name: str, run: Run) -> str | None:
-    """Returns a sentence on what a run's early stop means for intervals; None if it did not stop early.
+    """Returns sentences on what a run's early stop means for intervals; None if it did not stop early.
 
     Args:
         name: what the sentence calls the run.
@@ -270,7 +268,8 @@ def early_stop_note(name: str, run: Run) -> str | None:
         return None
     return (
         f"{name} stopped early after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')} in random "
-        f"order, by what it showed: the intervals here are too narrow for it. See proctor runs show {run.id}."
+        "order, by what it showed. Its own interval is its confidence sequence; the intervals of differences "
+        "are those of runs of fixed size, and too narrow for it."
     )
 
 

@@ -72,7 +72,13 @@ def _step_row(step: SeriesPoint) -> dict[str, Any]:
 def _identical_row(same: IdenticalShare | None) -> dict[str, Any] | None:
     if same is None:
         return None
-    return {"share": same.share, "ci95": same.ci95, "cases": same.cases, "level": same.level}
+    return {
+        "share": same.share,
+        "ci95": same.ci95,
+        "cases": same.cases,
+        "clusters": same.clusters,
+        "level": same.level,
+    }
 
 
 def _flips_row(flips: CaseFlips | None) -> dict[str, Any] | None:
@@ -80,6 +86,7 @@ def _flips_row(flips: CaseFlips | None) -> dict[str, Any] | None:
         return None
     return {
         "cases": flips.cases,
+        "clusters": flips.clusters,
         "worse": list(flips.worse),
         "better": list(flips.better),
         "regraded": list(flips.regraded),

@@ -12,8 +12,10 @@ from msgspec import Struct
 from proctor.drift.confounders import RecordedChange
 from proctor.drift.detector import ChangePoint, Drift
 from proctor.drift.flips import CaseFlips
+from proctor.drift.observations import find_clustered_run
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize
+from proctor.reports.clusters import clusters_sentence
 from proctor.reports.document import Block, Bullets, Column, Heading, Paragraph, Table, count_columns
 from proctor.reports.formatting import interval, percent, percentage_points, probability
 from proctor.safe_text import one_line
@@ -59,6 +61,7 @@ def describe_drift(report: DriftReport) -> Iterator[str]:
     if drift.change_point is not None:
         yield _change_point_sentence(drift, drift.change_point)
     yield from _verdict_sentences(drift)
+    yield from _cluster_sentences(drift)
     yield from _excluded_sentences(drift)
     yield from _change_sentences(drift)
     yield from report.notes
@@ -150,6 +153,14 @@ def _verdict_sentences(drift: Drift) -> Iterator[str]:
             f"Graded otherwise, though identical: {_ids_text(flips.regraded)}. That is no change of the "
             "target."
         )
+
+
+def _cluster_sentences(drift: Drift) -> Iterator[str]:
+    lowest, flips = drift.last.lowest, drift.last.flips
+    counts = [evidence.clusters for evidence in (lowest, flips) if evidence is not None]
+    clustered_run = find_clustered_run([point.observation.run for point in drift.points])
+    if clustered_run is not None and (count := next(filter(None, counts), None)) is not None:
+        yield clusters_sentence("Intervals are", count, clustered_run.settings.cluster or "")
 
 
 def _difference_text(flips: CaseFlips) -> str:

@@ -9,8 +9,9 @@ from proctor.plurals import pluralize
 from proctor.reports.formatting import percent
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import PointGateErrorsRecord, RunGateRecord
+from proctor.run_gate import GateDecision, decide_gate, decide_run_gate, gate_range, is_measured
 from proctor.stats import point_gate_errors
-from proctor.verdicts import Counts, GateDecision, decide_gate, gate_range, is_measured, is_watched
+from proctor.verdicts import Counts, sequence_best_count
 
 
 def describe_gate(run: Run, counts: Counts) -> str | None:
@@ -26,7 +27,7 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
         return None
     if obstacle := _find_obstacle(run, counts):
         return f"The gate is not decided: {obstacle}."
-    low, high = gate_range(counts, settings, run.early_stop)
+    low, high = gate_range(counts, settings) or (0.0, 1.0)
     if settings.gate_mode == "interval":
         return _describe_interval_gate(settings, counts, low, high)
     errors = _describe_errors(counts, bar)
@@ -46,6 +47,8 @@ def _find_obstacle(run: Run, counts: Counts) -> str | None:
     """Returns why the gate of a run cannot be decided, whatever its pass rate is, as a clause."""
     if run.status != "finished":
         return "the run is not finished"
+    if not counts.total:
+        return "nothing was measured"
     if is_measured(counts, run.settings):
         return None
     trials = pluralize(counts.unmeasured, "trial" if run.suite.repeats_rule == "each" else "case")
@@ -54,7 +57,7 @@ def _find_obstacle(run: Run, counts: Counts) -> str | None:
 
 def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high: float) -> str:
     bar = settings.min_pass_rate or 0.0
-    what = "confidence sequence" if is_watched(settings) else "exact 95 % interval"
+    what = "confidence sequence" if settings.is_watched else "exact 95 % interval"
     if counts.unmeasured:
         what += ", counting unmeasured trials either way,"
     decision = decide_gate(low, high, bar)
@@ -88,14 +91,16 @@ def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
     bar = settings.min_pass_rate
     if bar is None:
         return UNSET
-    low, high = gate_range(counts, settings, run.early_stop)
+    low, high = gate_range(counts, settings) or (None, None)
     errors = None
     if settings.gate_mode == "point" and counts.cases and bar > 0:
         errors = record_from(point_gate_errors(counts.cases, bar), PointGateErrorsRecord)
     return RunGateRecord(
         min_pass_rate=bar,
         mode=settings.gate_mode,
-        decision=GateDecision.NOT_SHOWN if _find_obstacle(run, counts) else decide_gate(low, high, bar),
+        decision=(
+            GateDecision.NOT_SHOWN if _find_obstacle(run, counts) else decide_run_gate(counts, settings)
+        ),
         low=low,
         high=high,
         errors=errors,
@@ -108,16 +113,43 @@ def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
     if stop.reason == "until":
         why = f"the pass rate is known to ±{_points(settings.until or 0.0)} points"
     else:
-        why = f"a pass rate of {percent(settings.min_pass_rate or 0.0)} is {stop.reason}"
+        bar = settings.min_pass_rate or 0.0
+        if decide_gate(*stop.gate_range, bar).value == stop.reason:
+            why = f"a pass rate of {percent(bar)} is {stop.reason}"
+        else:
+            why = f"as a pass rate of {percent(bar)} was {stop.reason} before the calls in flight ended"
     if stop.interval is None or stop.fixed_interval is None:
         return f"{when} {why}."
     price = (stop.interval[1] - stop.interval[0]) - (stop.fixed_interval[1] - stop.fixed_interval[0])
     return (
         f"{when} {why} (confidence sequence {_range(stop.interval)}; a run that always sends "
         f"{pluralize(stop.cases, 'case')} would give {_range(stop.fixed_interval)}: the price of looking is "
-        f"{_points(price)} points of width). The intervals in tables are those of a fixed number of cases, "
-        "too narrow for a run that stops by what it shows."
+        f"{_points(price)} points of width)."
     )
+
+
+def describe_unreached_width(counts: Counts, run: Run) -> str | None:
+    """Returns a sentence on how far a run that has sent every case is from `--until`; None if it is not."""
+    until, ends = run.settings.until, counts.ci95
+    if until is None or ends is None or counts.bounds is None or (ends[1] - ends[0]) / 2 <= until:
+        return None
+    from proctor.stats.sequences import count_for_width
+
+    cases = pluralize(sum(counts.shapes.values()), "case")
+    sentence = (
+        f"Not stopped early: after {cases} the pass rate is known to ±{_points((ends[1] - ends[0]) / 2)} "
+        f"points, and --until {_points(until)}pp"
+    )
+    count = count_for_width(until, counts.bounds, sequence_best_count(run.settings))
+    if count is None:
+        return f"{sentence} cannot be reached while so much is not measured."
+    return f"{sentence} needs about {_round_up(count):,}."
+
+
+def _round_up(count: int) -> int:
+    """Returns the next number with two digits that are not 0."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // unit) * unit
 
 
 def _range(ends: tuple[float, float]) -> str:

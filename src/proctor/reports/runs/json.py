@@ -12,7 +12,7 @@ from proctor.model import Problem, Run
 from proctor.reports.formatting import to_json, to_json_line
 from proctor.reports.record_fields import about
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
-from proctor.verdicts import worst_exit_code
+from proctor.run_gate import worst_exit_code
 
 
 class FileIssueRecord(Struct, frozen=True, kw_only=True):

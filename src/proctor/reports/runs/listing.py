@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import asdict
 
 from proctor.model import Run
@@ -12,7 +12,7 @@ from proctor.reports.document import Column, Table
 from proctor.reports.formatting import interval, to_json, unmeasured
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import RunSummaryRecord
-from proctor.reports.runs.serialize import counts_record
+from proctor.reports.runs.serialize import counts_record, stopping_fields
 from proctor.verdicts import Counts
 
 _COLUMNS = (
@@ -52,9 +52,7 @@ def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
     if not listed_run.is_sealed:
         passed = f"{counts.passed:,}/{counts.total:,}"
         rest = unmeasured(counts.unmeasured, counts.bounds) or None
-        # Only the confidence sequence holds for a run that stopped by what it showed.
-        ci95 = counts.ci95 if run.early_stop is None else run.early_stop.interval
-        numbers = (passed, counts.pass_rate, interval(ci95), rest)
+        numbers = (passed, counts.pass_rate, interval(counts.ci95), rest)
     missing = run.planned - listed_run.verdict_count
     name = f"{run.suite.title} on {run.target.name}" + (f" ({missing:,} missing)" if missing > 0 else "")
     if run.early_stop is not None:
@@ -79,10 +77,16 @@ def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
         target=run.target.name,
         judges=tuple([judge.name for judge in run.judges]),
         missing=max(0, run.planned - listed_run.verdict_count),
-        **numbers | hidden,
+        **numbers | hidden | _stopping_fields(listed_run),
         repeats_rule=run.suite.repeats_rule,
         sealed=listed_run.is_sealed,
     )
+
+
+def _stopping_fields(listed_run: RunListEntry) -> dict[str, object]:
+    """Returns what is known of a run that stopped early; nothing on a holdout."""
+    fields = stopping_fields(listed_run.run)
+    return fields | {"early_stop": UNSET} if listed_run.is_sealed else fields
 
 
 def render(runs: Sequence[RunListEntry], *, more: bool) -> str:

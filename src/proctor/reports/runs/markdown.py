@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from proctor.model import Verdict
+from proctor.plurals import pluralize
 from proctor.reports.document import (
     RATE_COLUMNS,
     Block,
@@ -101,8 +102,10 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     counts = tally.result_counts
     yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target.name, 200)}")
     passed = Strong(f"{counts.passed} of {counts.total} passed")
-    rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
-    not_passed = f"{counts.failed} failed, {counts.errors} errors, {counts.unscored} unscored"
+    rate = "no pass rate, as nothing was measured"
+    if counts.pass_rate is not None:
+        rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
+    not_passed = f"{counts.failed} failed, {pluralize(counts.errors, 'error')}, {counts.unscored} unscored"
     latency = tally.latency_ms()
     median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))

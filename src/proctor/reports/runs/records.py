@@ -6,13 +6,13 @@ values; only UNSET ones are left out. JSON Schema comes from these classes, name
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from proctor.model import Evidence, Failure, GateMode, Judgment, Output, StopReason, Usage, Verdict
 from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
-from proctor.verdicts import GateDecision
+from proctor.run_gate import GateDecision
 
 _PassRate = Annotated[
     float | None,
@@ -45,6 +45,26 @@ class VerdictCountsRecord(Struct, frozen=True, kw_only=True):
     bounds: _Bounds
 
 
+class EarlyStopRecord(Struct, frozen=True, kw_only=True):
+    """What is known of a run that stopped by its own settings, before its last case."""
+
+    reason: StopReason
+    cases: Annotated[int, about("Number of cases that are looked at.")]
+    planned_cases: int
+    interval: Annotated[Interval, about("Its confidence sequence, whatever the unmeasured would be: `ci95`.")]
+    fixed_interval: Annotated[Interval, about("What as many cases give in a run of fixed size.")]
+    gate_range: tuple[float, float]
+
+
+_EarlyStop = Annotated[
+    EarlyStopRecord | UnsetType, about("Why it stopped by its own settings before its last case.")
+]
+_IntervalKind = Annotated[
+    Literal["confidence sequence"] | UnsetType,
+    about("What `ci95` is, for a run that may stop by what it shows; absent for others."),
+]
+
+
 class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
 
@@ -73,6 +93,8 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     started_at: Time
     finished_at: Time | None
+    early_stop: _EarlyStop = UNSET
+    interval_kind: _IntervalKind = UNSET
 
 
 class LatencyRecord(Struct, frozen=True, kw_only=True):
@@ -124,7 +146,7 @@ class JudgeSummaryRecord(Struct, frozen=True, kw_only=True):
 
 
 class PointGateErrorsRecord(Struct, frozen=True, kw_only=True):
-    """How often a gate on the pass rate is wrong with so many cases, for one true rate on each side of it."""
+    """How often a gate on the pass rate is wrong, for one true rate on each side of it."""
 
     below: Annotated[float, about("A true rate below the gate.")]
     false_passes: Annotated[float, about("The chance that it passes the gate.")]
@@ -138,20 +160,9 @@ class RunGateRecord(Struct, frozen=True, kw_only=True):
     min_pass_rate: float
     mode: Annotated[GateMode, about("What the gate is held against: the rate, or its 95 % interval.")]
     decision: GateDecision
-    low: Annotated[float, about("The lowest rate that counts; unmeasured trials have failed.")]
-    high: Annotated[float, about("The highest rate that counts; unmeasured trials have passed.")]
+    low: Annotated[float | None, about("The lowest rate that counts; unmeasured trials have failed.")]
+    high: Annotated[float | None, about("The highest rate that counts; unmeasured trials have passed.")]
     errors: Annotated[PointGateErrorsRecord | None, about("In the mode `point`, how often it is wrong.")]
-
-
-class EarlyStopRecord(Struct, frozen=True, kw_only=True):
-    """What was known when a run stopped by its own settings, before its last case."""
-
-    reason: StopReason
-    cases: Annotated[int, about("Number of cases that had been looked at.")]
-    planned_cases: int
-    interval: Annotated[Interval, about("Its confidence sequence, whatever the unmeasured would be.")]
-    fixed_interval: Annotated[Interval, about("What as many cases give in a run of fixed size.")]
-    gate_range: tuple[float, float]
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -209,9 +220,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
     ] = UNSET
     gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
-    early_stop: Annotated[
-        EarlyStopRecord | UnsetType, about("Why it stopped by its own settings before its last case.")
-    ] = UNSET
+    early_stop: _EarlyStop = UNSET
+    interval_kind: _IntervalKind = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
 
 

@@ -13,10 +13,11 @@ from proctor.clusters import is_own_cluster
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary
-from proctor.model import Calibration, Case, Message, Run, Trial, Verdict
+from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.protocols import CaseHead
+from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
@@ -149,6 +150,20 @@ def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[Case
         yield CaseResult(rows=rows, verdict=repeats.verdict(repeats_rule))
 
 
+def stopping_fields(run: Run) -> dict[str, Any]:
+    """Returns the fields of a record on a run that may stop by what it shows; else they are UNSET."""
+    stop = run.early_stop
+    return {
+        "early_stop": UNSET if stop is None else _early_stop_record(stop),
+        "interval_kind": "confidence sequence" if run.settings.is_watched else UNSET,
+    }
+
+
+def _early_stop_record(stop: EarlyStop) -> EarlyStopRecord:
+    ends = {name: round_interval(getattr(stop, name)) for name in ("interval", "fixed_interval")}
+    return record_from(stop, EarlyStopRecord, **ends)
+
+
 def counts_record(counts: Counts) -> VerdictCountsRecord:
     """Returns the counts of a run, a split, a category or a tag as a record."""
     ends = {name: round_interval(getattr(counts, name)) for name in ("ci95", "bounds")}
@@ -205,7 +220,7 @@ def run_record(report: RunReport) -> RunRecord:
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
         gate=gate_record(run, tally.result_counts),
-        early_stop=UNSET if run.early_stop is None else record_from(run.early_stop, EarlyStopRecord),
+        **stopping_fields(run),
         bundle=UNSET if report.bundle is None else report.bundle,
     )
 
@@ -257,12 +272,18 @@ def missing_note(report: RunReport) -> str | None:
 
 
 def early_stop_note(report: RunReport) -> str | None:
-    """Returns sentences on why a run stopped by its own settings before its end; None if it did not."""
-    if report.run.early_stop is None:
-        return None
-    from proctor.reports.runs.gate import describe_early_stop
+    """Returns sentences on why a run stopped by its own settings before its end, or why it did not stop.
 
-    return describe_early_stop(report.run.early_stop, report.run.settings)
+    None if it could not stop, or is not finished.
+    """
+    if not report.run.settings.is_watched:
+        return None
+    from proctor.reports.runs.gate import describe_early_stop, describe_unreached_width
+
+    run = report.run
+    if run.early_stop is not None:
+        return describe_early_stop(run.early_stop, run.settings)
+    return describe_unreached_width(report.tally.result_counts, run) if run.status == "finished" else None
 
 
 def access_note(report: RunReport) -> str | None:
@@ -307,7 +328,7 @@ def cluster_warning(report: RunReport) -> str | None:
     clusters, field = report.tally.result_counts.clusters, report.run.settings.cluster
     if not clusters or not all(map(is_own_cluster, clusters)):
         return None
-    return f"No case has `{field}`, which should say which are related: each is taken as independent."
+    return no_clusters_sentence(field or "")
 
 
 def interval_note(report: RunReport) -> str | None:
@@ -316,13 +337,12 @@ def interval_note(report: RunReport) -> str | None:
     cases, by_repeats = pluralize(counts.cases, "case"), ""
     if counts.passed + counts.failed != counts.cases:
         by_repeats = ": each counts once, by the share of its repeats that passed"
-    if counts.clusters is None:
+    if counts.cluster_count is None:
         return f"Rates and intervals are over {cases}{by_repeats}." if by_repeats else None
     if warning := cluster_warning(report):
         return warning
-    names = [name for name, (_, size) in counts.clusters.items() if size]
-    clusters = f"{pluralize(len(names), 'cluster')} of related cases (`{field}`)"
-    return f"Rates are over {cases}{by_repeats}; intervals are over {clusters}."
+    what = f"Rates are over {cases}{by_repeats}; intervals are"
+    return clusters_sentence(what, counts.cluster_count, field or "")
 
 
 def unmeasured_note(report: RunReport) -> str | None:

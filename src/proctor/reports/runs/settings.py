@@ -6,22 +6,23 @@ from collections.abc import Iterator
 
 from proctor.clusters import NO_CLUSTERS
 from proctor.model import Selection, Settings
+from proctor.plurals import pluralize
 from proctor.reports.formatting import percent
 
 
 def describe_settings(settings: Settings) -> Iterator[str]:
     """Yields the settings that differ from the defaults, and the concurrency."""
-    defaults = Settings()
+    defaults, retries = Settings(), "retry" if settings.retries == 1 else "retries"
     yield f"{settings.concurrency} at once"
     if settings.repeats is not None:
-        yield f"{settings.repeats} repeats"
+        yield pluralize(settings.repeats, "repeat")
     yield from _describe_selection(settings.selection)
     numbers = {
         "passes from {:g}": settings.threshold,
         "budget ${:g}": settings.budget_usd,
-        "stops after {:g} errors": settings.max_failures,
+        f"stops after {pluralize(settings.max_failures or 0, 'error')}": settings.max_failures,
         "{:g} s for a call": None if settings.timeout_s == defaults.timeout_s else settings.timeout_s,
-        "{:g} retries": None if settings.retries == defaults.retries else settings.retries,
+        f"{{:g}} {retries}": None if settings.retries == defaults.retries else settings.retries,
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
     if settings.min_pass_rate is not None:

@@ -20,6 +20,18 @@ class StudyRowRecord(StudyRow, frozen=True, kw_only=True):
     """What one number of repeats shows and takes; null where it is not known."""
 
 
+class StudyClustersRecord(Struct, frozen=True, kw_only=True):
+    """The clusters of related cases that the plan is over."""
+
+    field: str
+    clusters: int
+    mean_size: float
+    covariance: Annotated[
+        float, about("Of the differences of two cases of a cluster, where neither run is better.")
+    ]
+    relation: Annotated[float, about("How far two cases of a cluster correlate in what they pass.")]
+
+
 class StudyNoiseRecord(Struct, frozen=True, kw_only=True):
     """How far two runs differ where neither is better."""
 
@@ -43,6 +55,7 @@ class StudyPlanRecord(Struct, frozen=True, kw_only=True):
     suite_version: str | None
     suite_digest: Digest
     cases: int
+    clusters: Annotated[StudyClustersRecord | None, about("null if the cases are independent.")]
     detect: float
     power: float
     baseline: Annotated[str | None, about("The run to compare with; null without one.")]
@@ -68,6 +81,7 @@ def render(report: StudyReport) -> str:
         suite_version=suite.version,
         suite_digest=suite.digest,
         cases=plan.suite_cases,
+        clusters=_clusters_record(report),
         detect=plan.difference,
         power=plan.power,
         baseline=None if report.baseline is None else report.baseline.id,
@@ -85,3 +99,16 @@ def render(report: StudyReport) -> str:
         sentences=(*study_sentences(report), *assumption_sentences(report)),
     )
     return to_json(StudyDocument(plan=record)) + "\n"
+
+
+def _clusters_record(report: StudyReport) -> StudyClustersRecord | None:
+    plan, clusters = report.plan, report.plan.noise.clusters
+    if clusters is None or plan.suite_clusters is None or report.cluster_field is None:
+        return None
+    return StudyClustersRecord(
+        field=report.cluster_field,
+        clusters=plan.suite_clusters,
+        mean_size=clusters.mean_size,
+        covariance=clusters.covariance,
+        relation=clusters.relation,
+    )

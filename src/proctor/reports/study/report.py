@@ -32,6 +32,8 @@ class StudyReport(Struct, frozen=True, kw_only=True):
     """The runs that were read, graded as the baseline is."""
     counts_once: bool = False
     """Whether the suite's rule makes one verdict of the repeats of a case."""
+    cluster_field: str | None = None
+    """The field that should say which cases are related; None if they are taken as independent."""
 
 
 def document_for(report: StudyReport) -> Iterator[Block]:
@@ -47,14 +49,15 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
     first, repeated = plan.rows[0], _repeated_row(plan)
     rows = [first] if repeated is None else [first, repeated]
     size, chance = format_points(plan.difference), f"{plan.power * 100:g} % of the time"
-    ways = [f"{pluralize(row.cases, 'case')} {_times(row.repeats)}" for row in rows if row.cases is not None]
+    ways = [f"{_needed_text(plan, row)} {_times(row.repeats)}" for row in rows if row.cases is not None]
     if ways:
         yield f"To find a difference of {size} {chance}, run {', or '.join(ways)}."
     elif first.repeats > 1 and not plan.noise.is_chance_known:
         repeats = pluralize(first.repeats, "repeat")
         yield f"How many cases find a difference of {size} {chance} is not known for {repeats}."
     else:
-        yield f"To find a difference of {size} {chance} takes more than ten million cases."
+        units = "cases" if plan.suite_clusters is None else "clusters"
+        yield f"To find a difference of {size} {chance} takes more than ten million {units}."
     detection_limits = [
         f"{_times(row.repeats)} {'it shows differences of' if row is first else 'those of'} "
         f"{format_points(row.smallest)} or more"
@@ -62,11 +65,23 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
         if row.smallest is not None
     ]
     cases = pluralize(plan.suite_cases, "case")
+    if plan.suite_clusters is not None:
+        cases += f" in {pluralize(plan.suite_clusters, 'cluster')}"
     if detection_limits:
         yield f"This suite has {cases}: run {', '.join(detection_limits)}."
     else:
         yield f"This suite has {cases}, which is too few to show any difference that often."
     yield from _cost_sentences(first)
+
+
+def _needed_text(plan: StudyPlan, row: StudyRow) -> str:
+    """Returns the number of cases of a row, or of clusters with the size of the suite's."""
+    if row.clusters is None or plan.noise.clusters is None:
+        return pluralize(row.cases or 0, "case")
+    if row is not plan.rows[0]:
+        return f"{row.clusters:,} such clusters"
+    size = f"{round(plan.noise.clusters.mean_size, 1):g}"
+    return f"{pluralize(row.clusters, 'cluster')} of about {size} cases"
 
 
 def _cost_sentences(row: StudyRow) -> Iterator[str]:
@@ -89,11 +104,14 @@ def _repeated_row(plan: StudyPlan) -> StudyRow | None:
 
 
 def _rows_table(plan: StudyPlan) -> Table:
+    is_clustered = plan.suite_clusters is not None
+    clusters = [Column("clusters", "count")] * is_clustered
     columns = (
         Column("repeats", "count"),
         Column("this suite shows", "number"),
         Column("its trials", "count"),
         Column("its cost", "number"),
+        *clusters,
         Column(f"cases for {format_points(plan.difference)}", "count"),
         Column("their trials", "count"),
         Column("their cost", "number"),
@@ -105,6 +123,7 @@ def _rows_table(plan: StudyPlan) -> Table:
             None if row.smallest is None else format_points(row.smallest),
             row.suite_trials,
             cost(row.suite_cost_usd) if has_costs else "",
+            *[row.clusters] * is_clustered,
             row.cases,
             row.trials,
             cost(row.cost_usd) if has_costs and row.trials is not None else "",
@@ -118,6 +137,7 @@ def assumption_sentences(report: StudyReport) -> Iterator[str]:
     """Yields sentences on what the numbers rest on, and how better ones are made."""
     noise = report.plan.noise
     yield from _noise_sentences(report)
+    yield from _cluster_sentences(report)
     if report.counts_once:
         yield "By the suite's rule a case counts once over its repeats, so their number is not planned."
     elif not noise.is_chance_known:
@@ -166,6 +186,23 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
             f"{passed}. Its target and {rivals} differ in {differing} of the cases{by_chance} besides what "
             "makes one of them better."
         )
+
+
+def _cluster_sentences(report: StudyReport) -> Iterator[str]:
+    """Yields sentences on related cases: how much alike they are, and what that costs."""
+    plan, clusters = report.plan, report.plan.noise.clusters
+    if report.cluster_field is None:
+        return
+    field = f"`{one_line(report.cluster_field)}`"
+    if clusters is None:
+        yield f"No two cases have the same {field}, which should say which are related: each is independent."
+        return
+    assumed = ", which is assumed," if plan.noise.basis == "nothing" else ""
+    advice = " More clusters would help more than more cases in each." if clusters.relation >= 0.05 else ""
+    yield (
+        f"Cases with the same {field} are a cluster. Two of them correlate by {clusters.relation:.2f}"
+        f"{assumed} in what they pass.{advice}"
+    )
 
 
 def _times(repeats: int) -> str:

@@ -10,14 +10,15 @@ from datetime import UTC, date, datetime, time, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.clusters import make_cluster_lookup
+from proctor.clusters import is_own_cluster, make_cluster_lookup
 from proctor.codec import target_digest
 from proctor.drift.detector import detect_drift
-from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces
+from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces, find_clustered_run
 from proctor.errors import NothingSelected, UnknownName, UsageError
 from proctor.model import Case, Params, Run, TargetSpec
 from proctor.plurals import pluralize
 from proctor.protocols import Store
+from proctor.reports.clusters import no_clusters_sentence
 from proctor.reports.drift.report import DriftReport
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
@@ -43,6 +44,8 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     baseline: str | None = None
     """The run to compare with: an id, a prefix of one, `last`, or a tag."""
+    cluster: str | None = None
+    """The field that says which cases are related; None for that of each run."""
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
@@ -122,6 +125,8 @@ class DriftQuery:
         notes += _describe_left_out(len(pair_runs) - len(finished), "did not finish")
         notes += _describe_left_out(len(regraded), "regraded stored answers without calling the target")
         runs = self._filter_by_time(finished, request, notes)
+        if request.cluster is not None:
+            runs = [replace(run, settings=replace(run.settings, cluster=request.cluster)) for run in runs]
         if len(runs) < 2:
             since = " in that time" if request.since or request.until else ""
             fits = f"{_run_title(pair_runs[-1])} fits{since}"
@@ -162,10 +167,19 @@ class DriftQuery:
             NothingSelected: fewer than two of them called the target.
             StoreError: the store cannot be read.
         """
-        places, special = TrialPlaces(), self._find_rule_cases(selection.runs[-1])
+        clustered_run = find_clustered_run(selection.runs)
+        series_clusters = {} if clustered_run is None else self._find_clusters(clustered_run)
+        places = TrialPlaces(series_clusters)
+        special = self._find_rule_cases(selection.runs[-1])
         clusters: dict[str | None, dict[str, str]] = {}
         series: list[RunObservation] = []
         notes = list(selection.notes)
+        if (
+            clustered_run is not None
+            and series_clusters
+            and all(map(is_own_cluster, series_clusters.values()))
+        ):
+            notes.append(no_clusters_sentence(clustered_run.settings.cluster or ""))
         for index, run in enumerate(selection.runs):
             on_progress(index, len(selection.runs))
             if run.settings.cluster not in clusters:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
 
 from msgspec import Struct
 
+from proctor.clusters import NO_CLUSTERS, ClusterLookup, check_cluster_field, make_cluster_lookup
 from proctor.codec import target_digest
 from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
 from proctor.comparison.study_size import (
@@ -19,7 +20,7 @@ from proctor.comparison.study_size import (
     tally_cases,
 )
 from proctor.errors import NothingSelected, UsageError
-from proctor.model import Run, Suite, Trial
+from proctor.model import Case, Run, Suite, Trial
 from proctor.protocols import Store
 from proctor.reports.study.report import StudyReport
 from proctor.services.runs.config import Config
@@ -44,6 +45,8 @@ class StudyRequest(Struct, frozen=True, kw_only=True):
     for one."""
     against: str | None = None
     """The run to compare with: an id, a prefix of one, `last`, or a tag. None for the newest of the suite."""
+    cluster: str | None = None
+    """The field that says which cases are related; None for that of the run, else of the suite."""
 
 
 class _RunReading(Struct, frozen=True, kw_only=True):
@@ -86,6 +89,7 @@ class StudyQuery:
         """
         self._store = store
         self._suites = Suites(store, environ, config)
+        self._config_cluster: str | None = config.flags.get("cluster")
 
     def plan(
         self, request: StudyRequest, on_progress: Callable[[int, int], None] = lambda _count, _total: None
@@ -99,20 +103,20 @@ class StudyQuery:
         Raises:
             NothingSelected: the suite has no case that can be sent.
             SuiteError: its file is invalid.
-            UsageError: there is no such suite or run, or the run is one of another suite.
+            UsageError: there is no such suite or run, or the run is one of another suite; or the suite names
+                no field by which cases can be clustered.
             StoreError: the store cannot be read, or has no such run.
         """
         with self._suites.open_suite(request.suite) as opened_suite:
             suite = opened_suite.suite
-            own_repeats = Counter(
-                stored_case.case.repeats or 1
-                for stored_case in opened_suite.cases()
-                if not stored_case.case.problems
+            against = None if request.against is None else self._find_run(request.against, suite)
+            runs = self._find_runs(suite.digest if against is None else against.suite.digest, against)
+            cluster = self._find_cluster_field(request, suite, runs)
+            own_repeats, clusters = _read_cases(
+                (stored_case.case for stored_case in opened_suite.cases()), make_cluster_lookup(cluster)
             )
         if not own_repeats:
             raise NothingSelected(f"{suite.title} has no case that can be sent, so there is nothing to plan.")
-        against = None if request.against is None else self._find_run(request.against, suite)
-        runs = self._find_runs(suite.digest if against is None else against.suite.digest, against)
         readings: list[_RunReading] = []
         for index, run in enumerate(runs):
             on_progress(index, len(runs))
@@ -121,13 +125,14 @@ class StudyQuery:
         counts_once = suite.repeats_rule != "each"
         if counts_once and baseline is not None:  # repeats are part of what passes: there is no choice
             own_repeats = _with_repeats(own_repeats, baseline.settings.repeats or 1)
-        noise = measure_noise(*_split_by_target(readings, baseline))
+        noise = measure_noise(*_split_by_target(readings, baseline), clusters)
         usual = DEFAULT_REPEATS if noise.is_chance_known else (1,)
         return StudyReport(
             suite=suite,
             word=request.suite,
             baseline=baseline,
             counts_once=counts_once,
+            cluster_field=None if cluster == NO_CLUSTERS else cluster,
             runs=tuple(reading.run for reading in readings if baseline and reading.is_graded_like(baseline)),
             plan=plan_study(
                 noise,
@@ -150,6 +155,15 @@ class StudyQuery:
                 "Name a run of the suite that you plan for."
             )
         return run
+
+    def _find_cluster_field(self, request: StudyRequest, suite: Suite, runs: Sequence[Run]) -> str | None:
+        """Returns the field that a further run would be clustered by.
+
+        It is that of the request, else of the newest run that has one, of the project, or of the suite.
+        """
+        of_runs = next((run.settings.cluster for run in runs if run.settings.cluster is not None), None)
+        field = request.cluster or of_runs or self._config_cluster or suite.defaults.cluster
+        return None if field is None else check_cluster_field(field)
 
     def _find_runs(self, suite_digest: str, against: Run | None) -> list[Run]:
         """Returns the newest runs of a suite, and the baseline first."""
@@ -186,8 +200,24 @@ class StudyQuery:
         )
 
 
+def _read_cases(
+    cases: Iterable[Case], cluster_for: ClusterLookup | None
+) -> tuple[Counter[int], dict[str, str] | None]:
+    """Returns how many cases that can be sent have which number of repeats, and their clusters by their ids.
+
+    There are no clusters where each case is one by itself.
+    """
+    own_repeats, clusters = Counter[int](), dict[str, str]()
+    for case in cases:
+        if not case.problems:
+            own_repeats[case.repeats or 1] += 1
+            if cluster_for is not None:
+                clusters[case.id] = cluster_for(case)
+    return own_repeats, clusters if len(set(clusters.values())) < len(clusters) else None
+
+
 def _with_repeats(own_repeats: Mapping[int, int], repeats: int) -> Counter[int]:
-    """Returns the numbers of cases by their repeats if each is repeated at least so often."""
+    """Returns the numbers of cases by their repeats if each is repeated at least `repeats` times."""
     counts = Counter[int]()
     for own, cases in own_repeats.items():
         counts[max(own, repeats)] += cases

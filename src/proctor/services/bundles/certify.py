@@ -14,6 +14,7 @@ from proctor.bundles.trust_store import TrustedKey
 from proctor.calibration import PeoplePassRate
 from proctor.certification import (
     CertificationTerms,
+    Condition,
     NotCertified,
     find_conditions,
     find_objections,
@@ -26,8 +27,9 @@ from proctor.proof.statement import ENVELOPE
 from proctor.protocols import Store
 from proctor.reports.certificates.judge_certificate import match_calibrations
 from proctor.reports.certificates.run_certificate import RunCertificate
+from proctor.reports.clusters import clusters_sentence
 from proctor.services.bundles.attest import includes_holdout, write_bundle
-from proctor.services.bundles.verify import verify
+from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.progress_lines import Notify
 from proctor.services.runs.reading.report import build_report, find_calibrations, record_holdout_access
 
@@ -91,7 +93,7 @@ def certify_bundle(
         graded_again=verification.graded_again,
         recounted=verification.recounted,
         unverified=verification.unverified,
-        conditions=find_conditions(verification.run),
+        conditions=(*find_conditions(verification.run), *_find_cluster_conditions(verification)),
         judges=tuple(match_calibrations(verification.prompts, calibrations)),
         people_rate=None if store is None else _find_people_rate(store, verification.run.id),
         looks=None,
@@ -100,6 +102,14 @@ def certify_bundle(
         envelope=envelope,
         proctor=__version__,
     )
+
+
+def _find_cluster_conditions(verification: VerifiedBundle) -> Iterator[Condition]:
+    """Yields which clusters the interval is over, if the cases are related and none is hidden."""
+    count = verification.cluster_counts.get(verification.statement.split)
+    field = verification.run.settings.cluster
+    if count is not None and field is not None and not verification.hidden:
+        yield Condition(sentence=clusters_sentence("The interval is", count, field))
 
 
 def _find_people_rate(store: Store, run_id: str) -> PeoplePassRate | None:

@@ -23,6 +23,7 @@ from proctor.services.bundles.verify import VerifiedBundle
 from proctor.services.progress_lines import Notify
 from proctor.services.runs.reading.report import read_trial_rows, record_holdout_access
 from proctor.services.runs.request import Request
+from proctor.verdicts import set_intervals
 
 _FIXED_SETTINGS = frozenset({"repeats", "threshold", "judge_repeats", "judge_rule", "reuse", "cache"})
 """Settings that the bundle's run decides, or that would reuse old answers."""
@@ -104,7 +105,9 @@ def compare_with_bundle(store: Store, plan: ReplayPlan, again: Run) -> ReplayCom
     after = [summarize_answer(row.trial, row.verdict) for row in read_trial_rows(store, again, reveal=True)]
     if any(answer.split == "holdout" for answer in plan.before):
         record_holdout_access(store, again, "rate")
-    return compare_replay(plan.before, after)
+    comparison = compare_replay(plan.before, after)
+    set_intervals([comparison.then], plan.verification.run)
+    return comparison
 
 
 def _make_request(

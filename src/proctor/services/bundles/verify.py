@@ -87,6 +87,8 @@ class VerifiedBundle(Struct, frozen=True, kw_only=True):
     """How many scores were derived again from the answers."""
     recounted: dict[str, int]
     """How many scores could not be derived and were counted as recorded, by grader."""
+    cluster_counts: dict[str, int]
+    """The number of clusters of related cases that are shown, by the name of the claim; empty without any."""
     prompts: dict[str, set[str]]
     """The judges of shown trials by name, with the digests of their prompts."""
     reused_trials: int
@@ -164,6 +166,11 @@ def _run_checks(
         signatures=signatures,
         graded_again=checker.graded_again,
         recounted=dict(sorted(checker.recounted.items())),
+        cluster_counts={
+            split: count
+            for split, counts in counting.counts.items()
+            if (count := counts.cluster_count) is not None and count < counts.cases
+        },
         prompts=counting.prompts,
         reused_trials=taken_over,
         hidden=trials.hidden_count,

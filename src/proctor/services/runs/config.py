@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.clusters import check_cluster_field
 from proctor.dialects import DIALECTS
 from proctor.errors import UsageError, suggestion
 from proctor.protocols import DialectSetting
@@ -134,7 +135,19 @@ def _parse_flags(
         if not isinstance(store, str):
             raise UsageError(f"{shown_path}: error: `store` is {store!r}; give the path of a file.")
         flags["store"] = move_address(store, path.parent)
+    cluster = flags.get("cluster")
+    if cluster is not None:
+        _check_cluster(cluster, shown_path)
     return flags
+
+
+def _check_cluster(cluster: Any, shown_path: str) -> None:
+    if not isinstance(cluster, str):
+        raise UsageError(f"{shown_path}: error: `cluster` is {cluster!r}; give a text.")
+    try:
+        check_cluster_field(cluster)
+    except UsageError as error:
+        raise UsageError(f"{shown_path}: error: `cluster` is {cluster!r}. {error}") from None
 
 
 def _relative_to_cwd(word: str, folder: Path) -> str:

@@ -15,7 +15,7 @@ from proctor.errors import UsageError
 from proctor.model import Assertion, Params, Settings, Suite, TargetSpec
 from proctor.protocols import SuiteSource
 from proctor.services.runs.config import Config
-from proctor.verdicts import ORDER_SEED, is_watched
+from proctor.verdicts import ORDER_SEED
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -70,26 +70,31 @@ class Request(Struct, frozen=True, kw_only=True):
         return bool(self.suites or self.stored_names or self.sources)
 
 
-def complete_settings(settings: Settings, explicit: Collection[str], *, resumes: bool) -> Settings:
+def complete_settings(settings: Settings, given: Collection[str], *, resumes: bool) -> Settings:
     """Returns the settings of a request, with what follows from those that were given.
 
     Args:
         settings: the settings.
-        explicit: the fields that the user gave for this request alone.
+        given: the fields that the user gave for this request, not in a file.
         resumes: whether the request continues a stored run, which may have a gate.
 
     Raises:
-        UsageError: one is about a gate, and there is none.
+        UsageError: one is about a gate, and there is none; or two contradict each other.
     """
     if settings.min_pass_rate is None and not resumes:
         for name in ("gate_mode", "stop_when_shown"):
-            if name in explicit:
+            if name in given:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
         settings = replace(settings, gate_mode="point", stop_when_shown=False)
     if settings.stop_when_shown:
+        if settings.gate_mode == "point" and "gate_mode" in given:
+            raise UsageError(
+                "--stop-when-shown stops when the interval of the pass rate is on one side of the gate, and "
+                "--gate-mode point has none. Leave out one of the two."
+            )
         settings = replace(settings, gate_mode="interval")
-    return replace(settings, order_seed=ORDER_SEED) if is_watched(settings) else settings
+    return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
 
 
 def new_id() -> str:

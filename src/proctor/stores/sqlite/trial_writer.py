@@ -160,7 +160,7 @@ class WriterThread:
         return self._idle.is_set()
 
     def is_full(self) -> bool:
-        """Returns whether so much is pending that nothing should be added."""
+        """Returns whether no more should be added before some of it is written."""
         return self._row_count >= MAX_WAITING_ROWS or self._byte_count >= MAX_WAITING_BYTES
 
     def health(self) -> StoreHealth:

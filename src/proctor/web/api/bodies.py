@@ -93,8 +93,25 @@ class RunRequest(RequestBody):
         default=None,
         description="What `min_pass_rate` is compared with: the pass rate (`point`), or its 95 % interval.",
     )
+    until: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=0.5,
+        description="Stop once the pass rate is known to within this: 0.02 for 2 points either way.",
+    )
+    stop_when_shown: bool | None = Field(
+        default=None, description="Stop once `min_pass_rate` is shown or ruled out."
+    )
+    cluster: _Name | None = Field(
+        default=None,
+        description="Cases with the same value are related, and intervals are over these clusters: "
+        "`metadata.FIELD`, `tag:PREFIX`, `category`, `id` (up to `[` or `~`) or `none`. By default what the "
+        "suite's format says.",
+        examples=["metadata.document"],
+    )
     interleave: bool | None = Field(
-        default=None, description="Ask several targets in turns, so that their latencies can be compared."
+        default=None,
+        description="Send each case to all targets before the next, so that latencies can be compared.",
     )
     reuse: bool | None = Field(default=None, description="Reuse answers of earlier runs.")
 

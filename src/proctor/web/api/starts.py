@@ -133,6 +133,8 @@ def _to_raw_form(body: RunRequest) -> RawForm:
         "tag": body.tags,
         "all_tag": body.all_tags,
         "gate_mode": [body.gate_mode or ""],
+        "stop_when_shown": [_format_choice(body.stop_when_shown)],
+        "cluster": [body.cluster or ""],
         "interleave": [_format_choice(body.interleave)],
         "reuse": [_format_choice(body.reuse)],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},

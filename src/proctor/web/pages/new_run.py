@@ -72,7 +72,7 @@ class FormView(Struct, frozen=True, kw_only=True):
         if self.errors:
             subject = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
             return f"{subject} to be changed before this can run"
-        return "Choose a suite, and whom to ask"
+        return "Choose a suite and a target"
 
 
 @router.get("/run")
@@ -176,5 +176,6 @@ def _default_values(context: RunContext) -> dict[str, str]:
         **values_by_field,
         "split": context.defaults.split,
         "interleave": "yes" if context.defaults.value("interleave", bool) else "no",
+        "cluster": context.defaults.value("cluster", str) or "",
         "all_tag": " and ".join(context.defaults.texts("all-tag")),
     }

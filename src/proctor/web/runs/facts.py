@@ -24,13 +24,13 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
         scope = latency_scope(latency)
         yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}{scope}"
     yield "tokens", f"{row.usage.input_tokens:,} in, {row.usage.output_tokens:,} out"
-    yield "not asked again", ", ".join(_reused_answers(row))
+    yield "reused", ", ".join(_reused_answers(row))
     if row.mean_score is not None:
         yield "mean score", f"{row.mean_score:.3f}"
     yield "model", run.target.model
     parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
     yield (
-        "asked with",
+        "parameters",
         ", ".join(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
     )
     yield "not applied", ", ".join(row.refused_params)
@@ -44,5 +44,5 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
 
 def _reused_answers(row: RunRecord) -> Iterator[str]:
     judged = row.judge.cached
-    counts = ((row.cached, "from the cache"), (row.reused, "reused"), (judged, "judgments reused"))
+    counts = ((row.cached, "from the cache"), (row.reused, "from earlier runs"), (judged, "judgments"))
     return (f"{count:,} {source}" for count, source in counts if count)

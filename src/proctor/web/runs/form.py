@@ -14,6 +14,7 @@ from typing import Final, get_args
 
 from msgspec import Struct
 
+from proctor.clusters import check_cluster_field
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
 from proctor.model import GateMode, Params, Selection, Settings, Suite
@@ -31,6 +32,7 @@ from proctor.web.runs.allowed_targets import (
 _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})(e[+-]?[0-9]{1,2})?", re.IGNORECASE)
 _MAX_TAG_LENGTH = 200
+MAX_CLUSTER_LENGTH = 200
 _MAX_NAMES = 50
 """Maximum number of targets, judges or tags."""
 
@@ -83,6 +85,7 @@ NUMBER_FIELDS: Final[dict[str, NumberField]] = {
     "max_tokens": NumberField("max-tokens", is_integer=True, min_value=1),
     "threshold": NumberField("threshold", is_integer=False, min_value=0, max_value=1),
     "min_pass_rate": NumberField("min-pass-rate", is_integer=False, min_value=0, max_value=1),
+    "until": NumberField("until", is_integer=False, min_value=0.001, max_value=0.5),
 }
 """All number fields by name."""
 FIELDS: Final = (
@@ -94,6 +97,8 @@ FIELDS: Final = (
     "split",
     *NUMBER_FIELDS,
     "gate_mode",
+    "stop_when_shown",
+    "cluster",
     "interleave",
     "reuse",
     "tag",
@@ -103,6 +108,9 @@ FIELDS: Final = (
 
 RawForm = Mapping[str, Sequence[str]]
 """The values of each field as texts."""
+
+
+_NO_GATE = "There is no gate. Say at which rate the run passes."
 
 
 class FormErrors(UsageError):
@@ -133,8 +141,12 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """Values of number fields that differ from the default."""
     gate_mode: GateMode | None = None
     """None leaves it to the default."""
+    stop_when_shown: bool = False
+    """Whether the run stops when its gate is shown or ruled out."""
+    cluster: str | None = None
+    """The field that says which cases are related; None leaves it to the default."""
     interleave: bool | None = None
-    """Whether several targets are asked in turns; None for the default."""
+    """Whether several targets are called in turns; None for the default."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
     all_tags: tuple[str, ...] = ()
@@ -150,6 +162,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
         arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
+        arguments += ["--stop-when-shown"] if self.stop_when_shown else []
+        arguments += [] if self.cluster is None else [f"--cluster={self.cluster}"]
         if self.interleave is not None:
             arguments.append("--interleave" if self.interleave else "--no-interleave")
         arguments += [] if self.reuse is None else ["--reuse" if self.reuse else "--no-reuse"]
@@ -166,11 +180,13 @@ class RunForm(Struct, frozen=True, kw_only=True):
             for name, value in numbers.items()
             if value is not None and NUMBER_FIELDS[name].is_integer
         }
+        cluster = self.cluster or defaults.value("cluster", str)
         explicit = {
             name
             for name in ("concurrency", "budget_usd")
             if defaults.number(NUMBER_FIELDS[name].flag) is not None
         }
+        explicit |= {"cluster"} if cluster else set()
         settings = Settings(
             selection=self._selection(defaults),
             repeats=integers["repeats"],
@@ -179,7 +195,10 @@ class RunForm(Struct, frozen=True, kw_only=True):
             judge_repeats=defaults.value("judge-repeat", int) or 1,
             reuse=bool(reuse),
             cache=bool(defaults.value("cache", bool)),
+            cluster=cluster,
             interleave=bool(interleave),
+            until=numbers["until"],
+            stop_when_shown=self.stop_when_shown,
         )
         return Request(
             suites=() if self.version else (self.suite,),
@@ -234,6 +253,8 @@ def validate_form(
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
+    stop_when_shown = validator.parse_stop_when_shown(numbers.get("min_pass_rate"), gate_mode)
+    cluster = validator.parse_cluster()
     split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
         validator.parse_interleave(targets),
@@ -252,6 +273,8 @@ def validate_form(
         split=split,
         numbers=numbers,
         gate_mode=gate_mode,
+        stop_when_shown=stop_when_shown,
+        cluster=cluster,
         interleave=interleave,
         reuse=reuse,
         tags=tags,
@@ -363,9 +386,42 @@ class _FormValidator:
         mode = next((mode for mode in get_args(GateMode) if mode == text), None)
         if mode is None:
             self.errors["gate_mode"] = f"{text[:40]!r} is neither point nor interval."
-        elif min_pass_rate is None and default_number("min_pass_rate", self._context.defaults) is None:
-            self.errors["gate_mode"] = "There is no gate. Say at which rate the run passes."
+        elif not self._has_gate(min_pass_rate):
+            self.errors["gate_mode"] = _NO_GATE
         return mode
+
+    def parse_stop_when_shown(self, min_pass_rate: float | None, gate_mode: GateMode | None) -> bool:
+        """Returns whether the run stops when its gate is shown or ruled out.
+
+        Args:
+            min_pass_rate: the gate in the form, if it has one.
+            gate_mode: what the gate is held against, if the form says it.
+        """
+        stops = bool(self.parse_yes_or_no("stop_when_shown"))
+        if stops and not self._has_gate(min_pass_rate):
+            self.errors["stop_when_shown"] = _NO_GATE
+        elif stops and gate_mode == "point":
+            self.errors["stop_when_shown"] = "What is shown is said by the interval. Hold the gate to it."
+        return stops
+
+    def _has_gate(self, min_pass_rate: float | None) -> bool:
+        return (
+            min_pass_rate is not None or default_number("min_pass_rate", self._context.defaults) is not None
+        )
+
+    def parse_cluster(self) -> str | None:
+        """Returns the field that says which cases are related; None leaves it to the default."""
+        text = self._get_text("cluster")
+        if not text:
+            return None
+        if len(text) > MAX_CLUSTER_LENGTH or not text.isprintable():
+            self.errors["cluster"] = f"Give one line of at most {MAX_CLUSTER_LENGTH} characters."
+            return None
+        try:
+            return check_cluster_field(text)
+        except UsageError as error:
+            self.errors["cluster"] = str(error)
+            return None
 
     def parse_yes_or_no(self, field: str) -> bool | None:
         """Returns the value of a field that is yes or no; None if it is empty."""
@@ -375,7 +431,7 @@ class _FormValidator:
         return {"yes": True, "no": False}.get(text)
 
     def parse_interleave(self, targets: Mapping[str, None]) -> bool | None:
-        """Returns whether the targets are asked in turns; None if it is the default."""
+        """Returns whether the targets are called in turns; None if it is the default."""
         default = bool(self._context.defaults.value("interleave", bool))
         interleave = self.parse_yes_or_no("interleave")
         if interleave is None or interleave is default:

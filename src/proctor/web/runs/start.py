@@ -50,7 +50,7 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
         names = ", ".join(estimate.unlimited)
         raise FormErrors(
             {
-                "budget_usd": f"A budget needs the price of everybody who is asked, and that of {names} is "
+                "budget_usd": f"A budget needs the price of each target and judge, and that of {names} is "
                 "not known. Leave the budget out, or put the price into a prices.toml beside the store."
             }
         )
@@ -86,6 +86,6 @@ def reason_not_resumable(store: Store, run: Run) -> str:
         StoreError: the store cannot be read.
     """
     if run.imported is not None:
-        return "This run was imported, and nobody is asked again by what a bundle says."
+        return "This run was imported, and no request is sent for what a bundle says."
     done_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 
+from msgspec.structs import replace
+
 from proctor.model import Case, EarlyStop, Run, StopReason, Trial, Verdict
 from proctor.plan import count_repeats
+from proctor.run_gate import GateDecision, decide_run_gate, gate_range
 from proctor.verdicts import (
     NO_TRIALS,
     CaseRepeats,
     Counts,
-    GateDecision,
     add_to_shape,
-    decide_gate,
-    gate_range,
     pass_rules_for,
-    sequence_range,
+    sequence_best_count,
 )
 
 _CHECK_SHARE = 100
-"""After this many cases, a check comes when 1 more in so many has been counted."""
+"""After this many cases, a check comes whenever their number has grown by 1 in this many."""
 _GATE_REASONS: dict[GateDecision, StopReason] = {
     GateDecision.SHOWN: "shown",
     GateDecision.RULED_OUT: "ruled out",
@@ -49,21 +49,19 @@ class EarlyStopping:
         self._shapes: dict[int, str] = {}
         self._repeats: dict[int, CaseRepeats] = {}
         self._whole: set[int] = set()
-        self._counts = Counts()
+        self._counts = Counts(best_count=sequence_best_count(run.settings))
         self._cases = 0
         self._next_check = 1
         self.result: EarlyStop | None = None
-        """What was known when it was enough; None before that."""
+        """What was known when it was enough, and no further case is sent; None before that."""
 
     def expect(self, position: int) -> None:
         """Notes that the case at a position is the next one that is sent."""
         if not self._waiting or self._waiting[-1] != position:
             self._waiting.append(position)
 
-    def add(self, trial: Trial, case: Case, verdict: Verdict) -> bool:
-        """Counts a finished trial, and returns whether enough is known, for the first time."""
-        if self.result is not None:
-            return False
+    def add(self, trial: Trial, case: Case, verdict: Verdict) -> None:
+        """Counts a finished trial; see `result` for what is known then."""
         position = trial.position
         if position not in self._repeats:
             self._repeats[position] = CaseRepeats(self._rules(case))
@@ -71,11 +69,32 @@ class EarlyStopping:
         repeats.add(trial, verdict)
         self._shapes[position] = add_to_shape(self._shapes.get(position, NO_TRIALS), verdict)
         if len(repeats) < count_repeats(case, self._settings.repeats):
-            return False
+            return
         self._whole.add(position)
-        while self.result is None and self._waiting and self._waiting[0] in self._whole:
+        while self._waiting and self._waiting[0] in self._whole:
             self._count_case(self._waiting.popleft())
-        return self.result is not None
+
+    def finish(self) -> EarlyStop | None:
+        """Returns what is known at the end, once the calls in flight have ended; None if that was not enough.
+
+        A sequence holds at every look at once. So what was known when it was enough stays known, and what the
+        last cases show comes on top: the interval is what both leave. Unless the pass rate is outside, as
+        when many calls were in flight; then the last look is all that counts.
+        """
+        stop = self.result
+        if stop is None or stop.cases == self._cases:
+            return stop
+        last, rate = self._describe(stop.reason), self._counts.pass_rate
+        if stop.interval is None or last.interval is None or rate is None:
+            return last
+        low, high = max(stop.interval[0], last.interval[0]), min(stop.interval[1], last.interval[1])
+        if not low <= rate <= high:
+            return last
+        return replace(
+            last,
+            interval=(low, high),
+            gate_range=(low, high) if self._settings.gate_mode == "interval" else last.gate_range,
+        )
 
     def _count_case(self, position: int) -> None:
         self._whole.discard(position)
@@ -84,32 +103,34 @@ class EarlyStopping:
             shape = add_to_shape(NO_TRIALS, repeats.verdict(self._repeats_rule))
         self._counts.shapes[shape] = self._counts.shapes.get(shape, 0) + 1
         self._cases += 1
-        if self._cases >= self._next_check and self._cases < self._planned_cases:
+        if self.result is None and self._next_check <= self._cases < self._planned_cases:
             self._next_check = self._cases + max(1, self._cases // _CHECK_SHARE)
             self.result = self._check()
 
     def _check(self) -> EarlyStop | None:
-        settings, counts = self._settings, self._counts
-        interval = None if counts.pass_rate is None else sequence_range(counts, settings)
-        low, high = gate_range(counts, settings)
+        settings, interval = self._settings, self._counts.ci95
         reason: StopReason | None = None
         if settings.stop_when_shown and settings.min_pass_rate is not None:
-            reason = _GATE_REASONS.get(decide_gate(low, high, settings.min_pass_rate))
+            reason = _GATE_REASONS.get(decide_run_gate(self._counts, settings))
         if reason is None and interval is not None and settings.until is not None:
             reason = "until" if (interval[1] - interval[0]) / 2 <= settings.until else None
-        if reason is None:
-            return None
+        return None if reason is None else self._describe(reason)
+
+    def _describe(self, reason: StopReason) -> EarlyStop:
+        counts = self._counts
         return EarlyStop(
             reason=reason,
             cases=self._cases,
             planned_cases=self._planned_cases,
-            interval=interval,
-            fixed_interval=None if interval is None else _fixed_interval(counts),
-            gate_range=(low, high),
+            interval=counts.ci95,
+            fixed_interval=_fixed_interval(counts),
+            gate_range=gate_range(counts, self._settings) or (0.0, 1.0),
         )
 
 
 def _fixed_interval(counts: Counts) -> tuple[float, float] | None:
     """Returns the interval of a run of fixed size, with unmeasured trials as failed and as passed."""
+    if counts.ci95 is None:
+        return None
     low, high = (counts.resolved(passed=passed).ci95 for passed in (False, True))
     return None if low is None or high is None else (low[0], high[1])

@@ -36,7 +36,12 @@ def turns_for(batch: Sequence[PlannedRun]) -> Sequence[RunTurns | None]:
         return [None]
     concurrency = max(planned_run.run.settings.concurrency for planned_run in batch)
     least = min(max_concurrency_for(planned_run.run.target, concurrency) for planned_run in batch)
-    return make_turns(len(batch), max(1, min(concurrency, least * len(batch))))
+    run, ranks = batch[0].run, None
+    if run.settings.order_seed is not None:
+        from proctor.services.runs.execution.shuffled_cases import rank_positions
+
+        ranks = rank_positions(run.suite.case_count, run.settings.order_seed)
+    return make_turns(len(batch), max(1, min(concurrency, least * len(batch))), ranks)
 
 
 def check_interleaving(batch: Sequence[PlannedRun], store: Store) -> None:

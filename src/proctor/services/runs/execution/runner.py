@@ -41,7 +41,7 @@ from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.reading.report import record_holdout_access
 from proctor.services.runs.reading.totals import encode_totals
-from proctor.verdicts import Tally, decide_verdict, is_reused, is_watched, pass_rules_for
+from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 if TYPE_CHECKING:
     from proctor.services.runs.execution.early_stopping import EarlyStopping
@@ -175,7 +175,8 @@ class TrialRunner:
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
                 if status == "finished" and self._early_stopping is not None:
-                    run = await self._note_early_stop(run, self._early_stopping.result, writer)
+                    run = await self._note_early_stop(run, self._early_stopping.finish(), writer)
+                    writer.tally.set_intervals(run)
                 # After a stop, trials of an earlier session may be missing in the tally.
                 has_all = (status == "finished" and not run.early_stop) or self._earlier_run is None
                 totals = encode_totals(writer.tally) if has_all else None
@@ -184,7 +185,7 @@ class TrialRunner:
         return run
 
     async def _note_early_stop(self, run: Run, stop: EarlyStop | None, writer: RunWriter) -> Run:
-        """Returns the finished run, with what was known when it stopped if it has not sent every case."""
+        """Returns the finished run, with what is known of it if it has not sent every case."""
         trial_count = writer.tally.all.total
         if stop is not None and self._earlier_run is not None:  # its trials may be missing in the tally
             await flush_store(self._store, lambda: self._stopped)
@@ -257,8 +258,23 @@ class TrialRunner:
             self._expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
-        planned_trials = map(self._prepare, self._missing_trials(count))
+        planned_trials = map(self._prepare, self._end_when_known(self._missing_trials(count)))
         return planned_trials if self._turns is None else self._turns.plan(planned_trials)
+
+    def _end_when_known(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
+        """Yields trials until enough is known: then only the rest of the case of which some were sent."""
+        position = -1
+        for planned_trial in planned_trials:
+            if planned_trial.position != position and self._knows_enough():
+                return
+            position = planned_trial.position
+            yield planned_trial
+
+    def _knows_enough(self) -> bool:
+        """Returns whether the run stops early; interleaved ones stop when each of them can."""
+        if self._early_stopping is None or self._early_stopping.result is None:
+            return False
+        return self._turns is None or self._turns.all_know_enough()
 
     def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
         """Returns a trial that is sent next, with the values of variables."""
@@ -346,7 +362,7 @@ class TrialRunner:
 
 def _watch_run(planned_run: PlannedRun) -> EarlyStopping | None:
     """Returns the rule by which a run stops early; None if it does not."""
-    if not is_watched(planned_run.run.settings):
+    if not planned_run.run.settings.is_watched:
         return None
     from proctor.services.runs.execution.early_stopping import EarlyStopping
 

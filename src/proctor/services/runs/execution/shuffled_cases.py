@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from proctor.model import Case, Run
@@ -11,15 +11,41 @@ from proctor.plan import PriorTrial, SequentialPriorTrials
 from proctor.protocols import Store, StoredCase, StoredTrial
 
 
+def shuffle_positions(positions: Iterable[int], seed: int) -> array[int]:
+    """Returns positions in the order of a seed."""
+    order = array("I", positions)
+    Random(f"proctor/order/1/{seed}").shuffle(order)  # noqa: S311  # an order need not be secret
+    return order
+
+
+def rank_positions(count: int, seed: int) -> array[int]:
+    """Returns the place of each position of a suite in the order of a seed.
+
+    Args:
+        count: the number of cases of the suite.
+        seed: the seed.
+    """
+    ranks = array("I", bytes(array("I").itemsize * count))
+    for rank, position in enumerate(shuffle_positions(range(count), seed)):
+        ranks[position] = rank
+    return ranks
+
+
 def read_shuffled_cases(
     store: Store, run: Run, positions: array[int], seed: int
 ) -> Iterator[tuple[int, StoredCase]]:
     """Yields the cases at some positions of a run's suite, with their positions, in shuffled order.
 
-    The same positions and seed give the same order.
+    The same positions and seed give the same order. Interleaved runs, which may have different cases, are all
+    in the order of the whole suite.
     """
-    order = array("I", positions)
-    Random(f"proctor/order/1/{seed}").shuffle(order)  # noqa: S311  # an order need not be secret
+    if run.settings.interleave:
+        selected = set(positions)
+        order = array(
+            "I", filter(selected.__contains__, shuffle_positions(range(run.suite.case_count), seed))
+        )
+    else:
+        order = shuffle_positions(positions, seed)
     for position in order:
         case_in_run = store.case_in_run(run, position)
         if case_in_run is not None:

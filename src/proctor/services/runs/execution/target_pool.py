@@ -132,7 +132,7 @@ class TargetPool:
                 f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
             )
             raise UsageError(
-                "A budget needs the price of everybody who is asked, and that of "
+                "A budget needs the price of each target and judge, and that of "
                 f"{', '.join(unknown)} is not known. Add to a prices.toml beside the store "
                 f"{', '.join(tables)}, each with input and output in US dollars per million tokens. "
                 "See docs/targets.md."

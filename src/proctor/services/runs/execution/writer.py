@@ -49,7 +49,7 @@ class RunWriter(TrialWriter):
             pool: has the environment, and knows whether an endpoint fails every call.
             listen: receives every finished trial.
             stop: stops the run, with the reason.
-            early_stopping: says when enough is known; None for a run that does not stop by what it shows.
+            early_stopping: counts what is known; None for a run that does not stop by what it shows.
         """
         self._run = run
         self._store = store
@@ -125,8 +125,8 @@ class RunWriter(TrialWriter):
             if verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
         self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
-        if self._early_stopping is not None and self._early_stopping.add(trial, case, verdict):
-            self._stop("Enough is known.")
+        if self._early_stopping is not None:
+            self._early_stopping.add(trial, case, verdict)
         return verdict
 
     def _errors_left(self) -> float:

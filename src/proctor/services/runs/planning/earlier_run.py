@@ -32,8 +32,8 @@ def check_not_imported(run: Run) -> None:
     """
     if run.imported is not None:
         raise UsageError(
-            f"Run {run.id} was imported, and nobody is asked again by what a bundle says. "
-            f"`proctor run '{run.suite.name}@{run.suite.version}' --target T` asks its suite anew."
+            f"Run {run.id} was imported, and no request is sent for what a bundle says. "
+            f"To run its suite yourself: `proctor run '{run.suite.name}@{run.suite.version}' --target T`."
         )
 
 

@@ -25,7 +25,7 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
     request = replace(request, group=_choose_group(request, context.store))
     _check_duplicates(request.targets, "--target", "--repeat")
     _check_duplicates(request.judges, "--judge", "--judge-repeat")
-    planned_runs = _plan(request, context)
+    planned_runs = _plan_by_kind(request, context)
     if request.is_single and len(planned_runs) > 1:
         names = ", ".join(
             f"{planned.run.suite.name} on {planned.run.target.name}" for planned in planned_runs
@@ -34,10 +34,11 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
             f"This makes {len(planned_runs)} runs: {names}. Pass a list of suites or targets to get all of "
             "them, or name one."
         )
+    _check_bundles(planned_runs, request)
     return planned_runs
 
 
-def _plan(request: Request, context: PlanningContext) -> list[PlannedRun]:
+def _plan_by_kind(request: Request, context: PlanningContext) -> list[PlannedRun]:
     # Most runs are new: the modules for the other kinds are imported on demand.
     if request.regrade:
         from proctor.services.runs.planning.regrade import plan_regrade
@@ -54,6 +55,20 @@ def _plan(request: Request, context: PlanningContext) -> list[PlannedRun]:
     from proctor.services.runs.planning.fresh import plan_fresh
 
     return plan_fresh(request, context)
+
+
+def _check_bundles(planned_runs: list[PlannedRun], request: Request) -> None:
+    """Refuses to promise the bundle of a run that may stop early.
+
+    Raises:
+        UsageError: `--attest` is given, and one of the runs may.
+    """
+    attests = "--attest" in request.flags or "attest" in request.config.flags
+    if attests and any(planned_run.run.settings.is_watched for planned_run in planned_runs):
+        raise UsageError(
+            "A run with --until or --stop-when-shown may stop early, and a bundle has every case. Leave out "
+            "--attest; if the run has sent every case, `proctor attest RUN` writes its bundle."
+        )
 
 
 def _choose_group(request: Request, store: Store) -> str:

@@ -30,7 +30,6 @@ from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.targets import get_kind
-from proctor.verdicts import is_watched
 
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
@@ -224,8 +223,8 @@ def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
     """Returns the user's settings, with the suite's defaults for those that were not given.
 
     Raises:
-        UsageError: the suite names no field by which cases can be clustered; or a run that may stop early
-            has clusters, or is interleaved.
+        UsageError: the suite names no field by which cases can be clustered, or a run that may stop early
+            has clusters.
     """
     suite_values = {
         name: getattr(defaults, name) for name in ("concurrency", "budget_usd", "cache", "reuse", "cluster")
@@ -238,24 +237,9 @@ def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
     if "cluster" in settings:
         check_cluster_field(settings["cluster"])
     run_settings = replace(request.settings, **settings)
-    if is_watched(run_settings):
-        _check_can_stop(run_settings)
-    return run_settings
-
-
-def _check_can_stop(settings: Settings) -> None:
-    """Refuses to stop a run early whose cases are related, or which waits for others.
-
-    Raises:
-        UsageError: it has clusters, or is interleaved with other runs.
-    """
-    if settings.cluster is not None and settings.cluster != NO_CLUSTERS:
+    if run_settings.is_watched and run_settings.cluster not in (None, NO_CLUSTERS):
         raise UsageError(
             "--until and --stop-when-shown take cases as independent, and these are in clusters by "
-            f"{settings.cluster!r}. Leave these flags out, or say --cluster none."
+            f"{run_settings.cluster!r}. Leave these flags out, or say --cluster none."
         )
-    if settings.interleave:
-        raise UsageError(
-            "--until and --stop-when-shown stop each run by itself, and --interleave keeps runs together. "
-            "Leave one of them out."
-        )
+    return run_settings

@@ -133,7 +133,7 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
         run_value, request_value = _FLAGS[flag].get_from_run(run), _FLAGS[flag].get_from_request(request)
         if run_value != request_value and not _has_no_effect(flag, run):
             run_text, request_text = _format_value(run_value), _format_value(request_value)
-            text = f"{flag}: the run has {run_text}, this command asks for {request_text}"
+            text = f"{flag}: the run has {run_text}, this command sets {request_text}"
             yield SettingDifference(flag, text, by_regrade=flag in _REGRADE_FLAGS)
 
 
@@ -204,7 +204,7 @@ def check_same(
     if not all_differences:
         return
     lines = [
-        f"Run {run.id} keeps its settings, and this command asks for others:",
+        f"Run {run.id} keeps its settings, and this command sets others:",
         *(f"  {difference.text}" for difference in all_differences),
         f"To go on, leave these as the run has them. For a new run: {_new_run_command(run, request)}",
     ]

@@ -92,7 +92,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
         """One line, such as `24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s`."""
         selected = self._format_selected()
         if not self.targets:
-            return f"{selected}; choose whom to ask"
+            return f"{selected}; choose a target"
         repeats, remainder = divmod(self.calls, max(1, self.cases * self.targets))
         times = f" × {repeats} repeats" * (repeats > 1)
         whole = f" × {pluralize(self.targets, 'target')}"

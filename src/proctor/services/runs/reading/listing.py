@@ -12,7 +12,7 @@ from proctor.protocols import Store
 from proctor.reports.runs.listing import RunListEntry
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.reading.totals import load_totals
-from proctor.verdicts import Counts
+from proctor.verdicts import Counts, set_intervals
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
@@ -63,6 +63,7 @@ def summarize_run(store: Store, run: Run) -> RunListEntry:
         return RunListEntry(run=run, counts=tally.result_counts, verdict_count=tally.all.total)
     if run.suite.repeats_rule == "each" and make_cluster_lookup(run.settings.cluster) is None:
         counts = Counts.from_cases(store.count_cases(run.id))
+        set_intervals([counts], run)
         return RunListEntry(run=run, counts=counts, verdict_count=counts.total)
     # Whether a case passed depends on all of its trials, and its cluster on the case.
     tally = build_report(store, run).tally

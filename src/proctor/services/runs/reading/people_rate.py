@@ -41,14 +41,14 @@ def find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | N
             by_answer[stored_label.label.case_id, stored_label.label.repeat].append(stored_label.label)
     drawn = {key: labels for key, labels in by_answer.items() if any(label.drawn for label in labels)}
     population = tally.splits.get("dev", counts) if "holdout" in tally.splits else counts
-    judgments = population.passed + population.failed
-    if len(drawn) < MIN_DRAWN_LABELS or population.pass_rate is None:
+    judgments, effective = population.passed + population.failed, population.effective_cases
+    if len(drawn) < MIN_DRAWN_LABELS or population.pass_rate is None or effective is None:
         return None
     rate = people_pass_rate(
-        list(_read_drawn_labels(store, run, drawn)),
+        list(_read_drawn_labels(store, run, drawn, population)),
         judge_rate=population.pass_rate,
         judgments=judgments,
-        cases=_count_groups(population),
+        cases=effective[1],
     )
     if rate is None:
         return None
@@ -56,18 +56,12 @@ def find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | N
     return replace(rate, not_drawn=len(by_answer) - len(drawn), held_out=held_out)
 
 
-def _count_groups(counts: Counts) -> int:
-    """Returns the number of clusters with a measured case, or of such cases if they are independent."""
-    if counts.clusters is None:
-        return counts.cases
-    return sum(cases > 0 for _, cases in counts.clusters.values())
-
-
 def _read_drawn_labels(
-    store: Store, run: Run, labels: dict[tuple[str, int], list[Label]]
+    store: Store, run: Run, labels: dict[tuple[str, int], list[Label]], population: Counts
 ) -> Iterator[DrawnLabel]:
     """Yields the labels on which people are not divided, of answers with a verdict."""
     rules, cluster_for = pass_rules_for(run), make_cluster_lookup(run.settings.cluster)
+    clusters = population.clusters or {}
     repeats_by_case: dict[str, list[int]] = defaultdict(list)
     for case_id, repeat in labels:
         repeats_by_case[case_id].append(repeat)
@@ -83,7 +77,12 @@ def _read_drawn_labels(
         for repeat in repeats:
             passed = majority([label.passed for label in labels[head.id, repeat]])
             if passed is not None and repeat in verdicts:
-                yield _drawn_label(labels[head.id, repeat], group, passed, verdicts[repeat], len(verdicts))
+                total, cases = clusters.get(group, (sum(verdicts.values()) / len(verdicts), 1))
+                yield replace(
+                    _drawn_label(labels[head.id, repeat], group, passed, verdicts[repeat], len(verdicts)),
+                    group_rate=min(1.0, total / cases),
+                    group_share=cases / population.cases,
+                )
         if not repeats_by_case:
             return
 

@@ -16,16 +16,10 @@ from proctor.model import Calibration, Case, HoldoutAccess, Run
 from proctor.protocols import Store, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
+from proctor.run_gate import run_exit_code
 from proctor.services.runs.planning.judge_choice import all_judges
 from proctor.services.runs.reading.totals import encode_totals, load_totals
-from proctor.verdicts import (
-    PassRuleLookup,
-    Tally,
-    decide_verdict,
-    is_reused,
-    pass_rules_for,
-    run_exit_code,
-)
+from proctor.verdicts import PassRuleLookup, Tally, decide_verdict, is_reused, pass_rules_for
 
 if TYPE_CHECKING:
     from proctor.calibration import PeoplePassRate
@@ -85,7 +79,7 @@ def _count_trials(store: Store, run: Run) -> Tally:
 
 def _exit_code(run: Run, tally: Tally) -> ExitCode:
     if run.status == "finished":
-        return run_exit_code(tally.result_counts, run.settings, run.early_stop)
+        return run_exit_code(tally.result_counts, run.settings)
     return ExitCode.NOT_MEASURED if run.stopped else ExitCode.INTERRUPTED
 
 
