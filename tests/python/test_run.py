@@ -327,6 +327,7 @@ def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
         asked.append(question)
         if question == "say 5" and asked.count(question) == 1:
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does; the handler runs in this thread
+        await asyncio.sleep(0)
         return question
 
     with pytest.raises(KeyboardInterrupt, match=r"Continue with proctor\.run\(resume="):

@@ -158,9 +158,11 @@ class Job:
             store.close()
 
     def _explain_stop(self, results: list[RunResult]) -> str:
+        if not self._location.is_durable:
+            return "Stopped. The store was in memory."
         stopped = [result for result in results if result.status == "interrupted"]
-        if not stopped or not self._location.is_durable:
-            return "Stopped."
+        if not stopped:
+            return "".join(f"Run {result.id} had finished. " for result in results) + "Stopped."
         kept = ", ".join(f"{result.run.id} has {result.record.total:,} trials" for result in stopped)
         return f"Stopped: {kept}. Continue with proctor.run(resume={stopped[0].run.id!r})."
 
