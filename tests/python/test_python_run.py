@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -320,6 +320,15 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     assert (run.status, run.total) == ("interrupted", 5)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as in a program without a handler of its own."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
     asked: list[str] = []
 

@@ -271,7 +271,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "outputs",
         multiple=True,
         metavar="FILE",
-        help="Write the results to FILE: .html .md .json .jsonl .csv, or .xml for JUnit. May be repeated.",
+        help="Write the results to FILE: .html .md .json .jsonl .csv .parquet, or .xml for JUnit. May be "
+        "repeated.",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
     click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
