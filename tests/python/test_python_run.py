@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -291,11 +292,13 @@ def test_it_runs_in_several_threads_at_once(rows: Rows) -> None:
         )
         for _ in range(3)
     ]
+    thresholds = gc.get_threshold()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert totals == [10, 10, 10]
+    assert gc.get_threshold() == thresholds
 
 
 def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
