@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -138,48 +139,60 @@ async def test_a_server_that_only_reads_creates_nothing(folder: Path) -> None:
     assert not (folder / ".proctor").exists()
 
 
-async def test_stdout_carries_the_protocol_alone(folder: Path) -> None:
-    """Warnings of a suite, the lines of a run and what it prints itself go elsewhere."""
-    hello = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "test", "version": "1"},
-        },
-    }
-    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    arguments = {"suite": "suite.jsonl", "target": "right", "budget_usd": 1}
-    call = {
-        "jsonrpc": "2.0",
-        "id": 2,
-        "method": "tools/call",
-        "params": {"name": "run", "arguments": arguments},
-    }
-    with subprocess.Popen(
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+def start_server(folder: Path) -> subprocess.Popen[str]:
+    """A server whose streams are pipes."""
+    return subprocess.Popen(
         [sys.executable, "-m", "proctor", "mcp"],
         cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
-        env={"PYTHONPATH": SOURCES, "PATH": ""},
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        lines = []
-        for message in (hello, ready, call):
-            process.stdin.write(json.dumps(message) + "\n")
-            process.stdin.flush()
-            if "id" in message:
-                lines.append(json.loads(process.stdout.readline()))
+        env={"PYTHONPATH": SOURCES},
+    )
+
+
+def ask(process: subprocess.Popen[str], message: dict[str, Any]) -> Any:
+    """Sends a message, and returns the next line of the server."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline()) if "id" in message else None
+
+
+def test_stdout_carries_the_protocol_alone(folder: Path) -> None:
+    """The lines of a run, and what its targets print, go elsewhere."""
+    params = {"name": "run", "arguments": {"suite": "suite.jsonl", "target": "right", "budget_usd": 1}}
+    with start_server(folder) as process:
+        assert ask(process, HELLO)["id"] == 1
+        ask(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        reply = ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
         out, err = process.communicate()
-    assert [line["id"] for line in lines] == [1, 2]
-    assert lines[1]["result"]["structuredContent"]["passed"] == 3
-    assert (out, process.returncode) == ("", 0)
-    assert "Traceback" not in err
+    assert reply["id"] == 2
+    assert reply["result"]["structuredContent"]["passed"] == 3
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_ends_a_server_that_waits(folder: Path, number: signal.Signals) -> None:
+    with start_server(folder) as process:
+        ask(process, HELLO)
+        process.send_signal(number)
+        out, err = process.communicate()
+    assert (process.returncode, out, err) == (0, "", "")
 
 
 def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) -> None:
@@ -246,44 +259,48 @@ async def test_an_estimate_counts_calls_and_cost(folder: Path) -> None:
     assert called.data["command"] == "proctor run ./suite.jsonl --target=openai:gpt-5.2 --repeat=3 --limit=2"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"suite": "nothing"}, "There is no suite 'nothing'"),
-        ({"suite": "../suite.jsonl"}, "is not offered here"),
-        ({"suite": "/etc/passwd"}, "is not offered here"),
-        ({"suite": ".env"}, "is not offered here"),
-        ({"suite": "link.jsonl"}, "is not offered here"),
-        ({"suite": "a\0b"}, "is not offered here"),
-        ({"suite": ""}, "`suite`"),
-        ({"target": "command:touch pwned"}, "cannot be asked from here"),
-        ({"target": "function:os:system"}, "cannot be asked from here"),
-        ({"target": "openai:m@http://127.0.0.1:1/v1"}, "cannot be asked from here"),
-        ({"judges": ["command:touch pwned"]}, "cannot be asked from here"),
-        ({"target": "keyed"}, "needs A_KEY_OF_NOBODY in the environment of the server"),
-        ({"target": ""}, "target"),
-        ({"budget_usd": None}, "A run needs a budget."),
-        ({"budget_usd": 0}, "`budget_usd`"),
-        ({"budget_usd": "1"}, "`budget_usd`"),
-        ({"limit": 3}, "has no argument 'limit'"),
-        ({"tags": ["none"]}, "no case"),
-        ({"target": "openai:gpt-5.2", "budget_usd": 1e-6}, "more than the budget"),
-        ({"target": "openai:gpt-none"}, "is not known"),
-    ],
-    ids=str,
-)
-async def test_a_run_that_is_refused_says_why_and_leaves_no_run(
-    folder: Path, arguments: dict[str, Any], sentence: str
-) -> None:
+REFUSALS: list[tuple[dict[str, Any], str]] = [
+    ({"suite": "nothing"}, "There is no suite 'nothing'"),
+    ({"suite": "../suite.jsonl"}, "is not offered here"),
+    ({"suite": "/etc/passwd"}, "is not offered here"),
+    ({"suite": ".env"}, "is not offered here"),
+    ({"suite": "link.jsonl"}, "is not offered here"),
+    ({"suite": "links"}, "is not offered here"),
+    ({"suite": "a\0b"}, "is not offered here"),
+    ({"suite": ""}, "`suite`"),
+    ({"suite": 3}, "`suite`"),
+    ({"target": "command:touch pwned"}, "cannot be asked from here"),
+    ({"target": "function:os:system"}, "cannot be asked from here"),
+    ({"target": "replay:answers.jsonl"}, "cannot be asked from here"),
+    ({"target": "openai:m@http://127.0.0.1:1/v1"}, "cannot be asked from here"),
+    ({"judges": ["command:touch pwned"]}, "cannot be asked from here"),
+    ({"target": "keyed"}, "needs A_KEY_OF_NOBODY in the environment of the server"),
+    ({"target": ""}, "`list_targets`"),
+    ({"budget_usd": None}, "A run needs a budget."),
+    ({"budget_usd": 0}, "`budget_usd`"),
+    ({"budget_usd": "1"}, "`budget_usd`"),
+    ({"limit": 3}, "has no argument 'limit'"),
+    ({"tags": ["none"]}, "no case"),
+    ({"target": "openai:gpt-5.2", "budget_usd": 1e-6}, "more than the budget"),
+    ({"target": "openai:gpt-none"}, "is not known"),
+]
+
+
+async def test_a_run_that_is_refused_says_why_and_leaves_no_run(folder: Path) -> None:
     (folder.parent / "suite.jsonl").write_bytes((folder / "suite.jsonl").read_bytes())
     (folder / "link.jsonl").symlink_to(folder.parent / "suite.jsonl")
+    (folder / "links").symlink_to(folder.parent, target_is_directory=True)
+    fine = {"suite": "suite.jsonl", "target": "right", "budget_usd": 1}
     async with connect(folder) as agent:
-        refusal = await agent.refusal(
-            "run", **({"suite": "suite.jsonl", "target": "right", "budget_usd": 1} | arguments)
-        )
-        assert sentence in refusal
+        refusals = {
+            str(arguments): (await agent.refusal("run", **(fine | arguments)), words)
+            for arguments, words in REFUSALS
+        }
         assert (await agent.call("list_runs")).data["runs"] == []
+        assert "Did you mean 'validate'" in await agent.refusal("valdate")
+    assert {name: text for name, (text, words) in refusals.items() if words not in text} == {}
     assert not (folder / "pwned").exists()
+    assert not (folder / ".proctor").exists()
 
 
 # --- runs --------------------------------------------------------------------------------------------------
@@ -423,9 +440,9 @@ async def test_a_stopped_run_can_be_resumed(folder: Path, endpoint: Endpoint) ->
     assert status.data["command"] == f"proctor run --resume={run.data['run']}"
 
 
-@pytest.mark.parametrize("signal", ["close", "kill"])
+@pytest.mark.parametrize("end", ["close", "kill"])
 async def test_a_client_that_goes_leaves_a_run_that_can_be_resumed(
-    folder: Path, endpoint: Endpoint, signal: str
+    folder: Path, endpoint: Endpoint, end: str
 ) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -434,14 +451,12 @@ async def test_a_client_that_goes_leaves_a_run_that_can_be_resumed(
         str(folder),
         SOURCES,
         stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdin is not None
-    assert process.stdout is not None
-    run_id = (await process.stdout.readline()).decode().strip()
     await until(endpoint.asked.is_set)
-    if signal == "kill":
-        process.kill()
+    run_id = stored_runs(folder)[0].id
+    if end == "kill":
+        process.kill()  # while it waits for the run
     else:
         process.stdin.write(b"\n")
     await process.wait()
@@ -471,11 +486,11 @@ async def main(folder, sources):
         command=sys.executable, args=["-m", "proctor", "mcp"], cwd=folder, env={"PYTHONPATH": sources}
     )
     async with Client(server) as client:
-        arguments = {"suite": "suite.jsonl", "target": "paid", "budget_usd": 1, "wait_s": 0}
-        result = await client.call_tool("run", arguments)
-        print(result.structured_content["run"], flush=True)
+        arguments = {"suite": "suite.jsonl", "target": "paid", "budget_usd": 1, "wait_s": 600}
+        call = asyncio.create_task(client.call_tool("run", arguments))
         await asyncio.to_thread(sys.stdin.readline)
+        call.cancel()
 
 asyncio.run(main(*sys.argv[1:]))
 """
-"""A client that starts a run, prints its id, and goes when a line comes in."""
+"""A client that waits for a run, and goes when a line comes in."""

@@ -117,10 +117,10 @@ def _start(project: AgentProject, arguments: StartArguments) -> tuple[StartedRun
         NothingSelected: no case is left.
         StoreError: the store cannot be used.
     """
-    project.create_store()
     with project.start_lock:
-        with project.open_store() as store:
+        with project.read_any_store() as store:
             plan = plan_run(project, store, arguments)
+        project.create_store()
         others = "" if plan.is_free else _find_others(project)
         if others and not arguments.parallel:
             raise UsageError(

@@ -6,10 +6,14 @@ the protocol.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from functools import partial
 from typing import Any
 
 import msgspec
+from anyio import create_task_group, open_signal_receiver
 from anyio.to_thread import run_sync
 from mcp import types
 from mcp.server import Server, ServerRequestContext
@@ -17,13 +21,14 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from proctor import __version__
-from proctor.errors import ProctorError, UnknownName, UsageError, suggestion
+from proctor.errors import ExitCode, ProctorError, UnknownName, UsageError, suggestion
 from proctor.mcp_server.project import AgentProject
 from proctor.mcp_server.resources import TEMPLATES, list_resources, read_resource
 from proctor.mcp_server.results import Link, ToolResult, object_schema
 from proctor.mcp_server.tools import TOOLS, AgentTool
 from proctor.safe_text import escape_invisible, truncate
 
+_SIGNALS = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
 _MAX_MESSAGE = 2_000
 """The maximum number of characters of an error."""
 _INSTRUCTIONS = (
@@ -98,13 +103,23 @@ def make_server(project: AgentProject) -> Server[dict[str, Any]]:
 
 
 async def serve(project: AgentProject) -> None:
-    """Serves until the client closes stdin; then the runs that it started are interrupted."""
+    """Serves until the client closes stdin or a signal comes, and interrupts the runs that it started."""
     server = make_server(project)
-    try:
+    async with create_task_group() as tasks:
+        if sys.platform != "win32":
+            tasks.start_soon(_end_at_signal, project)
         async with stdio_server() as (read_stream, write_stream):
             await server.run(read_stream, write_stream, server.create_initialization_options())
-    finally:
-        project.processes.end_children()
+        await run_sync(project.processes.end_children)
+        tasks.cancel_scope.cancel()
+
+
+async def _end_at_signal(project: AgentProject) -> None:
+    """Waits for a signal, and ends the process: nothing else interrupts the thread that reads stdin."""
+    with open_signal_receiver(*_SIGNALS) as signals:
+        async for _ in signals:
+            await run_sync(project.processes.end_children)
+            os._exit(ExitCode.OK)
 
 
 async def _run_or_refuse(function: Any) -> Any:

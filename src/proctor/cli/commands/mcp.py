@@ -26,6 +26,7 @@ def command(store: str | None) -> None:
     proctor mcp
     """  # noqa: D301  # click wants the character \b itself
     try:
+        import mcp as _mcp  # noqa: F401  # the package to name, before what it depends on
         from anyio import run
 
         from proctor.mcp_server.project import AgentProject
@@ -42,7 +43,4 @@ def command(store: str | None) -> None:
             "This is a server for coding agents, which start it themselves: see docs/mcp.md. Ctrl-C ends it."
         )
     project = AgentProject(durable_store_address(store), folder=Path.cwd(), config=load_cli_config())
-    try:
-        run(serve, project)
-    except KeyboardInterrupt:
-        echo_err("Stopped.")
+    run(serve, project)
