@@ -391,6 +391,22 @@ async def test_held_out_cases_are_hidden_and_each_client_is_one_access(folder: P
     assert len(accesses) == 1
 
 
+async def test_while_a_run_with_a_holdout_goes_on_its_counts_are_hidden(
+    folder: Path, endpoint: Endpoint
+) -> None:
+    (folder / "proctor.toml").write_text("holdout = 0.5\n", encoding="utf-8")
+    async with connect(folder) as agent:
+        run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
+        store = locate_store(str(folder / ".proctor" / "proctor.db")).open_store()
+        assert store.holdout_accesses(store.run(run.data["run"]).suite.digest) == []
+        store.close()
+        endpoint.may_answer.set()
+        status = await agent.call("status", wait_s=300)
+    assert (run.data["status"], run.data["passed"], run.data["pass_rate"]) == ("running", None, None)
+    assert (run.data["failures"], run.data["done"]) == ([], 0)
+    assert (status.data["status"], status.data["passed"]) == ("finished", 1)
+
+
 async def test_a_run_that_cannot_start_says_what_it_printed(folder: Path) -> None:
     async with connect(folder) as agent:
         refusal = await agent.refusal("run", suite="suite.jsonl", target="openai:gpt-5.2", budget_usd=1)
@@ -438,6 +454,24 @@ async def test_a_stopped_run_can_be_resumed(folder: Path, endpoint: Endpoint) ->
     assert status.data["status"] == "interrupted"
     assert status.data["resumable"] is True
     assert status.data["command"] == f"proctor run --resume={run.data['run']}"
+
+
+async def test_a_server_that_is_killed_takes_its_run_along(folder: Path, endpoint: Endpoint) -> None:
+    arguments = {"suite": "suite.jsonl", "target": "paid", "budget_usd": 1, "wait_s": 0}
+    with start_server(folder) as process:
+        ask(process, HELLO)
+        ask(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+        params = {"name": "run", "arguments": arguments}
+        reply = ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+        await until(endpoint.asked.is_set)
+        process.kill()
+    run_id = reply["result"]["structuredContent"]["run"]
+    store = locate_store(str(folder / ".proctor" / "proctor.db")).open_store()
+    await until(lambda: not store.is_run_locked(run_id))
+    store.close()
+    async with connect(folder) as agent:
+        status = await agent.call("status", run=run_id)
+    assert (status.data["status"], status.data["resumable"]) == ("interrupted", True)
 
 
 @pytest.mark.parametrize("end", ["close", "kill"])

@@ -17,13 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
+from proctor.dialects import DIALECTS
+from proctor.dialects.shared.json_arrays import read_suite
 from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Case, Message, Params, RunSlot, Suite, TargetSpec, Usage
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.pricing import cost_usd
-from proctor.protocols import Store, SuiteSource
+from proctor.protocols import CaseAtLine, Store, SuiteSource
 from proctor.services.runs.execution.target_pool import Prices, load_prices, max_concurrency_for, reports_cost
 from proctor.services.runs.planning.judge_choice import RequirementCollector, default_judge
 from proctor.services.runs.planning.requested_runs import with_defaults
@@ -118,11 +120,16 @@ def _load_builtin(tier: str) -> _SuiteCases:
 
 
 def _load_source(source: SuiteSource) -> _SuiteCases:
-    cases: list[Case] = []
-    loaded_suite = load_source(source, inspect=lambda located_case: cases.append(located_case.case))
+    loaded_suite = load_source(source)
     if loaded_suite.errors:
         raise SuiteError(loaded_suite.errors)
-    return _SuiteCases(loaded_suite.suite, lambda: cases)
+    suite = loaded_suite.suite
+
+    def read_again() -> Iterator[Case]:  # not to hold all cases of a large suite
+        items = read_suite(DIALECTS.get(suite.dialect), source)
+        return (item.case for item in items if isinstance(item, CaseAtLine))
+
+    return _SuiteCases(suite, read_again)
 
 
 def _read_cases(store: Store, content: str) -> Iterator[Case]:
