@@ -40,6 +40,7 @@ COMMANDS = {
     "targets": "List the targets, and check that they answer.",
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
+    "mcp": "Serve coding agents and editors over stdin and stdout.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
