@@ -41,6 +41,7 @@ COMMANDS = {
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
+    "schema": "Print the JSON Schema of a file, for editors.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
 
