@@ -70,6 +70,8 @@ def ref(name: str, about: str = "") -> dict[str, Any]:
     return {"$ref": f"#/$defs/{name}", **anything(about)}
 
 
+ANYTHING: Final[FieldSchema] = {}
+"""The schema of any value."""
 UNUSED: Final[FieldSchema] = {"description": "Has no effect in Proctor.", "deprecated": True}
 """The schema of a known field that has no effect."""
 REFUSED: Final[FieldSchema] = {"not": {}}
@@ -157,8 +159,13 @@ def with_references(schema: Any) -> Any:
 # --- fields of a `FieldSpec` -------------------------------------------------------------------------------
 
 
-def accepts(schema: FieldSchema, *, required: bool = True) -> Callable[[F], F]:
-    """Says what a function that reads a field accepts; `required` whether it reports an absent field."""
+def accepts(schema: FieldSchema | Callable[..., FieldSchema], *, required: bool = True) -> Callable[[F], F]:
+    """Says what a function that reads a field accepts.
+
+    Args:
+        schema: the schema of the value, or a function that makes it of the arguments of the `FieldSpec`.
+        required: whether the function reports an absent field.
+    """
 
     def mark(function: F) -> F:
         function.schema, function.reports_absence = schema, required  # type: ignore[attr-defined]
@@ -169,7 +176,7 @@ def accepts(schema: FieldSchema, *, required: bool = True) -> Callable[[F], F]:
 
 def limit_rules(limit: NumberLimit) -> dict[str, Any]:
     """Returns the schema of a number within a range."""
-    bounds = {
+    bounds: dict[str, Any] = {
         "minimum": limit.minimum,
         "exclusiveMinimum": limit.exclusive_minimum,
         "maximum": limit.maximum,
@@ -200,6 +207,8 @@ def spec_schema(spec: FieldSpec) -> dict[str, Any]:
     schema = getattr(spec.read, "schema", None)
     if schema is None:
         schema = _GETTERS[spec.read](*spec.args)
+    elif callable(schema):
+        schema = schema(*spec.args)
     return {**schema, **anything(spec.about)}
 
 

@@ -38,7 +38,7 @@ def _describe_parameter(param: click.Parameter) -> dict[str, Any]:
     return {**schema, "description": " ".join(about.split())} if about else schema
 
 
-def _describe_type(kind: click.ParamType) -> dict[str, Any]:
+def _describe_type(kind: click.ParamType[Any]) -> dict[str, Any]:
     if isinstance(kind, click.Choice):
         return choice(kind.choices)
     if isinstance(kind, click.types.BoolParamType):
@@ -46,7 +46,7 @@ def _describe_type(kind: click.ParamType) -> dict[str, Any]:
     if isinstance(kind, click.IntRange | click.FloatRange):
         lower = "exclusiveMinimum" if kind.min_open else "minimum"
         upper = "exclusiveMaximum" if kind.max_open else "maximum"
-        bounds = {lower: kind.min, upper: kind.max}
+        bounds: dict[str, Any] = {lower: kind.min, upper: kind.max}
         return of_type(
             "integer" if isinstance(kind, click.IntRange) else "number",
             **{name: bound for name, bound in bounds.items() if bound is not None},

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from proctor.field_schemas import (
+    ANYTHING,
     DRAFT,
     REFERENCE_PATTERN,
     UNUSED,
@@ -47,7 +48,7 @@ def targets_schema() -> dict[str, Any]:
         ],
     }
     # Editors complete what stands under `properties`; which of it a kind has is said by its rule.
-    target["properties"] = {**dict.fromkeys(every_field, {}), **target["properties"]}
+    target["properties"] = {**dict.fromkeys(every_field, ANYTHING), **target["properties"]}
     return {
         "$schema": DRAFT,
         "title": "Targets of Proctor",
@@ -75,9 +76,9 @@ def _provider_names(kind: TargetKind) -> tuple[str, ...]:
 
 def _only(fields: FileFields, required: Iterable[str] = ()) -> dict[str, Any]:
     """Returns the schema of an entry with these fields besides those of every entry."""
-    shared = {name: {} for name in _shared_fields()}
+    shared = dict.fromkeys(_shared_fields(), ANYTHING)
     names = tuple(required)
-    rules = {"anyOf": [{"required": [name]} for name in names]} if names else {}
+    rules: dict[str, Any] = {"anyOf": [{"required": [name]} for name in names]} if names else {}
     schema = object_of({**shared, **_with_references(fields)}, **rules)
     del schema["type"]
     return schema

@@ -15,6 +15,7 @@ from proctor.dialects.agentv.read.assertions import AssertionType
 from proctor.dialects.agentv.shared import PROSE_FIELDS
 from proctor.dialects.agentv.syntax import TESTS_NAMES
 from proctor.field_schemas import (
+    ANYTHING,
     DRAFT,
     UNUSED,
     Fields,
@@ -33,7 +34,8 @@ from proctor.field_schemas import (
 )
 from proctor.validation import FieldSchema
 
-_PROSE: Final[Fields] = dict.fromkeys(PROSE_FIELDS, {"type": ["string", "null"]})
+_NOTE: Final[FieldSchema] = {"type": ["string", "null"]}
+_PROSE: Final[Fields] = dict.fromkeys(PROSE_FIELDS, _NOTE)
 _SCALAR: Final = {"type": ["string", "number", "boolean"]}
 _OWN_TYPE: Final = r"^[^:.\s/]+$"
 """Matches what the name of a custom grader may be."""
@@ -75,7 +77,7 @@ def suite_schema() -> dict[str, Any]:
 
 def _version_4_rules() -> dict[str, Any]:
     """Returns what a suite of version 4 may not have, although one of version 5 may."""
-    test = {name: False for name in v5.TEST_FIELDS} | {"execution": {"properties": {"assert": False}}}
+    test = dict.fromkeys(v5.TEST_FIELDS, False) | {"execution": {"properties": {"assert": False}}}
     return {
         "properties": {
             **dict.fromkeys(("targets",), False),
@@ -242,7 +244,7 @@ def _type_schema() -> dict[str, Any]:
 
 def _assertion_type(kind: AssertionType) -> dict[str, Any]:
     own = {**spec_fields(kind.fields), **kind.names, **dict.fromkeys(kind.unused_fields, UNUSED)}
-    others = dict.fromkeys((*assertions.COMMON_FIELDS, *PROSE_FIELDS), {})
+    others = dict.fromkeys((*assertions.COMMON_FIELDS, *PROSE_FIELDS), ANYTHING)
     aliases = {
         alias: words() if name == "name" else assertions.COMMON_FIELDS[name] for alias, name in kind.aliases
     }
@@ -250,7 +252,7 @@ def _assertion_type(kind: AssertionType) -> dict[str, Any]:
     schema = object_of({**aliases, **own, **others}, needed, closed=not kind.is_open)
     del schema["type"]
     if kind.closed_by:
-        names = dict.fromkeys(schema["properties"], {})
+        names = dict.fromkeys(schema["properties"], ANYTHING)
         schema["if"] = {"required": [kind.closed_by]}
         schema["then"] = {"properties": names, "additionalProperties": False}
     filled: dict[str, Any] = with_references({**schema, **kind.rules})
@@ -276,14 +278,11 @@ def _define_workspaces() -> dict[str, FieldSchema]:
     scope = {"scope": choice(v5.ISOLATION_BY_SCOPE, "Whether all tests share one workspace.")}
     definitions = {
         "workspace": text_or(ref("workspace_fields")),
-        "workspace_fields": object_of(
-            {**workspace.WORKSPACE_FIELDS, **scope, **_PROSE},
-            nullable=True,
-            **{
-                "if": {"properties": {"mode": {"const": "static"}}, "required": ["mode"]},
-                "then": {"required": ["path"]},
-            },
-        ),
+        "workspace_fields": {
+            **object_of({**workspace.WORKSPACE_FIELDS, **scope, **_PROSE}, nullable=True),
+            "if": {"properties": {"mode": {"const": "static"}}, "required": ["mode"]},
+            "then": {"required": ["path"]},
+        },
         "hooks": object_of({**workspace.HOOKS_FIELDS, **_PROSE}, nullable=True),
         "hook": object_of({**workspace.HOOK_FIELDS, **_PROSE}, nullable=True),
         "repository": object_of(

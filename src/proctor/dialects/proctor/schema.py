@@ -22,6 +22,7 @@ from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.errors import suggestion
 from proctor.model import (
     Assertion,
+    Attachment,
     Case,
     Hook,
     Message,

@@ -23,6 +23,7 @@ SUITE_KEYS: Mapping[str, Mapping[str, Any]] = {
     "prompts": {"type": "string", "description": "The folder of prompts for Markdown tests."},
     "evaluators": {
         "type": ["string", "array"],
+        "pattern": r"\S",
         "items": {"type": "string", "pattern": r"\S"},
         "description": "The ids of the judge prompts to use; without it all.",
     },
@@ -37,6 +38,7 @@ SUITE_KEYS: Mapping[str, Mapping[str, Any]] = {
 Every other key is a flag of `run`."""
 DEFAULT_SUITES: Mapping[str, Any] = {
     "type": ["string", "array"],
+    "pattern": r"\S",
     "items": {"type": "string", "pattern": r"\S"},
     "description": "The suites that are run where the command names none.",
 }

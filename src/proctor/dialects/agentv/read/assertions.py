@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from proctor import field_schemas as schemas
@@ -142,9 +143,9 @@ class AssertionType(NamedTuple):
     """The parameter by which an assertion without a name is called, besides its type."""
     parse: Callable[[AssertionFields], GraderSpec] | None = None
     """Reads the fields of the type if the table cannot say how."""
-    names: Fields = {}
+    names: Fields = MappingProxyType({})
     """Its own fields if `parse` reads more than those of the table."""
-    rules: FieldSchema = {}
+    rules: FieldSchema = MappingProxyType({})
     """What must hold for the fields of `names` together, as keywords of JSON Schema."""
     is_open: bool = False
     """Whether fields that are not known are passed on to the grader."""
@@ -969,7 +970,14 @@ ACCURACY_FIELDS: Final = (
 _AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
 _EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
 _JSON_FIELDS: Final = (
-    FieldSpec("fields", AssertionFields.objects, _EXPECTED_FIELDS, ACCURACY_FIELDS, required=True),
+    FieldSpec(
+        "fields",
+        AssertionFields.objects,
+        _EXPECTED_FIELDS,
+        ACCURACY_FIELDS,
+        required=True,
+        about="The fields of the answer that are compared.",
+    ),
     FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS, about="How fields become one score."),
 )
 

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, cast
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.shared import finish, read_texts, resolve_references
 from proctor.dialects.shared.attachments import IMAGE_MEDIA_TYPES, build_attachment
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields
-from proctor import field_schemas as schemas
 from proctor.field_schemas import UNUSED, Fields, accepts, spec_fields
 from proctor.model import Attachment, Message, ToolCall
 from proctor.protocols import SuiteSource

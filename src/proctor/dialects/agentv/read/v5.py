@@ -178,9 +178,9 @@ def translate_heading(
         shared_list = assertions
     else:
         suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
-        if not isinstance(row.get("assert", []), list):
-            suite_row["assert"] = row["assert"]  # an error, which the reader of version 4 reports
         shared_list = YamlList(0)
+    if not isinstance(row.get("assert"), list | None):
+        suite_row["assert"] = row["assert"]  # an error, which the reader of version 4 reports
     prompts = (
         _read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
     )
