@@ -7,6 +7,7 @@ Editors know different drafts, so only keywords count on here that mean the same
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -105,11 +106,14 @@ def object_of(
     properties = {
         name: with_null(schema) if nullable and name not in filled else dict(schema)
         for name, schema in fields.items()
-        if schema is not REFUSED or not closed
+        if schema is not UNUSED and (schema is not REFUSED or not closed)
     }
+    unused = [re.escape(name) for name, schema in fields.items() if schema is UNUSED]
     return {
         "type": "object",
         "properties": properties,
+        # Editors do not offer what stands here.
+        **({"patternProperties": {f"^({'|'.join(unused)})$": UNUSED}} if unused else {}),
         **({"required": needed} if needed else {}),
         **({"additionalProperties": False} if closed else {}),
         **rules,

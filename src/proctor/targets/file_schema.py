@@ -36,7 +36,6 @@ def targets_schema() -> dict[str, Any]:
         choice(name for kind in kinds for name in _provider_names(kind)),
         text(pattern=f"^({'|'.join(AGENT_COMMANDS)})(-|$)|{REFERENCE_PATTERN}"),
     )
-    every_field = {name: schema for kind in kinds for name, schema in (kind.entry_fields or {}).items()}
     kind_fields = {name: {**COMMON_FIELDS[name], **provider} for name in _KIND_NAMES}
     target = {
         **object_of({**_shared_fields(), **kind_fields}, ("name",), closed=False),
@@ -47,8 +46,6 @@ def targets_schema() -> dict[str, Any]:
             *_short_form_rules(kinds),
         ],
     }
-    # Editors complete what stands under `properties`; which of it a kind has is said by its rule.
-    target["properties"] = {**dict.fromkeys(every_field, ANYTHING), **target["properties"]}
     return {
         "$schema": DRAFT,
         "title": "Targets of Proctor",
@@ -65,7 +62,7 @@ def _shared_fields() -> dict[str, Any]:
 def _with_references(fields: FileFields) -> dict[str, Any]:
     """Returns fields that may be references, except those in which they are substituted later."""
     return {
-        name: dict(schema) if name in DEFERRED_FIELDS else with_references(schema)
+        name: schema if name in DEFERRED_FIELDS or schema is UNUSED else with_references(schema)
         for name, schema in fields.items()
     }
 
@@ -76,7 +73,7 @@ def _provider_names(kind: TargetKind) -> tuple[str, ...]:
 
 def _only(fields: FileFields, required: Iterable[str] = ()) -> dict[str, Any]:
     """Returns the schema of an entry with these fields besides those of every entry."""
-    shared = dict.fromkeys(_shared_fields(), ANYTHING)
+    shared = {name: schema if schema is UNUSED else ANYTHING for name, schema in _shared_fields().items()}
     names = tuple(required)
     rules: dict[str, Any] = {"anyOf": [{"required": [name]} for name in names]} if names else {}
     schema = object_of({**shared, **_with_references(fields)}, **rules)

@@ -252,7 +252,7 @@ def _assertion_type(kind: AssertionType) -> dict[str, Any]:
     schema = object_of({**aliases, **own, **others}, needed, closed=not kind.is_open)
     del schema["type"]
     if kind.closed_by:
-        names = dict.fromkeys(schema["properties"], ANYTHING)
+        names = dict.fromkeys((*schema["properties"], *kind.unused_fields), ANYTHING)
         schema["if"] = {"required": [kind.closed_by]}
         schema["then"] = {"properties": names, "additionalProperties": False}
     filled: dict[str, Any] = with_references({**schema, **kind.rules})
