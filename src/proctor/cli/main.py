@@ -42,6 +42,7 @@ COMMANDS = {
     "serve": "Open the web application over this folder and its store.",
     "mcp": "Serve coding agents and editors over stdin and stdout.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
+    "schema": "Print the JSON Schema of a file, for editors.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
 

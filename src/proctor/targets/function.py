@@ -230,7 +230,14 @@ FUNCTION = TargetKind(
     open_target=open_target,
     syntax="function:MODULE:NAME",
     summary="a Python function, sync or async",
-    file_fields=("function",),
+    file_fields={
+        "function": {
+            "type": "string",
+            "pattern": r":|\$\{\{",
+            "description": "The Python function, as MODULE:NAME.",
+        }
+    },
+    required_fields=("function",),
     read_entry=_read_entry,
     is_cacheable=False,
 )

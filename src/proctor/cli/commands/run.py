@@ -105,7 +105,14 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         show_default=True,
         help="How many judge votes an answer needs to pass.",
     ),
-    click.option("--judge-temperature", type=NumberRange(0), default=0.0, show_default=True, metavar="X"),
+    click.option(
+        "--judge-temperature",
+        type=NumberRange(0),
+        default=0.0,
+        show_default=True,
+        metavar="X",
+        help="Temperature of the judges.",
+    ),
     click.option(
         "--repeat", "--repeats", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"
     ),
@@ -150,7 +157,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--category", "categories", multiple=True, help="Only cases of this category."),
     click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
     click.option("--limit", type=click.IntRange(1), help="Maximum number of cases."),
-    click.option("--temperature", type=NumberRange(0), default=0.0, show_default=True),
+    click.option(
+        "--temperature",
+        type=NumberRange(0),
+        default=0.0,
+        show_default=True,
+        help="Temperature of the target.",
+    ),
     click.option("--seed", type=int, default=42, show_default=True, help="Repeat r uses seed + r."),
     click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
     click.option(
