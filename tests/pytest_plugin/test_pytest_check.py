@@ -90,6 +90,28 @@ def test_an_answer_that_cannot_be_graded_is_no_failed_assertion(
     assert "_grade(" not in result.stdout.str()
 
 
+def test_texts_of_a_model_cannot_act_on_the_terminal(run_pytest: Run) -> None:
+    source = r"""
+    import pytest
+
+    HOSTILE = "\x1b[31mred\x1b]0;title\x07 \u202eback"
+
+    def test_check(proctor):
+        proctor.check(HOSTILE, graders=[lambda answer: (False, answer)])
+
+    @pytest.mark.proctor(suite="suite.jsonl", target=lambda question: HOSTILE, name=HOSTILE)
+    def test_marker(): pass
+
+    def test_run(proctor):
+        assert proctor.run("suite.jsonl", target=lambda question: HOSTILE).ok
+    """
+    result = run_pytest("--tb=short", source=source)
+    result.assert_outcomes(failed=3)
+    text = result.stdout.str()
+    assert "red" in text
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
 def test_a_check_stores_nothing_and_ignores_the_selection_of_the_project(
     run_pytest: Run, pytester: pytest.Pytester
 ) -> None:

@@ -175,6 +175,25 @@ def test_a_wrong_marker_is_an_error_of_collection(run_pytest: Run, marker: str, 
     result.stdout.fnmatch_lines(["*ERROR collecting test_it.py*", f"test_it.py:3: error: {error}"])
 
 
+def test_all_wrong_markers_of_a_module_are_told(run_pytest: Run) -> None:
+    source = """
+    import pytest
+
+    @pytest.mark.proctor("suite.jsonl", limt=3)
+    @pytest.mark.parametrize("number", range(3))
+    def test_it(number): pass
+
+    @pytest.mark.proctor("suite.jsonl", repeats=0)
+    def test_more(): pass
+    """
+    result = run_pytest("--junitxml=junit.xml", source=source)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["test_it.py:3: error: There is no option 'limt'.*", "test_it.py:7: error: `repeats` is 0. *"],
+        consecutive=True,
+    )
+
+
 def test_a_suite_that_is_not_there_is_an_error_of_its_test(run_pytest: Run) -> None:
     result = run_pytest(source=make_test('suite="nope.jsonl", target="echo"'))
     result.assert_outcomes(errors=1)

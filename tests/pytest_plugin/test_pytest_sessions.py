@@ -63,7 +63,7 @@ def test_part(proctor_run): assert proctor_run.total == 2
 """
 
 
-@pytest.mark.parametrize("more", ["", ", store=None"])
+@pytest.mark.parametrize("more", ["", ", store=None", ', store=":memory:"'])
 def test_workers_send_nothing_twice(
     run_pytest: Run, counting_server: Any, pytester: pytest.Pytester, more: str
 ) -> None:

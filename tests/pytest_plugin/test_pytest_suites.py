@@ -89,6 +89,23 @@ def test_the_last_failed_suites_run_again(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["evals/bad.jsonl::echo FAILED*"])
 
 
+def test_a_file_that_is_named_twice_is_run_once(run_pytest: Run) -> None:
+    words = ("--proctor-suite=evals/good.jsonl", "--proctor-suite", "evals", "./evals/good.jsonl")
+    result = run_pytest("--collect-only", "-q", *words, "--proctor-target=echo")
+    result.stdout.fnmatch_lines(["evals/good.jsonl::echo", "evals/bad.jsonl::echo", "2 tests collected*"])
+
+
+@pytest.mark.parametrize("value", ["c1", '["c1", "c2"]', "7"])
+def test_the_value_of_an_option_is_json_or_a_text(run_pytest: Run, value: str) -> None:
+    words = ("--proctor-suite", "suite.jsonl", "--proctor-target=echo", f"--proctor-option=id={value}")
+    result = run_pytest(*words)
+    count = len(value.split(",")) if "c" in value else 0
+    result.assert_outcomes(passed=int(count > 0), errors=int(not count))
+    result.stdout.fnmatch_lines(
+        [f"*{count} of {count} passed" if count else "*The selection leaves no case.*"]
+    )
+
+
 def test_the_gate_and_other_options_are_those_of_the_session(run_pytest: Run) -> None:
     words = ("--proctor-suite", "suite.jsonl", "--proctor-target=echo", "--proctor-min-pass-rate")
     run_pytest(*words, "0.8").assert_outcomes(passed=1)
@@ -101,6 +118,8 @@ def test_the_gate_and_other_options_are_those_of_the_session(run_pytest: Run) ->
         ("--proctor-min-pass-rate=90", "ERROR: `min_pass_rate` is 90.0. *"),
         ("--proctor-option=limt=3", "ERROR: There is no option 'limt'. Did you mean 'limit'*"),
         ("--proctor-option=repeats", "ERROR: --proctor-option repeats: write NAME=VALUE*"),
+        ("--proctor-option=repeats=many", "ERROR: `repeats` is 'many'. *"),
+        ("--proctor-option=store=x.db", "ERROR: There is no option 'store'. *"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_refused(run_pytest: Run, word: str, error: str) -> None:

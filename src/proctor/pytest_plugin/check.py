@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -44,7 +44,7 @@ class ProctorFixture:
         *,
         expected: Any = None,
         criteria: str | None = None,
-        graders: Sequence[Any] = (),
+        graders: Any = (),
         judge: TargetLike | TargetList | None = None,
         prompt: str = "",
         threshold: float | None = None,
@@ -56,7 +56,7 @@ class ProctorFixture:
             expected: what the answer must be, as in a row of a suite. With `criteria` or `graders` it is the
                 reference that these get.
             criteria: what a judge looks for in the answer.
-            graders: names, functions or `proctor.Assertion`s, which decide instead.
+            graders: a name, a function or a `proctor.Assertion`, or several, which decide instead.
             judge: the judge; by default that of `--proctor-judge`.
             prompt: what was asked, for the graders that read it.
             threshold: the lowest weighted score that passes; None if every score must pass.
@@ -131,16 +131,15 @@ def _ignore(_event: object) -> None:
     """Drops an event: what is to be said of one answer is in its scores."""
 
 
-def _make_suite(
-    name: str, prompt: str, expected: Any, criteria: str | None, graders: Sequence[Any]
-) -> list[Any]:
+def _make_suite(name: str, prompt: str, expected: Any, criteria: str | None, graders: Any) -> list[Any]:
     """Returns the suite of one case.
 
     Raises:
         UsageError: there is nothing to grade by.
     """
     prompt = prompt or "(no prompt)"
-    assertions = resolve_graders([graders] if isinstance(graders, str) or callable(graders) else graders)
+    several = graders if isinstance(graders, (list, tuple)) else [graders]
+    assertions = resolve_graders(several)
     if criteria is not None and not assertions:
         assertions = (Assertion(grader="llm_grader", pass_at=DEFAULT_PASS_AT, label="criteria"),)
     if assertions:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MARKER = "proctor"
 _SUMMARY = "proctor.pytest_plugin.summary"
+_PROBLEMS = pytest.StashKey[dict[str, None]]()
+"""Sentences on the wrong markers of a collector's tests; parameters have the same ones."""
 _OPTIONS = ("suite", "target", "judge", "min_pass_rate", "limit", "store", "option")
 _MARKER_LINE = (
     "proctor(suite, target=None, min_pass_rate=None, **options): run a suite before the test, with any "
@@ -74,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Checks the markers of test functions while they are collected."""
     result = yield
     if isinstance(result, list):  # a class gives a collector
@@ -82,8 +84,23 @@ def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
             if item.get_closest_marker(MARKER) is not None:
                 from proctor.pytest_plugin.markers import check_marker
 
-                check_marker(item)
+                if problem := check_marker(item):
+                    collector.stash.setdefault(_PROBLEMS, {})[problem] = None
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turns the wrong markers of a module or a class into an error of collection."""
+    report = yield
+    problems = collector.stash.get(_PROBLEMS, None)
+    if problems and report.passed:
+        report.outcome = "failed"
+        report.longrepr = "\n".join(problems)
+        report.result = []
+    return report
 
 
 @pytest.hookimpl(trylast=True)

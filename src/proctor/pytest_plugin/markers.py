@@ -25,18 +25,15 @@ class MarkerOptions(NamedTuple):
     options: dict[str, Any]
 
 
-def check_marker(item: pytest.Item) -> None:
-    """Checks the marker of a test that is collected.
-
-    Raises:
-        pytest.Collector.CollectError: it names no suite, or an option cannot be used.
-    """
+def check_marker(item: pytest.Item) -> str | None:
+    """Returns what is wrong with the marker of a test that is collected; None if it can be used."""
     try:
         _read_marker(item)
     except ProctorError as error:
-        raise pytest.Collector.CollectError(format_error(error, item)) from None
+        return format_error(error, item)
     shared = item.config.stash.setdefault(_SHARED, {})
     shared.setdefault(_identify_marks(item), []).append(item.nodeid)
+    return None
 
 
 def run_marker(item: pytest.Item) -> RunResult | RunGroup:

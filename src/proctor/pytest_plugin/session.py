@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
 from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir
@@ -135,7 +135,10 @@ class PluginSession:
         self, item: pytest.Item, key: str, suite: Any, options: dict[str, Any]
     ) -> RunResult | RunGroup:
         folder = self._get_shared_folder()
-        if options.get("store", "") is None:  # a worker cannot read the memory of another
+        if self.complete(options)["store"] in (
+            None,
+            ":memory:",
+        ):  # a worker cannot read the memory of another
             options = {**options, "store": folder / "runs.db"}
         name = sha256(key.encode()).hexdigest()[:16]
         file = folder / f"{name}.json"
@@ -210,19 +213,24 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
         name, sign, value = word.partition("=")
         if not sign:
             raise UsageError(f"--proctor-option {word}: write NAME=VALUE, such as repeats=3.")
-        options[name.replace("-", "_")] = _parse_value(value)
+        name = name.replace("-", "_")
+        options[name] = _parse_value(name, value)
     for name in ("min_pass_rate", "limit"):
         if (value := config.getoption(f"proctor_{name}")) is not None:
             options[name] = value
-    check_run_options(options)
+    check_options(options)
     return options
 
 
-def _parse_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _parse_value(name: str, text: str) -> Any:
+    """Returns the value of an option: JSON such as 3 or ["a", "b"] where that fits, else the text.
+
+    Raises:
+        UsageError: there is no such option, or neither fits.
+    """
+    with suppress(ValueError, UsageError):
+        return check_options({name: json.loads(text)})[name]
+    return check_options({name: text})[name]
 
 
 def _ignore(_line: str) -> None:

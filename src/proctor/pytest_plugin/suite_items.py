@@ -20,6 +20,9 @@ from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator
 from proctor.stores import locate_store
 
+_COLLECTED = pytest.StashKey[set[str]]()
+"""What was collected, so that a file that two words name is run once."""
+
 
 class SuiteCollection:
     """Adds the suites of `--proctor-suite` to what pytest collects; without paths they are all of it."""
@@ -77,6 +80,10 @@ class SuiteCollector(pytest.Collector):
             yield from self._make_items()
 
     def _make_items(self) -> Iterator[SuiteItem]:
+        collected = self.session.stash.setdefault(_COLLECTED, set())
+        if self.nodeid in collected:
+            return
+        collected.add(self.nodeid)
         targets: Sequence[str | None] = get_session(self.config).targets or [None]
         for target in targets:
             item: SuiteItem = SuiteItem.from_parent(self, name=target or "run")

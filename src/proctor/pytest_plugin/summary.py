@@ -66,4 +66,4 @@ def _read_reports(reporter: pytest.TerminalReporter) -> Iterator[SessionRun]:
             for index, (name, value) in enumerate(properties):
                 if name == RUN_PROPERTY:
                     further = dict(properties[index + 1 : index + 3])
-                    yield SessionRun(value, further[RESULT_PROPERTY], further.get(STORE_PROPERTY, ""))
+                    yield SessionRun(value, further.get(RESULT_PROPERTY, ""), further.get(STORE_PROPERTY, ""))
