@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any
 
 import pytest
+from _pytest.pytester import SysModulesSnapshot
 
 from support.endpoints import JsonHandler, serve_in_thread
 
@@ -28,6 +29,22 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("NO_COLOR", "1")
+
+
+class LastingModules(SysModulesSnapshot):
+    """Forgets the files of tests after a session in this process, and keeps all other modules.
+
+    A module of Proctor that is imported again has other classes than those in the tables of graders and
+    targets, for the tests that come later.
+    """
+
+    def __init__(self, preserve: Callable[[str], bool] | None = None) -> None:
+        super().__init__(lambda name: not name.startswith(("test_it", "conftest")))
+
+
+@pytest.fixture(autouse=True)
+def lasting_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("_pytest.pytester.SysModulesSnapshot", LastingModules)
 
 
 @pytest.fixture
