@@ -272,18 +272,19 @@ class RunResult:
         return compare_runs([baseline, self], **options)
 
     def __repr__(self) -> str:
-        return "\n".join(render_terminal(self._blocks()))
+        return "\n".join(render_terminal(self.blocks()))
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
         from proctor.reports.html_templates import render_fragment
 
-        return render_fragment(self._blocks())
+        return render_fragment(self.blocks())
 
-    def _blocks(self) -> Iterator[Block]:
+    def blocks(self, *, apart: bool = False) -> Iterator[Block]:
+        """Yields the report; `apart` lists what was not measured apart from failed cases."""
         from proctor.reports.runs.console import document_for
 
-        return document_for(self._report)
+        return document_for(self._report, apart=apart)
 
 
 class RunGroup(Sequence[RunResult]):

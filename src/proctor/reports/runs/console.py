@@ -16,6 +16,7 @@ from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
     counts_by_tag,
+    failed_results,
     first_failures,
     judge_notes,
     latency_scope,
@@ -39,8 +40,8 @@ def split_sizes_line(dev: int | None, holdout: int | None) -> str | None:
     return f"Running custom suite: {dev} dev + {holdout} holdout tests"
 
 
-def document_for(report: RunReport) -> Iterator[Block]:
-    """Yields the blocks of the report of a run."""
+def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
+    """Yields the blocks of the report of a run; `apart` lists failed cases and unmeasured ones apart."""
     run, tally = report.run, report.tally
     has_holdout = "holdout" in tally.splits
     if has_holdout:
@@ -50,7 +51,7 @@ def document_for(report: RunReport) -> Iterator[Block]:
     models = f" ({reported_models})" if reported_models else ""
     yield Heading(f"{run.suite.title} on {run.target.name}{models}")
     yield from _tables(run, tally, below_splits=has_holdout)
-    yield Preformatted(list(_failure_lines(report)))
+    yield from _failure_blocks(report) if apart else (Preformatted(list(_failure_lines(report))),)
     yield from map(Paragraph, (_footer(run, tally), *count_notes(report), *judge_notes(report)))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
@@ -128,6 +129,25 @@ def _failure_lines(report: RunReport) -> Iterator[str]:
     yield from lines
     if not_passed > len(lines):
         yield f"…and {not_passed - len(lines)} more: proctor runs show {report.run.id} --failures"
+
+
+def _failure_blocks(report: RunReport) -> Iterator[Block]:
+    """Yields the first failed cases, and the first of those that were not measured."""
+    counts = report.tally.result_counts
+    listed: dict[bool, list[str]] = {True: [], False: []}
+    for result in failed_results(report):
+        lines = listed[result.verdict is Verdict.FAIL]
+        if len(lines) < MAX_FIRST_FAILURES:
+            lines.append(verdict_line(result))
+        if len(lines) == MAX_FIRST_FAILURES == len(listed[result.verdict is not Verdict.FAIL]):
+            break
+    for title, is_failed, count in (
+        ("Failed", True, counts.failed),
+        ("Not measured", False, counts.errors + counts.unscored),
+    ):
+        if lines := listed[is_failed]:
+            more = [f"…and {count - len(lines):,} more"] if count > len(lines) else []
+            yield Preformatted([f"{title}:", *lines, *more])
 
 
 def verdict_line(result: CaseResult) -> str:
