@@ -132,7 +132,7 @@ def test_one_word_for_several_suites_is_refused_before_the_first_call(rows: Rows
     ("suite", "error"),
     [
         ([], "no cases"),
-        ([1, 2], "first row is int"),
+        ([1, 2], "first row is of type int"),
         ({"input": "x"}, "dict is no suite"),
         (3, "int is no suite"),
     ],
@@ -409,6 +409,17 @@ def test_a_store_that_is_not_there_is_not_made(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"no store at .*proctor\.db"):
         proctor.open_store()
     assert list(folder.iterdir()) == []
+
+
+def test_a_run_is_read_after_the_working_directory_changed(
+    rows: Rows, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [proctor.run(rows, target="echo", store=store, progress=False) for store in ("s.db", Path("p.db"))]
+    runs.append(proctor.run(rows, target="echo", progress=False))
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    assert [len(list(run.trials())) for run in runs] == [10, 10, 10]
+    assert list((folder / "sub").iterdir()) == []
 
 
 def test_a_run_is_compared_with_an_earlier_one(rows: Rows) -> None:

@@ -107,13 +107,17 @@ def grader(
     return lambda decorated: FunctionGrader(decorated, name or decorated.__name__)
 
 
-def resolve_graders(graders: Sequence[Any]) -> tuple[Assertion, ...]:
-    """Returns graders as assertions: names, functions and assertions.
+def resolve_graders(graders: Any) -> tuple[Assertion, ...]:
+    """Returns graders as assertions: names, functions and assertions, in a list, or only one.
 
     Raises:
         UsageError: something is no grader.
     """
-    return tuple(_resolve_grader(item) for item in graders)
+    if graders is None:
+        return ()
+    if isinstance(graders, Sequence) and not isinstance(graders, str):
+        return tuple(map(_resolve_grader, graders))
+    return (_resolve_grader(graders),)
 
 
 def _resolve_grader(item: Any) -> Assertion:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from proctor.comparison.compare import GroupBy
+    from proctor.comparison.outcomes import SplitName
     from proctor.python.comparisons import RunComparison
     from proctor.stores.location import StoreLocation
 
@@ -257,19 +259,32 @@ class RunResult:
         with open_location(self.location) as store:
             return write_run_bundle(store, self.run, path, public=public, sign_key=sign_key)
 
-    def compare(self, baseline: RunResult, **options: Any) -> RunComparison:
+    def compare(
+        self,
+        baseline: RunResult,
+        *,
+        by: GroupBy = "category",
+        split: SplitName = "all",
+        by_case_digest: bool = False,
+        cluster: str | None = None,
+    ) -> RunComparison:
         """Compares this run with an earlier one of the same suite, case by case.
 
         Args:
-            baseline: the earlier run.
-            options: `by`, `split`, `by_case_digest`, `cluster`, as for `proctor compare`.
+            baseline: the earlier run, which may be in another store.
+            by: how the parts are grouped: by "category" or by "tag".
+            split: "dev", "holdout" or "all".
+            by_case_digest: pair cases with the same input and grading, so that the suites may differ.
+            cluster: the field that says which cases are related; None for that of the runs.
 
         Raises:
             UsageError: they are of different suites.
         """
         from proctor.python.comparisons import compare_runs
 
-        return compare_runs([baseline, self], **options)
+        return compare_runs(
+            [baseline, self], by=by, split=split, by_case_digest=by_case_digest, cluster=cluster
+        )
 
     def __repr__(self) -> str:
         return "\n".join(render_terminal(self._blocks()))
@@ -312,15 +327,17 @@ class RunGroup(Sequence[RunResult]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    def compare(self, **options: Any) -> RunComparison:
-        """Compares the runs of one suite: two case by case, more by rank and each with the first.
+    def compare(
+        self, *, by: GroupBy = "category", split: SplitName = "all", cluster: str | None = None
+    ) -> RunComparison:
+        """Compares the runs of one suite: two case by case, more by rank and in pairs.
 
         Raises:
             UsageError: they are of different suites, or fewer than two.
         """
         from proctor.python.comparisons import compare_runs
 
-        return compare_runs(self._runs, **options)
+        return compare_runs(self._runs, by=by, split=split, cluster=cluster)
 
     def report(self, path: str | Path) -> Path:
         """Writes one report of all of them; see `RunResult.report`."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any, Unpack, overload
 
-from proctor.errors import UsageError
+from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.python.graders import resolve_graders
 from proctor.python.job import Job, Outcome
-from proctor.python.options import RunOptions, load_project, make_request
+from proctor.python.options import RunOptions, find_default, load_project, make_request
 from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record, open_location
 from proctor.python.stores import PROJECT_STORE, StoreLike, locate
-from proctor.python.suites import SuiteLike, is_list_of_names, is_name, make_source
+from proctor.python.suites import RowSource, SuiteLike, is_list_of_names, is_name, make_source
 from proctor.python.targets import TargetLike, TargetList, resolve_targets
+from proctor.python.wording import to_option_names
 from proctor.reports.runs.serialize import TrialResult, seal
 from proctor.services import events
 from proctor.services.progress import Progress, print_note
@@ -32,7 +33,7 @@ class RunArguments(RunOptions, total=False):
     """What `run`, `arun` and `iter_run` take besides suite and target."""
 
     judge: TargetLike | TargetList | None
-    graders: Sequence[Any]
+    graders: Any
     columns: Mapping[str, str] | None
     name: str
     store: StoreLike
@@ -181,8 +182,11 @@ class _Call:
     ) -> None:
         config = load_project()
         self.location = locate(store, config)
+        self._row_source: RowSource | None = None
         columns = options.pop("columns", None)
-        assertions = resolve_graders(options.pop("graders", ()))
+        assertions = resolve_graders(options.pop("graders", None))
+        target = find_default(config, target, "target", "model")
+        judge = find_default(config, options.pop("judge", None), "judge")
         self.is_group = isinstance(target, (list, tuple)) or is_list_of_names(suite)
         parts: dict[str, Any] = {}
         if is_list_of_names(suite):
@@ -190,36 +194,71 @@ class _Call:
         elif is_name(suite):
             parts["suites"] = (str(suite),)
         elif suite is not None:
-            source = make_source(suite, name=name, columns=columns, assertions=assertions)
-            parts["sources"] = (source,)
+            self._row_source = make_source(suite, name=name, columns=columns, assertions=assertions)
+            parts["sources"] = (self._row_source.source,)
             options = {"holdout": 0.0, **options}  # a format may hold cases out; here the caller has them all
-        if columns is not None and "sources" not in parts:
+        else:
+            _check_has_suite(options)
+        if columns is not None and self._row_source is None:
             raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
         parts["targets"] = resolve_targets(target)
-        parts["judges"] = resolve_targets(options.pop("judge", None))
-        request = make_request(
-            config,
-            options,
-            assertions=assertions,
-            is_single=not self.is_group,
-            store=None if store is PROJECT_STORE else self.location.address,
-            **parts,
-        )
+        parts["judges"] = resolve_targets(judge)
+        try:
+            request = make_request(
+                config,
+                options,
+                assertions=assertions,
+                is_single=not self.is_group,
+                store=None if store is PROJECT_STORE else self.location.address,
+                **parts,
+            )
+        except ProctorError as error:
+            self._rewrite_error(error)
+            raise
         self.listeners: list[events.Listener] = []
         self._progress = (
             progress if callable(progress) else Progress(quiet=not progress, write_line=print_note)
         )
         self.listeners.append(self._progress)
-        self.job = Job(request, self.location, self._tell, reveal=reveal)
+        self.job = Job(request, self.location, self._tell, self._rewrite_error, reveal=reveal)
         self.reveal = reveal
 
     def _tell(self, event: events.Event) -> None:
+        if type(event) is events.WarningMessage:
+            event = events.WarningMessage(self._rewrite(event.message))
         for listen in self.listeners:
             listen(event)
+
+    def _rewrite_error(self, error: ProctorError) -> None:
+        """Makes an error speak of options instead of flags, and of rows instead of lines."""
+        if isinstance(error, SuiteError):
+            if self._row_source is not None:
+                self._row_source.rewrite_error(error)
+        else:
+            error.args = (self._rewrite(str(error)),)
+
+    def _rewrite(self, message: str) -> str:
+        message = to_option_names(message)
+        return message if self._row_source is None else self._row_source.rewrite(message)
 
     def results(self, results: list[RunResult]) -> RunResult | RunGroup:
         """Returns the one result, or the group."""
         return RunGroup(results) if self.is_group else results[0]
+
+
+def _check_has_suite(options: Mapping[str, Any]) -> None:
+    """Checks that a call without a suite names what it runs in another way.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if options.get("resume") is True:
+        raise UsageError(
+            "`resume=True` needs the suite and the target of the run. Give both, or name the run, such as "
+            "resume='last'."
+        )
+    if not any(options.get(name) for name in ("resume", "retry_errors", "saved")):
+        raise UsageError("Give a suite: a path, a name, rows or a table, such as 'support.csv'.")
 
 
 class RunIterator(Iterator[GradedTrial]):
@@ -286,6 +325,8 @@ class RunIterator(Iterator[GradedTrial]):
                         break
                     self._changed.wait(_READ_AGAIN_S if count < self._finished else None)
             outcome.get()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._call.job.stop_thread(outcome)) from None
         finally:
             if not outcome.done.is_set():
                 self._call.job.stop()

@@ -75,9 +75,11 @@ class FunctionTarget:
                 result = await _run_in_thread(ask)
                 if inspect.isawaitable(result):
                     result = await result
-        except TargetError:
+        except (TargetError, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if _is_cancelled(error):
+                raise
             raise TargetError(
                 f"{self._name} raised {type(error).__name__}: {error}", kind="program"
             ) from error
@@ -140,6 +142,14 @@ def register_function(
     _registered_functions[model] = function, takes_prompt
     name = name.strip("<>")
     return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether an error is the cancelling of this task, and not what a function raised itself."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
@@ -208,6 +218,11 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
         invalidate_caches()
         function = reduce(getattr, attribute.split("."), import_module(module_name))
     except (Exception, SystemExit) as error:
+        if module_name == "__main__" or "<" in attribute:
+            raise UsageError(
+                f"Target {spec.name!r} is a Python function, {attribute!r}, and this program does not have "
+                "it. Continue in the program that defines it, with the function as `target`."
+            ) from None
         raise UsageError(
             f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."
         ) from error
