@@ -463,3 +463,24 @@ def test_the_public_names_are_listed_and_import_nothing() -> None:
     names, count = out.splitlines()
     assert {"run", "arun", "iter_run", "load_run", "open_store", "grader", "Case"} <= set(names.split())
     assert count == "1"
+
+
+def test_a_notebook_shows_verdicts_intervals_and_failures(rows: Rows) -> None:
+    run = proctor.run(rows, target="echo", **QUIET)
+    html = run._repr_html_()
+    assert html.count('<span class="verdict fail">') == 5
+    assert 'class="drawing"' in html
+    assert "<pre" not in html
+    assert "The answer is &#39;say 0&#39;; expected &#39;no&#39;." in html
+    assert html.count("<style>") == 1
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    selectors = [rule.rpartition("}")[2] for rule in style.split("{")[:-1]]
+    assert all(".proctor" in selector for text in selectors for selector in text.split(","))
+    assert "<table" in run.compare(run)._repr_html_()
+
+
+def test_a_notebook_tells_where_further_failures_are() -> None:
+    rows = [{"input": str(number), "expected": "no"} for number in range(60)]
+    html = proctor.run(rows, target="echo", **QUIET)._repr_html_()
+    assert "more: run.failures() has all." in html
+    assert "proctor runs show" not in html

@@ -15,7 +15,7 @@ from proctor.python.job import Job, Outcome
 from proctor.python.options import RunOptions, find_default, load_project, make_request
 from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record, open_location
 from proctor.python.stores import PROJECT_STORE, StoreLike, locate
-from proctor.python.suites import RowSource, SuiteLike, is_list_of_names, is_name, make_source
+from proctor.python.suites import UNREAD_CODES, RowSource, SuiteLike, is_list_of_names, is_name, make_source
 from proctor.python.targets import TargetLike, TargetList, resolve_targets
 from proctor.python.wording import to_option_names
 from proctor.reports.runs.serialize import TrialResult, seal
@@ -234,6 +234,8 @@ class _Call:
         if isinstance(error, SuiteError):
             if self._row_source is not None:
                 self._row_source.rewrite_error(error)
+            elif error.problems and error.problems[0].code in UNREAD_CODES:
+                error.args = (to_option_names(str(error)),)
         else:
             error.args = (self._rewrite(str(error)),)
 

@@ -30,8 +30,8 @@ SuiteLike = Any
 """A suite: a path or a name as on the command line; a list of `Case`s or of dictionaries; or a table of
 pandas, polars or Arrow."""
 Row = Mapping[str, Any]
-_UNREAD_CODES = ("ambiguous-dialect", "unknown-dialect")
-"""Codes of the problem that rows are of no suite format, or of several."""
+UNREAD_CODES = ("ambiguous-dialect", "unknown-dialect")
+"""Codes of the problem that a file or rows are of no suite format, or of several."""
 
 
 class RowSource(Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class RowSource(Struct, frozen=True, kw_only=True):
 
     def rewrite_error(self, error: SuiteError) -> None:
         """Makes the problems of an error, and its text, name rows."""
-        if error.problems and error.problems[0].code in _UNREAD_CODES:
+        if error.problems and error.problems[0].code in UNREAD_CODES:
             problem = replace(error.problems[0], path=self.name, line=None, message=self._explain_fields())
             error.problems, error.args = (problem,), (str(problem),)
             return
