@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 
 class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
-    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers."""
+    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
+        >>> trial = next(run.failures())
+        >>> trial.verdict.value, trial.answer, trial.expected, trial.reason
+        ('fail', 'Lima', 'Rome', "exact: The answer is 'Lima'; expected 'Rome'.")
+    """
 
     input: tuple[Message, ...] | None
     """What the target got, without its own system message."""
@@ -121,6 +129,15 @@ class RunResult:
     """A stored run: its numbers, and its trials as they are in the store.
 
     On a terminal it shows as the table of `proctor run`, in a notebook as a table with its failures.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
+        >>> run = proctor.run(rows, target="echo", store=None)
+        >>> run.pass_rate, run.passed, run.total, run.ok
+        (0.5, 1, 2, False)
+        >>> [trial.answer for trial in run.failures()]
+        ['Rome']
     """
 
     def __init__(self, report: RunReport, location: StoreLocation, *, reveal: bool = False) -> None:
@@ -302,7 +319,17 @@ class RunResult:
 
 
 class RunGroup(Sequence[RunResult]):
-    """The runs of one call, in order: every suite on every target."""
+    """The runs of one call, in order: every suite on every target.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}]
+        >>> group = proctor.run(rows, target=["echo", str.upper], store=None)
+        >>> [(run.target.name, run.passed) for run in group]
+        [('echo', 1), ('upper', 0)]
+        >>> group["upper"].failed
+        1
+    """
 
     def __init__(self, runs: Sequence[RunResult]) -> None:
         """Takes the runs."""

@@ -73,20 +73,34 @@ def run(
             of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
         target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
             async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
-        options: see below, and every option of `proctor run` under the name of its flag, such as `repeats`,
-            `limit`, `min_pass_rate`, `budget_usd`, `concurrency`; `proctor.toml` sets their defaults.
+        options: see below; `proctor.toml` sets their defaults.
 
-    Further options of these functions:
+    Options of these functions:
 
     * `judge`: the judge for graders that need one, given as a target is; or several.
-    * `graders`: grade every case instead of the suite's own checks: functions with `@proctor.grader`, names,
-      or `proctor.Assertion`s.
+    * `graders`: grade every case by these instead of the suite's own checks: a function with
+      `@proctor.grader`, a name, a `proctor.Assertion`, or a list of them.
     * `columns`: for rows and tables, the column of each field: `{"input": "question"}`; the rest is metadata.
-    * `name`: the name under which rows, cases and tables are saved.
+    * `name`: the name under which rows, cases and tables are saved; "data" by default.
     * `store`: where the run is kept: a path or an address; by default the project's store. None keeps nothing
       on disk.
     * `reveal`: show held-out cases too; counts as an access to the holdout.
     * `progress`: whether progress is shown on stderr, or a function that gets each event.
+
+    Options of `proctor run`, each under the name of its flag, and described by `proctor run --help`:
+
+    * Which cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`; suites in the store:
+      `saved`. Each but `limit` and `split` takes a text or a list.
+    * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`.
+    * Grading: `judge_repeat`, `judge_rule`, `judge_temperature`, `threshold`, `cluster`.
+    * The gate, for `ok` and `exit_code`: `min_pass_rate`, `gate_mode`, `allow_errors`.
+    * Limits: `concurrency`, `timeout` in seconds, `retries`, `budget_usd`, `max_failures`, and to stop early,
+      `until` (0.02 for two percentage points) and `stop_when_shown`.
+    * Holdout: `holdout`, `split_method`.
+    * Earlier answers: `resume` (a run's id, or True for the newest unfinished run of the same suite and
+      settings), `retry_errors`, `reuse`, `cache`.
+    * Reading the suite: `dialect`, `strict`, `skip_invalid`.
+    * Further: `interleave`, `engine`, `group`, `keep_workspaces`.
 
     Raises:
         SuiteError: the suite is invalid; has all of its problems, and nothing was sent.
@@ -158,7 +172,7 @@ def iter_run(
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> trials = proctor.iter_run(rows, target="echo", store=None)
-        >>> sorted(trial.verdict for trial in trials)
+        >>> sorted(trial.verdict.value for trial in trials)
         ['fail', 'pass']
         >>> trials.result.passed
         1
