@@ -442,6 +442,9 @@ def test_reports_and_bundles_are_written(rows: Rows, command: Command) -> None:
     told = command("verify", bundle)
     assert told.code == 0
     assert "50.0%" in told.out
+    unsigned = run.attest("unsigned.zip", sign=False)
+    assert command("verify", unsigned).code == 0
+    assert command("verify", unsigned, "--require-signature").code == 1
 
 
 def test_trials_become_a_table(rows: Rows) -> None:

@@ -259,22 +259,28 @@ class RunResult:
         return write_reports([self], path)
 
     def attest(
-        self, path: str | Path | None = None, *, public: bool = False, sign_key: str | None = None
+        self,
+        path: str | Path | None = None,
+        *,
+        public: bool = False,
+        sign: bool = True,
+        sign_key: str | None = None,
     ) -> Path:
-        """Writes a signed bundle, which anyone can check with `proctor verify`, and returns its path.
+        """Writes a bundle, which anyone can check with `proctor verify`, and returns its path.
 
         Args:
             path: a folder, or an archive if it ends in `.zip`; None for `RUN.bundle`.
             public: leave out what is held out.
+            sign: sign it, which needs `pip install "proctor[sign]"`. Without, anybody could have made it.
             sign_key: the name of the key that signs; None for your own, which is made if there is none.
 
         Raises:
-            UsageError: the run has not finished, or nothing can be written there.
+            UsageError: the run has not finished, nothing can be written there, or it cannot be signed.
         """
         from proctor.python.bundles import write_run_bundle
 
         with open_location(self.location) as store:
-            return write_run_bundle(store, self.run, path, public=public, sign_key=sign_key)
+            return write_run_bundle(store, self.run, path, public=public, sign=sign, sign_key=sign_key)
 
     def compare(
         self,

@@ -166,7 +166,8 @@ def iter_run(
 ) -> RunIterator:
     """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
 
-    Leaving the loop early stops the run; `result` is its result.
+    The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so does
+    `close()`; `result` is its result, once all trials were read.
 
     Example:
         >>> import proctor
@@ -281,7 +282,7 @@ class RunIterator(Iterator[GradedTrial]):
     """The trials of a run as they finish. The run goes on in a thread, and ends if this is closed."""
 
     def __init__(self, call: _Call) -> None:
-        """Starts the run."""
+        """Starts nothing before the first trial is asked for."""
         self._call = call
         self._changed = Event()
         self._runs: list[_FollowedRun] = []
