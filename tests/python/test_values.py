@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,58 @@ def test_what_is_no_answer_is_an_error_of_its_trial(result: Any) -> None:
     run = proctor.run([ROW], target=lambda _question: result, **QUIET)
     assert run.errors == 1
     assert "neither a text nor an output" in next(run.failures()).reason
+
+
+class Agent:
+    """Answers with its own word."""
+
+    def __init__(self, word: str, name: str = "") -> None:
+        self.word = word
+        self.name = name
+
+    def answer(self, prompt: proctor.Prompt) -> str:
+        return self.word
+
+    def __call__(self, question: str) -> str:
+        return self.word
+
+
+def test_objects_of_a_class_and_partial_functions_are_several_targets() -> None:
+    def answer(word: str, question: str) -> str:
+        return word
+
+    for targets in (
+        [Agent("x"), Agent("y")],
+        [Agent("x").__call__, Agent("y").__call__],
+        [partial(answer, "x"), partial(answer, "y")],
+        [lambda question, word=word: word for word in ("x", "y")],
+    ):
+        group = proctor.run([ROW], target=targets, **QUIET)
+        assert [run.passed for run in group] == [1, 0]
+        assert len({run.target.name for run in group}) == 2
+
+
+def test_an_object_keeps_its_name() -> None:
+    names = [proctor.run([ROW], target=Agent("x", "mine"), **QUIET).target.name for _ in range(2)]
+    assert names == ["mine", "mine"]
+    group = proctor.run([ROW], target=[Agent("x", "first"), Agent("y", "second")], **QUIET)
+    assert [(run.target.name, run.passed) for run in group] == [("first", 1), ("second", 0)]
+    with pytest.raises(UsageError, match="mine is given twice"):
+        proctor.run([ROW], target=[Agent("x", "mine"), Agent("y", "mine")], **QUIET)
+
+
+def test_a_cell_that_runs_again_gives_its_lambda_the_same_name() -> None:
+    names = set()
+    for _ in range(3):
+        target = eval("lambda question: question", {})
+        names.add(proctor.run([ROW], target=target, **QUIET).target.name)
+    assert len(names) == 1
+
+
+def test_a_class_is_called_as_a_function() -> None:
+    run = proctor.run([ROW], target=Agent, **QUIET)
+    assert run.errors == 1
+    assert "returned Agent, neither a text" in next(run.failures()).reason
 
 
 def test_the_project_file_names_target_and_judge() -> None:

@@ -166,8 +166,8 @@ def iter_run(
 ) -> RunIterator:
     """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
 
-    The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so does
-    `close()`; `result` is its result, once all trials were read.
+    The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so
+    does `close()`; `result` is its result, once all trials were read.
 
     Example:
         >>> import proctor

@@ -129,19 +129,41 @@ def register_function(
     """Registers a function for this process, and returns the target that calls it.
 
     Args:
-        function: the function; one of the same module and name is replaced, unless that has no lasting name.
+        function: the function; one of the same module and name is replaced, such as that of a notebook's cell
+            that runs again. Lambdas and objects share names, so each is registered beside the others.
         name: the name of the target.
         takes_prompt: whether it takes a `Prompt`; None to see by the annotation of its first parameter.
     """
     qualified_name = getattr(function, "__qualname__", type(function).__qualname__)
     model = path = f"{getattr(function, '__module__', None) or '__main__'}:{qualified_name}"
     number = 1
-    while "<" in path and model in _registered_functions and _registered_functions[model][0] != function:
+    is_shared = "<" in path or not hasattr(function, "__qualname__") or _is_bound(function)
+    while is_shared and model in _registered_functions:
+        if _is_same(_registered_functions[model][0], function):
+            break
         number += 1
         model = f"{path}#{number}"
     _registered_functions[model] = function, takes_prompt
     name = name.strip("<>")
     return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
+
+
+def _is_bound(function: Callable[..., Any]) -> bool:
+    """Whether this is a method of an object, and not of a class or a module."""
+    owner = getattr(function, "__self__", None)
+    return owner is not None and not inspect.isclass(owner) and not inspect.ismodule(owner)
+
+
+def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
+    """Whether two functions do the same: they are equal, or made by the same lines and hold no values."""
+    if first == second:
+        return True
+    functions = (first, second)
+    if not all(map(inspect.isfunction, functions)):
+        return False
+    if any(each.__closure__ or each.__defaults__ or each.__kwdefaults__ for each in functions):
+        return False
+    return bool(first.__code__ == second.__code__)
 
 
 def _is_cancelled(error: BaseException) -> bool:
