@@ -195,6 +195,8 @@ class _Call:
         progress: ProgressLike = True,
         **options: Any,
     ) -> None:
+        if not callable(progress) and not isinstance(progress, bool):
+            raise UsageError(f"`progress` is {progress!r:.60}. Give True, False, or a function of an event.")
         config = load_project()
         self.location = locate(store, config)
         self._row_source: RowSource | None = None

@@ -78,7 +78,7 @@ class FunctionTarget:
         except (TargetError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:
-            if _is_cancelled(error):
+            if is_cancelled(error):
                 raise
             raise TargetError(
                 f"{self._name} raised {type(error).__name__}: {error}", kind="program"
@@ -137,9 +137,8 @@ def register_function(
     qualified_name = getattr(function, "__qualname__", type(function).__qualname__)
     model = path = f"{getattr(function, '__module__', None) or '__main__'}:{qualified_name}"
     number = 1
-    is_shared = "<" in path or not hasattr(function, "__qualname__") or _is_bound(function)
-    while is_shared and model in _registered_functions:
-        if _is_same(_registered_functions[model][0], function):
+    while has_shared_name(function) and model in _registered_functions:
+        if is_same(_registered_functions[model][0], function):
             break
         number += 1
         model = f"{path}#{number}"
@@ -148,13 +147,14 @@ def register_function(
     return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
 
 
-def _is_bound(function: Callable[..., Any]) -> bool:
-    """Whether this is a method of an object, and not of a class or a module."""
+def has_shared_name(function: Callable[..., Any]) -> bool:
+    """Whether others may have its qualified name: a lambda, a function of a function, an object, its method."""
     owner = getattr(function, "__self__", None)
-    return owner is not None and not inspect.isclass(owner) and not inspect.ismodule(owner)
+    is_bound = owner is not None and not inspect.isclass(owner) and not inspect.ismodule(owner)
+    return is_bound or "<" in getattr(function, "__qualname__", "<")
 
 
-def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
+def is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
     """Whether two functions do the same: they are equal, or made by the same lines and hold no values."""
     if first == second:
         return True
@@ -166,7 +166,7 @@ def _is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
     return bool(first.__code__ == second.__code__)
 
 
-def _is_cancelled(error: BaseException) -> bool:
+def is_cancelled(error: BaseException) -> bool:
     """Whether an error is the cancelling of this task, and not what a function raised itself."""
     import asyncio
 
