@@ -148,7 +148,7 @@ def register_function(
 
 
 def has_shared_name(function: Callable[..., Any]) -> bool:
-    """Whether others may have its qualified name: a lambda, a function of a function, an object, its method."""
+    """Whether others may have its qualified name: as a lambda, a local function or an object has."""
     owner = getattr(function, "__self__", None)
     is_bound = owner is not None and not inspect.isclass(owner) and not inspect.ismodule(owner)
     return is_bound or "<" in getattr(function, "__qualname__", "<")
