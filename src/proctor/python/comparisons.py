@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -13,16 +13,14 @@ from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.errors import UsageError, suggestion
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.python.locations import LocatedRun, open_location
 from proctor.reports.comparison.report import ComparisonReport, document_for
 from proctor.reports.document import Block, render_terminal
 from proctor.services.analysis import compare
 
-if TYPE_CHECKING:
-    from proctor.python.results import RunResult
-
 
 def compare_runs(
-    runs: Sequence[RunResult],
+    runs: Sequence[LocatedRun],
     *,
     by: GroupBy = "category",
     split: SplitName = "all",
@@ -61,22 +59,18 @@ def compare_runs(
 
 
 def _check_arguments(runs: Sequence[Any], *, by: str, split: str) -> None:
-    from proctor.python.results import RunResult
-
     if len(runs) < 2:
         raise UsageError("A comparison takes two runs or more.")
     for run in runs:
-        if not isinstance(run, RunResult):
+        if not isinstance(getattr(run, "run", None), Run):
             raise UsageError(f"{run!r:.60} is no run. Give one such as proctor.load_run('last').")
     for name, value, values in (("by", by, get_args(GroupBy)), ("split", split, get_args(SplitName))):
         if value not in values:
             raise UsageError(f"`{name}` is {value!r}. {suggestion(str(value), values)}")
 
 
-def _open_stores(runs: Sequence[RunResult], stack: ExitStack) -> list[Store]:
+def _open_stores(runs: Sequence[LocatedRun], stack: ExitStack) -> list[Store]:
     """Returns the open store of each run; runs in the same store share it."""
-    from proctor.python.results import open_location
-
     stores: dict[str, Store] = {}
     for run in runs:
         key = _location_key(run)
@@ -85,7 +79,7 @@ def _open_stores(runs: Sequence[RunResult], stack: ExitStack) -> list[Store]:
     return [stores[_location_key(run)] for run in runs]
 
 
-def _location_key(run: RunResult) -> str:
+def _location_key(run: LocatedRun) -> str:
     location = run.location
     return location.address if location.is_durable else f"memory {id(location)}"
 

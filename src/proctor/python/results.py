@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Message, Run, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
+from proctor.python.locations import open_location
 from proctor.reports.document import Block, render_terminal
 from proctor.reports.runs.records import ExportedTrialRecord, RunRecord
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
@@ -389,16 +389,6 @@ class RunGroup(Sequence[RunResult]):
         from proctor.reports.runs.blocks import overview_table
 
         return overview_table([run._report for run in self._runs])
-
-
-@contextmanager
-def open_location(location: StoreLocation) -> Iterator[Store]:
-    """Opens a store for as long as the block lasts."""
-    store = location.open_store()
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def load_result(store: Store, location: StoreLocation, run: Run, *, reveal: bool = False) -> RunResult:

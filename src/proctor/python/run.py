@@ -12,8 +12,9 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.python.graders import resolve_graders
 from proctor.python.job import Job, Outcome
+from proctor.python.locations import open_location
 from proctor.python.options import RunOptions, find_default, load_project, make_request
-from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record, open_location
+from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record
 from proctor.python.stores import PROJECT_STORE, StoreLike, locate
 from proctor.python.suites import UNREAD_CODES, RowSource, SuiteLike, is_list_of_names, is_name, make_source
 from proctor.python.targets import TargetLike, TargetList, resolve_targets
