@@ -51,7 +51,7 @@ def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
     models = f" ({reported_models})" if reported_models else ""
     yield Heading(f"{run.suite.title} on {run.target.name}{models}")
     yield from _tables(run, tally, below_splits=has_holdout)
-    yield from _failure_blocks(report) if apart else (Preformatted(list(_failure_lines(report))),)
+    yield from _failure_blocks(report) if apart else _failures(report)
     yield from map(Paragraph, (_footer(run, tally), *count_notes(report), *judge_notes(report)))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
@@ -81,7 +81,7 @@ def _split_blocks(tally: Tally) -> Iterator[Block]:
         "|" + "|".join(f" {cell:<{width}} " for cell, width in zip(row, widths, strict=True)) + "|"
         for row in (cells.keys(), cells.values())
     )
-    yield Preformatted([rule, *rows, rule])
+    yield Preformatted([rule, *rows, rule], only="terminal")  # the table below has the same numbers
 
 
 _NUMBERS = (*RATE_COLUMNS[:2], Column("rate", "percent", 6), Column(kind="interval"))
@@ -121,14 +121,24 @@ def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> tuple[A
     return name, *("" if head in without else number for head, number in numbers.items()), counts
 
 
-def _failure_lines(report: RunReport) -> Iterator[str]:
+def _failures(report: RunReport) -> Iterator[Block]:
+    """Yields what did not pass first: lines on a terminal, a table in a notebook."""
     not_passed = report.tally.result_counts.total - report.tally.result_counts.passed
-    if not not_passed:
-        return
-    lines = [verdict_line(result) for result in islice(first_failures(report), MAX_FIRST_FAILURES)]
-    yield from lines
-    if not_passed > len(lines):
-        yield f"…and {not_passed - len(lines)} more: proctor runs show {report.run.id} --failures"
+    results = list(islice(first_failures(report), MAX_FIRST_FAILURES)) if not_passed else []
+    more = not_passed - len(results)
+    command = f"proctor runs show {report.run.id} --failures"
+    lines = [*map(verdict_line, results), *[f"…and {more} more: {command}"] * (more > 0)]
+    yield Preformatted(lines, only="terminal")
+    rows = [(result.verdict, one_line(result.name), _short_reason(result)) for result in results]
+    notes = [f"…and {more} more: run.failures() has all."] * (more > 0)
+    yield Table(_FAILURE_COLUMNS, rows, notes=notes, only="html")
+
+
+_FAILURE_COLUMNS = (Column("verdict", "verdict"), Column("case"), Column("reason"))
+
+
+def _short_reason(result: CaseResult) -> str:
+    return "" if result.verdict is Verdict.PASS else truncate(result.reason, _MAX_REASON_LENGTH)
 
 
 def _failure_blocks(report: RunReport) -> Iterator[Block]:
@@ -152,8 +162,7 @@ def _failure_blocks(report: RunReport) -> Iterator[Block]:
 
 def verdict_line(result: CaseResult) -> str:
     """Returns one line with the verdict, the case, and why it did not pass."""
-    reason = "" if result.verdict is Verdict.PASS else truncate(result.reason, _MAX_REASON_LENGTH)
-    return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {reason}".rstrip()
+    return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {_short_reason(result)}".rstrip()
 
 
 def _footer(run: Run, tally: Tally) -> str:
