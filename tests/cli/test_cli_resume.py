@@ -269,6 +269,7 @@ def test_what_does_not_decide_which_trials_there_are_may_change(
     ("words", "hint"),
     [
         (("--resume", "RUN"), "If you mean the run: write --resume=RUN"),
+        (("--last-failed", "RUN"), "If you mean the run: write --last-failed=RUN"),
         (("--resume", "last"), "If you mean the run: write --resume=last"),
         (("HALF", "--keep-workspaces", "none"), "If you mean the flag: write --keep-workspaces=none"),
         (("HALF", "--keep-workspaces", "some"), None),

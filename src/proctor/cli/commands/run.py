@@ -27,7 +27,13 @@ from proctor.services.runs.request import Request, complete_settings
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
 
-_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
+_OPTIONAL_VALUES = {
+    "--resume": "",
+    "--last-failed": "",
+    "--lf": "",
+    "--keep-workspaces": "all",
+    "--attest": "",
+}
 """Flags whose value may be left out, with the value that they then have."""
 _FOLLOWING_WORDS = "proctor.behind"
 """The key in the context's `meta` for the words that follow such flags, each with its flag."""
@@ -243,6 +249,13 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Finish a run that was interrupted; without RUN, the newest one that fits. "
         "It keeps its settings.",
     ),
+    click.option(
+        "--last-failed",
+        "--lf",
+        metavar="[=RUN]",
+        help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
+        "cases if there are none.",
+    ),
     click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
     click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content)."),
     click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
@@ -369,6 +382,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         split_method=options["split_method"],
         resume=options["resume"],
         retry_errors=options["retry_errors"],
+        last_failed=options["last_failed"],
         group=options["group"],
         flags=frozenset(_flags(ctx)),
     )

@@ -190,7 +190,8 @@ class _SuiteLoader:
             self._store.run(word)
         except StoreError:
             return ""
-        return f" If you mean the run: write --resume={word}."
+        is_selection = request.words_after_flags.get(word) in ("--last-failed", "--lf")
+        return f" If you mean the run: write {'--last-failed' if is_selection else '--resume'}={word}."
 
     def _new_indexer(self) -> CaseIndexer:
         return CaseIndexer(self._request.settings.selection, self._request.settings.repeats)

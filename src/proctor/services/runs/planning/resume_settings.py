@@ -108,6 +108,7 @@ _FLAGS: dict[str, _FlagValue] = {
     "--category": _attribute("settings.selection.categories"),
     "--id": _attribute("settings.selection.ids"),
     "--limit": _attribute("settings.selection.limit"),
+    "--last-failed": _FlagValue(attrgetter("settings.selection.failed_in"), attrgetter("last_failed")),
     **{f"--{name.replace('_', '-')}":
            _FlagValue(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
        for name in Params.__struct_fields__},
@@ -322,7 +323,7 @@ def format_store(request: Request) -> tuple[str, ...]:
 def _format_flag(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
-    if flag == "--keep-workspaces":  # its value is optional
-        return [f"{flag}={value}"]
+    if flag in ("--keep-workspaces", "--last-failed"):  # their values are optional
+        return [] if value is None else [f"{flag}={value}" if value else flag]
     values = value if isinstance(value, tuple) else (value,)
     return [argument for part in values if part is not None for argument in (flag, str(part))]
