@@ -162,6 +162,8 @@ def pair_with_targets(
     warned_files = set[Path]()
     for loaded_suite in suites:
         names = context.target_names.for_folder(loaded_suite.suite.folder)
+        if context.files is not None and names.path is not None:
+            context.files.add(names.path)
         _warn_about_targets_file(names, warned_files, context)
         judges = tuple(names.get_spec(word, request.judge_params, judged=False) for word in request.judges)
         # A judge that gets no calls need not exist or have a key.
