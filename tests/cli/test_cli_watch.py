@@ -202,6 +202,23 @@ def test_a_file_that_the_run_writes_is_not_watched_for_ever(
 
 @posix_only
 @pytest.mark.slow
+def test_after_a_change_behind_the_judge_only_the_judge_is_called(
+    watched: Callable[..., Watched], project: Path, suite: Proctor, proctor: Proctor
+) -> None:
+    name = suite({"id": "c", "input": "x", "scorer": "llm_judge", "rubric": "Good?"})
+    judge = project / "judge.jsonl"
+    judge.write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
+    command = watched(name, "--target", "echo", "--judge", "scripted:judge.jsonl")
+    command.wait_for_runs(1)
+    edit(judge, "5", "1")
+    assert command.wait_for_runs(2) == "no case changed, 0 requests sent, 1 answer reused."
+    assert command.end() == 1
+    newest, first = proctor("runs", "list", "--json").json["runs"]
+    assert (first["passed"], newest["passed"]) == (1, 0)
+
+
+@posix_only
+@pytest.mark.slow
 def test_a_new_suite_in_a_watched_folder_is_run(watched: Callable[..., Watched], project: Path) -> None:
     (project / "suites").mkdir()
     (project / "suites" / "one.jsonl").write_text(
