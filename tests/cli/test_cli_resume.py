@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+import proctor as package
 from proctor.engines.asyncio_engine import GRACE_S
+from proctor.errors import UsageError
 from support.cli import Proctor
 from support.clock import moved
 from support.waiting import PATIENCE_S, wait_until
@@ -408,6 +410,20 @@ def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_neare
     assert (told.code, told.json["exit_code"]) == (4, 4)
     assert "the suite: the run has 's v1', and 's v2' has other content" in told.err
     assert "To start a new run: proctor run" in told.json["errors"][0]["message"]
+
+
+def test_resuming_from_python_with_other_settings_is_refused_too(
+    half: str, store_of_interrupted_runs: Proctor
+) -> None:
+    run_id = store_of_interrupted_runs(half, "--target", "echo")
+    with pytest.raises(UsageError) as refused:
+        package.run(half, target="echo", resume=True, repeats=2, progress=False)
+    assert "  --repeat: the run has none, this command sets 2\n" in str(refused.value)
+    assert f"proctor run --resume={run_id}\n" in str(refused.value)
+    assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
+    with pytest.raises(UsageError, match="To start a new run, leave --resume out"):
+        package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
+    assert package.run(half, target="echo", resume=True, progress=False).id == run_id
 
 
 def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_new_one(

@@ -140,7 +140,8 @@ class _Watch:
         while process.poll() is None:
             if self._stop_count > forwarded:
                 forwarded = self._stop_count
-                process.send_signal(signal.SIGINT)
+                if sys.platform != "win32":  # there the console has sent it to both
+                    process.send_signal(signal.SIGINT)
             if not changes and not forwarded and monotonic() >= next_scan:
                 began = monotonic()
                 self._read_log(before)

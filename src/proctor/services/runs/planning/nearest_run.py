@@ -71,6 +71,8 @@ def _find_nearest(
     for run in context.store.runs():  # the newest one first
         if run.status == "finished" or run.imported is not None or run.regrade_of is not None:
             continue
+        if run.status == "running" and context.store.is_run_locked(run.id):  # another process makes it
+            continue
         for requested_run in requested_runs:
             misses = 2 * (run.suite.name != requested_run.suite.name)
             misses += run.target.name != requested_run.target.name

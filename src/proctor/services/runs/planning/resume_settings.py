@@ -285,12 +285,15 @@ def _new_run_command(run: Run, request: Request) -> str:
 
 
 def format_request(request: Request) -> str:
-    """Returns the command for new runs of a request; empty if its suites have no names to type."""
-    if request.sources or request.saved_suites:
+    """Returns the command for new runs of a request; empty if a suite or target has no name to type."""
+    targets = (*request.targets, *request.judges)
+    if request.sources or request.saved_suites or not all(isinstance(word, str) for word in targets):
         return ""
+    # A call from Python has these without their flags.
+    flags = request.flags | {"--target", "--judge"} | ({"--repeat"} if request.settings.repeats else set())
     arguments = ["proctor", "run", *request.suites, *(f"--saved={name}" for name in request.stored_names)]
     for flag, source in _COMMAND_FLAGS.items():
-        if flag in request.flags:
+        if flag in flags:
             arguments += _format_flag(flag, source.get_from_request(request))
     arguments += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
     return shlex.join([*arguments, *format_store(request)])
