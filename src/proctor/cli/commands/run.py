@@ -27,10 +27,18 @@ from proctor.services.runs.request import Request, complete_settings
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
 
-_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
+_OPTIONAL_VALUES = {
+    "--resume": "",
+    "--last-failed": "",
+    "--lf": "",
+    "--keep-workspaces": "all",
+    "--attest": "",
+}
 """Flags whose value may be left out, with the value that they then have."""
 _FOLLOWING_WORDS = "proctor.behind"
 """The key in the context's `meta` for the words that follow such flags, each with its flag."""
+_ARGUMENTS = "proctor.arguments"
+"""The key in the context's `meta` for the arguments as they were typed."""
 
 
 class _RunCommand(ConfigDefaultsCommand):
@@ -38,6 +46,7 @@ class _RunCommand(ConfigDefaultsCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
+        ctx.meta[_ARGUMENTS] = list(args)
         ctx.meta[_FOLLOWING_WORDS] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
         return super().parse_args(ctx, plain)
 
@@ -256,6 +265,19 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Finish a run that was interrupted; without RUN, the newest one that fits. "
         "It keeps its settings.",
     ),
+    click.option(
+        "--last-failed",
+        "--lf",
+        metavar="[=RUN]",
+        help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
+        "cases if there are none.",
+    ),
+    click.option(
+        "--watch",
+        is_flag=True,
+        help="Run again when the suite changes, or a file that it reads, a program that grades or the "
+        "targets file; send only what is new. Ctrl-C ends.",
+    ),
     click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
     click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content)."),
     click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
@@ -313,14 +335,41 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
     """  # noqa: D301  # click wants the character \b itself
+    request = _request(ctx, options)
+    if options["watch"]:
+        return _watch(ctx, options)
     return run_and_report(
-        _request(ctx, options),
+        request,
         options["store"],
         outputs=options["outputs"],
         as_json=options["as_json"],
         quiet=options["quiet"],
         reveal=options["reveal"],
         attester=_run_attester(ctx, options),
+    )
+
+
+_UNWATCHED = ("as_json", "resume", "retry_errors", "group", "attest")
+"""Parameters of a single run."""
+
+
+def _watch(ctx: click.Context, options: dict[str, Any]) -> int:
+    """Runs the command again and again.
+
+    Raises:
+        UsageError: a flag is about a single run, or forbids to reuse answers.
+    """
+    from proctor.cli.watch import watch_runs
+
+    flags = {param.name: param.opts[-1] for param in ctx.command.params}
+    for name in _UNWATCHED:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{flags[name]} is about a single run, and --watch makes many. Leave one out.")
+    if ctx.get_parameter_source("reuse") is ParameterSource.COMMANDLINE and not options["reuse"]:
+        raise UsageError("--watch reuses answers to send only what is new. Leave --no-reuse or --watch out.")
+    arguments = [word for word in ctx.meta[_ARGUMENTS] if word != "--watch"]
+    return watch_runs(
+        ["run", "--reuse", *arguments], options["store"], options["outputs"], quiet=options["quiet"]
     )
 
 
@@ -383,6 +432,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         split_method=options["split_method"],
         resume=options["resume"],
         retry_errors=options["retry_errors"],
+        last_failed=options["last_failed"],
         group=options["group"],
         flags=frozenset(_flags(ctx)),
     )
