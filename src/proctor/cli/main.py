@@ -99,7 +99,7 @@ class LazyGroup(click.Group):
     epilog="Exit codes: 0 passed, 1 failed, 2 interrupted, 3 not measured, 4 wrong usage or suite, "
     "5 nothing selected. Start with: proctor run cheap --target local",
 )
-@click.version_option(__version__, prog_name="proctor")
+@click.version_option(__version__, "-V", "--version", prog_name="proctor")
 def cli() -> None:
     """Run suites of test cases against language models, grade every answer, keep every result."""
 

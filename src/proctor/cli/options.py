@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -34,6 +34,26 @@ class NumberRange(click.FloatRange):
         if isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)
         return number
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups."""
+
+    titles: Mapping[str, str] = {}
+    """The title of each option's group, by the name of its parameter, in the order of the groups. An option
+    without one, such as --help, belongs to the last group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options under the titles of their groups."""
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.titles.values()}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record:
+                groups[self.titles.get(param.name or "", next(reversed(groups)))].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def store_option(function: F) -> F:

@@ -181,7 +181,7 @@ def _describe_origin(run: Run) -> Iterator[str]:
 @command.command("export", cls=ConfigDefaultsCommand)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .xml."
+    "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .parquet .xml."
 )
 @reveal_option
 @store_option
