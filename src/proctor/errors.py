@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum, IntEnum
@@ -179,6 +180,25 @@ class TimeLimitExceeded(ProctorError):
     """A computation that exceeded its limit; its text is the limit, such as `5 s of processor time`."""
 
     exit_code = ExitCode.NOT_MEASURED
+
+
+def suggest_file(word: str) -> str:
+    """Returns a sentence with the nearest files for the path of a missing one, after a space; or nothing."""
+    from pathlib import Path
+
+    path = Path(word)
+    missing = [path, *path.parents]
+    while len(missing) > 1 and not missing[1].is_dir():
+        del missing[0]
+    rest = path.relative_to(missing[0])
+    try:
+        names = sorted(os.listdir(missing[0].parent))  # noqa: PTH208 - names are all that counts
+    except (OSError, ValueError):
+        return ""
+    near = get_close_matches(missing[0].name, names, n=3, cutoff=0.6)
+    paths = (missing[0].with_name(name) / rest for name in near)
+    files = [path.as_posix() for path in paths if path.exists()]
+    return f" Did you mean {' or '.join(map(repr, files))}?" if files else ""
 
 
 def suggestion(name: str, candidates: Sequence[str]) -> str:

@@ -38,12 +38,13 @@ class SqliteLocation:
         return self
 
     def exists(self) -> bool:
-        """Returns whether there is anything at the path, even a broken link."""
-        return os.path.lexists(self._path)
+        """Returns whether there is anything at the path, even a broken link, or cannot be seen."""
+        is_locked = os.path.isdir(self.folder) and not os.access(self.folder, os.X_OK)  # noqa: PTH112
+        return is_locked or os.path.lexists(self._path)
 
     def is_empty(self) -> bool:
         """Returns whether the file exists and has no bytes."""
-        return self._path.is_file() and not self._path.stat().st_size
+        return os.path.isfile(self._path) and not self._path.stat().st_size  # noqa: PTH113
 
     def check_writable(self) -> None:
         """Refuses a store that is read-only.
