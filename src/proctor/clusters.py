@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from hashlib import blake2b
 
 from proctor.codec import encode
 from proctor.errors import UsageError
@@ -21,6 +22,7 @@ _VARIANT = re.compile(r"[\[~]")
 """Begins the part of an id that names the variant of a case, such as its prompt."""
 OWN_CLUSTER = "\0"
 """Precedes the id of a case without a cluster, which is one by itself."""
+_MAX_KEY_LENGTH = 16
 
 
 def check_cluster_field(field: str) -> str:
@@ -43,9 +45,15 @@ def is_own_cluster(name: str) -> bool:
     return name.startswith(OWN_CLUSTER)
 
 
-def number_cluster(name: str, number: int) -> str:
-    """Returns a short name for a cluster, which is its own cluster if the long one is."""
-    return f"{OWN_CLUSTER}{number}" if is_own_cluster(name) else str(number)
+def cluster_key(name: str) -> str:
+    """Returns a short key for a cluster, always the same; it is its own cluster if the long name is.
+
+    Short names stay as they are. Two of a million longer ones have the same key in one of 30 million suites.
+    """
+    if len(name) <= _MAX_KEY_LENGTH:
+        return name
+    prefix = OWN_CLUSTER if is_own_cluster(name) else ""
+    return prefix + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def make_cluster_lookup(field: str | None) -> ClusterLookup | None:

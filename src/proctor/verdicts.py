@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from proctor.clusters import ClusterLookup, make_cluster_lookup, number_cluster
+from proctor.clusters import ClusterLookup, cluster_key, make_cluster_lookup
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
@@ -211,7 +211,7 @@ class Counts(Struct):
     """The number of cases by their trials; a key is `passed/measured/unmeasured`, such as `2/3/0`."""
     clusters: dict[str, tuple[float, int]] | None = None
     """The clusters of related cases: the sum of the rates of their measured cases, and the number of these.
-    In the counts of a tally a key is a number in place of the name, as names may be long. None if each case
+    In the counts of a tally they have keys (`clusters.cluster_key`), as names may be long. None if each case
     is independent of all others."""
     best_count: float | None = None
     """For a run that may stop by what it shows: the number of cases at which the confidence sequence, which
@@ -650,7 +650,7 @@ class Tally:
         """Returns a short key for a cluster, the same object for all of its cases."""
         key = self._cluster_keys.get(name)
         if key is None:
-            key = self._cluster_keys[name] = number_cluster(name, len(self._cluster_keys))
+            key = self._cluster_keys[name] = cluster_key(name)
         return key
 
     def _count_repeat(self, trial: Trial, case: Case, verdict: Verdict, cluster: str | None) -> None:

@@ -161,6 +161,13 @@ def test_a_run_is_named_as_the_baseline(proctor: Proctor, desk: str, asked: Aske
     assert newest["noise"]["pass_rate"] == 1
 
 
+def test_the_rate_of_a_run_is_of_its_own_cases(proctor: Proctor, desk: str, asked: Asked) -> None:
+    asked("all", lambda n, _: n % 2 == 0)
+    asked("some", lambda n, _: n % 2 == 0, "--limit", 15)
+    told = proctor("plan", desk, "--detect", "5pp", "--against", "last")
+    assert "passed 53.3% of 15 cases" in told.out
+
+
 def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_none(
     proctor: Proctor, desk: str, asked: Asked, suite: Proctor
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from proctor.cli.main import _invoke
+from proctor.graders import GRADERS
 from support.cli import CommandResult
 
 
@@ -22,6 +23,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PROCTOR_KEYS", str(tmp_path / "keys"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def own_graders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    for table in ("_locations", "_instances"):
+        monkeypatch.setattr(GRADERS, table, dict(getattr(GRADERS, table)))
 
 
 @pytest.fixture

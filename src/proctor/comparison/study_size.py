@@ -47,9 +47,11 @@ class StudyNoise(Struct, frozen=True, kw_only=True):
     """Whether repeats were measured, so that it is known what they average out. If not, all noise counts as
     lasting."""
     cases: int = 0
-    """The number of cases that were measured."""
+    """The number of cases that were measured, in all runs of the baseline's target."""
     pass_rate: float | None = None
-    """The mean over cases of the share of their trials that passed; None without a run."""
+    """The mean over the baseline's cases of the share of their trials that passed; None without a run."""
+    baseline_cases: int = 0
+    """The number of cases that the baseline measured."""
     targets: int = 0
     """The number of other targets with which the baseline's was compared."""
     components: VarianceComponents | None = None
@@ -167,6 +169,7 @@ def measure_noise(
         is_chance_known=chance is not None,
         cases=cases,
         pass_rate=pass_rate,
+        baseline_cases=len(baseline),
         targets=len(shares),
         components=components,
         clusters=None if not clusters else _measure_clusters(repeated, rivals, clusters, noise, within),

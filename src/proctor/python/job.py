@@ -129,7 +129,7 @@ class Job:
             import uvloop
 
             factory = uvloop.new_event_loop
-        with _rare_collection(), asyncio.Runner(loop_factory=factory) as runner:
+        with _rare_collection, asyncio.Runner(loop_factory=factory) as runner:
             self._loop = runner.get_loop()
             results: list[RunResult] = runner.run(self._run_task())
             return results
@@ -191,15 +191,29 @@ def _is_loop_running() -> bool:
     return True
 
 
-@contextmanager
-def _rare_collection() -> Iterator[None]:
-    """Lets the garbage collector run rarely, as a run leaves hardly a cycle."""
-    thresholds = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 100)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
+class _RareCollection:
+    """Lets the garbage collector run rarely while any run goes on, as a run leaves hardly a cycle."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._runs = 0
+        self._thresholds = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._runs:
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(50_000, 20, 100)
+            self._runs += 1
+
+    def __exit__(self, *_error: object) -> None:
+        with self._lock:
+            self._runs -= 1
+            if not self._runs:
+                gc.set_threshold(*self._thresholds)
+
+
+_rare_collection = _RareCollection()
 
 
 @contextmanager

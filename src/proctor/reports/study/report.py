@@ -166,7 +166,9 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
         )
         return
     run = one_line(f"Run {report.baseline.id} on {report.baseline.target.name}")
-    cases = pluralize(noise.cases, "case" if report.baseline.suite.split_rule is None else "dev case")
+    cases = pluralize(
+        noise.baseline_cases, "case" if report.baseline.suite.split_rule is None else "dev case"
+    )
     passed = f"{run} passed {percent(noise.pass_rate)} of {cases}"
     if noise.basis == "rate":
         yield (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proctor.calibration import MIN_DRAWN_LABELS, DrawnLabel, PeoplePassRate, majority, people_pass_rate
-from proctor.clusters import make_cluster_lookup
+from proctor.clusters import cluster_key, make_cluster_lookup
 from proctor.model import Label, Run, Verdict
 from proctor.protocols import CaseInRun, Store
 from proctor.verdicts import Counts, PassRuleLookup, Tally, decide_verdict, pass_rules_for
@@ -77,7 +77,7 @@ def _read_drawn_labels(
         for repeat in repeats:
             passed = majority([label.passed for label in labels[head.id, repeat]])
             if passed is not None and repeat in verdicts:
-                total, cases = clusters.get(group, (sum(verdicts.values()) / len(verdicts), 1))
+                total, cases = clusters.get(cluster_key(group), (sum(verdicts.values()) / len(verdicts), 1))
                 yield replace(
                     _drawn_label(labels[head.id, repeat], group, passed, verdicts[repeat], len(verdicts)),
                     group_rate=min(1.0, total / cases),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -291,11 +292,13 @@ def test_it_runs_in_several_threads_at_once(rows: Rows) -> None:
         )
         for _ in range(3)
     ]
+    thresholds = gc.get_threshold()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert totals == [10, 10, 10]
+    assert gc.get_threshold() == thresholds
 
 
 def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
@@ -320,6 +323,15 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     assert (run.status, run.total) == ("interrupted", 5)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C as in a program without a handler of its own."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
     asked: list[str] = []
 
