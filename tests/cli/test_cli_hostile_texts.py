@@ -246,6 +246,7 @@ COMMAND_LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "models": (("models", "pull", NAME),),
     "serve": (("serve", "--port", NAME),),
+    "completion": (("completion", "bash"),),
     "init": (("init", f"{FILE} folder"),),
 }
 """What each command is called with; words of digits stand for the runs of this test, in their order."""

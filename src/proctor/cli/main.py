@@ -8,7 +8,7 @@ import re
 import sys
 from errno import EDQUOT, ENOSPC, EPIPE
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from proctor import __version__
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.interrupts import JSON_LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "Run suites against targets: call, grade, store, report.",
@@ -41,10 +44,13 @@ COMMANDS = {
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
+    "completion": "Print the script by which a shell completes commands.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
 
 
+COMPLETION_VARIABLE = "_PROCTOR_COMPLETE"
+"""The variable by which the script of a shell asks for candidates; its name is that of click's protocol."""
 _OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Errors of a stream whose reader is gone, or whose disk is full."""
 
@@ -87,6 +93,14 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             raise click.Abort from None
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the commands and options that begin like a word; imports no command."""
+        from click.shell_completion import CompletionItem
+
+        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items()]
+        matches = [item for item in commands if item.value.startswith(incomplete)]
+        return [*matches, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Writes the table of commands."""
         with formatter.section("Commands"):
@@ -106,6 +120,10 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and exits with its code."""
+    if COMPLETION_VARIABLE in os.environ:
+        from proctor.cli.completion.shells import complete
+
+        sys.exit(complete(os.environ[COMPLETION_VARIABLE]))
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as by `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115

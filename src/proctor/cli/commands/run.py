@@ -36,7 +36,11 @@ _FOLLOWING_WORDS = "proctor.behind"
 class _RunCommand(GroupedCommand, ConfigDefaultsCommand):
     """Flags with optional values take them only with `=`, so that `--resume SUITE` names a suite."""
 
+    optional_values = _OPTIONAL_VALUES
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing and args and args[-1].startswith("-"):
+            args = args[:-1]  # a shell completes its value, and click would stop at a flag without one
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
         ctx.meta[_FOLLOWING_WORDS] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
         return super().parse_args(ctx, plain)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.store_protocol import Progress
-from proctor.stores.location import SalvageResult, StoreReport, UnusedFile
+from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.store import SqliteStore
@@ -63,6 +63,18 @@ class SqliteLocation:
         from proctor.stores.sqlite.store import SqliteStore
 
         return SqliteStore.open_file(self.address, notify)
+
+    def list_names(self) -> StoredNames:
+        """Returns the names in the store; see `stored_names`."""
+        from proctor.stores.sqlite.stored_names import list_names
+
+        return list_names(self.address)
+
+    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
+        """Yields the tags and the category of cases of a saved suite; see `stored_names`."""
+        from proctor.stores.sqlite.stored_names import list_case_labels
+
+        return list_case_labels(self.address, suite)
 
     def trash(self) -> SqliteLocation:
         """Returns the location of the store of deleted versions, a file beside this one."""
