@@ -81,9 +81,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolves a command; an unknown name raises an error with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from proctor.errors import UnknownName
+            from proctor.cli.suggestions import suggest_command
 
-            raise click.UsageError(str(UnknownName("command", args[0], COMMANDS)), ctx)
+            raise click.UsageError(f"Unknown command {args[0]!r}. {suggest_command(args)}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -162,7 +162,7 @@ def _invoke(arguments: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return ExitCode.USAGE
     except click.ClickException as error:
-        return _refuse(arguments, error.format_message(), error)
+        return _refuse(arguments, _explain(error), error)
     except (click.Abort, KeyboardInterrupt):
         return _end_interrupted(arguments)
     except ProctorError as error:
@@ -183,6 +183,16 @@ def _invoke(arguments: list[str]) -> int:
         )
         return ExitCode.NOT_MEASURED
     return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _explain(error: click.ClickException) -> str:
+    """Returns the message of an error; of an unknown flag, with the commands that have it."""
+    if isinstance(error, click.NoSuchOption):
+        from proctor.cli.suggestions import suggest_flag
+
+        if hint := suggest_flag(error.option_name):
+            return f"{error.message}{hint}"
+    return error.format_message()
 
 
 def _end_interrupted(arguments: list[str]) -> ExitCode:

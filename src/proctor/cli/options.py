@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.echo import echo, echo_err, echo_line
+from proctor.cli.echo import echo, echo_err, echo_line, wants_colour
 from proctor.stores import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ def keys_flag(folder: Path) -> str:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Prints lines, with colour on a terminal."""
-    if not sys.stdout.isatty():
+    """Prints lines, with colours where `wants_colour` says so."""
+    if not wants_colour(sys.stdout):
         for line in lines:
             echo_line(line)
         return

@@ -7,7 +7,6 @@ target, and neither creates, migrates nor writes a store.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
-import proctor
 from proctor.cli.options import store_location
 from proctor.dialects import DIALECTS
 from proctor.engines import ENGINES
@@ -23,12 +21,12 @@ from proctor.errors import ProctorError
 from proctor.plurals import pluralize
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
+from proctor.services.targets.priced_models import list_priced_models, models_of
 from proctor.stores.location import StoredNames
 from proctor.targets import iter_kinds
 
 MAX_SUITE_BYTES = 2**18
 """The size of the largest suite file that is read for its tags."""
-_PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
 
 Items = Iterable[CompletionItem]
 
@@ -55,12 +53,11 @@ def find_saved_suites(ctx: click.Context, incomplete: str) -> Items:
 def find_targets(ctx: click.Context, incomplete: str) -> Items:  # noqa: ARG001  # as all of these
     """Targets: names in targets.yaml, kinds, and models with known prices."""
     kinds = list(iter_kinds())
-    models = [name for name in _priced_models() if "/" not in name]
+    models = list_priced_models()
     kind_name, colon, _model = incomplete.partition(":")
     for kind in kinds:
-        if colon and kind.name == kind_name and kind.model_pattern:
-            known = (name for name in models if _is_model_of(name, kind.model_pattern))
-            yield from _describe((f"{kind.name}:{name}" for name in known), "model")
+        if colon and kind.name == kind_name:
+            yield from _describe((f"{kind.name}:{name}" for name in models_of(kind, models)), "model")
     if colon:
         return
     with suppress(ProctorError):
@@ -68,10 +65,8 @@ def find_targets(ctx: click.Context, incomplete: str) -> Items:  # noqa: ARG001 
     for kind in kinds:
         yield CompletionItem(_written(kind.name, kind.syntax), help=kind.summary)
         yield from _describe(kind.aliases, f"{kind.name} model")
-        if incomplete and kind.model_pattern:
-            yield from _describe(
-                (name for name in models if _is_model_of(name, kind.model_pattern)), f"{kind.name} model"
-            )
+        if incomplete:
+            yield from _describe(models_of(kind, models), f"{kind.name} model")
 
 
 def find_runs(ctx: click.Context, incomplete: str) -> Items:
@@ -136,16 +131,6 @@ def _describe(names: Iterable[str], description: str) -> Iterator[CompletionItem
 def _written(name: str, syntax: str) -> str:
     """Returns a kind as it is begun on the command line: with a colon where something has to follow."""
     return f"{name}:" if syntax.startswith(f"{name}:") else name
-
-
-def _is_model_of(name: str, pattern: str) -> bool:
-    import re
-
-    return re.match(pattern, name) is not None
-
-
-def _priced_models() -> list[str]:
-    return list(tomllib.loads(_PRICES_FILE.read_text(encoding="utf-8"))["models"])
 
 
 def _names_in_folder() -> Iterator[str]:
