@@ -374,3 +374,33 @@ def test_in_bash_tab_completes_words_with_colons_equals_signs_and_spaces(
     typed("proctor run --resume=nig\t", "--resume=nightly ")
     typed("true && proctor runs show nig\t", "runs show nightly ")
     typed("proctor run builtin:cheap --category reas\t", "--category reasoning ")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("proctor vali", "validate\t"),
+        ("proctor run cheap --target par", "parrot\tin targets.yaml"),
+        ("proctor run cheap --target=par", "--target=parrot\tin targets.yaml"),
+        ("proctor run suites/sup", "suites/support.jsonl"),
+        ("proctor run --resume=nig", "--resume=nightly\ttag"),
+        ("proctor run cheap --tag lit", "literature"),
+    ],
+)
+def test_in_fish_the_same_words_are_offered(project: Path, folder: Path, line: str, expected: str) -> None:
+    (folder / "bin").mkdir()
+    program = folder / "bin/proctor"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source (proctor completion fish | psub); complete -C '{line}'"],
+        env=os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_S,
+        check=True,
+    )
+    (candidate,) = done.stdout.splitlines()
+    assert candidate.startswith(expected)
