@@ -306,30 +306,35 @@ def test_a_program_answers_by_the_protocol_and_loads_little(project: Path) -> No
     assert not any(name.startswith("proctor.services.runs.execution") for name in modules)
 
 
-@pytest.fixture
-def typed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, str], str]]:
-    """Types into an interactive bash that has loaded the script, and returns the line when it matches."""
-    bash = shutil.which("bash")
-    if bash is None or sys.platform == "win32":
-        pytest.skip("there is no bash here")
+@pytest.fixture(params=["bash", "zsh"])
+def type_keys(
+    request: pytest.FixtureRequest, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str, str], None]]:
+    """Types into an interactive shell that has loaded the script, and waits until the line is completed."""
+    path = shutil.which(request.param)
+    if path is None or sys.platform == "win32":
+        pytest.skip(f"there is no {request.param} here")
     import pty
 
     bin_folder = tmp_path_factory.mktemp("bin")
     program = bin_folder / "proctor"
     program.write_text(f'#!/bin/sh\nexec {" ".join(PYTHON)} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    script = bin_folder / "completion.bash"
     environ = os.environ | {"PATH": f"{bin_folder}:{os.environ['PATH']}", "TERM": "dumb", "PS1": "> "}
-    script.write_bytes(
-        subprocess.run([program, "completion", "bash"], env=environ, capture_output=True, check=True).stdout
-    )
+    script = subprocess.run(
+        [program, "completion", request.param], env=environ, capture_output=True, encoding="utf-8", check=True
+    ).stdout
+    start = "autoload -U compinit; compinit -u -D\n" if request.param == "zsh" else ""
+    settings = bin_folder / ".zshrc"
+    settings.write_text(f"{start}{script}\necho ready\n", encoding="utf-8")
+    words = [path, "-i"] if request.param == "zsh" else [path, "--noprofile", "--rcfile", str(settings), "-i"]
     terminal, side = pty.openpty()
     shell = subprocess.Popen(
-        [bash, "--noprofile", "--rcfile", str(script), "-i"],
+        words,
         stdin=side,
         stdout=side,
         stderr=side,
-        env=environ,
+        env=environ | {"ZDOTDIR": str(bin_folder)},
         start_new_session=True,
     )
     os.close(side)
@@ -344,16 +349,15 @@ def typed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
             pass
         return re.sub(r"\x1b\[[?\d;]*\w|[\x07\r]", "", screen.decode("utf-8", "replace"))
 
-    def type_keys(keys: str, expected: str) -> str:
+    def type_and_wait(keys: str, expected: str) -> None:
         screen.clear()
         os.write(terminal, keys.encode())
         wait_until(lambda: expected in read())
         os.write(terminal, b"\x15")  # clears the line
-        return read()
 
-    wait_until(lambda: bool(read()))
+    wait_until(lambda: "ready" in read())
     try:
-        yield type_keys
+        yield type_and_wait
     finally:
         shell.kill()
         shell.wait()
@@ -361,19 +365,19 @@ def typed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
 
 
 @pytest.mark.slow
-def test_in_bash_tab_completes_words_with_colons_equals_signs_and_spaces(
-    typed: Callable[[str, str], str],
+def test_tab_completes_words_with_colons_equals_signs_and_spaces(
+    type_keys: Callable[[str, str], None],
 ) -> None:
-    typed("proctor vali\t", "proctor validate ")
-    typed("proctor run suites/sup\t", "proctor run suites/support.jsonl ")
-    typed("proctor run support\\ d\t", "proctor run support\\ data.jsonl ")
-    typed("proctor run cheap --target par\t", "--target parrot ")
-    typed("proctor run cheap --target=par\t", "--target=parrot ")
-    typed("proctor run cheap --target groq\t", "--target groq:")
-    typed("proctor run cheap --target openai:gpt-5.2\t", "--target openai:gpt-5.2 ")
-    typed("proctor run --resume=nig\t", "--resume=nightly ")
-    typed("true && proctor runs show nig\t", "runs show nightly ")
-    typed("proctor run builtin:cheap --category reas\t", "--category reasoning ")
+    type_keys("proctor vali\t", "proctor validate ")
+    type_keys("proctor run suites/sup\t", "proctor run suites/support.jsonl ")
+    type_keys("proctor run support\\ d\t", "proctor run support\\ data.jsonl ")
+    type_keys("proctor run cheap --target par\t", "--target parrot ")
+    type_keys("proctor run cheap --target=par\t", "--target=parrot ")
+    type_keys("proctor run cheap --target groq\t", "--target groq:")
+    type_keys("proctor run cheap --target openai:gpt-5.2\t", "--target openai:gpt-5.2 ")
+    type_keys("proctor run --resume=nig\t", "--resume=nightly ")
+    type_keys("true && proctor runs show nig\t", "runs show nightly ")
+    type_keys("proctor run builtin:cheap --category reas\t", "--category reasoning ")
 
 
 @pytest.mark.slow

@@ -53,6 +53,46 @@ _BASH_SCRIPT = """\
 complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null ||
     complete -F %(complete_func)s %(prog_name)s
 """
+_ZSH_SCRIPT = """\
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    local -a plain described unfinished response
+    local type key descr
+    (( ! $+commands[%(prog_name)s] )) && return 1
+    response=("${(@f)$(env COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) \\
+        %(complete_var)s=zsh_complete %(prog_name)s 2>/dev/null)}")
+    for type key descr in ${response}; do
+        if [[ "$type" == "dir" ]]; then
+            _path_files -/
+        elif [[ "$type" == "file" ]]; then
+            _path_files -f
+        elif [[ "$key" == *: ]]; then
+            unfinished+=("$key")
+        elif [[ "$descr" == "_" ]]; then
+            plain+=("$key")
+        else
+            described+=("$key":"$descr")
+        fi
+    done
+    if [ -n "$described" ]; then
+        _describe -V unsorted described -U
+    fi
+    if [ -n "$plain" ]; then
+        compadd -U -V unsorted -a plain
+    fi
+    if [ -n "$unfinished" ]; then
+        compadd -U -S '' -V unsorted -a unfinished
+    fi
+}
+
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    %(complete_func)s "$@"
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
+"""The script of click, but that no space follows a word to which something has to be added."""
 
 
 class _SafeShell(_Base):
@@ -105,6 +145,13 @@ class BashCandidates(_SafeShell, BashComplete):
 
 class ZshCandidates(_SafeShell, ZshComplete):
     """Zsh, which quotes candidates itself."""
+
+    source_template: ClassVar[str] = _ZSH_SCRIPT
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """Returns the lines of a candidate; one that is not finished has no description."""
+        is_finished = not str(item.value).endswith(":")
+        return super().format_completion(item if is_finished else CompletionItem(item.value, item.type))
 
 
 class FishCandidates(_SafeShell, FishComplete):
