@@ -45,6 +45,10 @@ YAML_CASES = 2_000
 YAML_GOAL = "wall at most 1.5 times"
 ECHO_CASES = 100_000
 ECHO_GOAL = "at least 10,000 trials/s, at most 150 MiB"
+CALL_CASES = 20_000
+CALL_GOAL = "CPU at most 1.05 times"
+CALL = "import proctor, sys; proctor.run(sys.argv[1], target='echo', store=sys.argv[2], progress=False)"
+"""A program that runs a suite from Python."""
 
 
 class Spent(NamedTuple):
@@ -69,6 +73,7 @@ def main() -> None:
             side_by_side(small, rounds, scratch)
         yaml_beside_lines(100 if options.smoke else YAML_CASES, rounds, scratch)
         echo(1_000 if options.smoke else ECHO_CASES, rounds, scratch)
+        call_beside_command(1_000 if options.smoke else CALL_CASES, rounds, scratch)
 
 
 def side_by_side(scenario: Scenario, rounds: int, scratch: Path) -> None:
@@ -127,6 +132,20 @@ def echo(cases: int, rounds: int, scratch: Path) -> None:
         f"{cases:,} cases on echo: {cases / wall_s:,.0f} trials/s graded and stored, whole process. "
         f"Goal: {ECHO_GOAL}.\n  proctor  {figures(runs)}"
     )
+
+
+def call_beside_command(cases: int, rounds: int, scratch: Path) -> None:
+    """`proctor.run` and `proctor run` over the same suite on `echo`, in turns."""
+    suite = str(write_suite(cases, scratch))
+    calls, commands = [], []
+    for _ in range(rounds):
+        calls.append(spent([sys.executable, "-c", CALL, suite, new_store(scratch)]))
+        command = [*proctor(), "run", suite, "--target", "echo", "-q", "--store", new_store(scratch)]
+        commands.append(spent(command, ok=(0, 1)))
+    ratio = median(call.cpu_s / command.cpu_s for call, command in zip(calls, commands, strict=True))
+    print(f"{cases:,} cases on echo from Python: CPU {ratio:.2f} times the command's. Goal: {CALL_GOAL}.")
+    for name, runs in (("call", calls), ("command", commands)):
+        print(f"  {name:<8} {figures(runs)}", flush=True)
 
 
 def proctor() -> list[str]:

@@ -149,7 +149,7 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
     words |= {*tests.TEST_FIELDS, *(old for names in tests.OLD_NAMES.values() for old in names)}
     words |= {*workspace.WORKSPACE_FIELDS, *workspace.HOOK_FIELDS, *workspace.REPOSITORY_FIELDS}
     words |= {*workspace.HOOK_NAMES, *workspace.CHECKOUT_FIELDS, *workspace.CLONE_FIELDS}
-    words |= {*assertions.VERSION_4_TYPES, *assertions._COMMON_FIELDS}
+    words |= {*assertions.VERSION_4_TYPES, *assertions.COMMON_FIELDS}
     assert len(words) > 100
     assert missing(words, "docs/agentv.md") == []
 

@@ -1,18 +1,8 @@
 """Proctor runs suites of test cases against language models and grades every answer.
 
-Each public name is imported when it is first used. This file itself imports nothing, not even `typing`, so
-that the command line is soon there to hear a signal.
+Each public name is imported when it is first used; `__init__.pyi` tells type checkers where it is. This file
+itself imports nothing, not even `typing`, so that the command line is soon there to hear a signal.
 """
-
-TYPE_CHECKING = False  # type checkers take it for True
-if TYPE_CHECKING:
-    from proctor.codec import hash_suite
-    from proctor.errors import NothingSelected, ProctorError, StoreError, SuiteError, UsageError
-    from proctor.model import Assertion, Case, Message, Output, Prompt, Run, Score, Suite, Trial, Verdict
-    from proctor.python.graders import grader
-    from proctor.python.results import GradedTrial, RunGroup, RunResult
-    from proctor.python.run import arun, iter_run, run
-    from proctor.python.stores import load_run, open_store
 
 __version__ = "0.2.0.dev0"
 

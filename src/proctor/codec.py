@@ -199,6 +199,13 @@ def hash_suite(path: str | Path) -> str:
     Raises:
         SuiteError: a line is not a JSON object with an `id`.
         OSError: the file cannot be read.
+
+    Example:
+        >>> import proctor
+        >>> with open("cases.jsonl", "w", encoding="utf-8") as file:
+        ...     _ = file.write('{"id": "a", "input": "Lima"}')
+        >>> proctor.hash_suite("cases.jsonl")[:15]
+        'sha256:508f4e8d'
     """
     return hash_text(Path(path).read_bytes(), str(path))
 

@@ -43,13 +43,32 @@ class ExitCode(IntEnum):
 
 
 class ProctorError(Exception):
-    """The base class of all errors; its text is a full sentence for the user."""
+    """The base class of all errors; its text is a full sentence for the user.
+
+    Example:
+        >>> import proctor
+        >>> try:
+        ...     proctor.run("support", target="echo", store=None)
+        ... except proctor.ProctorError as error:
+        ...     print(type(error).__name__, int(error.exit_code))
+        UsageError 4
+    """
 
     exit_code: ExitCode = ExitCode.USAGE
 
 
 class UsageError(ProctorError):
-    """A wrong call: an option, name, file or value that cannot be used."""
+    """A wrong call: an option, name, file or value that cannot be used.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}]
+        >>> try:
+        ...     proctor.run(rows, target="ech", store=None)
+        ... except proctor.UsageError as error:
+        ...     print(error)
+        Unknown target 'ech'. Did you mean 'echo'?
+    """
 
 
 class UnknownName(UsageError):
@@ -65,7 +84,17 @@ class UnknownName(UsageError):
 
 
 class SuiteError(ProctorError):
-    """A suite that cannot be read. `problems` has all of its problems, not only the first."""
+    """A suite that cannot be read. `problems` has all of its problems, not only the first.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima", "tag": "city"}]
+        >>> try:
+        ...     proctor.run(rows, target="echo", store=None)
+        ... except proctor.SuiteError as error:
+        ...     print(error)
+        data, row 1: error: Test 'test_1': Unknown field 'tag'. Did you mean 'tags'?
+    """
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -75,7 +104,17 @@ class SuiteError(ProctorError):
 
 
 class StoreError(ProctorError):
-    """A store that cannot be read or written."""
+    """A store that cannot be read or written.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
+        >>> try:
+        ...     proctor.load_run("baseline", store="runs.db")
+        ... except proctor.StoreError as error:
+        ...     print(str(error).partition(" in ")[0])
+        There is no run 'baseline'
+    """
 
 
 class BundleError(ProctorError):
@@ -85,7 +124,17 @@ class BundleError(ProctorError):
 
 
 class NothingSelected(ProctorError):
-    """A selection that leaves no case."""
+    """A selection that leaves no case.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"id": "a", "input": "Lima", "expected": "Lima"}]
+        >>> try:
+        ...     proctor.run(rows, target="echo", id="b", store=None)
+        ... except proctor.NothingSelected:
+        ...     print("no case")
+        no case
+    """
 
     exit_code = ExitCode.NOTHING_SELECTED
 

@@ -137,6 +137,8 @@ class DialectSetting(Struct, frozen=True):
     """As the file has it, such as `evals-class`."""
     choices: tuple[str, ...] = ()
     """The texts that its value may be; empty where it is true or false."""
+    about: str = ""
+    """What it says, for editors."""
 
     @property
     def option(self) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from proctor.errors import suggestion
 from proctor.model import Problem, UnreadableRow
@@ -24,8 +26,28 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 T = TypeVar("T")
-NumberLimit = tuple[str, Callable[[float], bool]]
-"""The allowed range, as the end of an error message, and the predicate that checks it."""
+FieldSchema: TypeAlias = Mapping[str, Any]
+"""The JSON Schema (draft 2020-12) of a field's value: its type, its limits and what it means."""
+
+
+class NumberLimit(Struct, frozen=True):
+    """The allowed range of a number."""
+
+    words: str
+    """The range as the end of an error message."""
+    minimum: float | None = None
+    exclusive_minimum: float | None = None
+    maximum: float | None = None
+    is_whole: bool = False
+
+    def allows(self, value: float) -> bool:
+        """Returns whether a number is within the range."""
+        return (
+            (self.minimum is None or value >= self.minimum)
+            and (self.exclusive_minimum is None or value > self.exclusive_minimum)
+            and (self.maximum is None or value <= self.maximum)
+            and (not self.is_whole or value == int(value))
+        )
 
 
 # --- problems ----------------------------------------------------------------------------------------------
@@ -271,9 +293,9 @@ class FieldReader:
     def limited_number(self, name: str, limit: NumberLimit, code: str = "bad-number") -> float | None:
         """Returns a number within the limit, or None if it is absent; `code` is that of a number outside."""
         value = self.number(name)
-        if value is None or limit[1](value):
+        if value is None or limit.allows(value):
             return None if value is None else float(value)
-        self.error(code, name, f"is {value}; it must be {limit[0]}.")
+        self.error(code, name, f"is {value}; it must be {limit.words}.")
         return None
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -347,7 +369,7 @@ class FieldReader:
 class FieldSpec:
     """A row of a table of fields: how a field is read, and where its value goes."""
 
-    __slots__ = ("args", "default", "name", "read", "required", "to")
+    __slots__ = ("about", "args", "default", "name", "read", "required", "to")
 
     def __init__(
         self,
@@ -357,6 +379,7 @@ class FieldSpec:
         to: str | None = None,
         default: Any = None,
         required: bool = False,
+        about: str = "",
     ) -> None:
         """Describes a field.
 
@@ -368,6 +391,7 @@ class FieldSpec:
             to: the destination of the value; by default the name.
             default: a value that is left out.
             required: whether the getter is called for an absent field, too, which it then reports.
+            about: what the field means, for editors.
         """
         self.name = name
         self.read = read
@@ -375,3 +399,4 @@ class FieldSpec:
         self.to = name if to is None else to
         self.default = default
         self.required = required
+        self.about = about

@@ -284,7 +284,7 @@ def test_without_a_name_the_shell_is_that_of_the_user(
 @pytest.mark.slow
 def test_a_program_answers_by_the_protocol_and_loads_little(project: Path) -> None:
     code = (
-        "import sys; from proctor.cli.main import main\n"
+        "import sys; from proctor.__main__ import main\n"
         "try: main()\n"
         "finally: print(*sorted(sys.modules), file=sys.stderr)"
     )

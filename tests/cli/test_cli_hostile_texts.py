@@ -247,7 +247,9 @@ COMMAND_LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     "models": (("models", "pull", NAME),),
     "serve": (("serve", "--port", NAME),),
     "completion": (("completion", "bash"),),
+    "mcp": (("mcp", NAME),),
     "init": (("init", f"{FILE} folder"),),
+    "schema": (("schema", NAME), ("schema", "config", "-o", f"{FILE}.schema.json")),
 }
 """What each command is called with; words of digits stand for the runs of this test, in their order."""
 REFUSED = ("wrong.jsonl", "labels", "agentv", "agentv/", "ai_tester", "new")

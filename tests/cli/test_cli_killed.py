@@ -134,7 +134,7 @@ def test_of_the_commands_of_a_server_only_runs_outlive_it(folder: Path, hold: st
     script = (
         "import os, time\n"
         "from pathlib import Path\n"
-        "from proctor.web.runs.subprocess_command import start_command\n"
+        "from proctor.services.runs.starts.subprocess_command import start_command\n"
         "from proctor.web.project import Project\n"
         "project = Project(Path('store.db'))\n"
         f"start_command(project, {run!r}, outlives_server=True)\n"

@@ -336,6 +336,7 @@ def test_a_model_that_is_not_known_cannot_be_pulled(proctor: Proctor) -> None:
 STARTER = (
     "suites/starter.jsonl",
     "targets.yaml",
+    "proctor.toml",
     ".github/workflows/proctor.yml",
     ".github/workflows/drift.yml",
     "drift.cron",

@@ -288,3 +288,12 @@ def test_whatever_stands_there_is_read_or_refused(row: dict[str, Any], test: dic
     wrong = [problem for problem in problems if problem.level == "error"]
     assert cases or wrong
     assert all(problem.message.endswith((".", "?")) for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("target", "7"), ("target", "[]"), ("assert", "7"), ("assert", "{}"), ("assert", "x")],
+)
+def test_a_target_or_list_of_another_type_is_not_passed_over(field: str, value: str) -> None:
+    text = f"prompts: [x]\n{field}: {value}\ntests: [{{id: a}}]\n"
+    assert ("wrong-type", field, 2) in errors(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import string
+from collections.abc import Iterator
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
@@ -443,3 +444,50 @@ def test_what_the_dialect_refuses_does_not_fit_the_schema(row: bytes) -> None:
     assert not Draft202012Validator(suite_schema()).is_valid(json.loads(row))
     data = row if b"proctor" in row else HEADER + row
     assert read(data)[2] != []
+
+
+def test_a_header_may_name_its_schema_for_editors_and_stays_the_same_suite() -> None:
+    header = b'{"$schema": "x.json", "proctor": 1, "name": "s"}\n'
+    suite, cases, problems = read(header + line())
+    assert problems == []
+    assert digest(suite, cases) == digest(*read(HEADER + line())[:2])
+
+
+GOLDENS = [*sorted(Path(__file__).parent.glob("proctor/*.jsonl"))]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.name)
+def test_every_line_of_a_golden_fits_the_schema(path: Path) -> None:
+    validator = Draft202012Validator(suite_schema())
+    rows = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    assert [error.message for row in rows for error in validator.iter_errors(row)] == []
+
+
+SEVERAL: list[Any] = [None, 0, -1, 2.5, "", "x", [], {}, True, ["x"], {"zz": 1}, [[]], [{}]]
+
+
+def _changes(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(node, dict | list):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield (*place, key)
+            yield from _changes(node[key], (*place, key))
+
+
+PLACES = list(_changes(json.loads(encode(WHOLE))))
+READER_ONLY = {"missing-prompt", "missing-file", "bad-pattern"}
+"""The codes of errors that depend on other fields or files, which the schema cannot express."""
+
+
+@given(st.sampled_from(PLACES), st.sampled_from(SEVERAL))
+def test_the_schema_refuses_a_changed_case_if_and_only_if_the_reader_does(
+    place: tuple[Any, ...], value: Any
+) -> None:
+    row = json.loads(encode(WHOLE))
+    outer = row
+    for key in place[:-1]:
+        outer = outer[key]
+    outer[place[-1]] = value
+    problems = read(HEADER + json.dumps(row).encode() + b"\n")[2]
+    errors = {problem.code for problem in problems if problem.level == "error"} - READER_ONLY
+    if place[-1] != "data":  # base64 is no rule of a schema
+        assert Draft202012Validator(suite_schema()).is_valid(row) == (not errors)

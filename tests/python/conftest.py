@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,12 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
 
     def run(*words: object) -> CommandResult:
         capsys.readouterr()
-        code = _invoke([str(word) for word in words])
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            code = _invoke([str(word) for word in words])
+        finally:  # a process that was a command ends with its handlers; this one goes on
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         return CommandResult(int(code), *capsys.readouterr())
 
     return run

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
@@ -120,3 +122,89 @@ def test_a_suite_in_the_store_keeps_its_own_graders() -> None:
     proctor.run(ROWS, target="echo", name="saved", store="s.db", progress=False)
     with pytest.raises(UsageError, match="has graders of its own"):
         proctor.run("saved", target="echo", graders=["exact"], store="s.db", progress=False)
+
+
+def test_lambdas_and_functions_of_one_name_grade_beside_each_other() -> None:
+    def at_most(limit: int) -> Any:
+        def check(answer: str) -> bool:
+            return len(answer) <= limit
+
+        return check
+
+    assert [value for _, value, _ in scores([lambda answer: True, lambda answer: False], ROWS[:1])] == [1, 0]
+    assert [value for _, value, _ in scores([at_most(3), at_most(9)], ROWS[:1])] == [0, 1]
+    graders = [proctor.grader(at_most(limit)) for limit in (3, 9)]
+    assert [value for _, value, _ in scores(graders, ROWS[:1])] == [0, 1]
+    checks = [proctor.grader(at_most(limit)).assertion() for limit in (3, 9)]
+    assert [value for _, value, _ in scores(checks, ROWS[:1])] == [0, 1]
+
+
+def test_a_name_is_that_of_the_last_function_and_an_object_stays_itself() -> None:
+    no = proctor.grader(name="maybe")(lambda answer: False)
+    yes = proctor.grader(name="maybe")(lambda answer: True)
+    assert [value for _, value, _ in scores(["maybe"], ROWS[:1])] == [1]
+    assert [value for _, value, _ in scores([no, yes], ROWS[:1])] == [0, 1]
+
+
+def has_length(answer: str, length: int) -> bool:
+    return len(answer) == length
+
+
+def test_partial_functions_and_methods_grade_beside_each_other() -> None:
+    class Limit:
+        def __init__(self, limit: int) -> None:
+            self.limit = limit
+
+        def check(self, answer: str) -> bool:
+            return len(answer) <= self.limit
+
+    partials = [partial(has_length, length=length) for length in (3, 4)]
+    assert [value for _, value, _ in scores(partials, ROWS[:1])] == [0, 1]
+    assert [value for _, value, _ in scores([Limit(3).check, Limit(4).check], ROWS[:1])] == [0, 1]
+
+
+def test_a_cell_that_runs_again_keeps_the_names_of_its_graders() -> None:
+    names = {proctor.grader(eval("lambda answer: True", {})).name for _ in range(3)} | {
+        proctor.grader(eval("lambda answer: True", {})).assertion().grader
+    }
+    assert len(names) == 1
+
+
+def test_objects_and_partial_functions_grade() -> None:
+    class Length:
+        def __call__(self, answer: str) -> bool:
+            return len(answer) == 4
+
+    def at_least(answer: str, least: int) -> bool:
+        return len(answer) >= least
+
+    assert scores([Length(), partial(at_least, least=9)], ROWS[:1]) == [("pass", 1.0, ""), ("fail", 0.0, "")]
+
+
+@pytest.mark.parametrize("error", [SystemExit(2), asyncio.CancelledError(), BaseException("odd")])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_whatever_a_function_raises_leaves_the_score_unscored(error: BaseException, is_async: bool) -> None:
+    def broken(answer: str) -> bool:
+        raise error
+
+    async def broken_later(answer: str) -> bool:
+        raise error
+
+    ((outcome, _, reason), _) = scores([broken_later if is_async else broken])
+    assert outcome == "unscored"
+    assert f"raised {type(error).__name__}" in reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "stored"),
+    [(None, ""), ({"a": 1}, "{'a': 1}"), ("half \ud800", "half \\ud800"), ("größer", "größer")],
+)
+def test_a_reason_may_be_anything(reason: Any, stored: str) -> None:
+    assert scores([lambda answer: (True, reason)], ROWS[:1]) == [("pass", 1.0, stored)]
+
+
+def test_what_cannot_grade_is_refused() -> None:
+    with pytest.raises(UsageError, match="3 is no function"):
+        proctor.grader(3)  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="'obj' that cannot be given by name"):
+        proctor.grader(len)

@@ -133,7 +133,7 @@ def test_one_word_for_several_suites_is_refused_before_the_first_call(rows: Rows
     ("suite", "error"),
     [
         ([], "no cases"),
-        ([1, 2], "first row is int"),
+        ([1, 2], "first row is of type int"),
         ({"input": "x"}, "dict is no suite"),
         (3, "int is no suite"),
     ],
@@ -423,6 +423,17 @@ def test_a_store_that_is_not_there_is_not_made(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_run_is_read_after_the_working_directory_changed(
+    rows: Rows, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [proctor.run(rows, target="echo", store=store, progress=False) for store in ("s.db", Path("p.db"))]
+    runs.append(proctor.run(rows, target="echo", progress=False))
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")
+    assert [len(list(run.trials())) for run in runs] == [10, 10, 10]
+    assert list((folder / "sub").iterdir()) == []
+
+
 def test_a_run_is_compared_with_an_earlier_one(rows: Rows) -> None:
     before = proctor.run(rows, target=lambda _question: "no", store="s.db", progress=False)
     after = proctor.run(rows, target="echo", store="s.db", progress=False)
@@ -443,6 +454,9 @@ def test_reports_and_bundles_are_written(rows: Rows, command: Command) -> None:
     told = command("verify", bundle)
     assert told.code == 0
     assert "50.0%" in told.out
+    unsigned = run.attest("unsigned.zip", sign=False)
+    assert command("verify", unsigned).code == 0
+    assert command("verify", unsigned, "--require-signature").code == 1
 
 
 def test_trials_become_a_table(rows: Rows) -> None:
@@ -464,3 +478,24 @@ def test_the_public_names_are_listed_and_import_nothing() -> None:
     names, count = out.splitlines()
     assert {"run", "arun", "iter_run", "load_run", "open_store", "grader", "Case"} <= set(names.split())
     assert count == "1"
+
+
+def test_a_notebook_shows_verdicts_intervals_and_failures(rows: Rows) -> None:
+    run = proctor.run(rows, target="echo", **QUIET)
+    html = run._repr_html_()
+    assert html.count('<span class="verdict fail">') == 5
+    assert 'class="drawing"' in html
+    assert "<pre" not in html
+    assert "The answer is &#39;say 0&#39;; expected &#39;no&#39;." in html
+    assert html.count("<style>") == 1
+    style = html.partition("<style>")[2].partition("</style>")[0]
+    selectors = [rule.rpartition("}")[2] for rule in style.split("{")[:-1]]
+    assert all(".proctor" in selector for text in selectors for selector in text.split(","))
+    assert "<table" in run.compare(run)._repr_html_()
+
+
+def test_a_notebook_tells_where_further_failures_are() -> None:
+    rows = [{"input": str(number), "expected": "no"} for number in range(60)]
+    html = proctor.run(rows, target="echo", **QUIET)._repr_html_()
+    assert "more: run.failures() has all." in html
+    assert "proctor runs show" not in html

@@ -183,6 +183,12 @@ def test_repeats_are_told_as_trials(of: Make) -> None:
     assert "FIXED     case 0 (repeat 1)" in shown
 
 
+def test_a_tiny_difference_of_costs_has_digits(of: Make) -> None:
+    cheap, dear = ({"score": 1.0, "latency_ms": 1.0, "cost_usd": usd} for usd in (0.0005, 0.000521))
+    report = two(of("a", "+" * 9, numbers=lambda _: cheap), of("b", "+" * 9, numbers=lambda _: dear))
+    assert "mean difference +$0.000021 (95 % interval +$0.000021 to +$0.000021)" in text(report)
+
+
 @given(st.text("+-!?", max_size=30), st.text("+-!?", max_size=30))
 def test_nobody_is_called_better_or_worse_whose_interval_holds_zero(
     of: Make, before: str, after: str

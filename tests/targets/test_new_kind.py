@@ -18,6 +18,7 @@ from proctor.pricing import PriceQuote
 from proctor.services.runs.config import load_config
 from proctor.services.runs.execution.target_pool import TargetPool, load_prices, max_concurrency_for
 from proctor.services.runs.planning.target_names import TargetNames
+from proctor.services.runs.starts.allowed_targets import RunContext, check_allowed, list_allowed_targets
 from proctor.targets import TARGETS, get_kind, iter_kinds
 from proctor.targets.api.http import address_for, key_for_endpoint, key_for_target
 from proctor.targets.api.services import openai_service
@@ -25,7 +26,6 @@ from proctor.targets.context import TargetContext
 from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
 from proctor.targets.targets_file import TargetsFile
-from proctor.web.runs.allowed_targets import RunContext, check_allowed, list_allowed_targets
 from support.apis import Api, make_reply
 from support.builders import make_prompt, make_spec
 

@@ -13,12 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.services.runs.config import Config
+from proctor.services.runs.starts.allowed_targets import load_run_context
+from proctor.services.runs.starts.processes import get_run_processes
 from proctor.services.suites.save_and_open import Suites
 from proctor.web.project import Project
 from proctor.web.run_status import GroupLiveView
 from proctor.web.runs.form import FormErrors, validate_form
-from proctor.web.runs.processes import get_run_processes
-from proctor.web.runs.start import load_run_context, make_estimate
+from proctor.web.runs.start import make_estimate
 from support.waiting import wait_until
 from support.web import read_answer
 

@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
+from proctor.services.runs.starts.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.services.suites.save_and_open import Suites
 from proctor.web import event_hub
 from proctor.web.event_hub import Watcher, get_event_hub
 from proctor.web.project import Project
 from proctor.web.run_status import LiveSection
-from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
 from proctor.web.sse import format_event
 from support.waiting import PATIENCE_S, wait_until
 from support.web import read_answer, read_text

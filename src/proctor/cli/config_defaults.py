@@ -33,7 +33,7 @@ class ConfigDefaultsCommand(click.Command):
 
     def _defaults(self, ctx: click.Context, config: Config) -> dict[str, Any]:
         """Returns the values of the file for the parameters of this command."""
-        params = {name: param for param in self.get_params(ctx) for name in _config_names(param)}
+        params = {name: param for param in self.get_params(ctx) for name in config_names(param)}
         defaults: dict[str, Any] = {}
         for name, value in config.flags.items():
             param = params.get(name)
@@ -74,14 +74,14 @@ def load_cli_config() -> Config:
     """
     context = click.get_current_context(silent=True)
     try:
-        return load_config(name for param in load_command("run").params for name in _config_names(param))
+        return load_config(name for param in load_command("run").params for name in config_names(param))
     except UsageError:
         if context is not None and context.resilient_parsing:
             return Config()
         raise
 
 
-def _config_names(param: click.Parameter) -> list[str]:
+def config_names(param: click.Parameter) -> list[str]:
     """Returns the names of a parameter in the file: its long flags, and `suite` for the argument."""
     if isinstance(param, click.Argument):
         return [param.name] if param.name == "suite" else []

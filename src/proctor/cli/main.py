@@ -43,14 +43,14 @@ COMMANDS = {
     "targets": "List the targets, and check that they answer.",
     "models": "Fetch and list the embedded model's weights.",
     "serve": "Open the web application over this folder and its store.",
+    "mcp": "Serve coding agents and editors over stdin and stdout.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
     "completion": "Print the script by which a shell completes commands.",
+    "schema": "Print the JSON Schema of a file, for editors.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
 
 
-COMPLETION_VARIABLE = "_PROCTOR_COMPLETE"
-"""The variable by which the script of a shell asks for candidates; its name is that of click's protocol."""
 _OUTPUT_ERRORS = frozenset({EPIPE, ENOSPC, EDQUOT})
 """Errors of a stream whose reader is gone, or whose disk is full."""
 
@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from proctor.cli.suggestions import suggest_command
 
-            raise click.UsageError(f"Unknown command {args[0]!r}. {suggest_command(args)}", ctx)
+            raise click.UsageError(f"Unknown command {args[0]!r}. {suggest_command(args, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -120,10 +120,6 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and exits with its code."""
-    if COMPLETION_VARIABLE in os.environ:
-        from proctor.cli.completion.shells import complete
-
-        sys.exit(complete(os.environ[COMPLETION_VARIABLE]))
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as by `>&-`
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
@@ -190,7 +186,7 @@ def _explain(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption):
         from proctor.cli.suggestions import suggest_flag
 
-        if hint := suggest_flag(error.option_name):
+        if hint := suggest_flag(error.option_name, COMMANDS, load_command):
             return f"{error.message}{hint}"
     return error.format_message()
 

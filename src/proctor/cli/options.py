@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from proctor.cli.echo import echo, echo_err, echo_line, wants_colour
+from proctor.errors import UsageError
 from proctor.stores import DEFAULT_STORE
 
 if TYPE_CHECKING:
@@ -133,6 +134,21 @@ def store_location(option: str | None) -> StoreLocation:
     return locate_project_store(option)
 
 
+def durable_store_address(option: str | None) -> str:
+    """Returns the address of the store that a server works on.
+
+    Raises:
+        UsageError: it is in memory.
+    """
+    location = store_location(option)
+    if not location.is_durable:
+        raise UsageError(
+            "Runs that are started from a page or by an agent have processes of their own, which cannot see "
+            f"the store {location.address}. Name a file with --store."
+        )
+    return location.address
+
+
 @contextmanager
 def open_store(option: str | None, *, must_exist: bool = False, writes: bool = False) -> Iterator[Store]:
     """Opens the store for as long as the block lasts.
@@ -196,8 +212,6 @@ def confirm_deletion(what: str) -> None:
     Raises:
         UsageError: there is no terminal.
     """
-    from proctor.errors import UsageError
-
     if not sys.stdin.isatty():
         raise UsageError("Deleting needs a confirmation, and there is no terminal here. Add --yes.")
     click.confirm(f"Delete {what}?", abort=True, err=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import click
 
-from proctor.cli.main import COMMANDS, load_command
 from proctor.errors import suggestion
 
 _OTHER_WORDS = {
@@ -43,19 +42,30 @@ _MAX_COMMANDS = 3
 """At most this many commands are named that have a flag; one that more have says nothing."""
 
 
-def suggest_command(words: Sequence[str]) -> str:
-    """Returns a sentence with the command that may be meant by words that begin with an unknown one."""
+def suggest_command(words: Sequence[str], names: Collection[str]) -> str:
+    """Returns a sentence with the command that may be meant.
+
+    Args:
+        words: the words of the command line, which begin with an unknown one.
+        names: the names of all commands.
+    """
     name, rest = words[0], list(words[1:])
     if name in _OTHER_WORDS:
         return f"Did you mean `{' '.join(['proctor', _OTHER_WORDS[name], shlex.join(rest)]).rstrip()}`?"
     if os.path.exists(name):  # noqa: PTH110  # a name with a null character is no error
         return f"Did you mean `{shlex.join(['proctor', 'run', *words])}`?"
-    return suggestion(name, sorted(COMMANDS))
+    return suggestion(name, sorted(names))
 
 
-def suggest_flag(flag: str) -> str:
-    """Returns a sentence, after a space, with the commands that have a flag; empty if none or many do."""
-    names = [name for word in COMMANDS for name in _commands_with(flag, load_command(word), word)]
+def suggest_flag(flag: str, words: Collection[str], load: Callable[[str], click.Command]) -> str:
+    """Returns a sentence, after a space, with the commands that have a flag; empty if none or many do.
+
+    Args:
+        flag: the flag, such as `--gate`.
+        words: the names of all commands.
+        load: returns the command of a name.
+    """
+    names = [name for word in words for name in _commands_with(flag, load(word), word)]
     if not 0 < len(names) <= _MAX_COMMANDS:
         return ""
     verb = "has" if len(names) == 1 else "have"

@@ -47,7 +47,13 @@ class Attachment(Record, frozen=True, kw_only=True):
 
 
 class Message(Record, frozen=True, kw_only=True):
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Example:
+        >>> from proctor import Message
+        >>> Message(role="user", content="What is 2 + 2?").content
+        'What is 2 + 2?'
+    """
 
     role: str
     content: str = ""

@@ -12,7 +12,16 @@ from proctor.model.messages import Message, Record, ToolCall
 
 
 class Verdict(StrEnum):
-    """The result of a trial, or of one of its scores (`Score.outcome`)."""
+    """The result of a trial, or of one of its scores (`Score.outcome`).
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
+        >>> next(run.trials()).verdict is proctor.Verdict.FAIL
+        True
+        >>> proctor.Verdict.FAIL == "fail"
+        True
+    """
 
     PASS = "pass"
     FAIL = "fail"
@@ -29,7 +38,16 @@ class Usage(Record, frozen=True, kw_only=True):
 
 
 class Output(Record, frozen=True, kw_only=True):
-    """One answer of a target, with its usage, latency and cost."""
+    """One answer of a target, with its usage, latency and cost.
+
+    Example:
+        >>> import proctor
+        >>> def answer(prompt: proctor.Prompt) -> proctor.Output:
+        ...     return proctor.Output(text="4", cost_usd=0.25)
+        >>> rows = [{"input": "What is 2 + 2?", "expected": "4"}]
+        >>> proctor.run(rows, target=answer, store=None).cost_usd
+        0.25
+    """
 
     text: str
     messages: tuple[Message, ...] = ()
@@ -100,7 +118,14 @@ class GraderResult(Record, frozen=True, kw_only=True):
 
 
 class Score(Record, frozen=True, kw_only=True):
-    """The result of one assertion for one output."""
+    """The result of one assertion for one output.
+
+    Example:
+        >>> from proctor import Score, Verdict
+        >>> score = Score(grader="exact", name="exact", value=1.0, outcome=Verdict.PASS)
+        >>> score.name, score.value, score.outcome.value
+        ('exact', 1.0, 'pass')
+    """
 
     grader: str
     name: str

@@ -71,7 +71,14 @@ class Problem(Record, frozen=True, kw_only=True):
 
 
 class Assertion(Record, frozen=True, kw_only=True):
-    """One check of a case: a grader, its parameters, and its weight."""
+    """One check of a case: a grader, its parameters, and its weight.
+
+    Example:
+        >>> from proctor import Assertion
+        >>> check = Assertion(grader="contains", params={"value": "Lima"}, weight=2)
+        >>> check.grader, check.params
+        ('contains', {'value': 'Lima'})
+    """
 
     grader: str
     params: dict[str, Any] = {}
@@ -92,7 +99,16 @@ class PassRule(Record, frozen=True, kw_only=True):
 
 
 class Case(Record, frozen=True, kw_only=True):
-    """One prompt of a suite, and everything needed to grade an answer to it."""
+    """One prompt of a suite, and everything needed to grade an answer to it.
+
+    Example:
+        >>> import proctor
+        >>> check = proctor.Assertion(grader="contains", params={"value": "4"})
+        >>> prompt = proctor.Message(role="user", content="What is 2 + 2?")
+        >>> case = proctor.Case(id="sum", input=(prompt,), assertions=(check,))
+        >>> proctor.run([case], target=lambda question: "It is 4.", store=None).pass_rate
+        1.0
+    """
 
     id: str
     input: tuple[Message, ...]
@@ -144,7 +160,15 @@ class SuiteDefaults(Record, frozen=True, kw_only=True):
 
 
 class Suite(Record, frozen=True, kw_only=True):
-    """The header of a suite; its cases are streamed separately."""
+    """The header of a suite; its cases are streamed separately.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}]
+        >>> suite = proctor.run(rows, target="echo", name="capitals", store=None).suite
+        >>> suite.name, suite.version, suite.case_count
+        ('capitals', 'v1', 1)
+    """
 
     name: str
     dialect: str
@@ -214,7 +238,16 @@ class TargetSpec(Record, frozen=True, kw_only=True):
 
 
 class Prompt(Record, frozen=True, kw_only=True):
-    """The request to a target for one trial."""
+    """The request to a target for one trial.
+
+    Example:
+        >>> import proctor
+        >>> def answer(prompt: proctor.Prompt) -> str:
+        ...     return prompt.messages[-1].content.upper()
+        >>> rows = [{"input": "lima", "expected": "LIMA"}]
+        >>> proctor.run(rows, target=answer, store=None).passed
+        1
+    """
 
     messages: tuple[Message, ...]
     case_id: str = ""
@@ -232,7 +265,16 @@ class Prompt(Record, frozen=True, kw_only=True):
 
 
 class Trial(Record, frozen=True, kw_only=True):
-    """One attempt at one case: its output or its failure, and its scores."""
+    """One attempt at one case: its output or its failure, and its scores.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from proctor import Output, Trial
+        >>> moment = datetime(2026, 1, 31, tzinfo=UTC)
+        >>> trial = Trial(case_id="sum", position=0, sent="…", started_at=moment, output=Output(text="4"))
+        >>> trial.output.text
+        '4'
+    """
 
     case_id: str
     position: int
@@ -365,7 +407,15 @@ class EarlyStop(Record, frozen=True, kw_only=True):
 
 
 class Run(Record, frozen=True, kw_only=True):
-    """One execution of a suite on one target."""
+    """One execution of a suite on one target.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}]
+        >>> run = proctor.run(rows, target="echo", repeats=2, store=None).run
+        >>> run.target.name, run.settings.repeats, run.status
+        ('echo', 2, 'finished')
+    """
 
     id: str
     group: str

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from contextlib import ExitStack
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from proctor.comparison.outcomes import SplitName
-from proctor.errors import UsageError
+from proctor.comparison.compare import GroupBy
+from proctor.comparison.outcomes import RunOutcomes, SplitName
+from proctor.errors import UsageError, suggestion
+from proctor.model import Run
+from proctor.protocols import Store
+from proctor.python.locations import LocatedRun, open_location
 from proctor.reports.comparison.report import ComparisonReport, document_for
 from proctor.reports.document import Block, render_terminal
 from proctor.services.analysis import compare
 
-if TYPE_CHECKING:
-    from proctor.python.results import RunResult
-
 
 def compare_runs(
-    runs: Sequence[RunResult],
+    runs: Sequence[LocatedRun],
     *,
-    by: Literal["category", "tag"] = "category",
+    by: GroupBy = "category",
     split: SplitName = "all",
     by_case_digest: bool = False,
     cluster: str | None = None,
@@ -35,19 +37,72 @@ def compare_runs(
         cluster: the field that says which cases are related; None for that of the runs.
 
     Raises:
-        UsageError: there are fewer than two, they are of different suites, or in different stores.
+        UsageError: there are fewer than two, or they are of different suites.
     """
-    from proctor.python.results import open_location
+    _check_arguments(runs, by=by, split=split)
+    records = [run.run for run in runs]
+    with ExitStack() as stack:
+        stores = _open_stores(runs, stack)
+        if len({id(store) for store in stores}) > 1 and not by_case_digest:
+            _check_same_suite(records)
+        compare.check_comparable(stores[0], records, by_digest=by_case_digest)
+        outcomes = _load_outcomes(stores, records, by_digest=by_case_digest, cluster=cluster)
+        report = compare.compare_pairwise(outcomes, split=split, by=by)
+        looks: int | None = None
+        judges: dict[str, None] = {}
+        for store in dict.fromkeys(stores):
+            own = [facts for facts, its in zip(outcomes, stores, strict=True) if its is store]
+            judges |= dict.fromkeys(compare.describe_judges(store, own))
+            if report.shows_rates:
+                looks = compare.record_comparison_access(store, own, split) or looks
+        return RunComparison(replace(report, looks=looks, judges=tuple(judges)))
 
+
+def _check_arguments(runs: Sequence[Any], *, by: str, split: str) -> None:
     if len(runs) < 2:
         raise UsageError("A comparison takes two runs or more.")
-    with open_location(runs[0].location) as store:
-        stored_runs = [store.run(run.id) for run in runs]
-        compare.check_comparable(store, stored_runs, by_digest=by_case_digest)
-        outcomes = compare.load_outcomes(store, stored_runs, by_digest=by_case_digest, cluster=cluster)
-        report = compare.compare_pairwise(outcomes, split=split, by=by)
-        looks = compare.record_comparison_access(store, outcomes, split) if report.shows_rates else None
-        return RunComparison(replace(report, looks=looks, judges=compare.describe_judges(store, outcomes)))
+    for run in runs:
+        if not isinstance(getattr(run, "run", None), Run):
+            raise UsageError(f"{run!r:.60} is no run. Give one such as proctor.load_run('last').")
+    for name, value, values in (("by", by, get_args(GroupBy)), ("split", split, get_args(SplitName))):
+        if value not in values:
+            raise UsageError(f"`{name}` is {value!r}. {suggestion(str(value), values)}")
+
+
+def _open_stores(runs: Sequence[LocatedRun], stack: ExitStack) -> list[Store]:
+    """Returns the open store of each run; runs in the same store share it."""
+    stores: dict[str, Store] = {}
+    for run in runs:
+        key = _location_key(run)
+        if key not in stores:
+            stores[key] = stack.enter_context(open_location(run.location))
+    return [stores[_location_key(run)] for run in runs]
+
+
+def _location_key(run: LocatedRun) -> str:
+    location = run.location
+    return location.address if location.is_durable else f"memory {id(location)}"
+
+
+def _check_same_suite(runs: Sequence[Run]) -> None:
+    first = runs[0].suite
+    for run in runs[1:]:
+        if run.suite.digest != first.digest:
+            raise UsageError(
+                f"The runs are of different suites, {first.title} and {run.suite.title}, and in different "
+                "stores. Add by_case_digest=True to compare the cases that are sent and judged alike in both."
+            )
+
+
+def _load_outcomes(
+    stores: Sequence[Store], runs: Sequence[Run], *, by_digest: bool, cluster: str | None
+) -> list[RunOutcomes]:
+    outcomes: dict[tuple[int, str], RunOutcomes] = {}
+    for store, run in zip(stores, runs, strict=True):
+        if (id(store), run.id) not in outcomes:
+            (facts,) = compare.load_outcomes(store, [run], by_digest=by_digest, cluster=cluster)
+            outcomes[id(store), run.id] = facts
+    return [outcomes[id(store), run.id] for store, run in zip(stores, runs, strict=True)]
 
 
 class RunComparison:

@@ -15,6 +15,7 @@ from proctor.graders import GRADERS
 from proctor.model import Assertion, GraderResult
 from proctor.protocols import BaseGrader, GradingInput
 from proctor.targets.api.messages import format_messages
+from proctor.targets.function import has_shared_name, is_cancelled, is_same
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,7 +49,7 @@ class FunctionGrader(Generic[P, R]):
         self.name = name
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
-        _register(name, function)
+        self._kind = _register(name, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
@@ -73,6 +74,9 @@ class FunctionGrader(Generic[P, R]):
             pass_at: the lowest number that passes; None for 0.5.
             params: values for the parameters of the function that have defaults.
         """
+        if GRADERS.get(self.name) is not self._kind:  # another function was registered under its name since
+            self.name = _find_free_name(self.name)
+            GRADERS.add(self.name, self._kind)
         return Assertion(grader=self.name, params=params, weight=weight, required=required, pass_at=pass_at)
 
 
@@ -103,17 +107,21 @@ def grader(
         True
     """
     if function is not None:
-        return FunctionGrader(function, name or function.__name__)
-    return lambda decorated: FunctionGrader(decorated, name or decorated.__name__)
+        return FunctionGrader(function, name or _get_name(function))
+    return lambda decorated: FunctionGrader(decorated, name or _get_name(decorated))
 
 
-def resolve_graders(graders: Sequence[Any]) -> tuple[Assertion, ...]:
-    """Returns graders as assertions: names, functions and assertions.
+def resolve_graders(graders: Any) -> tuple[Assertion, ...]:
+    """Returns graders as assertions: names, functions and assertions, in a list, or only one.
 
     Raises:
         UsageError: something is no grader.
     """
-    return tuple(_resolve_grader(item) for item in graders)
+    if graders is None:
+        return ()
+    if isinstance(graders, Sequence) and not isinstance(graders, str):
+        return tuple(map(_resolve_grader, graders))
+    return (_resolve_grader(graders),)
 
 
 def _resolve_grader(item: Any) -> Assertion:
@@ -133,14 +141,51 @@ def _resolve_grader(item: Any) -> Assertion:
     )
 
 
-def _register(name: str, function: Callable[..., Any]) -> None:
-    registered = GRADERS.get(name) if name in GRADERS else None
-    if registered is not None and not issubclass(registered, _FunctionGrading):
+def _get_name(function: Any) -> str:
+    """Returns the name of a function; those made inside functions may share one, and get numbers.
+
+    Raises:
+        UsageError: it is no function.
+    """
+    if not callable(function):
+        raise UsageError(f"{function!r:.60} is no function, so it cannot grade.")
+    inner = getattr(function, "func", function)  # of a partial function
+    name = str(getattr(inner, "__name__", None) or type(inner).__name__).strip("<>")
+    if has_shared_name(function) and not _is_built_in(name):
+        return _find_free_name(name, function)
+    return name
+
+
+def _is_built_in(name: str) -> bool:
+    return name in GRADERS and not issubclass(GRADERS.get(name), _FunctionGrading)
+
+
+def _find_free_name(name: str, function: Callable[..., Any] | None = None) -> str:
+    """Returns a name, with a number if it is taken by another function."""
+    free, number = name, 1
+    while free in GRADERS:
+        registered = GRADERS.get(free)
+        known = getattr(registered, "function", None)
+        if function is not None and known is not None and is_same(known, function):
+            break
+        number += 1
+        free = f"{name}-{number}"
+    return free
+
+
+def _register(name: str, function: Callable[..., Any]) -> Any:
+    """Registers a function as a grader under a name, and returns the class of the grader."""
+    if _is_built_in(name):
         raise UsageError(f"There is a grader {name!r} already. Give yours another name: @grader(name=…).")
     hints = _get_hints(function)
     parts: list[str] = []
     fields: list[tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise UsageError(
+                f"The grader {name!r} has a parameter {parameter.name!r} that cannot be given by name. Write "
+                "a function around it that takes `answer`."
+            )
         if parameter.name in _PARTS:
             parts.append(parameter.name)
         elif parameter.default is not inspect.Parameter.empty:
@@ -154,19 +199,24 @@ def _register(name: str, function: Callable[..., Any]) -> None:
         f"FunctionGrading_{name}",
         fields,
         bases=(_FunctionGrading,),
-        namespace={"call": staticmethod(_make_call(function)), "parts": tuple(parts)},
+        namespace={
+            "call": staticmethod(_make_call(function)),
+            "parts": tuple(parts),
+            "function": staticmethod(function),
+        },
         frozen=True,
         forbid_unknown_fields=True,
         kw_only=True,
     )
     GRADERS.add(name, kind)
+    return kind
 
 
 def _get_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Returns the types of a function's parameters; empty if a name in them is not defined."""
     try:
         return get_type_hints(function)
-    except NameError:
+    except (NameError, TypeError):  # TypeError: of an object that is called
         return {}
 
 
@@ -198,6 +248,7 @@ class _FunctionGrading(BaseGrader, frozen=True):
     is_async: ClassVar[bool] = True
     call: ClassVar[Callable[[dict[str, Any]], Awaitable[Any]]]
     parts: ClassVar[tuple[str, ...]] = ()
+    function: ClassVar[Callable[..., Any] | None] = None
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Calls the function.
@@ -207,7 +258,15 @@ class _FunctionGrading(BaseGrader, frozen=True):
         """
         arguments = {name: _PARTS[name](grading_input) for name in self.parts}
         arguments |= {name: getattr(self, name) for name in self.__struct_fields__}
-        return _to_result(await type(self).call(arguments))
+        try:
+            result = await type(self).call(arguments)
+        except (Exception, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
+            if is_cancelled(error):
+                raise
+            raise CannotScore(f"The function raised {type(error).__name__}: {error}") from error
+        return _to_result(result)
 
 
 def _to_result(result: Any) -> GraderResult:
@@ -219,12 +278,18 @@ def _to_result(result: Any) -> GraderResult:
     if isinstance(result, GraderResult):
         return result
     value, reason = result if isinstance(result, tuple) and len(result) == 2 else (result, "")
+    reason = "" if reason is None else _make_encodable(str(reason))
     if value is None:
-        raise CannotScore(str(reason) or "The function returned None.")
+        raise CannotScore(reason or "The function returned None.")
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number <= 1:
         raise CannotScore(f"The function returned {value!r:.80}, which is neither a bool nor from 0 to 1.")
-    return GraderResult(value=number, passed=number >= _PASS_AT, reason=str(reason))
+    return GraderResult(value=number, passed=number >= _PASS_AT, reason=reason)
+
+
+def _make_encodable(text: str) -> str:
+    """Returns a text that can be stored: halves of surrogate pairs become escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from proctor.errors import ProctorError
 from proctor.python.results import RunResult
 from proctor.services import events
 from proctor.services.project_store import ignore_in_git
@@ -33,6 +34,7 @@ class Job:
         request: Request,
         location: StoreLocation,
         listen: events.Listener,
+        rewrite_error: Callable[[ProctorError], object] = lambda _error: None,
         *,
         reveal: bool = False,
     ) -> None:
@@ -42,11 +44,13 @@ class Job:
             request: the request.
             location: the store for its runs.
             listen: receives every event.
+            rewrite_error: changes the text of an error before it is raised.
             reveal: results show held-out cases too.
         """
         self._request = request
         self._location = location
         self._listen = listen
+        self._rewrite_error = rewrite_error
         self._reveal = reveal
         self._session: RunSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -74,17 +78,22 @@ class Job:
         """Executes it in another thread, as this one has an event loop that runs."""
         outcome = self.start_thread()
         try:
-            while not outcome.done.wait(0.5):
-                pass
+            with _interrupt_this_thread():
+                while not outcome.done.wait(0.5):
+                    pass
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self.stop_thread(outcome)) from None
+        return outcome.get()
+
+    def stop_thread(self, outcome: Outcome) -> str:
+        """Stops it in its thread, waits until what has finished is stored, and returns what to do next."""
+        self.stop()
+        try:
+            outcome.done.wait()
         except KeyboardInterrupt:
             self.stop()
-            try:
-                outcome.done.wait()
-            except KeyboardInterrupt:
-                self.stop()
-                outcome.done.wait()
-            raise KeyboardInterrupt(self._explain_stop(outcome.results or [])) from None
-        return outcome.get()
+            outcome.done.wait()
+        return self._explain_stop(outcome.results or [])
 
     def start_thread(self, on_done: Callable[[], object] = lambda: None) -> Outcome:
         """Starts it in another thread, which calls `on_done` at its end; returns its outcome."""
@@ -154,6 +163,9 @@ class Job:
                 report = record_report_access(store, report, reveal=self._reveal)
                 results.append(RunResult(report, self._location, reveal=self._reveal))
             return results
+        except ProctorError as error:
+            self._rewrite_error(error)
+            raise
         finally:
             store.close()
 
@@ -214,6 +226,21 @@ class _RareCollection:
 
 
 _rare_collection = _RareCollection()
+
+
+@contextmanager
+def _interrupt_this_thread() -> Iterator[None]:
+    """Lets Ctrl-C interrupt this thread, where `asyncio.run` would cancel a task that cannot run now."""
+    handler = signal.getsignal(signal.SIGINT)
+    owner = getattr(getattr(handler, "func", None), "__self__", None)
+    if threading.current_thread() is not threading.main_thread() or not isinstance(owner, asyncio.Runner):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager

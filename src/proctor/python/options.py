@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypedDict, get_type_hints
 
 import msgspec
@@ -110,6 +110,14 @@ def load_project() -> Config:
     return load_config([*names, *_FLAGS_OF_CALLS, *_OTHER_FLAGS])
 
 
+def find_default(config: Config, value: Any, *flags: str) -> Any:
+    """Returns a value, or what the project's file has for one of these flags if it is None."""
+    if value is not None:
+        return value
+    value = next((config.flags[flag] for flag in flags if flag in config.flags), None)
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
 def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Request:
     """Returns the request of a call.
 
@@ -144,12 +152,23 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
             resumes=resumes,
         ),
         explicit=explicit,
-        flags=frozenset(f"--{name.replace('_', '-')}" for name in options),
+        flags=frozenset(_find_flags(options, parts)),
         config=config,
         stored_names=_as_tuple(checked.get("saved", ())),
         **{name: checked[name] for name in _PLAIN if name in checked},
         **parts,
     )
+
+
+def _find_flags(options: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the flags that a call stands for."""
+    for name, value in options.items():
+        if value is not None:
+            yield "--repeat" if name == "repeats" else f"--{name.replace('_', '-')}"
+    if parts.get("targets"):
+        yield "--target"
+    if parts.get("judges"):
+        yield "--judge"
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Message, Run, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
+from proctor.python.locations import open_location
 from proctor.reports.document import Block, render_terminal
 from proctor.reports.runs.records import ExportedTrialRecord, RunRecord
 from proctor.reports.runs.serialize import RunReport, TrialResult, run_record, trial_record
@@ -23,12 +23,22 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from proctor.comparison.compare import GroupBy
+    from proctor.comparison.outcomes import SplitName
     from proctor.python.comparisons import RunComparison
     from proctor.stores.location import StoreLocation
 
 
 class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
-    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers."""
+    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers.
+
+    Example:
+        >>> import proctor
+        >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
+        >>> trial = next(run.failures())
+        >>> trial.verdict.value, trial.answer, trial.expected, trial.reason
+        ('fail', 'Lima', 'Rome', "exact: The answer is 'Lima'; expected 'Rome'.")
+    """
 
     input: tuple[Message, ...] | None
     """What the target got, without its own system message."""
@@ -119,6 +129,15 @@ class RunResult:
     """A stored run: its numbers, and its trials as they are in the store.
 
     On a terminal it shows as the table of `proctor run`, in a notebook as a table with its failures.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
+        >>> run = proctor.run(rows, target="echo", store=None)
+        >>> run.pass_rate, run.passed, run.total, run.ok
+        (0.5, 1, 2, False)
+        >>> [trial.answer for trial in run.failures()]
+        ['Rome']
     """
 
     def __init__(self, report: RunReport, location: StoreLocation, *, reveal: bool = False) -> None:
@@ -240,54 +259,84 @@ class RunResult:
         return write_reports([self], path)
 
     def attest(
-        self, path: str | Path | None = None, *, public: bool = False, sign_key: str | None = None
+        self,
+        path: str | Path | None = None,
+        *,
+        public: bool = False,
+        sign: bool = True,
+        sign_key: str | None = None,
     ) -> Path:
-        """Writes a signed bundle, which anyone can check with `proctor verify`, and returns its path.
+        """Writes a bundle, which anyone can check with `proctor verify`, and returns its path.
 
         Args:
             path: a folder, or an archive if it ends in `.zip`; None for `RUN.bundle`.
             public: leave out what is held out.
+            sign: sign it, which needs `pip install "proctor[sign]"`. Without, anybody could have made it.
             sign_key: the name of the key that signs; None for your own, which is made if there is none.
 
         Raises:
-            UsageError: the run has not finished, or nothing can be written there.
+            UsageError: the run has not finished, nothing can be written there, or it cannot be signed.
         """
         from proctor.python.bundles import write_run_bundle
 
         with open_location(self.location) as store:
-            return write_run_bundle(store, self.run, path, public=public, sign_key=sign_key)
+            return write_run_bundle(store, self.run, path, public=public, sign=sign, sign_key=sign_key)
 
-    def compare(self, baseline: RunResult, **options: Any) -> RunComparison:
+    def compare(
+        self,
+        baseline: RunResult,
+        *,
+        by: GroupBy = "category",
+        split: SplitName = "all",
+        by_case_digest: bool = False,
+        cluster: str | None = None,
+    ) -> RunComparison:
         """Compares this run with an earlier one of the same suite, case by case.
 
         Args:
-            baseline: the earlier run.
-            options: `by`, `split`, `by_case_digest`, `cluster`, as for `proctor compare`.
+            baseline: the earlier run, which may be in another store.
+            by: how the parts are grouped: by "category" or by "tag".
+            split: "dev", "holdout" or "all".
+            by_case_digest: pair cases with the same input and grading, so that the suites may differ.
+            cluster: the field that says which cases are related; None for that of the runs.
 
         Raises:
             UsageError: they are of different suites.
         """
         from proctor.python.comparisons import compare_runs
 
-        return compare_runs([baseline, self], **options)
+        return compare_runs(
+            [baseline, self], by=by, split=split, by_case_digest=by_case_digest, cluster=cluster
+        )
 
     def __repr__(self) -> str:
-        return "\n".join(render_terminal(self._blocks()))
+        return "\n".join(render_terminal(self.blocks()))
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
         from proctor.reports.html_templates import render_fragment
 
-        return render_fragment(self._blocks())
+        return render_fragment(self.blocks())
 
-    def _blocks(self) -> Iterator[Block]:
+    def blocks(self, *, apart: bool = False) -> Iterator[Block]:
+        """Yields the report; `apart` lists what was not measured apart from failed cases."""
         from proctor.reports.runs.console import document_for
 
-        return document_for(self._report)
+        return document_for(self._report, apart=apart)
 
 
 class RunGroup(Sequence[RunResult]):
-    """The runs of one call, in order: every suite on every target."""
+    """The runs of one call, in order: every suite on every target.
+
+    Example:
+        >>> import proctor
+        >>> rows = [{"input": "Lima", "expected": "Lima"}]
+        >>> group = proctor.run(rows, target=["echo", str.upper], store=None)
+        >>> [(run.target.name, run.passed) for run in group]
+        [('echo', 1), ('upper', 0)]
+        >>> group["upper"].failed
+        1
+    """
 
     def __init__(self, runs: Sequence[RunResult]) -> None:
         """Takes the runs."""
@@ -312,15 +361,17 @@ class RunGroup(Sequence[RunResult]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    def compare(self, **options: Any) -> RunComparison:
-        """Compares the runs of one suite: two case by case, more by rank and each with the first.
+    def compare(
+        self, *, by: GroupBy = "category", split: SplitName = "all", cluster: str | None = None
+    ) -> RunComparison:
+        """Compares the runs of one suite: two case by case, more by rank and in pairs.
 
         Raises:
             UsageError: they are of different suites, or fewer than two.
         """
         from proctor.python.comparisons import compare_runs
 
-        return compare_runs(self._runs, **options)
+        return compare_runs(self._runs, by=by, split=split, cluster=cluster)
 
     def report(self, path: str | Path) -> Path:
         """Writes one report of all of them; see `RunResult.report`."""
@@ -339,16 +390,6 @@ class RunGroup(Sequence[RunResult]):
         from proctor.reports.runs.blocks import overview_table
 
         return overview_table([run._report for run in self._runs])
-
-
-@contextmanager
-def open_location(location: StoreLocation) -> Iterator[Store]:
-    """Opens a store for as long as the block lasts."""
-    store = location.open_store()
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def load_result(store: Store, location: StoreLocation, run: Run, *, reveal: bool = False) -> RunResult:

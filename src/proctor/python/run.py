@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any, Unpack, overload
 
-from proctor.errors import UsageError
+from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.python.graders import resolve_graders
 from proctor.python.job import Job, Outcome
-from proctor.python.options import RunOptions, load_project, make_request
-from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record, open_location
+from proctor.python.locations import open_location
+from proctor.python.options import RunOptions, find_default, load_project, make_request
+from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record
 from proctor.python.stores import PROJECT_STORE, StoreLike, locate
-from proctor.python.suites import SuiteLike, is_list_of_names, is_name, make_source
+from proctor.python.suites import UNREAD_CODES, RowSource, SuiteLike, is_list_of_names, is_name, make_source
 from proctor.python.targets import TargetLike, TargetList, resolve_targets
+from proctor.python.wording import to_option_names
 from proctor.reports.runs.serialize import TrialResult, seal
 from proctor.services import events
 from proctor.services.progress import Progress, print_note
@@ -32,7 +34,7 @@ class RunArguments(RunOptions, total=False):
     """What `run`, `arun` and `iter_run` take besides suite and target."""
 
     judge: TargetLike | TargetList | None
-    graders: Sequence[Any]
+    graders: Any
     columns: Mapping[str, str] | None
     name: str
     store: StoreLike
@@ -72,20 +74,34 @@ def run(
             of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
         target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
             async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
-        options: see below, and every option of `proctor run` under the name of its flag, such as `repeats`,
-            `limit`, `min_pass_rate`, `budget_usd`, `concurrency`; `proctor.toml` sets their defaults.
+        options: see below; `proctor.toml` sets their defaults.
 
-    Further options of these functions:
+    Options of these functions:
 
     * `judge`: the judge for graders that need one, given as a target is; or several.
-    * `graders`: grade every case instead of the suite's own checks: functions with `@proctor.grader`, names,
-      or `proctor.Assertion`s.
+    * `graders`: grade every case by these instead of the suite's own checks: a function with
+      `@proctor.grader`, a name, a `proctor.Assertion`, or a list of them.
     * `columns`: for rows and tables, the column of each field: `{"input": "question"}`; the rest is metadata.
-    * `name`: the name under which rows, cases and tables are saved.
+    * `name`: the name under which rows, cases and tables are saved; "data" by default.
     * `store`: where the run is kept: a path or an address; by default the project's store. None keeps nothing
       on disk.
     * `reveal`: show held-out cases too; counts as an access to the holdout.
     * `progress`: whether progress is shown on stderr, or a function that gets each event.
+
+    Options of `proctor run`, each under the name of its flag, and described by `proctor run --help`:
+
+    * Which cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`; suites in the store:
+      `saved`. Each but `limit` and `split` takes a text or a list.
+    * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`.
+    * Grading: `judge_repeat`, `judge_rule`, `judge_temperature`, `threshold`, `cluster`.
+    * The gate, for `ok` and `exit_code`: `min_pass_rate`, `gate_mode`, `allow_errors`.
+    * Limits: `concurrency`, `timeout` in seconds, `retries`, `budget_usd`, `max_failures`, and to stop early,
+      `until` (0.02 for two percentage points) and `stop_when_shown`.
+    * Holdout: `holdout`, `split_method`.
+    * Earlier answers: `resume` (a run's id, or True for the newest unfinished run of the same suite and
+      settings), `retry_errors`, `reuse`, `cache`.
+    * Reading the suite: `dialect`, `strict`, `skip_invalid`.
+    * Further: `interleave`, `engine`, `group`, `keep_workspaces`.
 
     Raises:
         SuiteError: the suite is invalid; has all of its problems, and nothing was sent.
@@ -151,13 +167,14 @@ def iter_run(
 ) -> RunIterator:
     """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
 
-    Leaving the loop early stops the run; `result` is its result.
+    The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so
+    does `close()`; `result` is its result, once all trials were read.
 
     Example:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> trials = proctor.iter_run(rows, target="echo", store=None)
-        >>> sorted(trial.verdict for trial in trials)
+        >>> sorted(trial.verdict.value for trial in trials)
         ['fail', 'pass']
         >>> trials.result.passed
         1
@@ -179,10 +196,15 @@ class _Call:
         progress: ProgressLike = True,
         **options: Any,
     ) -> None:
+        if not callable(progress) and not isinstance(progress, bool):
+            raise UsageError(f"`progress` is {progress!r:.60}. Give True, False, or a function of an event.")
         config = load_project()
         self.location = locate(store, config)
+        self._row_source: RowSource | None = None
         columns = options.pop("columns", None)
-        assertions = resolve_graders(options.pop("graders", ()))
+        assertions = resolve_graders(options.pop("graders", None))
+        target = find_default(config, target, "target", "model")
+        judge = find_default(config, options.pop("judge", None), "judge")
         self.is_group = isinstance(target, (list, tuple)) or is_list_of_names(suite)
         parts: dict[str, Any] = {}
         if is_list_of_names(suite):
@@ -190,43 +212,80 @@ class _Call:
         elif is_name(suite):
             parts["suites"] = (str(suite),)
         elif suite is not None:
-            source = make_source(suite, name=name, columns=columns, assertions=assertions)
-            parts["sources"] = (source,)
+            self._row_source = make_source(suite, name=name, columns=columns, assertions=assertions)
+            parts["sources"] = (self._row_source.source,)
             options = {"holdout": 0.0, **options}  # a format may hold cases out; here the caller has them all
-        if columns is not None and "sources" not in parts:
+        else:
+            _check_has_suite(options)
+        if columns is not None and self._row_source is None:
             raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
         parts["targets"] = resolve_targets(target)
-        parts["judges"] = resolve_targets(options.pop("judge", None))
-        request = make_request(
-            config,
-            options,
-            assertions=assertions,
-            is_single=not self.is_group,
-            store=None if store is PROJECT_STORE else self.location.address,
-            **parts,
-        )
+        parts["judges"] = resolve_targets(judge)
+        try:
+            request = make_request(
+                config,
+                options,
+                assertions=assertions,
+                is_single=not self.is_group,
+                store=None if store is PROJECT_STORE else self.location.address,
+                **parts,
+            )
+        except ProctorError as error:
+            self._rewrite_error(error)
+            raise
         self.listeners: list[events.Listener] = []
         self._progress = (
             progress if callable(progress) else Progress(quiet=not progress, write_line=print_note)
         )
         self.listeners.append(self._progress)
-        self.job = Job(request, self.location, self._tell, reveal=reveal)
+        self.job = Job(request, self.location, self._tell, self._rewrite_error, reveal=reveal)
         self.reveal = reveal
 
     def _tell(self, event: events.Event) -> None:
+        if type(event) is events.WarningMessage:
+            event = events.WarningMessage(self._rewrite(event.message))
         for listen in self.listeners:
             listen(event)
+
+    def _rewrite_error(self, error: ProctorError) -> None:
+        """Makes an error speak of options instead of flags, and of rows instead of lines."""
+        if isinstance(error, SuiteError):
+            if self._row_source is not None:
+                self._row_source.rewrite_error(error)
+            elif error.problems and error.problems[0].code in UNREAD_CODES:
+                error.args = (to_option_names(str(error)),)
+        else:
+            error.args = (self._rewrite(str(error)),)
+
+    def _rewrite(self, message: str) -> str:
+        message = to_option_names(message)
+        return message if self._row_source is None else self._row_source.rewrite(message)
 
     def results(self, results: list[RunResult]) -> RunResult | RunGroup:
         """Returns the one result, or the group."""
         return RunGroup(results) if self.is_group else results[0]
 
 
+def _check_has_suite(options: Mapping[str, Any]) -> None:
+    """Checks that a call without a suite names what it runs in another way.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if options.get("resume") is True:
+        raise UsageError(
+            "`resume=True` needs the suite and the target of the run. Give both, or name the run, such as "
+            "resume='last'."
+        )
+    if not any(options.get(name) for name in ("resume", "retry_errors", "saved")):
+        raise UsageError("Give a suite: a path, a name, rows or a table, such as 'support.csv'.")
+
+
 class RunIterator(Iterator[GradedTrial]):
     """The trials of a run as they finish. The run goes on in a thread, and ends if this is closed."""
 
     def __init__(self, call: _Call) -> None:
-        """Starts the run."""
+        """Starts nothing before the first trial is asked for."""
         self._call = call
         self._changed = Event()
         self._runs: list[_FollowedRun] = []
@@ -286,6 +345,8 @@ class RunIterator(Iterator[GradedTrial]):
                         break
                     self._changed.wait(_READ_AGAIN_S if count < self._finished else None)
             outcome.get()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(self._call.job.stop_thread(outcome)) from None
         finally:
             if not outcome.done.is_set():
                 self._call.job.stop()

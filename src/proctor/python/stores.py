@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from proctor.errors import UsageError
 from proctor.model import Suite
 from proctor.python.options import load_project
 from proctor.python.results import RunResult, load_result
@@ -30,7 +31,7 @@ StoreLike = str | Path | Literal[_ProjectStore.PROJECT] | None
 
 
 def locate(store: StoreLike, config: Config) -> StoreLocation:
-    """Returns the location of a store; None is a new one in memory.
+    """Returns the location of a store, also for a later working directory; None is a new one in memory.
 
     Raises:
         UsageError: there is no such kind of store.
@@ -38,8 +39,17 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
     if store is None:
         return locate_store(":memory:")
     if isinstance(store, _ProjectStore):
-        return locate_project_store(config.flags.get("store"))
-    return locate_store(str(store))
+        return _make_absolute(locate_project_store(config.flags.get("store")))
+    if not isinstance(store, (str, Path)):
+        raise UsageError(
+            f"`store` is {store!r:.60}. Give a path, an address, or None to keep nothing on disk."
+        )
+    return _make_absolute(locate_store(str(store)))
+
+
+def _make_absolute(location: StoreLocation) -> StoreLocation:
+    is_path = location.is_durable and "://" not in location.address
+    return locate_store(str(Path(location.address).absolute())) if is_path else location
 
 
 def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:
@@ -117,6 +127,9 @@ class OpenStore:
     def close(self) -> None:
         """Closes it. Safe to call twice."""
         self._store.close()
+
+    def __repr__(self) -> str:
+        return f"<store {self._location.address}>"
 
     def __enter__(self) -> OpenStore:
         return self

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from proctor.errors import UsageError
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets.function import register_function
@@ -42,14 +44,20 @@ def _resolve_target(target: Any) -> str | TargetSpec:
     if isinstance(target, Path):
         return str(target)
     answer = getattr(target, "answer", None)
-    if callable(answer):
-        return register_function(answer, name=_get_name(target), takes_prompt=True)
+    if callable(answer) and not isinstance(target, type):
+        return _keep_name(register_function(answer, name=_get_name(target), takes_prompt=True), target)
     if callable(target):
-        return register_function(target, name=_get_name(target))
+        return _keep_name(register_function(target, name=_get_name(target)), target)
     raise UsageError(
         f"{target!r} is no target. Give a name such as 'openai:gpt-5.2', a function that takes a text, or an "
         "object with a method `answer`."
     )
+
+
+def _keep_name(spec: TargetSpec, target: Any) -> TargetSpec:
+    """Returns the target under the name that the object has, if it has one."""
+    name = getattr(target, "name", None)
+    return replace(spec, name=name) if name and isinstance(name, str) else spec
 
 
 def _get_name(target: Any) -> str:

@@ -15,7 +15,11 @@ from proctor.stores import DEFAULT_STORE, locate_store
 from proctor.stores.location import DEFAULT_FOLDER, StoreLocation
 
 STORE_VARIABLE = "PROCTOR_STORE"
-_GITIGNORE = "*\n!assertions/\n!assertions/**\n!templates/\n!templates/**\n!targets.yaml\n!.gitignore\n"
+_COMMITTED = ("assertions", "templates", "schemas")
+"""The folders of a project folder that belong into its repository."""
+_GITIGNORE = "".join(
+    ["*\n", *(f"!{name}/\n!{name}/**\n" for name in _COMMITTED), "!targets.yaml\n!.gitignore\n"]
+)
 
 
 def locate_project_store(address: str | None, environ: Mapping[str, str] = os.environ) -> StoreLocation:

@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.env_substitution import REFERENCE
 from proctor.model import Params, TargetSpec
+from proctor.targets.kind import WHOLE_REFERENCE_PATTERN
 
 if TYPE_CHECKING:
     from proctor.validation import FieldReader
 
-WHOLE_REFERENCE: Final = re.compile(rf"\s*(?:{REFERENCE.pattern})\s*")
+WHOLE_REFERENCE: Final = re.compile(WHOLE_REFERENCE_PATTERN)
 """Matches a text that is exactly one reference."""
 SECRET_NAME: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 """Matches names of fields and variables that hold secrets."""
+
+_FILE: Final = {
+    "type": "string",
+    "pattern": r"\S",
+    "description": "The file with the answers, from the folder of targets.yaml.",
+}
+FILE_FIELDS: Final = {"file": _FILE, "path": _FILE}
+"""The fields that `read_file_path` reads."""
 
 
 class FileContext(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from proctor.errors import UnknownName, UsageError, suggestion
 from proctor.model import TargetSpec
 from proctor.targets import TARGETS, get_kind, iter_kinds
 from proctor.targets.entries import WHOLE_REFERENCE, TargetEntry, read_parameters
-from proctor.targets.kind import TargetKind
+from proctor.targets.kind import FileFields, TargetKind
 from proctor.targets.parse import build_api_spec, parse_target
 
 AGENT_COMMANDS: Final[dict[str, str]] = {
@@ -57,9 +57,9 @@ def stand_in_environ() -> Mapping[str, str]:
     }
 
 
-def entry_fields() -> frozenset[str]:
+def entry_fields() -> FileFields:
     """Returns every field of every kind."""
-    return frozenset(name for kind in iter_kinds() for name in kind.entry_fields or ())
+    return {name: schema for kind in iter_kinds() for name, schema in (kind.entry_fields or {}).items()}
 
 
 def agent_command(provider: str) -> str | None:
@@ -91,7 +91,7 @@ def parse_short_form(name: str, word: str, entry: TargetEntry) -> TargetSpec:
     return read_parameters(spec, entry, options)
 
 
-def short_form_fields(word: str) -> tuple[str, ...]:
+def short_form_fields(word: str) -> FileFields:
     """Returns the fields allowed beside the short form; for an unknown kind, those of `openai`."""
     try:
         kind = TARGETS.get(word.partition(":")[0])

@@ -75,9 +75,11 @@ class FunctionTarget:
                 result = await _run_in_thread(ask)
                 if inspect.isawaitable(result):
                     result = await result
-        except TargetError:
+        except (TargetError, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_cancelled(error):
+                raise
             raise TargetError(
                 f"{self._name} raised {type(error).__name__}: {error}", kind="program"
             ) from error
@@ -127,19 +129,49 @@ def register_function(
     """Registers a function for this process, and returns the target that calls it.
 
     Args:
-        function: the function; one of the same module and name is replaced, unless that has no lasting name.
+        function: the function; one of the same module and name is replaced, such as that of a notebook's cell
+            that runs again. Lambdas and objects share names, so each is registered beside the others.
         name: the name of the target.
         takes_prompt: whether it takes a `Prompt`; None to see by the annotation of its first parameter.
     """
     qualified_name = getattr(function, "__qualname__", type(function).__qualname__)
     model = path = f"{getattr(function, '__module__', None) or '__main__'}:{qualified_name}"
     number = 1
-    while "<" in path and model in _registered_functions and _registered_functions[model][0] != function:
+    while has_shared_name(function) and model in _registered_functions:
+        if is_same(_registered_functions[model][0], function):
+            break
         number += 1
         model = f"{path}#{number}"
     _registered_functions[model] = function, takes_prompt
     name = name.strip("<>")
     return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
+
+
+def has_shared_name(function: Callable[..., Any]) -> bool:
+    """Whether others may have its qualified name: as a lambda, a local function or an object has."""
+    owner = getattr(function, "__self__", None)
+    is_bound = owner is not None and not inspect.isclass(owner) and not inspect.ismodule(owner)
+    return is_bound or "<" in getattr(function, "__qualname__", "<")
+
+
+def is_same(first: Callable[..., Any], second: Callable[..., Any]) -> bool:
+    """Whether two functions do the same: they are equal, or made by the same lines and hold no values."""
+    if first == second:
+        return True
+    functions = (first, second)
+    if not all(map(inspect.isfunction, functions)):
+        return False
+    if any(each.__closure__ or each.__defaults__ or each.__kwdefaults__ for each in functions):
+        return False
+    return bool(first.__code__ == second.__code__)
+
+
+def is_cancelled(error: BaseException) -> bool:
+    """Whether an error is the cancelling of this task, and not what a function raised itself."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
 
 
 async def _run_in_thread(function: Callable[[], Any]) -> Any:
@@ -208,6 +240,11 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
         invalidate_caches()
         function = reduce(getattr, attribute.split("."), import_module(module_name))
     except (Exception, SystemExit) as error:
+        if module_name == "__main__" or "<" in attribute:
+            raise UsageError(
+                f"Target {spec.name!r} is a Python function, {attribute!r}, and this program does not have "
+                "it. Continue in the program that defines it, with the function as `target`."
+            ) from None
         raise UsageError(
             f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."
         ) from error
@@ -230,7 +267,14 @@ FUNCTION = TargetKind(
     open_target=open_target,
     syntax="function:MODULE:NAME",
     summary="a Python function, sync or async",
-    file_fields=("function",),
+    file_fields={
+        "function": {
+            "type": "string",
+            "pattern": r":|\$\{\{",
+            "description": "The Python function, as MODULE:NAME.",
+        }
+    },
+    required_fields=("function",),
     read_entry=_read_entry,
     is_cacheable=False,
 )

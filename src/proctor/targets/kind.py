@@ -7,9 +7,11 @@ to call a model or a program.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
+
+from proctor.env_substitution import REFERENCE
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
@@ -17,11 +19,45 @@ if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 
+WHOLE_REFERENCE_PATTERN: Final = rf"^\s*(?:{REFERENCE.pattern})\s*$"
+"""Matches a text that is exactly one reference."""
 OpenTarget: TypeAlias = "Callable[[TargetSpec, TargetContext], Awaitable[Target]]"
-PARAMETERS: Final = ("temperature", "max_output_tokens", "seed", "system_prompt", "timeout_seconds")
+FileFields: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Fields of targets.yaml, each with the JSON Schema of its value."""
+_MODEL: Final = {"type": "string", "pattern": r"\S", "description": "The model, as its service calls it."}
+_URL: Final = {"type": "string", "description": "The address of the service."}
+TIMEOUT_FIELD: Final = {
+    "type": "number",
+    "exclusiveMinimum": 0,
+    "description": "Timeout of a call, in seconds.",
+}
+PARAMETERS: Final[FileFields] = {
+    "temperature": {"type": "number", "minimum": 0, "maximum": 2, "description": "The temperature."},
+    "max_output_tokens": {"type": "integer", "minimum": 1, "description": "Longest answer, in tokens."},
+    "seed": {"type": "integer", "minimum": 0, "description": "The seed."},
+    "system_prompt": {"type": "string", "description": "A system prompt before every prompt."},
+    "timeout_seconds": TIMEOUT_FIELD,
+}
 """The fields of targets.yaml for how a model is called."""
-ADDRESS_FIELDS: Final = ("model", "deployment", "variant", "base_url", "endpoint", "api_key", "api_format")
+_KEY: Final[FileFields] = {
+    "api_key": {
+        "type": "string",
+        "pattern": WHOLE_REFERENCE_PATTERN,
+        "description": "The variable with the key, such as ${{ OPENAI_API_KEY }}; never the key itself.",
+    }
+}
+ADDRESS_FIELDS: Final[FileFields] = {
+    "model": _MODEL,
+    "deployment": _MODEL,
+    "variant": _MODEL,
+    "base_url": _URL,
+    "endpoint": _URL,
+    **_KEY,
+    "api_format": {"enum": ["chat"], "description": "How the service is called."},
+}
 """The fields of targets.yaml that every kind with an address has besides `PARAMETERS`."""
+MODEL_NAMES: Final = ("model", "deployment", "variant")
+"""The names of the field with the model, of which a kind with an address needs one."""
 
 
 class TargetKind(Struct, frozen=True, kw_only=True):
@@ -68,8 +104,10 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     # --- targets.yaml ---
     provider_names: tuple[str, ...] = ()
     """Other names for it as a `provider`."""
-    file_fields: tuple[str, ...] | None = None
+    file_fields: FileFields | None = None
     """Its own fields; None if the file cannot name it. Kinds with an address have more."""
+    required_fields: tuple[str, ...] = ()
+    """The names of a field that the file must have; of several names, any."""
     read_entry: Callable[[TargetSpec, TargetEntry], TargetSpec] | None = None
     """Fills in a specification from these fields; reports problems to the entry's notes."""
     model_is_file: bool = False
@@ -121,15 +159,15 @@ class TargetKind(Struct, frozen=True, kw_only=True):
         return self.address is not None or bool(self.address_variable)
 
     @property
-    def entry_fields(self) -> tuple[str, ...] | None:
+    def entry_fields(self) -> FileFields | None:
         """Its fields of targets.yaml besides those of all kinds; None if the file cannot name it."""
         if self.has_address:
-            return (*ADDRESS_FIELDS, *PARAMETERS, *(self.file_fields or ()))
+            return {**ADDRESS_FIELDS, **PARAMETERS, **(self.file_fields or {})}
         return self.file_fields
 
     @property
-    def short_form_fields(self) -> tuple[str, ...]:
+    def short_form_fields(self) -> FileFields:
         """The fields that may stand beside the short form `target: NAME:MODEL`."""
         if self.has_address:
-            return ("api_key", *PARAMETERS)
-        return PARAMETERS if set(PARAMETERS) <= set(self.file_fields or ()) else ()
+            return {**_KEY, **PARAMETERS}
+        return PARAMETERS if set(PARAMETERS) <= set(self.file_fields or ()) else {}

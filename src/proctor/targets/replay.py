@@ -19,7 +19,7 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec, Usage
 from proctor.protocols import MAX_LINE_BYTES
 from proctor.targets.context import TargetContext, check_size
-from proctor.targets.entries import read_file_path
+from proctor.targets.entries import FILE_FIELDS, read_file_path
 from proctor.targets.kind import TargetKind
 
 
@@ -180,7 +180,8 @@ REPLAY = TargetKind(
     syntax="replay:FILE",
     summary="the outputs of an exported run, by case id",
     provider_names=("transcript",),
-    file_fields=("file", "path"),
+    file_fields=FILE_FIELDS,
+    required_fields=tuple(FILE_FIELDS),
     read_entry=read_file_path,
     model_is_file=True,
     is_cacheable=False,

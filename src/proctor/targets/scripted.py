@@ -17,7 +17,7 @@ import msgspec
 from proctor.errors import TargetError, UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.context import TargetContext, check_size
-from proctor.targets.entries import read_file_path
+from proctor.targets.entries import FILE_FIELDS, read_file_path
 from proctor.targets.kind import TargetKind
 
 _LINE_DECODER = msgspec.json.Decoder(dict[str, Any])
@@ -122,7 +122,8 @@ SCRIPTED = TargetKind(
     open_target=open_target,
     syntax="scripted:FILE",
     summary="answers by case id or glob",
-    file_fields=("file", "path"),
+    file_fields=FILE_FIELDS,
+    required_fields=tuple(FILE_FIELDS),
     read_entry=read_file_path,
     model_is_file=True,
     is_cacheable=False,

@@ -19,20 +19,35 @@ from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, TargetSpec
 from proctor.targets import file_kinds as kinds
 from proctor.targets.entries import FileContext, TargetEntry
+from proctor.targets.kind import FileFields
 from proctor.targets.parse import parse_target
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import YamlError, YamlList, YamlMap, load
 
-COMMON_FIELDS: Final = (
-    *("name", "provider", "kind", "target", "use_target", "grader_target", "judge_target"),
-    *("fallback_targets", "workers", "max_retries"),
-)
+_JUDGE: Final = {"type": "string", "description": "The target that judges its answers."}
+COMMON_FIELDS: Final[FileFields] = {
+    "name": {"type": "string", "pattern": r"\S", "description": "The name for --target and --judge."},
+    "provider": {"type": "string", "description": "The kind of target."},
+    "kind": {"type": "string", "description": "The kind of target."},
+    "target": {"type": "string", "description": "A target as on the command line: openai:gpt-5.2."},
+    "use_target": {"type": "string", "description": "The target that this is another name of."},
+    "grader_target": _JUDGE,
+    "judge_target": _JUDGE,
+    "fallback_targets": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "The targets that are called when it fails.",
+    },
+    "workers": {"type": "integer", "minimum": 1, "description": "Maximum concurrent calls."},
+    "max_retries": {"type": "integer", "minimum": 0, "description": "Maximum retries of a call."},
+}
 """The fields that every target may have."""
-_ROOT_FIELDS: Final = ("targets", "$schema", "version")
-_INTEGER_FIELDS: Final = frozenset({"max_output_tokens", "max_retries", "seed", "workers"})
-_NUMBER_FIELDS: Final = frozenset({"temperature", "timeout_seconds"})
-_BOOLEAN_FIELDS: Final = frozenset({"keep_temp_files", "provider_batching"})
-_DESCRIPTION_FIELD: Final = "description"
+ROOT_FIELDS: Final[FileFields] = {
+    "$schema": {"description": "The JSON Schema of the file, for editors."},
+    "version": {"description": "Your own version of the file."},
+    "targets": {"type": "array", "description": "The targets, each with a name."},
+}
+DESCRIPTION_FIELD: Final = "description"
 """A field for human readers, which has no effect."""
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -154,9 +169,9 @@ def _find_rows(text: str, notes: ProblemLog) -> YamlList:
         notes.error("missing-field", "The file needs a list `targets`, each with `name` and `provider`.")
         return YamlList(1)
     fields = FieldReader(root, notes)
-    for name in _ROOT_FIELDS:
+    for name in ROOT_FIELDS:
         fields.pop(name)
-    fields.finish(_ROOT_FIELDS)
+    fields.finish(tuple(ROOT_FIELDS))
     return rows
 
 
@@ -200,7 +215,7 @@ def _summarize(entry: _NamedEntry, environ: Mapping[str, str]) -> TargetSummary:
     else:
         fields = ("model", "deployment", "variant", "command", "function", "file", "path", "response")
         details = next((str(row[name]) for name in fields if name in row), "")
-    names = names_in({name: value for name, value in row.items() if name != _DESCRIPTION_FIELD})
+    names = names_in({name: value for name, value in row.items() if name != DESCRIPTION_FIELD})
     unset = tuple(name for name in names if not environ.get(name, "").strip())
     return TargetSummary(name=entry.name, kind=kind, details=details, unset_variables=unset, variables=names)
 
@@ -294,7 +309,7 @@ class _SpecReader:
             fields.error("unknown-value", "provider", kinds.unknown_kind_message(provider))
             return None
         spec = kinds.parse_entry(name, kind, row)
-        fields.finish((*COMMON_FIELDS, *(kind.entry_fields or ())))
+        fields.finish((*COMMON_FIELDS, *(kind.entry_fields or {})))
         return spec
 
     def _read_alias(
@@ -304,7 +319,7 @@ class _SpecReader:
         other = row.fields.text("use_target")
         if provider is not None or "target" in row.fields:
             row.fields.error("duplicate-field", "use_target", "stands for another target; remove `provider`.")
-        row.fields.finish(COMMON_FIELDS)
+        row.fields.finish(tuple(COMMON_FIELDS))
         return None if other is None else self._find_other(other, "use_target", row, trail)
 
     def _read_judge(self, name: str, row: TargetEntry) -> TargetSpec | None:
@@ -345,7 +360,8 @@ def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> Target
     """Returns the fields of a target that have an effect, with known references substituted."""
     values, unknown, references = YamlMap(row.line), set[str](), dict[str, str]()
     values.lines = row.lines
-    known_fields = {*COMMON_FIELDS, *kinds.IGNORED_FIELDS, *kinds.entry_fields()}
+    field_schemas = {**COMMON_FIELDS, **kinds.entry_fields()}
+    known_fields = {*field_schemas, *kinds.IGNORED_FIELDS}
     kind = kinds.find_kind(str(row["provider"])) if "provider" in row else None
     ignored = set(kinds.IGNORED_FIELDS).difference((kind and kind.entry_fields) or ())
     for name, value in row.items():
@@ -356,7 +372,7 @@ def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> Target
                 "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
             )
             unknown.add(snake)
-        elif name == _DESCRIPTION_FIELD:
+        elif name == DESCRIPTION_FIELD:
             continue
         elif name in ignored:
             notes.warn("no-effect", f"`{name}` has no effect here.", name, line=line)
@@ -376,7 +392,10 @@ def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> Target
                 notes.error("unset-variable", message, name, line=line)
         else:
             is_deferred = name in kinds.DEFERRED_FIELDS
-            values[name] = value if is_deferred else _convert_text(name, substitute(value, context.environ))
+            field_type = field_schemas.get(name, {}).get("type")
+            values[name] = (
+                value if is_deferred else _convert_text(field_type, substitute(value, context.environ))
+            )
             if isinstance(value, str):
                 references[name] = value
     return TargetEntry(FieldReader(values, notes), frozenset(unknown), context, references)
@@ -386,13 +405,13 @@ def _is_set(variable: str, environ: Mapping[str, str], field: str) -> bool:
     return variable in environ and (field != "api_key" or bool(environ[variable].strip()))
 
 
-def _convert_text(name: str, value: Any) -> Any:
+def _convert_text(kind: str | None, value: Any) -> Any:
     """Converts a variable's text to the number or boolean that its field needs, if possible."""
-    if not isinstance(value, str) or name not in _INTEGER_FIELDS | _NUMBER_FIELDS | _BOOLEAN_FIELDS:
+    if not isinstance(value, str) or kind not in {"boolean", "integer", "number"}:
         return value
-    if name in _BOOLEAN_FIELDS:
+    if kind == "boolean":
         return {"true": True, "false": False}.get(value.strip().lower(), value)
     try:
-        return int(value) if name in _INTEGER_FIELDS else float(value)
+        return int(value) if kind == "integer" else float(value)
     except ValueError:
         return value

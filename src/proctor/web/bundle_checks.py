@@ -16,8 +16,8 @@ from proctor.bundles.keys import keys_folder
 from proctor.errors import UsageError
 from proctor.safe_text import one_line
 from proctor.services.bundles.verify import CHECKS
+from proctor.services.runs.starts.subprocess_command import start_command
 from proctor.web.project import Project
-from proctor.web.runs.subprocess_command import start_command
 
 VERIFY_TIMEOUT_S = 60.0
 """How long the check of one bundle may take."""

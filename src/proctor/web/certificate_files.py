@@ -26,9 +26,9 @@ from proctor.errors import ProctorError, UsageError
 from proctor.model import Run
 from proctor.reports.certificates.run_certificate import CertificateRecord
 from proctor.safe_text import one_line
+from proctor.services.runs.starts.subprocess_command import start_command
 from proctor.web.browser_sessions import BrowserSession
 from proctor.web.project import Project
-from proctor.web.runs.subprocess_command import start_command
 from proctor.web.tasks import ProgressCallback
 from proctor.web.templates_env import PageNotFound, load_run
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
-from proctor.protocols import Store
+from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.config import Config
-from proctor.stores import DEFAULT_STORE, locate_store, move_address
 from proctor.web.browser_sessions import BrowserSessions
 
-if TYPE_CHECKING:
-    from proctor.services.runs.reading.run_summaries import SummaryReader
-    from proctor.services.runs.reading.trial_table import TrialFinder
-
-T = TypeVar("T")
 _NO_CONFIG = Config()
 
 
-class Project:
+class Project(ProjectFolder):
     """The project of one server; safe to use from many threads."""
 
     def __init__(
@@ -39,22 +29,17 @@ class Project:
         """Opens nothing.
 
         Args:
-            store: the address of the store; created when something is first saved.
-            folder: the project's folder; None for the working directory. Names are looked up only there.
-            environ: environment variables, with keys; None for those of this process.
-            config: the project's `proctor.toml`.
+            store: as for every project.
+            folder: as for every project.
+            environ: as for every project.
+            config: as for every project.
             token: the token for login; None lets in everyone who reaches the server.
         """
-        self.folder = (folder or Path.cwd()).absolute()
-        self.location = locate_store(move_address(str(store), Path.cwd(), absolute=True))
-        self.environ = os.environ if environ is None else environ
-        self.config = config
+        super().__init__(store, folder=folder, environ=environ, config=config)
         self.token = token
         self.hosts: frozenset[str] = frozenset()
         """Accepted values of the Host header in lower case; set when the port is known."""
         self.sessions = BrowserSessions()
-        self._shared: dict[str, Any] = {}
-        self._lock = RLock()
 
     @property
     def cookie_name(self) -> str:
@@ -63,53 +48,9 @@ class Project:
         return f"proctor_{min((port for port in ports if port.isdigit()), default='80')}"
 
     @property
-    def store_flags(self) -> tuple[str, ...]:
-        """The flags with which a command in this folder finds the same store; empty if it is the default."""
-        address = self.location.address
-        if address == str(self.folder / DEFAULT_STORE) and not self.environ.get("PROCTOR_STORE"):
-            return ()
-        is_inside = Path(address).is_relative_to(self.folder)
-        return (f"--store={os.path.relpath(address, self.folder) if is_inside else address}",)
-
-    @property
     def store_name(self) -> str:
         """What pages call the store."""
         return Path(self.location.address).name
-
-    @contextmanager
-    def open_store(self) -> Iterator[Store]:
-        """Opens the store for as long as the block lasts.
-
-        Raises:
-            StoreError: it cannot be used.
-        """
-        store = self.location.open_store()
-        try:
-            yield store
-        finally:
-            store.close()
-
-    def get_shared(self, name: str, make: Callable[[], T]) -> T:
-        """Returns the object shared by all requests under a name; the first call creates it."""
-        with self._lock:
-            if name not in self._shared:
-                self._shared[name] = make()
-            value: T = self._shared[name]
-        return value
-
-    @property
-    def trials(self) -> TrialFinder:
-        """Finds the trials of runs, with tables in memory."""
-        from proctor.services.runs.reading.trial_table import TrialFinder
-
-        return self.get_shared("trials", TrialFinder)
-
-    @property
-    def summaries(self) -> SummaryReader:
-        """Reads the numbers of runs."""
-        from proctor.services.runs.reading.run_summaries import SummaryReader
-
-        return self.get_shared("summaries", lambda: SummaryReader(self.open_store))
 
 
 def get_project(connection: HTTPConnection) -> Project:

@@ -16,8 +16,8 @@ from proctor.protocols import Store
 from proctor.services.runs.reading.progress import RunSpeed, SpeedMeter, format_cost_so_far, opening_line
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import read_table_rows
+from proctor.services.runs.starts.processes import StartedRun, get_run_processes
 from proctor.web.project import Project
-from proctor.web.runs.processes import StartedRun, get_run_processes
 from proctor.web.templates_env import PageNotFound, get_templates
 
 _TIMEOUT_S = 0.3

@@ -16,6 +16,8 @@ from proctor.services.runs.planning.plan_runs import plan_runs
 from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.reading.estimate_record import Estimate, format_approximate_usd
 from proctor.services.runs.request import Request
+from proctor.services.suites.file_source import source_from_path
+from proctor.services.suites.save_and_open import Suites
 from proctor.stores.sqlite.store import SqliteStore
 from support.sessions import MakeRuns, WriteSuite
 
@@ -178,6 +180,26 @@ tests:
     told = guess(done.run.suite.name, "")
     assert told.sentence.startswith("2 cases × 3 repeats × 1 target = 6 calls, ")
     assert done.run.planned == told.calls
+
+
+def test_a_suite_that_is_not_in_the_store_is_estimated_as_when_it_is(
+    guess: Guess, thirty: str, store: SqliteStore, environ: dict[str, str], folder: Path
+) -> None:
+    source = source_from_path(Path(thirty))
+    request = Request(sources=(source,), targets=("echo",))
+    told = estimate_request(store, request, environ, folder=folder)
+    assert (store.versions(), list(store.runs())) == ([], [])
+    list(Suites(store, environ).save(thirty))
+    assert told == guess()
+
+
+def test_a_source_with_an_error_is_refused_with_its_line(
+    store: SqliteStore, environ: dict[str, str], folder: Path
+) -> None:
+    (folder / "wrong.jsonl").write_text('{"id": "a", "input": "x", "expected": "y"}\n{"id": "b"}\n', "utf-8")
+    request = Request(sources=(source_from_path(folder / "wrong.jsonl"),), targets=("echo",))
+    with pytest.raises(SuiteError, match=r"wrong\.jsonl:2: error: "):
+        estimate_request(store, request, environ, folder=folder)
 
 
 def test_a_built_in_suite_is_estimated_without_being_saved(

@@ -18,20 +18,24 @@ from proctor.errors import UsageError
 _FILES = {
     "suites/starter.jsonl": "starter.jsonl",
     "targets.yaml": "targets.yaml",
+    "proctor.toml": "proctor.toml",
     ".github/workflows/proctor.yml": "workflow.yml",
     ".github/workflows/drift.yml": "drift.yml",
     "drift.cron": "drift.cron",
 }
 """Templates by their destination; `PROJECT` in them is the folder, and `PROGRAM` this program."""
+SCHEMA_FOLDER = ".proctor/schemas"
+"""The folder of the JSON Schemas that the templates name in their first lines."""
 
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
 @click.option("--force", is_flag=True, help="Replace files that are there.")
 def command(folder: str, force: bool) -> None:
-    """Write a starter suite, targets.yaml, two CI files and a line for cron into FOLDER.
+    """Write a starter suite, targets.yaml, proctor.toml, CI files and a line for cron into FOLDER.
 
     The second CI file and the line for cron run the suite every night and look for drift.
+    Editors complete and check the files by the JSON Schemas in .proctor/schemas.
     When one of the files exists, nothing is written unless you give --force.
     """
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
@@ -48,6 +52,7 @@ def command(folder: str, force: bool) -> None:
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
         show([f"wrote {path.as_posix()}"])
+    _write_schemas(Path(folder) / SCHEMA_FOLDER)
     show(
         [
             "",
@@ -57,6 +62,22 @@ def command(folder: str, force: bool) -> None:
             "  proctor run suites/starter.jsonl --target local",
         ]
     )
+
+
+def _write_schemas(folder: Path) -> None:
+    """Writes the JSON Schemas that the first lines of files name, in place of those of an older Proctor."""
+    from proctor.cli.schemas import SCHEMAS, render_schema, schema_file_name
+    from proctor.services.project_store import ignore_in_git
+
+    for name in SCHEMAS:
+        path = folder / schema_file_name(name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(render_schema(name), encoding="utf-8")
+            ignore_in_git(folder.parent)
+        except OSError as error:
+            raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+        show([f"wrote {path.as_posix()}"])
 
 
 def _find_program() -> str:

@@ -135,7 +135,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=0.0,
             show_default=True,
             metavar="X",
-            help="Sampling temperature.",
+            help="Temperature of the target.",
         ),
         click.option(
             "--seed", type=int, default=42, show_default=True, metavar="N", help="Repeat r uses seed + r."
@@ -173,7 +173,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=0.0,
             show_default=True,
             metavar="X",
-            help="Sampling temperature of judges.",
+            help="Temperature of the judges.",
         ),
         click.option("--threshold", type=_SHARE, metavar="X", help="A case passes at this weighted score."),
     ],

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_err
-from proctor.cli.options import open_store, store_location, store_option
+from proctor.cli.options import durable_store_address, open_store, store_location, store_option
 from proctor.errors import UsageError
 
 _DEFAULT_PORT = 7357
@@ -96,7 +96,7 @@ def command(
     if typed:
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
-    store_address = _durable_address(store)
+    store_address = durable_store_address(store)
     with open_store(store) if store_location(store).exists() else nullcontext():  # reports errors now
         project = Project(store_address, folder=Path.cwd(), config=load_cli_config(), token=token)
     socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
@@ -116,21 +116,6 @@ def command(
         serve(project, socket_, ready)
     except KeyboardInterrupt:
         echo_err("Stopped.")
-
-
-def _durable_address(option: str | None) -> str:
-    """Returns the address of the store that is served.
-
-    Raises:
-        UsageError: it is in memory.
-    """
-    location = store_location(option)
-    if not location.is_durable:
-        raise UsageError(
-            "Runs that are started from a page have processes of their own, which cannot see the store "
-            f"{location.address}. Name a file with --store."
-        )
-    return location.address
 
 
 def _check_token(token: str | None, *, loopback: bool) -> str | None:

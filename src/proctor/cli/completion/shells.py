@@ -22,7 +22,7 @@ from click.shell_completion import (
 )
 
 from proctor.cli.completion.parameters import add_candidates
-from proctor.cli.main import COMMANDS, COMPLETION_VARIABLE, cli, load_command
+from proctor.cli.main import COMMANDS, cli, load_command
 from proctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
+COMPLETION_VARIABLE = "_PROCTOR_COMPLETE"
+"""The variable by which the script of a shell asks for candidates, as click names it; `__main__` reads it."""
 PROGRAM = "proctor"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 MAX_HELP_LENGTH = 60

@@ -26,7 +26,7 @@ PROMPT_FIELDS: Final = (
 )
 CHECK_FIELDS: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
-_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
+_NOT_NEGATIVE: Final[NumberLimit] = NumberLimit("0 or more", minimum=0)
 _PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
 GraderCalls = list[tuple[str, dict[str, Any]]]

@@ -59,7 +59,11 @@ class FieldkitQa(Dialect):
 
     def settings(self) -> tuple[DialectSetting, ...]:
         """Whether questions of FinanceBench are shown with their evidence."""
-        return (DialectSetting("open-book"),)
+        return (
+            DialectSetting(
+                "open-book", about="Whether questions of FinanceBench are shown with their evidence."
+            ),
+        )
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""

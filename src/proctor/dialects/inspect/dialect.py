@@ -21,7 +21,11 @@ class Inspect(Dialect):
         """How answers are compared with the target."""
         from proctor.dialects.inspect.samples import SCORERS  # most runs are of another dialect
 
-        return (DialectSetting("inspect-scorer", tuple(SCORERS)),)
+        return (
+            DialectSetting(
+                "inspect-scorer", tuple(SCORERS), "How answers to samples of Inspect are compared."
+            ),
+        )
 
 
 DIALECT = Inspect()

@@ -11,7 +11,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from proctor.dialects.proctor.dialect import HEADER_KEY
-from proctor.dialects.proctor.schema import VERSION, check_case, check_header
+from proctor.dialects.proctor.schema import SCHEMA_FIELD, VERSION, check_case, check_header
 from proctor.dialects.shared.attachments import build_attachment
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
@@ -63,7 +63,9 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     if notes.has_errors:
         return _make_fallback_suite(source)
     suite_fields = {
-        name: value for name, value in row.items() if name not in (HEADER_KEY, HOLDOUT_FIELD, *ORIGIN_NOTES)
+        name: value
+        for name, value in row.items()
+        if name not in (HEADER_KEY, HOLDOUT_FIELD, SCHEMA_FIELD, *ORIGIN_NOTES)
     }
     extras = {name: row[name] for name in ORIGIN_NOTES if row.get(name) is not None}
     suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}

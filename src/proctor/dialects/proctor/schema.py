@@ -22,6 +22,7 @@ from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.errors import suggestion
 from proctor.model import (
     Assertion,
+    Attachment,
     Case,
     Hook,
     Message,
@@ -37,6 +38,8 @@ from proctor.model import (
 from proctor.validation import ProblemLog, json_type, quote_value
 
 VERSION: Final = 1
+SCHEMA_FIELD: Final = "$schema"
+"""The field of a header in which editors look for the JSON Schema; it has no effect."""
 
 HEADER_FIELDS: Final = (
     *("name", "description", "declared_version", "pass_rule", "split_rule", "repeats_rule", "defaults"),
@@ -69,6 +72,71 @@ _LIMITS: Final[dict[tuple[type[Record], str], Meta]] = {
     (Repository, "depth"): _COUNT,
 }
 """What a field must be, besides its type."""
+_ABOUT: Final[dict[type[Record], dict[str, str]]] = {
+    Suite: {
+        "name": "The name of the suite.",
+        "description": "What the suite is about.",
+        "declared_version": "Your own version of the suite.",
+        "pass_rule": "When a case passes.",
+        "split_rule": "Which cases are held out.",
+        "repeats_rule": "How the trials of a case make one verdict.",
+        "defaults": "How the suite is run unless a command says otherwise.",
+        "notes": "Fields of another format that have no effect.",
+        "suite_hash": "The hash by which the suite was published.",
+    },
+    Case: {
+        "id": "The name of the case, which no other case of the suite has.",
+        "input": "What is sent.",
+        "expected": "A correct answer.",
+        "criteria": "What a correct answer does; judges read it.",
+        "assertions": "What is checked of the answer.",
+        "tags": "For selections and tables.",
+        "category": "For selections and tables.",
+        "metadata": "Anything that you want to keep.",
+        "repeats": "How many trials the case gets.",
+        "pass_rule": "When the case passes, instead of the suite's rule.",
+        "target": "The target that is called instead.",
+        "only_targets": "The only targets that are given the case.",
+        "workspace": "The folder in which an agent works.",
+        "form": "What is requested besides the messages.",
+        "variables": "The environment variables that the case names as ${{ NAME }}.",
+        "notes": "Fields of another format that have no effect.",
+    },
+    Message: {
+        "role": "Who says it.",
+        "content": "What is said.",
+        "name": "The name of the speaker.",
+        "tool_calls": "The tools that an assistant calls.",
+        "parts": "Texts, files and images, instead of `content`.",
+    },
+    Assertion: {
+        "grader": "The grader that checks it.",
+        "params": "The parameters of the grader.",
+        "weight": "How much it counts.",
+        "required": "The score below which the case fails.",
+        "negated": "Whether the verdict is turned round.",
+        "pass_at": "The lowest score that passes.",
+        "label": "Its name in results.",
+    },
+    Attachment: {
+        "path": "The file, from the folder of the suite.",
+        "text": "Its content as text.",
+        "data": "Its content as base64.",
+    },
+    PassRule: {"threshold": "The weighted score that passes; without it every assertion must."},
+    SplitRule: {"ratio": "The share of cases to hold out.", "seed": "The seed of the division."},
+    SuiteDefaults: {
+        "targets": "The targets that are called.",
+        "concurrency": "Maximum concurrent calls.",
+        "budget_usd": "What a run may cost, in US dollars.",
+    },
+    Hook: {
+        "command": "The program and its arguments.",
+        "timeout_s": "Time limit in seconds.",
+        "cwd": "The folder in which it runs.",
+    },
+}
+"""What a field means, for editors."""
 _UNWRITTEN_FIELDS: Final = frozenset({(Case, "problems")})
 """Fields that no file contains."""
 _REQUIRED_FIELDS: Final = frozenset({(Case, "assertions")})
@@ -88,7 +156,7 @@ def _define_strict(name: str, about: str | None, struct_fields: list[tuple[Any, 
     return msgspec.defstruct(
         name,
         struct_fields,
-        rename={"from_": "from"},
+        rename={"from_": "from", "schema_": SCHEMA_FIELD},
         namespace={"__doc__": about},
         kw_only=True,
         frozen=True,
@@ -103,6 +171,9 @@ def _strict_fields(noun: type[Record], names: tuple[str, ...]) -> list[tuple[Any
         if field_info.name not in names:
             continue
         kind = _strict_type(field_info.type, _LIMITS.get((noun, field_info.name)))
+        about = _ABOUT.get(noun, {}).get(field_info.name)
+        if about is not None:
+            kind = Annotated[kind, Meta(description=about)]
         default = field_info.default
         if default is NODEFAULT and field_info.default_factory is not NODEFAULT:
             default = field_info.default_factory()
@@ -132,7 +203,12 @@ def _strict_type(kind: Any, limit: Meta | None = None) -> Any:
 def _header_type() -> type[Struct]:
     about = "The first line of a suite: what holds for all of its cases."
     share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
-    own = [("proctor", Literal[1]), ("from_", str | None, None), (HOLDOUT_FIELD, share, None)]
+    own = [
+        ("proctor", Literal[1]),
+        ("schema_", str | None, None),
+        ("from_", str | None, None),
+        (HOLDOUT_FIELD, share, None),
+    ]
     return _define_strict("Header", about, [*own, *_strict_fields(Suite, HEADER_FIELDS)])
 
 

@@ -43,8 +43,8 @@ UNMEASURED_TYPES: Final = (
 )
 ASSERT_SET: Final = "assert-set"
 
-SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
-_NOT_NEGATIVE: Final[NumberLimit] = ("0 or more", lambda value: value >= 0)
+SHARE: Final[NumberLimit] = NumberLimit("from 0 to 1", minimum=0, maximum=1)
+_NOT_NEGATIVE: Final[NumberLimit] = NumberLimit("0 or more", minimum=0)
 _NEGATION_PREFIX: Final = "not-"
 _TEMPLATE_PREFIX: Final = "#/assertionTemplates/"
 _RED_TEAM_PREFIX: Final = "promptfoo:redteam:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import floor, log10
 from typing import Any
 
 from msgspec import Struct
@@ -309,6 +310,8 @@ def _measure_text(measure: MetricDifference, unit: Callable[[float | None], str]
 
 
 def _signed_text(value: float, unit: Callable[[float | None], str]) -> str:
-    """Formats a difference in its unit, with its sign."""
+    """Formats a difference in its unit, with its sign; a tiny one in two digits."""
     text = unit(abs(value))
+    if unit is cost and 0 < abs(value) < 0.0001:
+        text = f"${abs(value):.{min(12, 1 - floor(log10(abs(value))))}f}"
     return text if not value else f"{'-' if value < 0 else '+'}{text}"

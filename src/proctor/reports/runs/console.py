@@ -16,6 +16,7 @@ from proctor.reports.runs.serialize import (
     RunReport,
     access_note,
     counts_by_tag,
+    failed_results,
     first_failures,
     judge_notes,
     latency_scope,
@@ -39,8 +40,8 @@ def split_sizes_line(dev: int | None, holdout: int | None) -> str | None:
     return f"Running custom suite: {dev} dev + {holdout} holdout tests"
 
 
-def document_for(report: RunReport) -> Iterator[Block]:
-    """Yields the blocks of the report of a run."""
+def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
+    """Yields the blocks of the report of a run; `apart` lists failed cases and unmeasured ones apart."""
     run, tally = report.run, report.tally
     has_holdout = "holdout" in tally.splits
     if has_holdout:
@@ -50,7 +51,7 @@ def document_for(report: RunReport) -> Iterator[Block]:
     models = f" ({reported_models})" if reported_models else ""
     yield Heading(f"{run.suite.title} on {run.target.name}{models}")
     yield from _tables(run, tally, below_splits=has_holdout)
-    yield Preformatted(list(_failure_lines(report)))
+    yield from _failure_blocks(report) if apart else _failures(report)
     yield from map(Paragraph, (_footer(run, tally), *count_notes(report), *judge_notes(report)))
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
@@ -80,7 +81,7 @@ def _split_blocks(tally: Tally) -> Iterator[Block]:
         "|" + "|".join(f" {cell:<{width}} " for cell, width in zip(row, widths, strict=True)) + "|"
         for row in (cells.keys(), cells.values())
     )
-    yield Preformatted([rule, *rows, rule])
+    yield Preformatted([rule, *rows, rule], only="terminal")  # the table below has the same numbers
 
 
 _NUMBERS = (*RATE_COLUMNS[:2], Column("rate", "percent", 6), Column(kind="interval"))
@@ -120,20 +121,48 @@ def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> tuple[A
     return name, *("" if head in without else number for head, number in numbers.items()), counts
 
 
-def _failure_lines(report: RunReport) -> Iterator[str]:
+def _failures(report: RunReport) -> Iterator[Block]:
+    """Yields what did not pass first: lines on a terminal, a table in a notebook."""
     not_passed = report.tally.result_counts.total - report.tally.result_counts.passed
-    if not not_passed:
-        return
-    lines = [verdict_line(result) for result in islice(first_failures(report), MAX_FIRST_FAILURES)]
-    yield from lines
-    if not_passed > len(lines):
-        yield f"…and {not_passed - len(lines)} more: proctor runs show {report.run.id} --failures"
+    results = list(islice(first_failures(report), MAX_FIRST_FAILURES)) if not_passed else []
+    more = not_passed - len(results)
+    command = f"proctor runs show {report.run.id} --failures"
+    lines = [*map(verdict_line, results), *[f"…and {more} more: {command}"] * (more > 0)]
+    yield Preformatted(lines, only="terminal")
+    rows = [(result.verdict, one_line(result.name), _short_reason(result)) for result in results]
+    notes = [f"…and {more} more: run.failures() has all."] * (more > 0)
+    yield Table(_FAILURE_COLUMNS, rows, notes=notes, only="html")
+
+
+_FAILURE_COLUMNS = (Column("verdict", "verdict"), Column("case"), Column("reason"))
+
+
+def _short_reason(result: CaseResult) -> str:
+    return "" if result.verdict is Verdict.PASS else truncate(result.reason, _MAX_REASON_LENGTH)
+
+
+def _failure_blocks(report: RunReport) -> Iterator[Block]:
+    """Yields the first failed cases, and the first of those that were not measured."""
+    counts = report.tally.result_counts
+    listed: dict[bool, list[str]] = {True: [], False: []}
+    for result in failed_results(report):
+        lines = listed[result.verdict is Verdict.FAIL]
+        if len(lines) < MAX_FIRST_FAILURES:
+            lines.append(verdict_line(result))
+        if len(lines) == MAX_FIRST_FAILURES == len(listed[result.verdict is not Verdict.FAIL]):
+            break
+    for title, is_failed, count in (
+        ("Failed", True, counts.failed),
+        ("Not measured", False, counts.errors + counts.unscored),
+    ):
+        if lines := listed[is_failed]:
+            more = [f"…and {count - len(lines):,} more"] if count > len(lines) else []
+            yield Preformatted([f"{title}:", *lines, *more])
 
 
 def verdict_line(result: CaseResult) -> str:
     """Returns one line with the verdict, the case, and why it did not pass."""
-    reason = "" if result.verdict is Verdict.PASS else truncate(result.reason, _MAX_REASON_LENGTH)
-    return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {reason}".rstrip()
+    return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {_short_reason(result)}".rstrip()
 
 
 def _footer(run: Run, tally: Tally) -> str:

@@ -133,6 +133,12 @@ def first_failures(report: RunReport) -> Iterator[CaseResult]:
     return (result for result in _group_results(report.run, rows) if result.verdict is not Verdict.PASS)
 
 
+def failed_results(report: RunReport) -> Iterator[CaseResult]:
+    """Yields all units of a run's counts that did not pass; reads all of its trials."""
+    results = _group_results(report.run, report.rows())
+    return (result for result in results if result.verdict is not Verdict.PASS)
+
+
 def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[CaseResult]:
     repeats_rule = run.suite.repeats_rule
     if repeats_rule == "each":

@@ -50,7 +50,7 @@ EXPORT_FIELDS = frozenset(
 _VERDICT_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
 _DRAWS: tuple[LabelDraw, ...] = get_args(LabelDraw)
-_POSITIVE: NumberLimit = ("above 0", lambda value: value > 0)
+_POSITIVE: NumberLimit = NumberLimit("above 0", exclusive_minimum=0)
 _JUDGING_FIELDS = ("criteria", "expected", "judge_prompt", "rubric")
 
 

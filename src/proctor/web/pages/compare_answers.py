@@ -18,11 +18,11 @@ from proctor.reports.runs.one_line import first_reason
 from proctor.reports.runs.serialize import TrialResult
 from proctor.reports.word_diff import diff_words
 from proctor.services.runs.reading.case_detail import CaseDetail, find_same_case, load_case_detail
+from proctor.services.runs.starts.allowed_targets import SPLITS
 from proctor.web.browser_sessions import get_session
 from proctor.web.comparison_tasks import ComparisonQuery, list_flips, submit_comparison
 from proctor.web.pages.case import MAX_TEXT_LENGTH
 from proctor.web.project import get_project
-from proctor.web.runs.allowed_targets import SPLITS
 from proctor.web.security import PageForm, read_form
 from proctor.web.tasks import get_task_runner
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url

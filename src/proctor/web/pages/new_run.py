@@ -12,21 +12,25 @@ from starlette.responses import RedirectResponse, Response
 from proctor.protocols import SavedSuite, Store
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
+from proctor.services.runs.starts.allowed_targets import (
+    SPLITS,
+    AllowedTargets,
+    RunContext,
+    list_allowed_targets,
+    load_run_context,
+)
+from proctor.services.runs.starts.processes import get_run_processes
+from proctor.services.runs.starts.run_form import NUMBER_FIELDS, RunForm, default_number
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
-from proctor.web.runs.allowed_targets import SPLITS, AllowedTargets, RunContext, list_allowed_targets
 from proctor.web.runs.form import (
     FIELDS,
-    NUMBER_FIELDS,
     FormErrors,
     RawForm,
-    RunForm,
-    default_number,
     validate_form,
 )
-from proctor.web.runs.processes import get_run_processes
-from proctor.web.runs.start import load_run_context, make_estimate, shell_command, start_process
+from proctor.web.runs.start import make_estimate, shell_command, start_process
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import render_page, url
 

@@ -13,10 +13,10 @@ from proctor.plurals import join_names, pluralize
 from proctor.reports.formatting import percent, percentage_points
 from proctor.reports.runs.serialize import latency_scope
 from proctor.services.runs.request import check_group_id
+from proctor.services.runs.starts.processes import get_run_processes
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.run_status import GroupLiveView, GroupSnapshot, RunSnapshot
-from proctor.web.runs.processes import get_run_processes
 from proctor.web.runs.start import reason_not_resumable, shell_command
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import load_run, render_page, url

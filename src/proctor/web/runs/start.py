@@ -8,23 +8,13 @@ from collections.abc import Sequence
 from proctor.errors import ProctorError, SuiteError
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.reading.estimate_record import Estimate
+from proctor.services.runs.starts.allowed_targets import load_run_context
+from proctor.services.runs.starts.processes import StartedRun, get_run_processes
+from proctor.services.runs.starts.run_form import RunForm
 from proctor.web.project import Project
-from proctor.web.runs.allowed_targets import RunContext
-from proctor.web.runs.form import FormErrors, RawForm, RunForm
-from proctor.web.runs.processes import StartedRun, get_run_processes
-
-
-def load_run_context(project: Project) -> RunContext:
-    """Returns the run context of a project, with its files as they are now."""
-    return RunContext(
-        folder=project.folder,
-        environ=project.environ,
-        config=project.config,
-        names=TargetNames(project.environ, project.folder),
-    )
+from proctor.web.runs.form import FormErrors, RawForm
 
 
 def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate:

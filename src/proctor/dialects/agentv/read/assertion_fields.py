@@ -14,14 +14,15 @@ from typing import Any, Final
 from proctor.dialects.agentv.shared import finish, parse_scalar
 from proctor.env_substitution import substitute
 from proctor.errors import UsageError
+from proctor.field_schemas import accepts, list_of, object_of, of_type, required_names, spec_fields
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog
+from proctor.validation import FieldReader, FieldSchema, FieldSpec, NumberLimit, ProblemLog
 from proctor.yaml12 import to_plain
 
-NOT_NEGATIVE: Final[NumberLimit] = ("at least 0", lambda value: value >= 0)
-POSITIVE: Final[NumberLimit] = ("more than 0", lambda value: value > 0)
-GATE: Final[NumberLimit] = ("more than 0 and at most 1", lambda value: 0 < value <= 1)
-SHARE: Final[NumberLimit] = ("from 0 to 1", lambda value: 0 <= value <= 1)
+NOT_NEGATIVE: Final = NumberLimit("at least 0", minimum=0)
+POSITIVE: Final = NumberLimit("more than 0", exclusive_minimum=0)
+GATE: Final = NumberLimit("more than 0 and at most 1", exclusive_minimum=0, maximum=1)
+SHARE: Final = NumberLimit("from 0 to 1", minimum=0, maximum=1)
 
 _UNFILLED_FIELDS: Final = frozenset(
     (
@@ -44,6 +45,10 @@ def as_text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value) if isinstance(value, int | float) else None
+
+
+def _list_of_objects(_expected: str, table: tuple[FieldSpec, ...]) -> FieldSchema:
+    return list_of(object_of(spec_fields(table), required_names(table)), minItems=1)
 
 
 class AssertionFields(FieldReader):
@@ -136,6 +141,7 @@ class AssertionFields(FieldReader):
                 self.report_wrong_type(place, item, "an object")
         return members
 
+    @accepts(_list_of_objects)
     def objects(self, name: str, expected: str, table: tuple[FieldSpec, ...]) -> list[dict[str, Any]]:
         """Returns the values of each object in a required, non-empty list, by the table of its fields."""
         children = self.children(name, expected, _get_names(table))
@@ -156,6 +162,7 @@ class AssertionFields(FieldReader):
             self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
             self.rename(wrong, right)
 
+    @accepts(of_type("object"), required=False)
     def config(self, field: str) -> dict[str, Any] | None:
         """Returns the remaining fields and those of `config`, which only the grader understands."""
         inner = self.child(field, ())

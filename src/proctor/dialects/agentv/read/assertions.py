@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.read.assertion_fields import (
     GATE,
     NOT_NEGATIVE,
@@ -29,9 +31,10 @@ from proctor.dialects.agentv.read.rubrics import (
 )
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.errors import UsageError, suggestion
+from proctor.field_schemas import Fields, accepts, spec_fields
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog, quote_value
+from proctor.validation import FieldReader, FieldSchema, FieldSpec, NumberLimit, ProblemLog, quote_value
 from proctor.yaml12 import to_plain
 
 DEFAULT_ASSERTION: Final = Assertion(grader="llm_grader", pass_at=DEFAULT_PASS_AT, label="llm-grader")
@@ -41,7 +44,19 @@ DEFAULT_GATE: Final = 0.8
 MEMBER_LIST_NAMES: Final = ("assertions", "assert", "evaluators")
 """The names that the list of a composite's members may have."""
 
-_COMMON_FIELDS: Final = ("type", "name", "weight", "required", "min_score", "negate")
+COMMON_FIELDS: Final[Fields] = {
+    "type": schemas.words("What is checked."),
+    "name": schemas.words("The name of the assertion in results."),
+    "weight": {**schemas.limit_rules(NOT_NEGATIVE), "description": "How much it counts; 1 by default."},
+    "required": schemas.either(
+        {"type": "boolean"},
+        schemas.limit_rules(GATE),
+        about="Whether the test fails below a score: true for 0.8, or that score.",
+    ),
+    "min_score": {**schemas.limit_rules(GATE), "description": "The lowest score that passes."},
+    "negate": schemas.of_type("boolean", "Whether the verdict is turned round."),
+}
+"""The fields of every assertion."""
 _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "rubrics", "program"))
 _NEGATION_PREFIX: Final = "not-"
 """The prefix of a negated assertion's type."""
@@ -128,8 +143,14 @@ class AssertionType(NamedTuple):
     """The parameter by which an assertion without a name is called, besides its type."""
     parse: Callable[[AssertionFields], GraderSpec] | None = None
     """Reads the fields of the type if the table cannot say how."""
-    names: tuple[str, ...] = ()
+    names: Fields = MappingProxyType({})
     """Its own fields if `parse` reads more than those of the table."""
+    rules: FieldSchema = MappingProxyType({})
+    """What must hold for the fields of `names` together, as keywords of JSON Schema."""
+    is_open: bool = False
+    """Whether fields that are not known are passed on to the grader."""
+    closed_by: str = ""
+    """The field beside which they are not."""
     unused_fields: tuple[str, ...] = ()
     """Known fields that have no effect."""
     misspellings: tuple[tuple[str, str], ...] = ()
@@ -142,8 +163,8 @@ class AssertionType(NamedTuple):
     @property
     def field_names(self) -> tuple[str, ...]:
         """All fields that the type may have."""
-        names = self.names or [field.name for field in self.fields]
-        return (*_COMMON_FIELDS, *names, *self.unused_fields)
+        names = list(self.names) or [field.name for field in self.fields]
+        return (*COMMON_FIELDS, *names, *self.unused_fields)
 
     def read(self, fields: AssertionFields) -> GraderSpec:
         """Returns the grader, its parameters and a suffix for the default name."""
@@ -158,7 +179,7 @@ class AssertionType(NamedTuple):
 def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source: SuiteSource) -> Assertion:
     type_name = row.get("type")
     plain = type_name.removeprefix(_NEGATION_PREFIX) if isinstance(type_name, str) else ""
-    entry = _TYPES_BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
+    entry = TYPES_BY_SPELLING.get(plain) or _find_own_grader(row, prefix, notes, source)
     if entry is None:
         return Assertion(grader="")
     kind, names = entry
@@ -174,7 +195,7 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
     name = fields.non_blank_text("name")
     weight = fields.limited_number("weight", NOT_NEGATIVE)
     required, least = _parse_gate(fields)
-    fields.negated = fields.boolean("negate", False) or (plain != type_name and plain in _TYPES_BY_SPELLING)
+    fields.negated = fields.boolean("negate", False) or (plain != type_name and plain in TYPES_BY_SPELLING)
     for wrong, right in kind.misspellings:
         fields.correct_name(wrong, right)
     if kind.unused_fields:
@@ -265,6 +286,10 @@ def _find_own_grader(
 _MAX_PATTERN_NAME_LENGTH: Final = 30
 
 
+_SCALAR: Final = {"type": ["string", "number", "boolean"], "minLength": 1}
+
+
+@accepts(_SCALAR)
 def _read_text(fields: AssertionFields, name: str) -> str:
     """Returns the text to look for; an empty or missing text is an error."""
     if name not in fields:
@@ -285,6 +310,7 @@ def _read_text(fields: AssertionFields, name: str) -> str:
     return ""
 
 
+@accepts({**_SCALAR, "pattern": schemas.NON_BLANK})
 def _read_visible_text(fields: AssertionFields, name: str) -> str:
     """Returns the text to look for, for graders that strip it."""
     value = _read_text(fields, name)
@@ -293,6 +319,7 @@ def _read_visible_text(fields: AssertionFields, name: str) -> str:
     return value
 
 
+@accepts(schemas.list_of(_SCALAR, minItems=1))
 def _read_text_list(fields: AssertionFields, name: str) -> list[str]:
     values: list[str] = []
     for place, item in fields.rows(name, "a list of texts"):
@@ -335,7 +362,7 @@ PROMPT_VARIABLES: Final = frozenset(
     }
 )
 """The variables that a prompt may use; the last one is for judges of composites."""
-_TEMPERATURE: Final[NumberLimit] = ("from 0 to 2", lambda value: 0 <= value <= 2)
+_TEMPERATURE: Final = NumberLimit("from 0 to 2", minimum=0, maximum=2)
 _PROMPT_PATH: Final = re.compile(
     r"\S+\.(md|markdown|txt|text|prompt|tmpl|tpl|j2|jinja2?|hbs|mustache|liquid|html?|xml|json|ya?ml)"
     r"|\.{1,2}/\S+",
@@ -346,6 +373,7 @@ _PLACEHOLDER: Final = re.compile(r"(?<!\$)\{\{\s*([A-Za-z_][\w.-]*)\s*\}\}")
 _MAX_PATH_LENGTH: Final = 300
 
 
+@accepts(schemas.words())
 def _read_prompt(fields: AssertionFields, name: str) -> str | None:
     """Returns the prompt: the text of the file that it names, or the field itself; None without one.
 
@@ -418,11 +446,17 @@ def _decode_prompt(fields: AssertionFields, name: str, path: str, data: bytes) -
     return text
 
 
-_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True)
+_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True, about="What the grader is given.")
 """Takes all fields that are left, so it is the last one of a table."""
-_JUDGE: Final = FieldSpec("target", FieldReader.non_blank_text, to="judge")
-_JUDGE_FIELDS: Final = (_JUDGE, FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE))
-_LLM_GRADER_FIELDS: Final = (FieldSpec("prompt", _read_prompt), *_JUDGE_FIELDS, _CONFIG)
+_JUDGE: Final = FieldSpec(
+    "target", FieldReader.non_blank_text, to="judge", about="The judge; by default the run's."
+)
+_JUDGE_FIELDS: Final = (
+    _JUDGE,
+    FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE, about="The temperature of the judge."),
+)
+_PROMPT: Final = FieldSpec("prompt", _read_prompt, about="The prompt of the judge, or a file with it.")
+_LLM_GRADER_FIELDS: Final = (_PROMPT, *_JUDGE_FIELDS, _CONFIG)
 
 
 def _parse_llm_grader(fields: AssertionFields) -> GraderSpec:
@@ -466,9 +500,22 @@ def _parse_llm_rubric(fields: AssertionFields) -> GraderSpec:
 
 DEFAULT_MAX_CALLS: Final = 50
 """How many times a program may call a judge, unless the suite says otherwise."""
-_TIMEOUT: Final = FieldSpec("timeout_seconds", FieldReader.limited_number, POSITIVE, to="timeout_s")
+_TIMEOUT: Final = FieldSpec(
+    "timeout_seconds",
+    FieldReader.limited_number,
+    POSITIVE,
+    to="timeout_s",
+    about="Time limit of the program.",
+)
 
 
+@accepts(
+    schemas.either(
+        schemas.words(),
+        schemas.list_of({"type": ["string", "number", "boolean"]}, minItems=1),
+        about="The program and its arguments, or one text for the shell.",
+    )
+)
 def _read_command(fields: AssertionFields, name: str) -> list[str]:
     expected = "a list of texts, or one text for the shell"
     if isinstance(fields.peek(name), str):
@@ -487,7 +534,7 @@ def _read_command(fields: AssertionFields, name: str) -> list[str]:
 def _read_judge_access(fields: AssertionFields) -> dict[str, Any]:
     """Returns the parameters of a program that may call a judge: how often, and which one."""
     if isinstance(fields.peek("target"), dict):
-        inner = fields.child("target", ("max_calls", "judge"))
+        inner = fields.child("target", spec_fields(_JUDGE_ACCESS_FIELDS))
         assert inner is not None
         return {"max_calls": DEFAULT_MAX_CALLS, **inner.all_values(_JUDGE_ACCESS_FIELDS)}
     value = fields.pop("target") if "target" in fields else False
@@ -499,10 +546,13 @@ def _read_judge_access(fields: AssertionFields) -> dict[str, Any]:
 
 
 _JUDGE_ACCESS_FIELDS: Final = (
-    FieldSpec("max_calls", FieldReader.integer, 1),
-    FieldSpec("judge", FieldReader.non_blank_text),
+    FieldSpec("max_calls", FieldReader.integer, 1, about="Maximum calls of the judge."),
+    FieldSpec("judge", FieldReader.non_blank_text, about="The judge; by default the run's."),
 )
-_PLACE_FIELDS: Final = (FieldSpec("cwd", FieldReader.non_blank_text), _TIMEOUT)
+_PLACE_FIELDS: Final = (
+    FieldSpec("cwd", FieldReader.non_blank_text, about="The folder in which the program runs."),
+    _TIMEOUT,
+)
 _PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
 
 
@@ -579,16 +629,38 @@ def _to_member_row(assertion: Assertion) -> dict[str, Any]:
     return row
 
 
-_AGGREGATOR_FIELDS: Final[dict[str, tuple[str, ...]]] = {
-    "weighted_average": ("type", "weights"),
-    "threshold": ("type", "threshold"),
-    "code-grader": ("type", "path", "command", "cwd", "timeout_seconds"),
-    "llm-grader": ("type", "prompt", "target", "model"),
+_AGGREGATOR_TYPE: Final[Fields] = {"type": schemas.words("How the scores of the members become one.")}
+AGGREGATOR_FIELDS: Final[dict[str, Fields]] = {
+    "weighted_average": {
+        **_AGGREGATOR_TYPE,
+        "weights": schemas.of_type(
+            "object",
+            "How much each member counts, by its name.",
+            additionalProperties=schemas.limit_rules(NOT_NEGATIVE),
+        ),
+    },
+    "threshold": {
+        **_AGGREGATOR_TYPE,
+        "threshold": {**schemas.limit_rules(SHARE), "description": "The share of members that must pass."},
+    },
+    "code-grader": {
+        **_AGGREGATOR_TYPE,
+        **spec_fields(_PROGRAM_FIELDS),
+        "path": spec_fields(_PROGRAM_FIELDS)["command"],
+    },
+    "llm-grader": {**_AGGREGATOR_TYPE, **spec_fields((_PROMPT, _JUDGE)), "model": schemas.UNUSED},
 }
+"""The fields of a composite's `aggregator` by its type."""
+AGGREGATOR_RULES: Final[dict[str, FieldSchema]] = {
+    "threshold": {"required": ["threshold"]},
+    "code-grader": {"anyOf": [{"required": ["command"]}, {"required": ["path"]}]},
+    "llm-grader": {"required": ["prompt"]},
+}
+"""What must hold for these fields together."""
 
 
 def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, Any]:
-    known = ", ".join(_AGGREGATOR_FIELDS)
+    known = ", ".join(AGGREGATOR_FIELDS)
     if "aggregator" not in fields:
         fields.report_missing("aggregator", f"an object whose `type` is one of {known}")
         return {}
@@ -597,10 +669,10 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
     kind = type_name.replace("_", "-") if isinstance(type_name, str) else ""
     if kind == "weighted-average":
         kind = "weighted_average"
-    inner = fields.child("aggregator", _AGGREGATOR_FIELDS.get(kind, ("type",)))
+    inner = fields.child("aggregator", AGGREGATOR_FIELDS.get(kind, _AGGREGATOR_TYPE))
     if inner is None:
         return {}
-    if kind in _AGGREGATOR_FIELDS:
+    if kind in AGGREGATOR_FIELDS:
         inner.pop("type")
         aggregator = _parse_aggregator_params(kind, inner, names)
         inner.close()
@@ -608,7 +680,7 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
     if kind in _OLD_TYPES:
         inner.error("old-type", "type", f"is {type_name!r}, an old word; write {_OLD_TYPES[kind]!r}.")
     elif isinstance(type_name, str):
-        message = f"is {quote_value(type_name)}. {suggestion(type_name, tuple(_AGGREGATOR_FIELDS))}"
+        message = f"is {quote_value(type_name)}. {suggestion(type_name, tuple(AGGREGATOR_FIELDS))}"
         inner.error("unknown-type", "type", message)
     else:
         inner.error("missing-field", "type", f"is no text; it must be one of {known}.")
@@ -677,12 +749,17 @@ _ARGS_MATCHES: Final = ("exact", "ignore", "superset", "subset")
 _PATTERN_CHARACTERS: Final = frozenset("*?")
 
 
+_STEPS_MATCH: Final = schemas.either(schemas.choice(_ARGS_MATCHES), schemas.list_of(schemas.text()))
+
+
+@accepts(_STEPS_MATCH)
 def _read_args_match(fields: AssertionFields, name: str) -> str | list[str]:
     if isinstance(fields.peek(name), list):
         return list(fields.texts(name))
     return fields.choice(name, _ARGS_MATCHES)
 
 
+@accepts(schemas.either({"type": "object"}, {"const": "any"}))
 def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
     args: Any = fields.pop(name)
     if isinstance(args, dict):
@@ -693,16 +770,33 @@ def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
 
 
 _TRAJECTORY_FIELDS: Final = (
-    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True),
-    FieldSpec("partial_credit", FieldReader.boolean, True, default=True),
-    FieldSpec("args_match", _read_args_match),
+    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True, about="How calls are compared."),
+    FieldSpec(
+        "partial_credit", FieldReader.boolean, True, default=True, about="Whether some of the calls count."
+    ),
+    FieldSpec("args_match", _read_args_match, about="How the arguments of calls are compared."),
 )
-_CALL_FIELDS: Final = (
-    FieldSpec("tool", FieldReader.required_text, required=True),
-    FieldSpec("args", _read_args),
-    FieldSpec("args_match", _read_args_match),
-    FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
+CALL_FIELDS: Final = (
+    FieldSpec("tool", FieldReader.required_text, required=True, about="The name of the tool."),
+    FieldSpec("args", _read_args, about="The arguments, or `any`."),
+    FieldSpec("args_match", _read_args_match, about="How the arguments are compared."),
+    FieldSpec(
+        "max_duration_ms",
+        FieldReader.limited_number,
+        NOT_NEGATIVE,
+        about="The longest time that the call may take, in milliseconds.",
+    ),
 )
+_TRAJECTORY_NAMES: Final[Fields] = {
+    **spec_fields(_TRAJECTORY_FIELDS),
+    "minimums": schemas.of_type(
+        "object",
+        "How often each tool must be called at least, in mode any_order.",
+        additionalProperties={"type": "integer", "minimum": 1},
+        minProperties=1,
+    ),
+    "expected": schemas.list_of(schemas.ref("call"), "The calls, in all other modes."),
+}
 
 
 def _parse_tool_trajectory(fields: AssertionFields) -> GraderSpec:
@@ -719,7 +813,7 @@ def _parse_tool_trajectory(fields: AssertionFields) -> GraderSpec:
         if fields.peek("expected") == [] and mode in ("exact", "subset"):
             params["expected"] = fields.pop("expected")  # no tool may be called
         else:
-            params["expected"] = fields.objects("expected", "a list of objects with `tool`", _CALL_FIELDS)
+            params["expected"] = fields.objects("expected", "a list of objects with `tool`", CALL_FIELDS)
     return "tool_trajectory", params, ""
 
 
@@ -841,27 +935,50 @@ def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
 
 
 _SKILL_FIELDS: Final = (
-    FieldSpec("skill", FieldReader.required_text, required=True),
-    FieldSpec("should_trigger", FieldReader.boolean, True, default=True),
+    FieldSpec("skill", FieldReader.required_text, required=True, about="The name of the skill."),
+    FieldSpec(
+        "should_trigger", FieldReader.boolean, True, default=True, about="Whether the agent must use it."
+    ),
 )
 
 
 # --- fields of a JSON answer -------------------------------------------------------------------------------
 
-_ACCURACY_FIELDS: Final = (
-    FieldSpec("path", FieldReader.required_text, required=True),
-    FieldSpec("match", FieldReader.choice, ("exact", "numeric_tolerance", "date"), required=True),
-    FieldSpec("required", FieldReader.boolean, True, default=True),
-    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE),
-    FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE),
-    FieldSpec("relative", FieldReader.boolean, False, default=False),
-    FieldSpec("formats", lambda fields, name: list(fields.texts(name)), default=[]),
+
+@accepts(schemas.list_of(schemas.text()))
+def _read_formats(fields: AssertionFields, name: str) -> list[str]:
+    return list(fields.texts(name))
+
+
+ACCURACY_FIELDS: Final = (
+    FieldSpec("path", FieldReader.required_text, required=True, about="The field, such as items[0].price."),
+    FieldSpec(
+        "match",
+        FieldReader.choice,
+        ("exact", "numeric_tolerance", "date"),
+        required=True,
+        about="How the values are compared.",
+    ),
+    FieldSpec("required", FieldReader.boolean, True, default=True, about="Whether it must be there."),
+    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, about="How much the field counts."),
+    FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE, about="How far a number may be off."),
+    FieldSpec(
+        "relative", FieldReader.boolean, False, default=False, about="Whether the tolerance is a share."
+    ),
+    FieldSpec("formats", _read_formats, default=[], about="Formats of dates, such as DD.MM.YYYY."),
 )
 _AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
 _EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
 _JSON_FIELDS: Final = (
-    FieldSpec("fields", AssertionFields.objects, _EXPECTED_FIELDS, _ACCURACY_FIELDS, required=True),
-    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS),
+    FieldSpec(
+        "fields",
+        AssertionFields.objects,
+        _EXPECTED_FIELDS,
+        ACCURACY_FIELDS,
+        required=True,
+        about="The fields of the answer that are compared.",
+    ),
+    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS, about="How fields become one score."),
 )
 
 
@@ -874,30 +991,52 @@ def _read_required_number(fields: AssertionFields, name: str, limit: NumberLimit
     return fields.limited_number(name, limit) or 0.0
 
 
+@accepts(schemas.limit_rules(NOT_NEGATIVE))
 def _read_limit(fields: AssertionFields, name: str, expected: str) -> float:
     return _read_required_number(fields, name, NOT_NEGATIVE, expected)
 
 
 _LATENCY_FIELDS: Final = (
-    FieldSpec("threshold", _read_limit, "a number of milliseconds", to="threshold_ms", required=True),
+    FieldSpec(
+        "threshold",
+        _read_limit,
+        "a number of milliseconds",
+        to="threshold_ms",
+        required=True,
+        about="The longest time that an answer may take, in milliseconds.",
+    ),
 )
 _COST_FIELDS: Final = (
-    FieldSpec("budget", _read_limit, "an amount in US dollars", to="budget_usd", required=True),
+    FieldSpec(
+        "budget",
+        _read_limit,
+        "an amount in US dollars",
+        to="budget_usd",
+        required=True,
+        about="What an answer may cost, in US dollars.",
+    ),
 )
 _TOKEN_LIMITS: Final = (
-    FieldSpec("max_total", FieldReader.integer),
-    FieldSpec("max_input", FieldReader.integer),
-    FieldSpec("max_output", FieldReader.integer),
+    FieldSpec("max_total", FieldReader.integer, about="Maximum tokens in all."),
+    FieldSpec("max_input", FieldReader.integer, about="Maximum tokens of the input."),
+    FieldSpec("max_output", FieldReader.integer, about="Maximum tokens of the answer."),
 )
 _METRIC_LIMITS: Final = (
-    FieldSpec("max_tool_calls", FieldReader.integer),
-    FieldSpec("max_llm_calls", FieldReader.integer),
-    FieldSpec("max_tokens", FieldReader.integer),
-    FieldSpec("max_cost_usd", FieldReader.limited_number, NOT_NEGATIVE),
-    FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE),
-    FieldSpec("target_exploration_ratio", FieldReader.limited_number, SHARE),
+    FieldSpec("max_tool_calls", FieldReader.integer, about="Maximum calls of tools."),
+    FieldSpec("max_llm_calls", FieldReader.integer, about="Maximum calls of models."),
+    FieldSpec("max_tokens", FieldReader.integer, about="Maximum tokens in all."),
+    FieldSpec("max_cost_usd", FieldReader.limited_number, NOT_NEGATIVE, about="Maximum cost."),
+    FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE, about="Maximum duration."),
+    FieldSpec(
+        "target_exploration_ratio",
+        FieldReader.limited_number,
+        SHARE,
+        about="The share of calls that only look.",
+    ),
 )
-_EXPLORATION_TOLERANCE: Final = FieldSpec("exploration_tolerance", FieldReader.limited_number, SHARE)
+_EXPLORATION_TOLERANCE: Final = FieldSpec(
+    "exploration_tolerance", FieldReader.limited_number, SHARE, about="How far that share may be off."
+)
 
 
 def _parse_limits(fields: AssertionFields, limits: Sequence[FieldSpec]) -> dict[str, Any]:
@@ -922,12 +1061,69 @@ def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
 
 # --- all types ---------------------------------------------------------------------------------------------
 
-_TEXT: Final = FieldSpec("value", _read_text, required=True)
-_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True)
-_TEXTS: Final = FieldSpec("value", _read_text_list, to="values", required=True)
-_NUMBER_FIELDS: Final = (_TEXT, FieldSpec("rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE))
-_LLM_GRADER_NAMES: Final = ("prompt", "rubrics", "config", "target", "temperature")
-_PROGRAM_NAMES: Final = ("command", "cwd", "timeout_seconds", "config")
+_TEXT: Final = FieldSpec("value", _read_text, required=True, about="The text to look for.")
+_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True, about="The text to look for.")
+_TEXTS: Final = FieldSpec(
+    "value", _read_text_list, to="values", required=True, about="The texts to look for."
+)
+_NUMBER_FIELDS: Final = (
+    _TEXT,
+    FieldSpec(
+        "rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE, about="How far it may be off, as a share."
+    ),
+)
+_CHECKLIST: Final = schemas.ref("rubrics", "What the answer must do.")
+_REGEX_NAMES: Final[Fields] = {
+    **spec_fields((_TEXT,)),
+    "flags": schemas.text("Flags of the regular expression, such as `i`."),
+}
+_JUDGE_NAMES: Final = spec_fields(_JUDGE_FIELDS)
+_LLM_GRADER_NAMES: Final[Fields] = {**spec_fields(_LLM_GRADER_FIELDS), "rubrics": _CHECKLIST}
+_PROGRAM_NAMES: Final[Fields] = {
+    **spec_fields((*_PROGRAM_FIELDS, _CONFIG)),
+    "target": schemas.either(
+        {"type": "boolean"},
+        schemas.object_of(spec_fields(_JUDGE_ACCESS_FIELDS)),
+        about="Whether the program may call a judge, and how often.",
+    ),
+}
+_MEMBERS: Final = schemas.list_of(schemas.ref("member"), "The assertions, each with a name.", minItems=1)
+_TOOL: Final = schemas.words("The name of a tool.")
+_STEP_NAMES: Final[Fields] = {"name": _TOOL, "pattern": _TOOL, "type": {"const": "tool"}}
+_NAMED: Final[FieldSchema] = {"anyOf": [{"required": ["name"]}, {"required": ["pattern"]}]}
+_STEPS: Final = schemas.list_of(
+    schemas.either(_TOOL, schemas.object_of(_STEP_NAMES, **_NAMED)), "The tools.", minItems=1
+)
+_ARGUMENTS: Final = schemas.of_type("object", "The arguments.")
+_TOOL_USED: Final = schemas.either(
+    _TOOL,
+    schemas.list_of(_TOOL, minItems=1),
+    schemas.object_of({**_STEP_NAMES, "min": {"type": "integer", "minimum": 1}}, **_NAMED),
+    about="A tool, a list of tools, or an object with `name` and `min`.",
+)
+_TOOL_SEQUENCE: Final = schemas.either(
+    _STEPS,
+    schemas.object_of({"mode": schemas.choice(("in_order", "exact")), "steps": _STEPS}, ["steps"]),
+    about="The tools in the order of their calls.",
+)
+_TOOL_ARGS: Final = schemas.object_of(
+    {
+        **_STEP_NAMES,
+        "args": _ARGUMENTS,
+        "arguments": _ARGUMENTS,
+        "mode": schemas.choice(("partial", "exact")),
+    },
+    description="A tool and the arguments of one of its calls.",
+    allOf=[_NAMED, {"anyOf": [{"required": ["args"]}, {"required": ["arguments"]}]}],
+)
+
+
+def _one_of(specs: Sequence[FieldSpec]) -> FieldSchema:
+    """Returns the rule that at least one of the fields is there."""
+    return {"anyOf": [{"required": [spec.name]} for spec in specs]}
+
+
+_NEEDS_VALUE: Final[FieldSchema] = {"required": ["value"]}
 _UNUSED_JUDGE_FIELDS: Final = ("model", "max_steps", "preprocessors")
 
 
@@ -939,7 +1135,11 @@ _make_fraction_type: Final = partial(AssertionType, pass_at=DEFAULT_PASS_AT)
 """Makes the type of a grader that can give a fraction."""
 _make_judge_type: Final = partial(_make_fraction_type, unused_fields=_UNUSED_JUDGE_FIELDS)
 _RUBRICS: Final = _make_judge_type(
-    "rubrics", _JUDGE_FIELDS, parse=_parse_rubrics, names=("criteria", "rubrics", "target", "temperature")
+    "rubrics",
+    _JUDGE_FIELDS,
+    parse=_parse_rubrics,
+    names={**_JUDGE_NAMES, "criteria": _CHECKLIST, "rubrics": _CHECKLIST},
+    rules={"anyOf": [{"required": ["criteria"]}, {"required": ["rubrics"]}]},
 )
 VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
     "contains": _make_text_type("contains", _TEXT),
@@ -951,12 +1151,18 @@ VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
     "starts-with": _make_text_type("starts_with", _VISIBLE_TEXT),
     "ends-with": _make_text_type("ends_with", _VISIBLE_TEXT),
     "equals": _make_text_type("exact", _VISIBLE_TEXT),
-    "regex": AssertionType("regex", parse=_parse_regex, names=("value", "flags")),
+    "regex": AssertionType("regex", parse=_parse_regex, names=_REGEX_NAMES, rules=_NEEDS_VALUE),
     "numeric-match": AssertionType("numeric_match", _NUMBER_FIELDS, label_param="value"),
     "numeric-equal": AssertionType("numeric_equal", _NUMBER_FIELDS, label_param="value"),
     "is-json": AssertionType("is_json", (), {"strip_fences": False}, unused_fields=("value", "flags")),
     "llm-grader": _make_judge_type(
-        "llm_grader", _LLM_GRADER_FIELDS, parse=_parse_llm_grader, names=_LLM_GRADER_NAMES, aliases=()
+        "llm_grader",
+        _LLM_GRADER_FIELDS,
+        parse=_parse_llm_grader,
+        names=_LLM_GRADER_NAMES,
+        aliases=(),
+        is_open=True,
+        closed_by="rubrics",
     ),
     "rubrics": _RUBRICS,
     "rubric": _RUBRICS,
@@ -964,17 +1170,34 @@ VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
         "program",
         _PROGRAM_FIELDS,
         parse=_parse_code_grader,
-        names=(*_PROGRAM_NAMES, "script", "target"),
+        names={**_PROGRAM_NAMES, "script": {**_PROGRAM_NAMES["command"], "deprecated": True}},
+        rules={"anyOf": [{"required": ["command"]}, {"required": ["script"]}]},
         unused_fields=("preprocessors",),
         aliases=(),
+        is_open=True,
     ),
     "composite": _make_fraction_type(
-        "composite", parse=_parse_composite, names=(*MEMBER_LIST_NAMES, "aggregator")
+        "composite",
+        parse=_parse_composite,
+        names={
+            **dict.fromkeys(MEMBER_LIST_NAMES, _MEMBERS),
+            "aggregator": schemas.ref("aggregator", "How scores become one."),
+        },
+        rules={
+            "required": ["aggregator"],
+            "anyOf": [{"required": [name]} for name in MEMBER_LIST_NAMES],
+        },
     ),
     "tool-trajectory": _make_fraction_type(
         "tool_trajectory",
         parse=_parse_tool_trajectory,
-        names=("mode", "minimums", "expected", "args_match", "partial_credit"),
+        names=_TRAJECTORY_NAMES,
+        rules={
+            "required": ["mode"],
+            "if": {"properties": {"mode": {"const": "any_order"}}},
+            "then": {"required": ["minimums"]},
+            "else": {"required": ["expected"]},
+        },
     ),
     "field-accuracy": _make_fraction_type("field_accuracy", _JSON_FIELDS),
     "latency": AssertionType("latency", _LATENCY_FIELDS, misspellings=(("max_ms", "threshold"),)),
@@ -983,35 +1206,56 @@ VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
         "token_usage",
         _TOKEN_LIMITS,
         parse=_parse_token_usage,
+        rules=_one_of(_TOKEN_LIMITS),
         misspellings=tuple((f"{limit.name}_tokens", limit.name) for limit in _TOKEN_LIMITS),
     ),
     "execution-metrics": _make_fraction_type(
-        "execution_metrics", (*_METRIC_LIMITS, _EXPLORATION_TOLERANCE), parse=_parse_execution_metrics
+        "execution_metrics",
+        (*_METRIC_LIMITS, _EXPLORATION_TOLERANCE),
+        parse=_parse_execution_metrics,
+        rules=_one_of(_METRIC_LIMITS),
     ),
     "skill-trigger": AssertionType("skill_trigger", _SKILL_FIELDS, label_param="skill"),
 }
-_make_call_type: Final = partial(_make_fraction_type, "tool_trajectory", names=("value",))
+_make_call_type: Final = partial(_make_fraction_type, "tool_trajectory", rules=_NEEDS_VALUE)
 VERSION_5_TYPES: Final[dict[str, AssertionType]] = {
     "llm-rubric": _make_judge_type(
         "rubrics",
         parse=_parse_llm_rubric,
-        names=("value", "prompt", "config", "threshold", "target", "temperature"),
+        names={
+            **spec_fields(_LLM_GRADER_FIELDS),
+            "value": schemas.text_or(_CHECKLIST, about="What the answer must do: a text or a list."),
+            "threshold": {**schemas.limit_rules(SHARE), **schemas.UNUSED},
+        },
+        is_open=True,
+        closed_by="value",
     ),
-    "script": _make_fraction_type("program", parse=_parse_script, names=(*_PROGRAM_NAMES, "target")),
+    "script": _make_fraction_type(
+        "program", parse=_parse_script, names=_PROGRAM_NAMES, rules={"required": ["command"]}, is_open=True
+    ),
     "assert-set": AssertionType(
         "composite",
         parse=_parse_assert_set,
-        names=("assert", "config"),
+        names={
+            "assert": {**schemas.ref("assertions", "The assertions of the set."), "minItems": 1},
+            "config": schemas.REFUSED,
+        },
+        rules={"required": ["assert"]},
         pass_at=1.0,
         aliases=(*_NAME_ALIASES, ("threshold", "min_score")),
     ),
-    "skill-used": AssertionType("skill_trigger", parse=_parse_skill_used, names=("value",)),
-    "trajectory:tool-used": _make_call_type(parse=_parse_tool_used),
-    "trajectory:tool-sequence": _make_call_type(parse=_parse_tool_sequence),
-    "trajectory:tool-args-match": _make_call_type(parse=_parse_tool_args_match),
+    "skill-used": AssertionType(
+        "skill_trigger",
+        parse=_parse_skill_used,
+        names={"value": schemas.words("The name of the skill.")},
+        rules=_NEEDS_VALUE,
+    ),
+    "trajectory:tool-used": _make_call_type(parse=_parse_tool_used, names={"value": _TOOL_USED}),
+    "trajectory:tool-sequence": _make_call_type(parse=_parse_tool_sequence, names={"value": _TOOL_SEQUENCE}),
+    "trajectory:tool-args-match": _make_call_type(parse=_parse_tool_args_match, names={"value": _TOOL_ARGS}),
 }
 TYPES: Final = (*VERSION_4_TYPES, *VERSION_5_TYPES)
-_TYPES_BY_SPELLING: Final = {
+TYPES_BY_SPELLING: Final = {
     spelling: (kind, kind.field_names)
     for name, kind in (VERSION_4_TYPES | VERSION_5_TYPES).items()
     for spelling in (name, name.replace("-", "_"))

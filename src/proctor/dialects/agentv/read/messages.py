@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, cast
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.shared import finish, read_texts, resolve_references
 from proctor.dialects.shared.attachments import IMAGE_MEDIA_TYPES, build_attachment
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields
+from proctor.field_schemas import UNUSED, Fields, accepts, spec_fields
 from proctor.model import Attachment, Message, ToolCall
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog
@@ -21,9 +23,18 @@ from proctor.yaml12 import to_plain
 
 ROLES: Final = ("system", "user", "assistant", "tool")
 BLOCK_TYPES: Final = ("text", "file", "image")
-MESSAGE_FIELDS: Final = ("role", "content", "name", "tool_calls")
-BLOCK_FIELDS: Final = ("type", "value")
-TOOL_CALL_FIELDS: Final = ("tool", "input", "output", "id", "duration_ms", "start_time", "end_time")
+MESSAGE_FIELDS: Final[Fields] = {
+    "role": schemas.choice(ROLES, "Who says it."),
+    "content": schemas.ref(
+        "content", "What is said: a text, an object, or a list of texts, files and images."
+    ),
+    "name": schemas.text("The name of the speaker."),
+    "tool_calls": schemas.list_of(schemas.ref("tool_call"), "The tools that an assistant calls."),
+}
+BLOCK_FIELDS: Final[Fields] = {
+    "type": schemas.choice(BLOCK_TYPES, "What the value is."),
+    "value": schemas.words("The text, or the path of the file or image."),
+}
 _EXPECTED_MESSAGE: Final = "a message: an object with `role` and `content`"
 
 MessageParts = tuple[str | Attachment, ...]
@@ -94,7 +105,7 @@ def _parse_message(fields: FieldReader, source: SuiteSource) -> Message:
         text = to_pretty_json(content)
     elif text is None and not (content is None and calls):
         fields.report_wrong_type("content", content, "text, an object or a list of blocks")
-    finish(fields, MESSAGE_FIELDS)
+    finish(fields, tuple(MESSAGE_FIELDS))
     return Message(role=role, content=text or "", name=name, tool_calls=_to_tool_calls(calls), parts=parts)
 
 
@@ -111,6 +122,7 @@ def _parse_role_and_calls(fields: FieldReader) -> tuple[str, str | None, list[di
     return role, name, [_parse_call(row) for row in rows]
 
 
+@accepts(schemas.of_type("object"))
 def _read_arguments(fields: FieldReader, name: str) -> Any:
     value: Any = fields.pop(name)
     if not isinstance(value, dict):
@@ -119,12 +131,18 @@ def _read_arguments(fields: FieldReader, name: str) -> Any:
 
 
 _CALL_FIELDS: Final = (
-    FieldSpec("tool", FieldReader.required_text, required=True),
-    FieldSpec("input", _read_arguments),
-    FieldSpec("output", FieldReader.pop),
-    FieldSpec("id", FieldReader.text),
-    FieldSpec("duration_ms", FieldReader.number),
+    FieldSpec("tool", FieldReader.required_text, required=True, about="The name of the tool."),
+    FieldSpec("input", _read_arguments, about="The arguments of the call."),
+    FieldSpec("output", FieldReader.pop, about="What the tool gave back."),
+    FieldSpec("id", FieldReader.text, about="The id of the call."),
+    FieldSpec("duration_ms", FieldReader.number, about="How long the call took, in milliseconds."),
 )
+
+
+TOOL_CALL_FIELDS: Final[Fields] = {
+    **spec_fields(_CALL_FIELDS),
+    **dict.fromkeys(("start_time", "end_time"), UNUSED),
+}
 
 
 def _parse_call(fields: FieldReader) -> dict[str, Any]:
@@ -132,7 +150,7 @@ def _parse_call(fields: FieldReader) -> dict[str, Any]:
     fields.drop_null()
     call = fields.values(_CALL_FIELDS)
     ignore_fields(fields, ("start_time", "end_time"), call)
-    finish(fields, TOOL_CALL_FIELDS)
+    finish(fields, tuple(TOOL_CALL_FIELDS))
     return {name: to_plain(value) for name, value in call.items()}
 
 
@@ -172,7 +190,7 @@ def _parse_blocks(content: list[Any], fields: FieldReader, source: SuiteSource) 
 def _parse_block(fields: FieldReader, source: SuiteSource) -> str | Attachment | None:
     kind = fields.choice("type", BLOCK_TYPES)
     value = fields.required_text("value")
-    finish(fields, BLOCK_FIELDS)
+    finish(fields, tuple(BLOCK_FIELDS))
     if kind == "text":
         return value
     if not kind or not value:
@@ -279,7 +297,7 @@ def _parse_expected_message(fields: FieldReader, source: SuiteSource) -> dict[st
         content = ""
     else:
         fields.report_wrong_type("content", content, "text, an object or a list")
-    finish(fields, MESSAGE_FIELDS)
+    finish(fields, tuple(MESSAGE_FIELDS))
     message = {"role": role, "content": content, "name": name, "tool_calls": calls}
     return {key: value for key, value in message.items() if value or key in {"role", "content"}}
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.read.assertion_fields import GATE, NOT_NEGATIVE, AssertionFields
 from proctor.errors import suggestion
+from proctor.field_schemas import Fields, accepts
 from proctor.model import Assertion
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog, json_type, quote_value
@@ -19,20 +21,27 @@ DEFAULT_PASS_AT: Final = 0.8
 """The lowest score that passes, for graders that can give a fraction, unless `min_score` is set."""
 MAX_POINTS: Final = 10
 """The highest number of points of an item with ranges."""
-_POINTS: Final[NumberLimit] = (
-    f"a whole number from 0 to {MAX_POINTS}",
-    lambda value: value in range(MAX_POINTS + 1),
+_POINTS: Final = NumberLimit(
+    f"a whole number from 0 to {MAX_POINTS}", minimum=0, maximum=MAX_POINTS, is_whole=True
 )
 
 _OPERATORS: Final = ("correctness", "contradiction")
 """How an item compares the answer; the first is the default."""
 
 _EXPECTED_ITEMS: Final = "a list of texts or of objects with `outcome`"
-_ITEM_NAMES: Final = (
-    *("id", "outcome", "weight", "required", "min_score", "required_min_score"),
-    *("score_ranges", "operator"),
+_RANGE_FIELDS: Final[Fields] = {
+    "score_range": schemas.list_of(
+        schemas.of_type("integer", minimum=0, maximum=MAX_POINTS),
+        "The lowest and the highest number of points.",
+        minItems=2,
+        maxItems=2,
+    ),
+    "outcome": schemas.words("What an answer with these points does."),
+}
+_RANGES: Final = schemas.either(
+    schemas.list_of(schemas.object_of(_RANGE_FIELDS, _RANGE_FIELDS), minItems=1),
+    schemas.object_of(dict.fromkeys(map(str, range(MAX_POINTS + 1)), schemas.words()), minProperties=1),
 )
-_RANGE_FIELDS: Final = ("score_range", "outcome")
 _EXPECTED_RANGES: Final = "a list of objects with `score_range` and `outcome`, or an object of least points"
 
 
@@ -70,7 +79,7 @@ def parse_rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any
                 fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
             items.append(make_text_item(number, row))
         elif isinstance(row, dict):
-            items.append(_parse_item(fields.within(place, row, _ITEM_NAMES), number))
+            items.append(_parse_item(fields.within(place, row, ITEM_FIELDS), number))
         else:
             fields.report_wrong_type(place, row, "text or an object with `outcome`")
     _check_ids(fields, name, items)
@@ -94,11 +103,13 @@ def _parse_item(fields: AssertionFields, number: int) -> dict[str, Any]:
     return {"id": f"rubric-{number}", **fields.all_values(_ITEM_FIELDS)}
 
 
+@accepts(schemas.words(), required=False)
 def _read_outcome(fields: AssertionFields, name: str) -> str | None:
     """Returns the outcome of an item, which only an item with ranges may lack."""
     return fields.non_blank_text(name) if "score_ranges" in fields else fields.required_text(name)
 
 
+@accepts(schemas.limit_rules(GATE), required=False)
 def _read_min_score(fields: AssertionFields, name: str) -> float | None:
     """Returns an item's minimum score; `required_min_score` is its older spelling, in points."""
     least = fields.limited_number(name, GATE)
@@ -113,6 +124,7 @@ def _read_min_score(fields: AssertionFields, name: str) -> float | None:
 # --- ranges of points --------------------------------------------------------------------------------------
 
 
+@accepts(_RANGES)
 def _read_ranges(fields: AssertionFields, name: str) -> list[dict[str, Any]]:
     value = fields.peek(name)
     if isinstance(value, dict):
@@ -185,11 +197,26 @@ def _check_coverage(fields: AssertionFields, name: str, ranges: list[dict[str, A
 
 
 _ITEM_FIELDS: Final = (
-    FieldSpec("id", FieldReader.non_blank_text),
-    FieldSpec("outcome", _read_outcome, required=True),
-    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, default=1),
-    FieldSpec("required", FieldReader.boolean, False, default=False),
-    FieldSpec("operator", FieldReader.choice, _OPERATORS, default=_OPERATORS[0]),
-    FieldSpec("min_score", _read_min_score, required=True),
-    FieldSpec("score_ranges", _read_ranges),
+    FieldSpec("id", FieldReader.non_blank_text, about="The name of the item."),
+    FieldSpec("outcome", _read_outcome, required=True, about="What the answer must do."),
+    FieldSpec(
+        "weight", FieldReader.limited_number, NOT_NEGATIVE, default=1, about="How much the item counts."
+    ),
+    FieldSpec(
+        "required", FieldReader.boolean, False, default=False, about="Whether the answer fails without it."
+    ),
+    FieldSpec(
+        "operator",
+        FieldReader.choice,
+        _OPERATORS,
+        default=_OPERATORS[0],
+        about="Whether the answer must say it, or must not contradict it.",
+    ),
+    FieldSpec("min_score", _read_min_score, required=True, about="The lowest score that the item needs."),
+    FieldSpec("score_ranges", _read_ranges, about="What an answer does for each number of points."),
 )
+ITEM_FIELDS: Final[Fields] = {
+    **schemas.spec_fields(_ITEM_FIELDS),
+    "required_min_score": {**schemas.limit_rules(_POINTS), "deprecated": True},
+}
+"""The fields of a rubric item that is an object; one without `score_ranges` needs `outcome`."""

@@ -8,10 +8,18 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
 from proctor.dialects.agentv.read.messages import parse_input, read_input_files
 from proctor.dialects.agentv.read.test_files import JSON_LINES_ENDINGS, RawTest, read_json_lines, read_tests
-from proctor.dialects.agentv.read.tests import SuiteLevel, parse_pass_rule, parse_test, read_assertion_list
+from proctor.dialects.agentv.read.tests import (
+    OLD_LIST,
+    THRESHOLD,
+    SuiteLevel,
+    parse_pass_rule,
+    parse_test,
+    read_assertion_list,
+)
 from proctor.dialects.agentv.read.v5 import Version5Level, is_version_5, translate_test
 from proctor.dialects.agentv.read.v5 import translate_heading as version_5_heading
 from proctor.dialects.agentv.read.workspace import build_workspace, read_workspace_level
@@ -36,25 +44,43 @@ from proctor.dialects.shared.jsonl import (
 from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, ignore_fields, parse_yaml
 from proctor.env_substitution import names_in
+from proctor.field_schemas import Fields
 from proctor.model import PassRule, Problem, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import to_plain
 
-SUITE_FIELDS: Final = (
-    *("name", "description", "version", "category", "tags", "metadata", "input", "input_files", "tests"),
-    *("target", "execution", "assertions", "workspace", HOLDOUT_FIELD),
-)
+SUITE_FIELDS: Final[Fields] = {
+    "name": schemas.words("The name of the suite; by default that of its file."),
+    "description": schemas.text("What the suite is about."),
+    "version": schemas.anything("Your own version of the suite."),
+    "category": schemas.text("The category of tests that have none of their own."),
+    "tags": schemas.list_of(schemas.text(), "Tags of every test."),
+    "metadata": schemas.of_type("object", "Anything that you want to keep with every test."),
+    "input": schemas.ref("input", "Messages that are sent before those of each test."),
+    "input_files": schemas.ref("input_files", "Files that are sent with each test."),
+    "tests": {
+        "type": ["string", "array"],
+        "items": schemas.text_or(schemas.ref("test"), "^file://"),
+        "description": "The tests, or the path of a file, a glob or a folder with them.",
+    },
+    "target": schemas.words("The target that is called: a name in targets.yaml, or such as openai:gpt-5.2."),
+    "execution": schemas.ref("suite_execution", "How the tests are run."),
+    "assertions": schemas.ref("assertions", "Assertions that are added to those of each test."),
+    "workspace": schemas.ref("workspace", "The folder in which agents work."),
+    HOLDOUT_FIELD: schemas.either(
+        {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        {"const": False},
+        about="The share of the tests to hold out, such as 0.2; 0 or false for none.",
+    ),
+}
+SCHEMA_FIELD: Final = "$schema"
+"""The field in which editors look for the JSON Schema of a file."""
 UNUSED_FIELDS: Final = (
-    *("$schema", "author", "license", "requires", "suite", "evaluator", "governance", "preprocessors"),
+    *(SCHEMA_FIELD, "author", "license", "requires", "suite", "evaluator", "governance", "preprocessors"),
     *("note", "conversation_id", "defaults", "experiment", "timeout_seconds", "derived_metrics"),
     *("output_path", "graders"),
 )
-EXECUTION_FIELDS: Final = (
-    *("target", "targets", "workers", "threshold", "trials", "budget_usd", "total_budget_usd", "cache"),
-    *("evaluators", "cache_path", "fail_on_error"),
-)
-TRIALS_FIELDS: Final = ("count", "strategy", "cost_limit_usd")
 STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
     "pass_at_k": "any",
     "pass_any": "any",
@@ -63,6 +89,25 @@ STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
     "confidence_interval": "lower_bound",
 }
 MAX_WORKERS: Final = 50
+_BUDGET: Final = schemas.of_type("number", "What a run may cost, in US dollars.", exclusiveMinimum=0)
+EXECUTION_FIELDS: Final[Fields] = {
+    "target": schemas.words("The target that is called."),
+    "targets": schemas.list_of(schemas.text(), "The targets that are called."),
+    "workers": schemas.of_type("integer", "Maximum concurrent calls.", minimum=1, maximum=MAX_WORKERS),
+    "threshold": THRESHOLD,
+    "trials": schemas.ref("trials", "How often each test is run."),
+    "budget_usd": _BUDGET,
+    "total_budget_usd": _BUDGET,
+    "cache": schemas.of_type("boolean", "Whether answers are taken from the cache."),
+    "evaluators": OLD_LIST,
+    "cache_path": schemas.UNUSED,
+    "fail_on_error": schemas.UNUSED,
+}
+TRIALS_FIELDS: Final[Fields] = {
+    "count": schemas.of_type("integer", "Trials of each test.", minimum=1),
+    "strategy": schemas.choice(STRATEGIES, "How the trials of a test make one verdict."),
+    "cost_limit_usd": schemas.UNUSED,
+}
 DEFAULT_THRESHOLD: Final = 0.8
 """The weighted mean that a test must reach, unless the suite says otherwise."""
 
@@ -198,9 +243,11 @@ def parse_heading(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     suite = with_holdout(_parse_suite_fields(fields, execution, source, ignored), fields)
     common = _parse_suite_level(fields, execution, source, ignored, row.get("input"))
     common, suite = _with_trials(common, suite, execution, ignored)
+    if SCHEMA_FIELD in fields:
+        ignored[SCHEMA_FIELD] = fields.pop(SCHEMA_FIELD)  # for editors
     ignore_fields(fields, UNUSED_FIELDS, ignored)
     ignore_fields(execution, ("cache_path", "fail_on_error"), ignored, "execution.")
-    finish(execution, EXECUTION_FIELDS)
+    finish(execution, tuple(EXECUTION_FIELDS))
     line = fields.line_for(tests) or notes.line
     tests_value: Any = fields.pop(tests)
     fields.finish((*SUITE_FIELDS, *UNUSED_FIELDS))
@@ -288,7 +335,7 @@ def _with_trials(
     repeats = trials.integer("count", least=1)
     strategy = trials.choice("strategy", tuple(STRATEGIES)) if "strategy" in trials else "pass_at_k"
     ignore_fields(trials, ("cost_limit_usd",), ignored, "execution.trials.")
-    finish(trials, TRIALS_FIELDS)
+    finish(trials, tuple(TRIALS_FIELDS))
     return replace(common, repeats=repeats), replace(suite, repeats_rule=STRATEGIES.get(strategy, "each"))
 
 

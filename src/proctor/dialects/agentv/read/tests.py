@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor import field_schemas as schemas
 from proctor.codec import encode
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION, parse_assertions, reads_criteria
 from proctor.dialects.agentv.read.case_vars import fill_value
@@ -31,22 +32,49 @@ from proctor.dialects.agentv.shared import (
 )
 from proctor.dialects.shared.yaml_files import ignore_fields
 from proctor.env_substitution import names_in
+from proctor.field_schemas import Fields
 from proctor.model import Assertion, Attachment, Case, Message, PassRule, Problem, Workspace
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, ProblemLog
+from proctor.validation import FieldReader, FieldSchema, ProblemLog
 from proctor.yaml12 import to_plain
 
-TEST_FIELDS: Final = (
-    *("id", "criteria", "input", "input_files", "expected_output", "execution", "workspace", "metadata"),
-    *("rubrics", "assertions", "category", "vars", "lint", "description"),
-)
+TEST_FIELDS: Final[Fields] = {
+    "id": schemas.words("The name of the test, which no other test of the suite has."),
+    "criteria": schemas.text("What a correct answer does; judges read it."),
+    "input": schemas.ref("input", "What is sent: a text, an object or a list of messages."),
+    "input_files": schemas.ref("input_files", "Files that are sent before the text."),
+    "expected_output": schemas.ref("expected_output", "A correct answer: a text, an object or messages."),
+    "execution": schemas.ref("test_execution", "How the test is run."),
+    "workspace": schemas.ref("workspace", "The folder in which the agent works."),
+    "metadata": schemas.of_type("object", "Anything that you want to keep with the test."),
+    "rubrics": schemas.ref("rubrics", "A checklist that a judge goes through."),
+    "assertions": schemas.ref("assertions", "What is checked of the answer."),
+    "category": schemas.text("The category of the test."),
+    "vars": schemas.of_type("object", "Values of {{name}} in the texts of the test."),
+    "lint": schemas.anything("The codes of lint findings that are meant."),
+    "description": schemas.text("A note for readers."),
+}
 OLD_NAMES: Final = {
     "criteria": ("expected_outcome",),
     "input": ("input_messages",),
     "expected_output": ("expected_messages",),
     "assertions": ("assert", "evaluators"),
 }
-EXECUTION_FIELDS: Final = ("target", "targets", "skip_defaults", "threshold", "evaluators")
+THRESHOLD: Final = schemas.of_type(
+    "number", "The weighted mean that a test must reach.", minimum=0, maximum=1
+)
+OLD_LIST: Final[FieldSchema] = {
+    **schemas.ref("assertions", "Write `assertions` outside."),
+    "deprecated": True,
+}
+"""The old place of a list of assertions."""
+EXECUTION_FIELDS: Final[Fields] = {
+    "target": schemas.words("The target that is called instead of the suite's."),
+    "targets": schemas.list_of(schemas.text(), "The only targets that are given the test."),
+    "skip_defaults": schemas.of_type("boolean", "Whether what the suite gives to every test is left out."),
+    "threshold": THRESHOLD,
+    "evaluators": OLD_LIST,
+}
 UNUSED_FIELDS: Final = (
     *("conversation_id", "suite", "note", "evaluator", "depends_on", "on_dependency_failure", "mode"),
     *("aggregation", "on_turn_failure", "window_size", "preprocessors"),
@@ -213,7 +241,7 @@ def _parse_grading(
         rubrics = parse_test_rubrics(fields.pop("rubrics"), "rubrics", fields.problem_log, source)
     own = read_assertion_list(fields, execution.fields, source)
     if execution.fields is not None:
-        finish(execution.fields, EXECUTION_FIELDS)
+        finish(execution.fields, tuple(EXECUTION_FIELDS))
     assertions = (*rubrics, *own, *(() if execution.skip_defaults else common.assertions))
     if criteria is None and not assertions and not has_answer and not fields.problem_log.has_errors:
         fields.report_missing("criteria", "a text, unless there are `expected_output` or `assertions`")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.read.case_vars import (
     PLACEHOLDER,
     fill_text,
@@ -19,8 +20,10 @@ from proctor.dialects.agentv.read.case_vars import (
     find_missing_names,
     iter_texts,
 )
+from proctor.dialects.agentv.read.tests import THRESHOLD
 from proctor.dialects.agentv.shared import with_fields
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields, parse_yaml
+from proctor.field_schemas import Fields, accepts, spec_fields
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
@@ -49,32 +52,64 @@ _REFUSED_TEST_FIELDS: Final = {
     "environment": _REFUSED_SUITE_FIELDS["environment"],
 }
 """The same for a test and for `default_test`."""
-_DEFAULT_TEST_NAMES: Final = ("vars", "assert", "threshold", "metadata", "description")
 _DEFAULT_TEST_FIELDS: Final = (
-    FieldSpec("vars", FieldReader.instance, dict),
-    FieldSpec("assert", FieldReader.instance, list),
-    FieldSpec("metadata", FieldReader.instance, dict),
-    FieldSpec("description", FieldReader.text),
-    FieldSpec("threshold", FieldReader.number),
+    FieldSpec("vars", FieldReader.instance, dict, about="Values of {{name}} that tests need not repeat."),
+    FieldSpec("assert", FieldReader.instance, list, about="Assertions of every test."),
+    FieldSpec("metadata", FieldReader.instance, dict, about="Metadata of every test."),
+    FieldSpec("description", FieldReader.text, about="A note for readers."),
+    FieldSpec("threshold", FieldReader.number, about=THRESHOLD["description"]),
 )
-_TRANSLATED_FIELDS: Final = ("prompts", "default_test", "evaluate_options", "threshold", "assert", "targets")
-_OPTION_NAMES: Final = ("budget_usd", "max_concurrency", "repeat", "cache")
+DEFAULT_TEST_FIELDS: Final[Fields] = {
+    **spec_fields(_DEFAULT_TEST_FIELDS),
+    "assert": schemas.ref("assertions", "Assertions of every test."),
+}
+TRANSLATED_FIELDS: Final[Fields] = {
+    "prompts": schemas.ref("prompts", "What is sent, with {{name}} for the `vars` of each test."),
+    "default_test": schemas.either(
+        schemas.text(pattern=r"^\s*file://"),
+        schemas.ref("default_test"),
+        about="What holds for every test, or file:// and the file with it.",
+    ),
+    "evaluate_options": schemas.ref("evaluate_options", "How the tests are run."),
+    "threshold": THRESHOLD,
+    "assert": schemas.ref("assertions", "Assertions that are added to those of each test."),
+    "targets": schemas.either(
+        schemas.text(), schemas.list_of(schemas.text()), about="The targets that are called."
+    ),
+}
+"""The fields of a suite that are translated to those of version 4."""
+TEST_FIELDS: Final[Fields] = {
+    "threshold": THRESHOLD,
+    "run": schemas.of_type("object", "How the test is run."),
+}
+"""The fields that only a test of version 5 has."""
 _UNUSED_OPTION_FIELDS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
-_REPEAT_FIELDS: Final = ("count", "strategy", "early_exit", "cost_limit_usd")
 _REFUSED_RUN_FIELDS: Final = {
     "repeat": "Write it into `evaluate_options`, for all tests.",
     "budget_usd": "Write it into `evaluate_options`, for all tests.",
     "timeout_seconds": "Give it with --timeout.",
 }
 _STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
-_ISOLATION_BY_SCOPE: Final = {"suite": "shared", "attempt": "per_test"}
+REPEAT_FIELDS: Final[Fields] = {
+    "count": schemas.of_type("integer", "Trials of each test.", minimum=1),
+    "strategy": schemas.choice(_STRATEGIES, "How the trials of a test make one verdict."),
+    "early_exit": schemas.of_type("boolean", "Has no effect in Proctor."),
+    "cost_limit_usd": schemas.UNUSED,
+}
+ISOLATION_BY_SCOPE: Final = {"suite": "shared", "attempt": "per_test"}
 _UNFILLED_FIELDS: Final = frozenset(("type", "prompt", "command", "config", "cwd", "target"))
 """Fields of an assertion in which a test's `vars` are not filled in."""
 _FILE_SCHEME: Final = "file://"
 _TEXT_ENDINGS: Final = (".txt", ".md", ".j2")
 _DATA_ENDINGS: Final = (".json", ".yaml", ".yml")
-_ENTRY_FIELDS: Final = ("id", "label", "prompt", "raw", "file", "path", "description")
-_BODY_FIELDS: Final = ("prompt", "raw", "file", "path")
+_BODY: Final = schemas.either(schemas.words(), schemas.ref("prompt_messages"))
+BODY_FIELDS: Final[Fields] = dict.fromkeys(("prompt", "raw", "file", "path"), _BODY)
+ENTRY_FIELDS: Final[Fields] = {
+    "id": schemas.text("The name of the prompt."),
+    "label": schemas.text("The name of the prompt."),
+    **BODY_FIELDS,
+    "description": schemas.text("A note for readers."),
+}
 _REFUSED_PROMPT_FIELDS: Final = dict.fromkeys(
     ("function", "function_file", "command", "config", "prefix", "suffix"), "Write the prompt itself."
 )
@@ -122,8 +157,8 @@ def translate_heading(
     """Translates the suite fields to version 4. Returns them and what the tests get."""
     row = map_strings(row, _translate_references, ("tests",))
     _refuse_fields(FieldReader(row, notes), _REFUSED_SUITE_FIELDS)
-    suite_row = _without(row, (*_TRANSLATED_FIELDS, *_REFUSED_SUITE_FIELDS))
-    if not isinstance(row.get("target", ""), str):
+    suite_row = _without(row, (*TRANSLATED_FIELDS, *_REFUSED_SUITE_FIELDS))
+    if _has_object(row.get("target")):  # refused
         del suite_row["target"]
     default = _read_default_test(row, source, notes)
     execution = _translate_execution(row, default, notes)
@@ -144,6 +179,8 @@ def translate_heading(
     else:
         suite_row |= {"assert": assertions} if assertions or "assert" in row else {}
         shared_list = YamlList(0)
+    if not isinstance(row.get("assert"), list | None):
+        suite_row["assert"] = row["assert"]  # an error, which the reader of version 4 reports
     prompts = (
         _read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
     )
@@ -172,7 +209,7 @@ def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemL
     fields.drop_null()
     _refuse_fields(fields, _REFUSED_TEST_FIELDS)
     default_test = fields.values(_DEFAULT_TEST_FIELDS)
-    fields.finish(_DEFAULT_TEST_NAMES)
+    fields.finish(tuple(DEFAULT_TEST_FIELDS))
     return default_test
 
 
@@ -188,13 +225,16 @@ def _translate_execution(row: dict[str, Any], default: dict[str, Any], notes: Pr
     if isinstance(execution.get("targets"), str):
         execution["targets"] = [execution["targets"]]
     for name in ("target", "targets"):
-        value = row.get(name)
-        if any(isinstance(entry, dict) for entry in (value if isinstance(value, list) else [value])):
+        if _has_object(row.get(name)):
             _refuse(
                 name, "Write the target into targets.yaml, and its name here.", notes, _get_line(row, name)
             )
             execution.pop(name, None)
     return execution if "evaluate_options" not in row else _with_options(execution, row, notes)
+
+
+def _has_object(value: Any) -> bool:
+    return any(isinstance(entry, dict) for entry in (value if isinstance(value, list) else [value]))
 
 
 def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) -> YamlMap:
@@ -208,10 +248,11 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
     _refuse_fields(fields, {"filter_range": "Give --limit, or --id for each test."})
     ignore_fields(fields, _UNUSED_OPTION_FIELDS, {})
     execution.update(fields.values(_OPTION_FIELDS))
-    fields.finish((*_OPTION_NAMES, *_UNUSED_OPTION_FIELDS))
+    fields.finish(tuple(OPTION_FIELDS))
     return execution
 
 
+@accepts(schemas.either({"type": "integer", "minimum": 1}, schemas.object_of(REPEAT_FIELDS)))
 def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
     """Reads `repeat`: a number, or an object with the number and its strategy."""
     inner = fields.object(name) if isinstance(fields.peek(name), dict) else None
@@ -223,7 +264,7 @@ def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
         inner.warn("no-effect", "early_exit", "has no effect here: every repeat is asked.")
     strategy = inner.choice("strategy", _STRATEGIES) if "strategy" in inner else _STRATEGIES[0]
     cost: Any = inner.pop("cost_limit_usd")
-    inner.finish(_REPEAT_FIELDS)
+    inner.finish(tuple(REPEAT_FIELDS))
     if not count or not strategy:
         return None
     limit = {} if cost is None else {"cost_limit_usd": cost}
@@ -231,19 +272,24 @@ def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
 
 
 _OPTION_FIELDS: Final = (
-    FieldSpec("budget_usd", FieldReader.number),
-    FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers"),
-    FieldSpec("cache", FieldReader.boolean, False),
-    FieldSpec("repeat", _read_repeat, to="trials"),
+    FieldSpec("budget_usd", FieldReader.number, about="What a run may cost, in US dollars."),
+    FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers", about="Maximum concurrent calls."),
+    FieldSpec("cache", FieldReader.boolean, False, about="Whether answers are taken from the cache."),
+    FieldSpec("repeat", _read_repeat, to="trials", about="How often each test is run."),
 )
+OPTION_FIELDS: Final[Fields] = {
+    **spec_fields(_OPTION_FIELDS),
+    "budget_usd": schemas.of_type("number", "What a run may cost, in US dollars.", exclusiveMinimum=0),
+    **dict.fromkeys(_UNUSED_OPTION_FIELDS, schemas.UNUSED),
+}
 
 
 def _translate_workspace(row: dict[str, Any], notes: ProblemLog) -> dict[str, Any]:
     workspace = _without(row, ("scope",))
     fields = FieldReader(row, notes, "workspace.")
-    scope = fields.choice("scope", tuple(_ISOLATION_BY_SCOPE))
+    scope = fields.choice("scope", tuple(ISOLATION_BY_SCOPE))
     if scope:
-        workspace["isolation"] = _ISOLATION_BY_SCOPE[scope]
+        workspace["isolation"] = ISOLATION_BY_SCOPE[scope]
     return workspace
 
 
@@ -408,9 +454,9 @@ def _parse_entry(entry: dict[str, Any], empty: Version5Prompt, notes: ProblemLog
     _refuse_fields(fields, _REFUSED_PROMPT_FIELDS)
     labels = (fields.text("id"), fields.text("label"), empty.label)
     fields.text("description")
-    names = [name for name in _BODY_FIELDS if name in fields]
+    names = [name for name in BODY_FIELDS if name in fields]
     body: Any = fields.pop(names[0]) if names else None
-    fields.finish(_ENTRY_FIELDS)
+    fields.finish(tuple(ENTRY_FIELDS))
     if not names:
         fields.report_missing("prompt", _EXPECTED_PROMPT)
         return "", None

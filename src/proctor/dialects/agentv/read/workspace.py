@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from posixpath import dirname, isabs, join, normpath
 from typing import Any, Final
 
 from msgspec import Struct
 
+from proctor import field_schemas as schemas
 from proctor.dialects.agentv.shared import (
     PROSE_FIELDS,
     finish,
@@ -21,23 +23,68 @@ from proctor.dialects.agentv.shared import (
     resolve_references,
 )
 from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields, parse_yaml
+from proctor.field_schemas import Fields
 from proctor.model import Hook, Hooks, Repository, Workspace
 from proctor.protocols import SuiteSource
-from proctor.validation import FieldReader, FieldSpec, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog
 
 HOOK_NAMES: Final = ("before_all", "before_each", "after_each", "after_all")
 ISOLATIONS: Final = ("shared", "per_test")
 MODES: Final = ("pooled", "temp", "static")
 RESETS: Final = ("none", "fast", "strict")
 
-WORKSPACE_FIELDS: Final = ("template", "isolation", "repos", "hooks", "mode", "path", "docker", "env")
-HOOK_FIELDS: Final = ("command", "script", "timeout_ms", "cwd", "reset")
-REPOSITORY_FIELDS: Final = (
-    *("path", "repo", "commit", "base_commit", "ancestor", "sparse"),
-    *("source", "checkout", "clone", "resolver"),
+WORKSPACE_FIELDS: Final[Fields] = {
+    "template": schemas.words("A folder that is copied into the workspace."),
+    "isolation": schemas.choice(ISOLATIONS, "Whether all tests share one workspace."),
+    "repos": schemas.list_of(schemas.ref("repository"), "Repositories that are cloned into the workspace."),
+    "hooks": schemas.ref("hooks", "Programs that are run before and after tests."),
+    "mode": schemas.choice(MODES, "`static` uses the folder of `path`; the others have no effect."),
+    "path": schemas.words("A folder that is there already, instead of a new one."),
+    "docker": schemas.UNUSED,
+    "env": schemas.UNUSED,
+}
+HOOKS_FIELDS: Final[Fields] = {
+    **{name: schemas.ref("hook", f"What is run {name.replace('_', ' ')}.") for name in HOOK_NAMES},
+    "enabled": schemas.of_type("boolean", "Whether hooks are run."),
+}
+_COMMAND: Final = schemas.either(
+    schemas.words(),
+    schemas.list_of(schemas.text(), minItems=1),
+    about="The program and its arguments, as a list or as one text.",
 )
-CHECKOUT_FIELDS: Final = ("ref", "resolve", "ancestor")
-CLONE_FIELDS: Final = ("depth", "filter", "sparse")
+HOOK_FIELDS: Final[Fields] = {
+    "command": _COMMAND,
+    "script": {**_COMMAND, "deprecated": True},
+    "timeout_ms": schemas.of_type("number", "Time limit in milliseconds.", exclusiveMinimum=0),
+    "cwd": schemas.words("The folder in which the program runs."),
+    "reset": schemas.choice(RESETS, "How repositories are reset afterwards."),
+}
+_COMMIT: Final = schemas.text("The commit, branch or tag that is checked out.")
+_ANCESTOR: Final = schemas.of_type("integer", "How many commits before that one.", minimum=0)
+_SPARSE: Final = schemas.list_of(schemas.text(), "The only folders that are checked out.")
+REPOSITORY_FIELDS: Final[Fields] = {
+    "path": schemas.words("Its folder in the workspace."),
+    "repo": schemas.words("Its address, OWNER/NAME on GitHub, or a local folder."),
+    "commit": _COMMIT,
+    "base_commit": _COMMIT,
+    "ancestor": _ANCESTOR,
+    "sparse": _SPARSE,
+    "source": schemas.ref("repository_source", "Where it comes from."),
+    "checkout": schemas.ref("checkout", "What is checked out."),
+    "clone": schemas.ref("clone", "How it is cloned."),
+    "resolver": schemas.UNUSED,
+}
+CHECKOUT_FIELDS: Final[Fields] = {"ref": _COMMIT, "resolve": schemas.UNUSED, "ancestor": _ANCESTOR}
+CLONE_FIELDS: Final[Fields] = {
+    "depth": schemas.of_type("integer", "How many commits are cloned.", minimum=1),
+    "filter": schemas.UNUSED,
+    "sparse": _SPARSE,
+}
+SOURCE_FIELDS: Final[Mapping[str, Fields]] = {
+    "git": {"type": {"const": "git"}, "url": schemas.words("The address of the repository.")},
+    "local": {"type": {"const": "local"}, "path": schemas.words("The folder of the repository.")},
+}
+"""The fields of `source` by its type."""
 REMOVED_FIELDS: Final = {
     "static_path": "Write `path`.",
     "static": "Write `path` with the folder that is there already.",
@@ -130,7 +177,7 @@ def _parse_level(
         values["repositories"] = _parse_repositories(fields, folder, source)
     enabled, hooks = _parse_hooks(fields, folder)
     ignore_fields(fields, ("docker", "env"), ignored, "workspace.")
-    finish(fields, WORKSPACE_FIELDS)
+    finish(fields, tuple(WORKSPACE_FIELDS))
     return WorkspaceLevel(fields=values, hooks=hooks, enabled=enabled, unused_fields=ignored)
 
 
@@ -166,7 +213,7 @@ def _parse_hooks(fields: FieldReader, folder: str) -> tuple[bool | None, dict[st
         hook = inner.object(moment)
         if hook is not None:
             hooks[moment] = _parse_hook(hook, folder)
-    finish(inner, (*HOOK_NAMES, "enabled"))
+    finish(inner, tuple(HOOKS_FIELDS))
     return enabled, hooks
 
 
@@ -177,7 +224,7 @@ def _parse_hook(fields: FieldReader, folder: str) -> dict[str, Any]:
         hook |= {"cwd": _rebase_path(hook["cwd"], folder), "near": False}
     elif "command" in hook and folder:
         hook |= {"cwd": folder, "near": True}
-    finish(fields, HOOK_FIELDS)
+    finish(fields, tuple(HOOK_FIELDS))
     return hook
 
 
@@ -202,8 +249,11 @@ def _read_command(fields: FieldReader, name: str) -> tuple[str, ...] | None:
     return command
 
 
+_ABOVE_0: Final = NumberLimit("above 0", exclusive_minimum=0)
+
+
 def _read_timeout(fields: FieldReader, name: str) -> float | None:
-    timeout = fields.limited_number(name, ("above 0", lambda value: value > 0), "bad-timeout")
+    timeout = fields.limited_number(name, _ABOVE_0, "bad-timeout")
     return None if timeout is None else timeout / 1000
 
 
@@ -254,14 +304,14 @@ def _parse_repository(fields: FieldReader, folder: str, source: SuiteSource) -> 
         refs.append(checkout.text("ref") or "HEAD")
         ancestor = checkout.integer("ancestor") or ancestor
         ignore_fields(checkout, ("resolve",), {})
-        finish(checkout, CHECKOUT_FIELDS)
+        finish(checkout, tuple(CHECKOUT_FIELDS))
     clone = fields.object("clone")
     if clone is not None:
         depth = clone.integer("depth", least=1)
         sparse = read_texts(clone, "sparse") or sparse
         ignore_fields(clone, ("filter",), {})
-        finish(clone, CLONE_FIELDS)
-    finish(fields, REPOSITORY_FIELDS)
+        finish(clone, tuple(CLONE_FIELDS))
+    finish(fields, tuple(REPOSITORY_FIELDS))
     return Repository(
         path=path,
         source=origin,
@@ -297,13 +347,13 @@ def _parse_origin(fields: FieldReader, folder: str, source: SuiteSource) -> tupl
     inner = fields.required_object("source", "an object with `type` and `url` or `path`")
     if inner is None:
         return "", False
-    kind = inner.choice("type", ("git", "local"))
+    kind = inner.choice("type", tuple(SOURCE_FIELDS))
     if kind == "local":
         origin = _parse_local_origin(inner, "path", inner.required_text("path"), folder, source)
     else:
         origin = (inner.required_text("url") if kind else "", False)
     if kind:
-        finish(inner, ("type", "path" if kind == "local" else "url"))
+        finish(inner, tuple(SOURCE_FIELDS[kind]))
     return origin
 
 

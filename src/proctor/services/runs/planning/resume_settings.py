@@ -73,8 +73,8 @@ def _given_judges(run: Run) -> tuple[TargetSpec, ...]:
     return run.judges if run.judges_given else ()
 
 
-def _spec_names(specs: Iterable[TargetSpec]) -> tuple[str, ...]:
-    return tuple(spec.name for spec in specs)
+def _names(targets: Iterable[str | TargetSpec]) -> tuple[str, ...]:
+    return tuple(target if isinstance(target, str) else target.name for target in targets)
 
 
 def _judge_temperature(run: Run) -> float | None:
@@ -94,8 +94,8 @@ def _attribute(path: str) -> _FlagValue:
 
 
 _FLAGS: dict[str, _FlagValue] = {
-    "--target": _FlagValue(lambda run: (run.target.name,), attrgetter("targets")),
-    "--judge": _FlagValue(lambda run: _spec_names(_given_judges(run)), attrgetter("judges")),
+    "--target": _FlagValue(lambda run: (run.target.name,), lambda request: _names(request.targets)),
+    "--judge": _FlagValue(lambda run: _names(_given_judges(run)), lambda request: _names(request.judges)),
     "--judge-temperature": _FlagValue(_judge_temperature, attrgetter("judge_params.temperature")),
     "--dialect": _FlagValue(attrgetter("suite.dialect"), attrgetter("dialect")),
     "--holdout": _FlagValue(_holdout_share, attrgetter("holdout")),
@@ -179,9 +179,9 @@ def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[
         requested_run.target
     ):
         yield SettingDifference("", f"the target {run.target.name!r}: it is set up otherwise now")
-    if _spec_names(run.judges) == _spec_names(judges) and run.judges != judges:
+    if _names(run.judges) == _names(judges) and run.judges != judges:
         yield SettingDifference(
-            "", f"the judges {', '.join(_spec_names(run.judges))}: they are set up otherwise now"
+            "", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now"
         )
 
 

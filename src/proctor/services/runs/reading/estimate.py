@@ -17,13 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import encode
-from proctor.errors import UsageError
+from proctor.dialects import DIALECTS
+from proctor.dialects.shared.json_arrays import read_suite
+from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Case, Message, Params, RunSlot, Suite, TargetSpec, Usage
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.pricing import cost_usd
-from proctor.protocols import Store
+from proctor.protocols import CaseAtLine, Store, SuiteSource
 from proctor.services.runs.execution.target_pool import Prices, load_prices, max_concurrency_for, reports_cost
 from proctor.services.runs.planning.judge_choice import RequirementCollector, default_judge
 from proctor.services.runs.planning.requested_runs import with_defaults
@@ -38,7 +40,7 @@ from proctor.services.runs.reading.history import RunHistory, TargetHistory, tar
 from proctor.services.runs.request import Request
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
 from proctor.services.suites.holdout_split import apply_split
-from proctor.services.suites.load import LoadedSuite, load_suite
+from proctor.services.suites.load import LoadedSuite, load_source, load_suite
 from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.targets import get_kind
 
@@ -53,13 +55,13 @@ def estimate_request(
 
     Args:
         store: has its suites and earlier runs.
-        request: the request; its suites are built-in or in the store.
+        request: the request; its suites are built-in, in the store, or sources.
         environ: the environment variables that target names may refer to.
         folder: the folder of the store, which may have the user's own prices.
         start: where the search for the targets file starts; None is the working directory.
 
     Raises:
-        SuiteError: the targets file is wrong, or a variable that a target names is not set.
+        SuiteError: a source or the targets file is wrong, or a variable that a target names is not set.
         UsageError: there is no such suite or target.
     """
     prices = load_prices(environ, folder)
@@ -99,6 +101,8 @@ def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
         if tier not in TIERS:
             raise UsageError(f"{word!r} is no built-in suite: {', '.join(TIERS)}.")
         yield _load_builtin(tier)
+    for source in request.sources:
+        yield _load_source(source)
     for word in request.stored_names:
         suite = find_stored_suite(store, word)
         if suite is None:
@@ -113,6 +117,19 @@ def _load_builtin(tier: str) -> _SuiteCases:
         builtin_path(tier), inspect=lambda located_case: cases.append(located_case.case)
     )
     return _SuiteCases(replace(loaded_suite.suite, name=f"{BUILTIN_PREFIX}{tier}"), lambda: cases)
+
+
+def _load_source(source: SuiteSource) -> _SuiteCases:
+    loaded_suite = load_source(source)
+    if loaded_suite.errors:
+        raise SuiteError(loaded_suite.errors)
+    suite = loaded_suite.suite
+
+    def read_again() -> Iterator[Case]:  # not to hold all cases of a large suite
+        items = read_suite(DIALECTS.get(suite.dialect), source)
+        return (item.case for item in items if isinstance(item, CaseAtLine))
+
+    return _SuiteCases(suite, read_again)
 
 
 def _read_cases(store: Store, content: str) -> Iterator[Case]:

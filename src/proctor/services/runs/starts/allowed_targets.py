@@ -1,4 +1,4 @@
-"""The targets that a page may call: names of the project's own files, and models of known services."""
+"""The targets that pages and agents may call: names of the project's own files, models of known services."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Params
+from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import get_kind, iter_kinds
@@ -73,6 +74,16 @@ class RunContext(Struct, frozen=True, kw_only=True):
         return ProjectDefaults(self.config)
 
 
+def load_run_context(project: ProjectFolder) -> RunContext:
+    """Returns the run context of a project, with its files as they are now."""
+    return RunContext(
+        folder=project.folder,
+        environ=project.environ,
+        config=project.config,
+        names=TargetNames(project.environ, project.folder),
+    )
+
+
 class AllowedTarget(Struct, frozen=True):
     """A target that may be called by name."""
 
@@ -119,7 +130,7 @@ def list_allowed_targets(context: RunContext) -> AllowedTargets:
 
 
 def check_allowed(name: str, allowed_targets: AllowedTargets, environ: Mapping[str, str]) -> None:
-    """Refuses a target that may not be called from a page.
+    """Refuses a target that may not be called from a page or by an agent.
 
     Raises:
         UsageError: it is neither listed nor a model of a known service.

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from proctor.errors import UsageError
+from proctor.services.project_folder import ProjectFolder
 from proctor.targets.process.guard import GUARD, MARK
-from proctor.web.project import Project
 
 
 def start_command(
-    project: Project, arguments: Sequence[str], *, outlives_server: bool = False, **streams: Any
+    project: ProjectFolder, arguments: Sequence[str], *, outlives_server: bool = False, **streams: Any
 ) -> subprocess.Popen[bytes]:
     """Starts a command in the project's folder and with its environment.
 

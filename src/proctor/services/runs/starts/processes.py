@@ -1,7 +1,7 @@
-"""Runs in processes of their own: started from a page, followed, stopped and resumed.
+"""Runs in processes of their own: started from a page or by an agent, followed, stopped and resumed.
 
-Each process is `proctor run`. It outlives the server, and its stderr goes to a file beside the store, so
-that a server started later can find it.
+Each process is `proctor run`. Its stderr goes to a file beside the store, so that a server started later can
+find it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -26,9 +27,10 @@ from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.safe_text import one_line
+from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.request import check_group_id, new_id
-from proctor.web.project import Project
-from proctor.web.runs.subprocess_command import start_command
+from proctor.services.runs.starts.subprocess_command import start_command
+from proctor.targets.process.guard import GUARD
 
 _MAX_OUTPUT_BYTES = 8_000
 """Bytes shown from the end of a process's output."""
@@ -37,6 +39,8 @@ _MAX_STARTS = 500
 """Number of starts whose files are kept."""
 _MAX_NEWEST_RUNS = 64
 """Number of newest runs searched for those of a process that is running."""
+_END_TIMEOUT_S = 20.0
+"""How long a process may take to store what it has after it was interrupted twice."""
 _WINDOWS = sys.platform == "win32"
 
 
@@ -67,13 +71,15 @@ class StartedRun(Struct, frozen=True, kw_only=True):
 class RunProcesses:
     """The processes of one store; safe to use from many threads."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, project: ProjectFolder, *, outlive_server: bool = True) -> None:
         """Starts nothing.
 
         Args:
             project: the folder that they work in, and the store of their runs.
+            outlive_server: whether they continue when the server ends; else they are killed with it.
         """
         self._project = project
+        self._outlive_server = outlive_server
         self._folder = project.location.folder / "starts"
         self._lock = Lock()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -142,13 +148,15 @@ class RunProcesses:
                 child = start_command(
                     self._project,
                     start.words,
-                    outlives_server=True,
+                    outlives_server=self._outlive_server,
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                     **_DETACHED,
                 )
         except OSError as error:
             raise UsageError(f"The run cannot be started: {error}.") from None
+        if not self._outlive_server:
+            GUARD.add(child.pid)
         self._stopped.discard(child.pid)
         self._children[child.pid] = child
         Thread(target=self._wait, args=(child,), name=f"waits for {child.pid}", daemon=True).start()
@@ -158,9 +166,15 @@ class RunProcesses:
 
     def _wait(self, child: subprocess.Popen[bytes]) -> None:
         child.wait()  # avoids a zombie
+        if not self._outlive_server:
+            GUARD.discard(child.pid)
         self._children.pop(child.pid, None)
 
     # --- finding ---
+
+    def list_alive(self) -> list[StartedRun]:
+        """Returns the newest starts whose process is running, newest first."""
+        return [start for start in self._newest_starts() if self.is_alive(start)]
 
     def find(self, group: str) -> StartedRun | None:
         """Returns the start of that group, or None."""
@@ -237,6 +251,23 @@ class RunProcesses:
         pid = store.lock_owner(run.id)
         return pid is not None and pid in self._stopped
 
+    def end_children(self, wait_s: float = 1.0) -> None:
+        """Interrupts the processes that this server started, and waits for each.
+
+        Args:
+            wait_s: how long calls in progress may take; after it they are cut off.
+        """
+        children = list(self._children.values())
+        for timeout_s in (wait_s, _END_TIMEOUT_S):
+            for child in children:
+                with suppress(OSError):
+                    child.send_signal(_STOP)
+            until = monotonic() + timeout_s
+            for child in children:
+                with suppress(subprocess.TimeoutExpired):
+                    child.wait(max(0.0, until - monotonic()))
+            children = [child for child in children if child.poll() is None]
+
     def _signal(self, pid: int) -> bool:
         """Interrupts a process, once: a second signal would cut off calls in progress."""
         with self._lock:
@@ -269,7 +300,7 @@ class RunProcesses:
                         self._path(path.stem, extension).unlink()
 
 
-def get_run_processes(project: Project) -> RunProcesses:
+def get_run_processes(project: ProjectFolder) -> RunProcesses:
     """Returns the run processes of a project."""
     return project.get_shared("run processes", lambda: RunProcesses(project))
 

@@ -1,0 +1,81 @@
+"""Every golden suite and example, run by a call and by the command line: the same verdicts and scores."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import proctor
+from dialects.test_goldens import ENVIRON, FILES, HERE
+from proctor.python.wording import to_option_names
+from support.cli import CommandResult
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = [
+    "arithmetic.jsonl",
+    "chat.jsonl",
+    "support.csv",
+    "agent/desk.eval.yaml",
+    "markdown/tests",
+    "certificate/facts.jsonl",
+]
+SUITES = [*FILES, *(ROOT / "examples" / name for name in EXAMPLES)]
+ANSWERS = {"*": "The answer is 4."}
+JUDGMENT = {"*": '{"verdict": "pass", "score": 1, "reasoning": "It is."}'}
+
+
+def name(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def measurement(trial: dict[str, Any]) -> Any:
+    """What a trial is worth: nothing that depends on the day, the store or the speed."""
+    scores = [(score["name"], score["value"], score["outcome"]) for score in trial["scores"]]
+    return trial["target"], trial["case_id"], trial["repeat"], trial["verdict"], trial["score"], scores
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", SUITES, ids=name)
+def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
+    suite: Path,
+    folder: Path,
+    command: Callable[..., CommandResult],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable, value in ENVIRON.items():
+        monkeypatch.setenv(variable, value)
+    shutil.copytree(HERE if HERE in suite.parents else ROOT / "examples", folder / "copy")
+    path = folder / "copy" / suite.relative_to(HERE if HERE in suite.parents else ROOT / "examples")
+    for file, content in (("answers.jsonl", ANSWERS), ("judge.jsonl", JUDGMENT)):
+        Path(file).write_text(json.dumps(content), encoding="utf-8")
+    flags = ("--target", "echo", "--target", "scripted:answers.jsonl", "--judge", "scripted:judge.jsonl")
+    more = (*flags, "--limit", "20", "--skip-invalid", "--store", "cli.db", "-o", "cli.jsonl", "-q")
+    printed = command("run", path, *more)
+    options: Any = {"judge": "scripted:judge.jsonl", "limit": 20, "skip_invalid": True, "store": "call.db"}
+    group: proctor.RunGroup | proctor.ProctorError
+    try:
+        group = proctor.run([str(path)], target=["echo", "scripted:answers.jsonl"], progress=False, **options)
+    except proctor.ProctorError as error:
+        group = error
+    if isinstance(group, proctor.ProctorError):
+        assert printed.code == int(group.exit_code)
+        assert to_option_names(str(group).splitlines()[0]) in to_option_names(printed.err)
+        return
+    group.report("call.jsonl")
+    by_call, by_command = (
+        [measurement(json.loads(line)) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+        for file in ("call.jsonl", "cli.jsonl")
+    )
+    assert by_call == by_command
+    assert by_call
+    assert max(run.exit_code for run in group) == printed.code
+    assert [trial.verdict.value for run in group for trial in run] == [row[3] for row in by_call]
+
+
+def test_suites_that_run_are_among_them() -> None:
+    assert len(SUITES) > 60
