@@ -1,5 +1,6 @@
 """`python -m proctor`, and the program `proctor`: signals first, then the command line."""
 
+import os
 import sys
 from _signal import SIGINT, SIGTERM  # `signal` itself takes 1 ms to import
 
@@ -17,6 +18,10 @@ def main() -> None:
     exit_at_signals()
     if sys.platform != "win32":
         pthread_sigmask(SIG_SETMASK, mask)
+    if (instruction := os.environ.get("_PROCTOR_COMPLETE")) is not None:  # the script of a shell asks
+        from proctor.cli.completion.shells import complete
+
+        sys.exit(complete(instruction))
     from proctor.cli.main import main as run_command_line
 
     run_command_line()

@@ -21,6 +21,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from enum import Enum, IntEnum
@@ -71,12 +72,15 @@ class UsageError(ProctorError):
 
 
 class UnknownName(UsageError):
-    """A name that is not registered; suggests the nearest ones."""
+    """A name that is not registered; suggests the nearest ones, or those that are known to be meant."""
 
-    def __init__(self, kind: str, name: str, candidates: Iterable[str]) -> None:
-        names = sorted(candidates)
-        super().__init__(f"Unknown {kind} {name!r}. {suggestion(name, names)}")
+    def __init__(
+        self, kind: str, name: str, candidates: Iterable[str], suggested: Sequence[str] = ()
+    ) -> None:
+        hint = _ask_for(suggested) if suggested else suggestion(name, sorted(candidates))
+        super().__init__(f"Unknown {kind} {name!r}. {hint}")
         self.name = name
+        self.suggested = tuple(suggested)
 
 
 class SuiteError(ProctorError):
@@ -230,9 +234,32 @@ class TimeLimitExceeded(ProctorError):
     exit_code = ExitCode.NOT_MEASURED
 
 
+def _ask_for(names: Sequence[str]) -> str:
+    return f"Did you mean {' or '.join(map(repr, names))}?"
+
+
+def suggest_file(word: str) -> str:
+    """Returns a sentence with the nearest files for the path of a missing one, after a space; or nothing."""
+    from pathlib import Path
+
+    path = Path(word)
+    missing = [path, *path.parents]
+    while len(missing) > 1 and not missing[1].is_dir():
+        del missing[0]
+    rest = path.relative_to(missing[0])
+    try:
+        names = sorted(os.listdir(missing[0].parent))  # noqa: PTH208 - names are all that counts
+    except (OSError, ValueError):
+        return ""
+    near = get_close_matches(missing[0].name, names, n=3, cutoff=0.6)
+    paths = (missing[0].with_name(name) / rest for name in near)
+    files = [path.as_posix() for path in paths if path.exists()]
+    return f" {_ask_for(files)}" if files else ""
+
+
 def suggestion(name: str, candidates: Sequence[str]) -> str:
     """Returns a sentence with the nearest valid names for a wrong one, or with all of them."""
     near = get_close_matches(name, candidates, n=3, cutoff=0.6)
     if near:
-        return f"Did you mean {' or '.join(repr(match) for match in near)}?"
+        return _ask_for(near)
     return f"Known are: {', '.join(candidates)}." if candidates else "None are known."

@@ -191,6 +191,10 @@ def test_regrading_knows_the_judges_of_the_project(proctor: Proctor, config: Any
 def test_regrading_a_run_that_is_not_there_is_told(proctor: Proctor) -> None:
     told = proctor("regrade", "20200101")
     assert told.code == 4
+    assert "no run '20200101', as there is no store at .proctor/proctor.db" in told.err
+    proctor("run", "cheap", "--target", "echo", "--limit", "1", "--quiet")
+    told = proctor("regrade", "20200101")
+    assert told.code == 4
     assert "no run '20200101'" in told.err
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
 
+from proctor import __version__
 from proctor.cli.main import COMMANDS, cli
 from proctor.reports import REPORTS
 from support.cli import Proctor
@@ -39,6 +41,60 @@ def test_help_fits_a_terminal_of_80_columns(proctor: Proctor, words: tuple[str, 
     assert told.code == 0
     examples = [line for line in told.out.splitlines() if line.startswith("  proctor ")]
     assert [line for line in told.out.splitlines() if len(line) > 80 and line not in examples] == []
+
+
+def command_named(*words: str) -> click.Command:
+    command: click.Command = cli
+    for word in words:
+        assert isinstance(command, click.Group)
+        subcommand = command.get_command(click.Context(command), word)
+        assert subcommand is not None
+        command = subcommand
+    return command
+
+
+@pytest.mark.parametrize("width", [80, 110])
+@pytest.mark.parametrize("words", [("run",), ("regrade",), ("certify",)], ids=" ".join)
+def test_options_are_in_groups_and_each_of_them_once(words: tuple[str, ...], width: int) -> None:
+    command = command_named(*words)
+    context = click.Context(command, info_name="proctor", terminal_width=width, help_option_names=["--help"])
+    text = command.get_help(context)
+    lines = [line for line in text.splitlines() if not line.startswith("  proctor ")]
+    assert max(map(len, lines)) <= width
+    assert max(map(len, lines)) > width - 12
+    listed = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
+    options = [param for param in command.get_params(context) if isinstance(param, click.Option)]
+    firsts = [next(flag for flag in option.opts if flag.startswith("--")) for option in options]
+    assert sorted(listed) == sorted(firsts)
+    titles = re.findall(r"^(\S.*):$", text, re.MULTILINE)
+    assert len(titles) == len(set(titles)) >= 6
+    assert text.rstrip().endswith("Show this message and exit.")
+
+
+def test_the_groups_of_run_go_from_what_is_run_to_what_is_written(proctor: Proctor) -> None:
+    text = proctor("run", "--help").out
+    assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == [
+        "What to run",
+        "The model",
+        "Grading",
+        "The gate",
+        "Holdout",
+        "Limits",
+        "Earlier runs and answers",
+        "How runs are made",
+        "Output",
+    ]
+    assert (
+        text.index("  proctor run cheap --target local")
+        < text.index("SUITE is a file")
+        < text.index("What to")
+    )
+    assert all(range_type not in text for range_type in ("INTEGER", "FLOAT", "TEXT"))
+
+
+def test_the_version_has_a_short_flag(proctor: Proctor) -> None:
+    assert proctor("-V") == proctor("--version")
+    assert __version__ in proctor("-V").out
 
 
 @pytest.mark.parametrize("words", [("run",), ("runs", "export")], ids=" ".join)

@@ -246,6 +246,7 @@ COMMAND_LINES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "models": (("models", "pull", NAME),),
     "serve": (("serve", "--port", NAME),),
+    "completion": (("completion", "bash"),),
     "mcp": (("mcp", NAME),),
     "init": (("init", f"{FILE} folder"),),
     "schema": (("schema", NAME), ("schema", "config", "-o", f"{FILE}.schema.json")),

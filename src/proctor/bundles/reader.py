@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from proctor.bundles import strict_zip
 from proctor.bundles.strict_zip import BadArchive
-from proctor.errors import BundleError, UsageError
+from proctor.errors import BundleError, UsageError, suggest_file
 from proctor.proof.statement import ENVELOPE, FILES
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
             else:
                 raise UsageError(f"{path} is neither a folder nor a file, and so no bundle.")
         except FileNotFoundError:
-            raise UsageError(f"There is no bundle at {path}.") from None
+            raise UsageError(f"There is no bundle at {path}.{suggest_file(str(path))}") from None
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
             why = getattr(error, "strerror", None) or error
             raise UsageError(f"{path} cannot be read: {why}.") from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from proctor.cli.options import keys_option, keys_path
+from proctor.errors import UsageError, suggest_file
 
 if TYPE_CHECKING:
     from proctor.services.bundles.import_records import ImportOptions
@@ -27,6 +28,16 @@ def bundle_options(function: F) -> F:
     return click.option(
         "--require-signature", is_flag=True, help="Accept only a bundle signed by a key that you trust."
     )(function)
+
+
+def check_bundle_exists(path: str) -> None:
+    """Refuses a path where nothing is, before a store is created for the bundle.
+
+    Raises:
+        UsageError: there is nothing; names the files that may be meant.
+    """
+    if not os.path.lexists(path):
+        raise UsageError(f"There is no bundle at {path}.{suggest_file(path)}")
 
 
 def get_import_options(options: dict[str, Any], *, judged: bool = False) -> ImportOptions:

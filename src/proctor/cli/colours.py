@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import Literal
 
 from rich.console import Console
 from rich.highlighter import RegexHighlighter
@@ -43,8 +45,11 @@ class VerdictHighlighter(RegexHighlighter):
 
 
 def print_coloured(lines: Iterable[str], console: Console | None = None) -> None:
-    """Prints lines to a terminal with colours; long lines are not wrapped."""
-    console = console or Console(theme=THEME)
+    """Prints lines with colours, to whatever stdout is; long lines are not wrapped."""
+    if console is None:
+        # Named, as rich gives no colours to a pipe or a dumb terminal, not even when they are forced.
+        colours: Literal["auto", "standard"] = "auto" if sys.platform == "win32" else "standard"
+        console = Console(theme=THEME, force_terminal=True, color_system=colours)
     highlight = VerdictHighlighter()
     for line in lines:
         console.print(highlight(terminal_text(line.replace("\n", r"\n"))), soft_wrap=True)

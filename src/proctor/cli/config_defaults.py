@@ -25,7 +25,7 @@ class ConfigDefaultsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses arguments, with the values of the file as defaults."""
-        if not set(args) & set(self.get_help_option_names(ctx)):
+        if not (ctx.resilient_parsing or set(args) & set(self.get_help_option_names(ctx))):
             config = load_cli_config()
             ctx.obj = config
             ctx.default_map = {**self._defaults(ctx, config), **(ctx.default_map or {})}
@@ -67,12 +67,18 @@ def _expected_type(param: click.Parameter) -> tuple[Any, str]:
 
 
 def load_cli_config() -> Config:
-    """Loads the project's `proctor.toml`.
+    """Loads the project's `proctor.toml`; while a shell completes a command, a wrong one counts as empty.
 
     Raises:
         UsageError: it is wrong.
     """
-    return load_config(name for param in load_command("run").params for name in config_names(param))
+    context = click.get_current_context(silent=True)
+    try:
+        return load_config(name for param in load_command("run").params for name in config_names(param))
+    except UsageError:
+        if context is not None and context.resilient_parsing:
+            return Config()
+        raise
 
 
 def config_names(param: click.Parameter) -> list[str]:

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from typing import TextIO
 
 import click
+
+
+def wants_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Returns whether a stream gets colours: a terminal does, unless variables say otherwise.
+
+    `NO_COLOR` comes before `FORCE_COLOR`, and that before `TERM=dumb`, as in Python's own tools. An empty
+    variable counts as not set.
+
+    Source: no-color.org, force-color.org.
+    """
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def echo(text: str = "", *, err: bool = False) -> None:

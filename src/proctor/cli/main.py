@@ -8,7 +8,7 @@ import re
 import sys
 from errno import EDQUOT, ENOSPC, EPIPE
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from proctor import __version__
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.interrupts import JSON_LISTS, interrupted_json, keep_exit_code, raise_at_signals
 from proctor.errors import BundleError, ExitCode, ProctorError, SuiteError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "Run suites against targets: call, grade, store, report.",
@@ -42,6 +45,7 @@ COMMANDS = {
     "serve": "Open the web application over this folder and its store.",
     "mcp": "Serve coding agents and editors over stdin and stdout.",
     "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
+    "completion": "Print the script by which a shell completes commands.",
     "schema": "Print the JSON Schema of a file, for editors.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
@@ -77,9 +81,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolves a command; an unknown name raises an error with a suggestion."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from proctor.errors import UnknownName
+            from proctor.cli.suggestions import suggest_command
 
-            raise click.UsageError(str(UnknownName("command", args[0], COMMANDS)), ctx)
+            raise click.UsageError(f"Unknown command {args[0]!r}. {suggest_command(args, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -88,6 +92,14 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise click.Abort from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Returns the commands and options that begin like a word; imports no command."""
+        from click.shell_completion import CompletionItem
+
+        commands = [CompletionItem(name, help=line) for name, line in COMMANDS.items()]
+        matches = [item for item in commands if item.value.startswith(incomplete)]
+        return [*matches, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Writes the table of commands."""
@@ -101,7 +113,7 @@ class LazyGroup(click.Group):
     epilog="Exit codes: 0 passed, 1 failed, 2 interrupted, 3 not measured, 4 wrong usage or suite, "
     "5 nothing selected. Start with: proctor run cheap --target local",
 )
-@click.version_option(__version__, prog_name="proctor")
+@click.version_option(__version__, "-V", "--version", prog_name="proctor")
 def cli() -> None:
     """Run suites of test cases against language models, grade every answer, keep every result."""
 
@@ -146,7 +158,7 @@ def _invoke(arguments: list[str]) -> int:
         click.echo(error.ctx.get_help() if error.ctx else "")
         return ExitCode.USAGE
     except click.ClickException as error:
-        return _refuse(arguments, error.format_message(), error)
+        return _refuse(arguments, _explain(error), error)
     except (click.Abort, KeyboardInterrupt):
         return _end_interrupted(arguments)
     except ProctorError as error:
@@ -167,6 +179,16 @@ def _invoke(arguments: list[str]) -> int:
         )
         return ExitCode.NOT_MEASURED
     return int(result) if isinstance(result, int) else ExitCode.OK
+
+
+def _explain(error: click.ClickException) -> str:
+    """Returns the message of an error; of an unknown flag, with the commands that have it."""
+    if isinstance(error, click.NoSuchOption):
+        from proctor.cli.suggestions import suggest_flag
+
+        if hint := suggest_flag(error.option_name, COMMANDS, load_command):
+            return f"{error.message}{hint}"
+    return error.format_message()
 
 
 def _end_interrupted(arguments: list[str]) -> ExitCode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proctor.cli.echo import echo, echo_err, echo_line
+from proctor.cli.echo import echo, echo_err, echo_line, wants_colour
 from proctor.errors import UsageError
 from proctor.stores import DEFAULT_STORE
 
@@ -35,6 +35,26 @@ class NumberRange(click.FloatRange):
         if isnan(number):
             self.fail(f"{value!r} is no number.", param, ctx)
         return number
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists its options in groups."""
+
+    titles: Mapping[str, str] = {}
+    """The title of each option's group, by the name of its parameter, in the order of the groups. An option
+    without one, such as --help, belongs to the last group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options under the titles of their groups."""
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in self.titles.values()}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record:
+                groups[self.titles.get(param.name or "", next(reversed(groups)))].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def store_option(function: F) -> F:
@@ -220,8 +240,8 @@ def keys_flag(folder: Path) -> str:
 
 
 def show(lines: Iterable[str]) -> None:
-    """Prints lines, with colour on a terminal."""
-    if not sys.stdout.isatty():
+    """Prints lines, with colours where `wants_colour` says so."""
+    if not wants_colour(sys.stdout):
         for line in lines:
             echo_line(line)
         return

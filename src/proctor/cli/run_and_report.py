@@ -9,7 +9,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import click
 
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, print_problems, show, store_location
-from proctor.errors import ExitCode, SuiteError
+from proctor.errors import ExitCode, SuiteError, UsageError
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
 from proctor.reports.runs.blocks import overview_table
@@ -27,6 +27,7 @@ from proctor.run_gate import worst_exit_code
 from proctor.services import events
 from proctor.services.progress import Progress
 from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.planning.requested_runs import check_words
 from proctor.services.runs.reading.report import (
     build_report,
     check_report_paths,
@@ -73,7 +74,7 @@ def run_and_report(
     plain = not as_json and not quiet
     progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
-        with open_store(store, writes=True) as run_store:
+        with _open_store_for(request, store) as run_store:
             files = open_file_log()
             session = RunSession(
                 run_store, os.environ, progress, folder=store_location(store).folder, files=files
@@ -145,6 +146,22 @@ def _log_runs(files: FileLog, runs: Sequence[RunReport]) -> None:
         if report.run.status == "finished"
     ]
     files.save()
+
+
+def _open_store_for(request: Request, option: str | None) -> AbstractContextManager[Store]:
+    """Opens the store of a request; creates none for a request that needs stored runs, or has a typing error.
+
+    Raises:
+        UsageError: there is no store, and the request needs one, or names an unknown suite or target.
+    """
+    location = store_location(option)
+    if location.is_durable and not location.exists():
+        if run := request.resume or request.retry_errors or request.regrade:
+            raise UsageError(
+                f"There is no run {run!r}, as there is no store at {location.address}. Name one with --store."
+            )
+        check_words(request, os.environ)
+    return open_store(option, writes=True)
 
 
 def _echo_paragraph(line: str) -> None:

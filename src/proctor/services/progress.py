@@ -1,4 +1,7 @@
-"""Shows the events of a session on stderr: as a bar on a terminal, else as a line every few seconds."""
+"""Shows the events of a session on stderr: as a bar on a terminal, else as a line every few seconds.
+
+The bar has no colours with `NO_COLOR`; a dumb terminal and a file get lines, also with `FORCE_COLOR`.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,8 @@ class Progress:
         """
         self._quiet = quiet
         self._write_line = write_line
-        self._bar = None if quiet or not sys.stderr.isatty() else _Bar()
+        can_draw = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._bar = _Bar() if can_draw and not quiet else None
         self._total = 0
         self._open_runs: dict[str, str] = {}
         """The names of the targets of runs in progress, by the ids of the runs."""

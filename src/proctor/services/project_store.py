@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from proctor.errors import UsageError
 from proctor.protocols import Store
-from proctor.services.runs.config import find_upward
+from proctor.services.runs.config import iter_upward
 from proctor.stores import DEFAULT_STORE, locate_store
 from proctor.stores.location import DEFAULT_FOLDER, StoreLocation
 
@@ -23,16 +25,60 @@ _GITIGNORE = "".join(
 def locate_project_store(address: str | None, environ: Mapping[str, str] = os.environ) -> StoreLocation:
     """Returns the location of the store that an address names, or else of the project's.
 
-    The project's is in `$PROCTOR_STORE`, else in the nearest `.proctor` of the working directory and the
-    folders above it, up to the repository's root; without one it will be in the working directory.
+    The project's is `$PROCTOR_STORE`, else `.proctor/proctor.db` in the project's folder. A store without
+    files has the project's folder for prices and certificates.
 
     Raises:
         UsageError: there is no such kind of store.
     """
-    if named := address or environ.get(STORE_VARIABLE):
-        return locate_store(named)
-    path = find_upward(None, (DEFAULT_STORE,))
-    return locate_store(DEFAULT_STORE if path is None else os.path.relpath(path))
+    named = address or environ.get(STORE_VARIABLE)
+    location = locate_store(named) if named else None
+    if location is None:
+        location = locate_store(_relative_path(find_project() / DEFAULT_STORE))
+    elif not location.is_durable:
+        location.folder = Path(_relative_path(find_project() / DEFAULT_FOLDER))
+    return location
+
+
+def _relative_path(path: Path) -> str:
+    """Returns a path relative to the working directory, unless a folder on that way may not be entered."""
+    relative = os.path.relpath(path)
+    return relative if os.path.lexists(relative) or not os.path.lexists(path) else str(path)
+
+
+def find_project() -> Path:
+    """Returns the absolute path of the folder whose `.proctor` is the project's, which may not exist yet.
+
+    That is the nearest folder with a store in its `.proctor`, of the working directory and the folders above
+    it up to the repository's root; else the nearest one that has a `.proctor`; else the working directory.
+    A `.proctor` that may not be read may have a store, and counts as one that has. A `.proctor` above the
+    working directory counts only if it belongs to this user or to the owner of the working directory, so
+    that nobody else can collect prompts and answers by making one in a folder that all may write to.
+    """
+    start, *above = iter_upward(None)
+    folders = [start, *(folder for folder in above if _is_own(folder / DEFAULT_FOLDER, start))]
+    with_store = next((folder for folder in folders if _may_have_store(folder)), None)
+    if with_store is not None:
+        return with_store
+    return next((folder for folder in folders if os.path.isdir(folder / DEFAULT_FOLDER)), start)  # noqa: PTH112
+
+
+def _is_own(path: Path, start: Path) -> bool:
+    """Returns whether a path belongs to this user or to the owner of the working directory."""
+    if sys.platform == "win32":
+        return True
+    owners = {os.geteuid()}
+    with suppress(OSError):  # without rights on a folder above it
+        owners.add(start.stat().st_uid)
+    with suppress(OSError):
+        return path.stat().st_uid in owners
+    return False
+
+
+def _may_have_store(folder: Path) -> bool:
+    project_folder = folder / DEFAULT_FOLDER
+    is_unreadable = os.path.isdir(project_folder) and not os.access(project_folder, os.X_OK)  # noqa: PTH112
+    return is_unreadable or os.path.lexists(folder / DEFAULT_STORE)
 
 
 def open_existing_store(location: StoreLocation, notify: Callable[[str], None] = lambda _line: None) -> Store:

@@ -62,6 +62,17 @@ class UnusedFile(Struct, frozen=True, kw_only=True):
     remove: Callable[[], None]
 
 
+class StoredNames(Struct, frozen=True, kw_only=True):
+    """The names in a store, for shell completion."""
+
+    runs: dict[str, str] = {}
+    """Descriptions of the newest runs by their ids, the newest first."""
+    run_tags: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    suites: dict[str, tuple[str, ...]] = {}
+    """The versions of each saved suite by its name, the newest first."""
+
+
 class StoreFiles(Protocol):
     """Operations on a store's files: `proctor store check`, `backup`, `repair` and `gc`."""
 
@@ -128,6 +139,12 @@ class StoreLocation(Protocol):
         Raises:
             StoreError: the file is not a store, is damaged, or was written by a newer version.
         """
+
+    def list_names(self) -> StoredNames:
+        """Returns the names in the store; none if it cannot be read at once and without writing anything."""
+
+    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
+        """Yields the tags and the category of cases of a saved suite, as `list_names` does."""
 
     def trash(self) -> StoreLocation:
         """Returns the location of the store for deleted versions of suites, which may not exist yet."""

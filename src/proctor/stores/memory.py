@@ -13,7 +13,7 @@ name begins with `/` is shared by the connections of a process.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
-from proctor.stores.location import DEFAULT_FOLDER, StoreFiles
+from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import migrate
@@ -70,6 +70,14 @@ class MemoryLocation:
             self._close = finalize(self, keeper.close)
             migrate(keeper)
         return MemoryStore(self)
+
+    def list_names(self) -> StoredNames:
+        """Returns no names: no other process sees them."""
+        return StoredNames()
+
+    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:  # noqa: ARG002
+        """Yields nothing."""
+        return iter(())
 
     def trash(self) -> MemoryLocation:
         """Where deleted versions of suites are."""

@@ -78,6 +78,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Short names on the command line, each with its model."""
     model_pattern: str = ""
     """A regular expression for the beginning of model names that are recognized without a kind."""
+    usual_models: str = ""
+    """A regular expression for the beginning of further model names, which only suggestions know."""
     check_model: Callable[[str, str], None] | None = None
     """Called with the whole word and the part after the colon; raises UsageError if that is invalid."""
 

@@ -33,7 +33,8 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
     try:
         kind = TARGETS.get(name)
     except UnknownName:
-        raise UnknownName("target", name if colon else word, known_words()) from None
+        suggested = [f"{kind.name}:{word}" for kind in iter_kinds() if _is_usual_model(kind, word)]
+        raise UnknownName("target", name if colon else word, known_words(), suggested) from None
     if kind.has_address:
         return _parse_model(word, kind, model, params, environ)
     argument = kind.syntax.partition(":")[2]
@@ -44,6 +45,10 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
     if kind.check_model is not None:
         kind.check_model(word, model)
     return TargetSpec(name=word, kind=kind.spec_kind, model=model, params=params)
+
+
+def _is_usual_model(kind: TargetKind, word: str) -> bool:
+    return bool(kind.usual_models) and re.match(kind.usual_models, word) is not None
 
 
 def known_words() -> set[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from proctor.bundles.keys import SigningKey, get_signing_key, private_path
+from proctor.cli.bundle_options import check_bundle_exists
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, open_store, show, store_option
 from proctor.errors import UsageError
@@ -94,10 +95,9 @@ def is_bundle(word: str) -> bool:
     Raises:
         UsageError: it has the ending of a bundle, and no such file exists.
     """
-    exists = os.path.lexists(word)
-    if not exists and word.endswith((".zip", BUNDLE_SUFFIX)):
-        raise UsageError(f"There is no bundle at {word}.")
-    return exists
+    if word.endswith((".zip", BUNDLE_SUFFIX)):
+        check_bundle_exists(word)
+    return os.path.lexists(word)
 
 
 def _attest(word: str, options: dict[str, Any]) -> None:

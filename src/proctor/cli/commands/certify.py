@@ -8,7 +8,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from proctor.cli.options import NumberRange, keys_option, max_answer_bytes_option, store_option
+from proctor.cli.options import (
+    GroupedCommand,
+    NumberRange,
+    keys_option,
+    max_answer_bytes_option,
+    store_option,
+)
 from proctor.errors import UsageError
 
 _CERTIFIERS = {
@@ -38,24 +44,12 @@ _SECTIONS = {
 """The headings of options in the help, by the kinds that take them."""
 
 
-def _kinds_with(option: click.Parameter) -> tuple[str, ...]:
+def _kinds_with(name: str | None) -> tuple[str, ...]:
     """Returns the kinds of certificate that take an option; empty if all do."""
-    return tuple(kind for kind, names in _KIND_OPTIONS.items() if option.name in names)
+    return tuple(kind for kind, names in _KIND_OPTIONS.items() if name in names)
 
 
-class _SectionedCommand(click.Command):
-    """A command whose help groups options by kind of certificate."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the options in sections."""
-        for takers, heading in _SECTIONS.items():
-            options = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
-            records = [option.get_help_record(ctx) for option in options if _kinds_with(option) == takers]
-            with formatter.section(heading):
-                formatter.write_dl(list(filter(None, records)))
-
-
-@click.command("certify", cls=_SectionedCommand)
+@click.command("certify", cls=GroupedCommand)
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
 @click.option("--target", metavar="T", help="Put this target to 14 checks.")
 @click.option("--judge", metavar="T", help="Compare this judge with people.")
@@ -163,6 +157,14 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     return code
 
 
+command.titles = {
+    param.name or "": heading
+    for kinds, heading in _SECTIONS.items()
+    for param in command.params
+    if _kinds_with(param.name) == kinds
+}
+
+
 def _certificate_kind(options: dict[str, Any]) -> str:
     """Returns the kind of certificate: `run`, `target` or `judge`.
 
@@ -188,7 +190,7 @@ def _check_options(kind: str, ctx: click.Context) -> None:
         UsageError: there is one.
     """
     for option in ctx.command.params:
-        takers = _kinds_with(option)
+        takers = _kinds_with(option.name)
         is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and takers and kind not in takers:
             of = " and ".join(f"of a {kind_name}" for kind_name in takers)

@@ -7,8 +7,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from proctor.cli.commands.run import OPTION_TITLES
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
+    GroupedCommand,
     NumberRange,
     cluster_option,
     gate_mode_option,
@@ -16,7 +18,6 @@ from proctor.cli.options import (
     reveal_option,
     store_option,
 )
-from proctor.cli.run_and_report import run_and_report
 from proctor.model import Params, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
@@ -28,7 +29,11 @@ _SETTINGS = (
 )
 
 
-@click.command("regrade", cls=ConfigDefaultsCommand)
+class _RegradeCommand(GroupedCommand, ConfigDefaultsCommand):
+    titles = OPTION_TITLES | {"suite_word": OPTION_TITLES["suite"]}
+
+
+@click.command("regrade", cls=_RegradeCommand)
 @click.argument("run")
 @click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
 @click.option("--judge", "judges", multiple=True, metavar="T", help="Use this judge. May be repeated.")
@@ -62,6 +67,8 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor regrade last --judge anthropic:claude-sonnet-4-6
     proctor regrade last --suite tests/ --judge-repeat 3
     """  # noqa: D301  # click wants the character \b itself
+    from proctor.cli.run_and_report import run_and_report
+
     request = Request(
         regrade=options["run"],
         suites=(options["suite_word"],) if options["suite_word"] else (),

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from proctor.cli.bundle_options import bundle_options, get_import_options
+from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_import_options
 from proctor.cli.echo import echo
 from proctor.cli.options import (
     NumberRange,
@@ -89,6 +89,7 @@ def command(bundle: str, **options: Any) -> int:
 
 def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any]) -> int:
     plain = not options["as_json"] and not options["quiet"]
+    check_bundle_exists(bundle)
     import_options = get_import_options(options, judged=bool(replay_options.judges))
     progress = Progress(quiet=options["quiet"], write_line=lambda _line: None)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from click.core import ParameterSource
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
+    GroupedCommand,
     NumberRange,
     cluster_option,
     gate_mode_option,
@@ -18,7 +19,6 @@ from proctor.cli.options import (
     reveal_option,
     store_option,
 )
-from proctor.cli.run_and_report import run_and_report
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings
 from proctor.services.runs.config import Config
@@ -41,10 +41,14 @@ _ARGUMENTS = "proctor.arguments"
 """The key in the context's `meta` for the arguments as they were typed."""
 
 
-class _RunCommand(ConfigDefaultsCommand):
+class _RunCommand(GroupedCommand, ConfigDefaultsCommand):
     """Flags with optional values take them only with `=`, so that `--resume SUITE` names a suite."""
 
+    optional_values = _OPTIONAL_VALUES
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing and args and args[-1].startswith("-"):
+            args = args[:-1]  # a shell completes its value, and click would stop at a flag without one
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
         ctx.meta[_ARGUMENTS] = list(args)
         ctx.meta[_FOLLOWING_WORDS] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
@@ -69,253 +73,301 @@ def _parse_until(ctx: click.Context, option: click.Parameter, text: str | None) 
     return parse_percentage_points(ctx, option, text)
 
 
-_OPTIONS: list[Callable[[Any], Any]] = [
-    click.argument("suite", nargs=-1),
-    click.option(
-        "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
-    ),
-    click.option(
-        "--saved",
-        multiple=True,
-        metavar="SUITE",
-        help="A suite in the store, NAME or NAME@v2, whatever files there are. May be repeated.",
-    ),
-    click.option(
-        "-t",
-        "--target",
-        "--model",
-        "targets",
-        multiple=True,
-        metavar="T",
-        help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
-        "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
-    ),
-    click.option(
-        "--judge",
-        "judges",
-        multiple=True,
-        metavar="T",
-        help="The judge for graders that need one. May be repeated. Default: the grader's own judge, else "
-        "the target's, else the target itself.",
-    ),
-    click.option(
-        "--judge-repeat",
-        "judge_repeats",
-        type=click.IntRange(1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Judge votes per answer.",
-    ),
-    click.option(
-        "--judge-rule",
-        type=click.Choice(["majority", "all", "any"]),
-        default="majority",
-        show_default=True,
-        help="How many judge votes an answer needs to pass.",
-    ),
-    click.option(
-        "--judge-temperature",
-        type=NumberRange(0),
-        default=0.0,
-        show_default=True,
-        metavar="X",
-        help="Temperature of the judges.",
-    ),
-    click.option(
-        "--repeat", "--repeats", "repeats", type=click.IntRange(1), help="Trials of each case.  [default: 1]"
-    ),
-    click.option(
-        "--concurrency",
-        type=click.IntRange(1),
-        default=32,
-        show_default=True,
-        help="Maximum concurrent calls.",
-    ),
-    click.option(
-        "--split",
-        type=click.Choice(["dev", "holdout", "all"]),
-        default="all",
-        show_default=True,
-        help="Cases.",
-    ),
-    click.option(
-        "--holdout",
-        type=NumberRange(0, 1, max_open=True),
-        metavar="SHARE",
-        help="Hold out this share of the cases, such as 0.2; 0 for none.  [default: 0.2 in format meridian]",
-    ),
-    click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
-    click.option(
-        "--split-method",
-        type=click.Choice(["rank", "shuffle"]),
-        help="Hold cases out by the rank of their ids, or as Meridian's own program does.  [default: rank]",
-    ),
-    reveal_option,
-    click.option(
-        "--tag", "tags", multiple=True, help="Only cases with this tag. May be repeated: any of them."
-    ),
-    click.option(
-        "--all-tag",
-        "all_tags",
-        multiple=True,
-        metavar="TAG[,TAG…]",
-        help="Only cases with this tag, or any of these. May be repeated: all of them.",
-    ),
-    click.option("--exclude-tag", "exclude_tags", multiple=True, help="No case with this tag."),
-    click.option("--category", "categories", multiple=True, help="Only cases of this category."),
-    click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
-    click.option("--limit", type=click.IntRange(1), help="Maximum number of cases."),
-    click.option(
-        "--temperature",
-        type=NumberRange(0),
-        default=0.0,
-        show_default=True,
-        help="Temperature of the target.",
-    ),
-    click.option("--seed", type=int, default=42, show_default=True, help="Repeat r uses seed + r."),
-    click.option("--max-tokens", type=click.IntRange(1), help="Longest answer, in tokens."),
-    click.option(
-        "--timeout",
-        "timeout_s",
-        type=NumberRange(0, min_open=True),
-        default=120.0,
-        show_default=True,
-        metavar="S",
-        help="Timeout per call, in seconds.",
-    ),
-    click.option(
-        "--retries",
-        type=click.IntRange(0),
-        default=4,
-        show_default=True,
-        help="Maximum retries after 408, 409, 429, 5xx or a lost connection.",
-    ),
-    max_answer_bytes_option,
-    click.option(
-        "--reuse/--no-reuse",
-        help="Reuse answers and judgments of earlier runs with the same input and grading.  "
-        "[default: on for Markdown tests]",
-    ),
-    click.option(
-        "--cache/--no-cache",
-        help="Take answers from the cache for inputs that were sent before, and keep new answers there.",
-    ),
-    click.option(
-        "--budget-usd",
-        type=NumberRange(0, min_open=True),
-        metavar="X",
-        help="What a run may cost, in US dollars; then no more requests are sent.",
-    ),
-    click.option(
-        "--max-failures",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
-    ),
-    click.option(
-        "--interleave/--no-interleave",
-        help="Call several targets in turns, case by case, so that their latencies can be compared.  "
-        "[default: one target after the other]",
-    ),
-    click.option(
-        "--keep-workspaces",
-        type=click.Choice(["none", "failed", "all"]),
-        metavar="[=none|failed|all]",
-        default="failed",
-        show_default=True,
-        help="Which trials keep their workspaces on disk; without a value, all.",
-    ),
-    click.option(
-        "--engine",
-        metavar="NAME",
-        default="asyncio",
-        show_default=True,
-        help="What makes the trials: asyncio, on this machine, or an engine of an installed package.",
-    ),
-    click.option("--threshold", type=_SHARE, help="A case passes at this weighted score."),
-    click.option(
-        "--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1."
-    ),
-    gate_mode_option,
-    click.option(
-        "--until",
-        callback=_parse_until,
-        metavar="POINTS",
-        help="Stop once the pass rate is known to within this, such as 2pp. Cases come in random order, and "
-        "calls in flight finish and count. Not with --cluster; interleaved runs stop when each can.",
-    ),
-    click.option(
-        "--stop-when-shown",
-        is_flag=True,
-        help="Stop once --min-pass-rate is shown or ruled out, likewise.",
-    ),
-    cluster_option,
-    click.option(
-        "--allow-errors",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        metavar="N",
-        help="Allow up to N trials that are ERROR or UNSCORED before exit code 3.",
-    ),
-    click.option(
-        "--resume",
-        metavar="[=RUN]",
-        help="Finish a run that was interrupted; without RUN, the newest one that fits. "
-        "It keeps its settings.",
-    ),
-    click.option(
-        "--last-failed",
-        "--lf",
-        metavar="[=RUN]",
-        help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
-        "cases if there are none.",
-    ),
-    click.option(
-        "--watch",
-        is_flag=True,
-        help="Run again when the suite changes, or a file that it reads, a program that grades or the "
-        "targets file; send only what is new. Ctrl-C ends.",
-    ),
-    click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
-    click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content)."),
-    click.option("--strict", is_flag=True, help="A file in a folder that no format recognises is an error."),
-    click.option(
-        "--skip-invalid",
-        is_flag=True,
-        help="Run a suite that has cases which are wrong or unsupported: each of them counts as an error.",
-    ),
-    click.option(
-        "--group",
-        metavar="ID",
-        help="An id for the runs of this command together, for `proctor compare ID`.  [default: a new id]",
-    ),
-    store_option,
-    click.option(
-        "--attest",
-        metavar="[=DIR]",
-        help="Write a signed bundle of each finished run into DIR, or into the working directory: "
-        "`proctor attest --help`.",
-    ),
-    click.option("--public", is_flag=True, help="With --attest: leave out what is held out."),
-    click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key of yours."),
-    click.option(
-        "-o",
-        "--output",
-        "outputs",
-        multiple=True,
-        metavar="FILE",
-        help="Write the results to FILE: .html .md .json .jsonl .csv .parquet, or .xml for JUnit. May be "
-        "repeated.",
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."),
-    click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
-]
+_OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
+    "What to run": [
+        click.argument("suite", nargs=-1),
+        click.option(
+            "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
+        ),
+        click.option(
+            "--saved",
+            multiple=True,
+            metavar="SUITE",
+            help="A suite in the store, NAME or NAME@v2, whatever files there are. May be repeated.",
+        ),
+        click.option(
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="TAG",
+            help="Only cases with this tag. May be repeated: any of them.",
+        ),
+        click.option(
+            "--all-tag",
+            "all_tags",
+            multiple=True,
+            metavar="TAG[,TAG…]",
+            help="Only cases with this tag, or any of these. May be repeated: all of them.",
+        ),
+        click.option(
+            "--exclude-tag", "exclude_tags", multiple=True, metavar="TAG", help="No case with this tag."
+        ),
+        click.option(
+            "--category", "categories", multiple=True, metavar="NAME", help="Only cases of this category."
+        ),
+        click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
+        click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of cases."),
+        click.option(
+            "--repeat",
+            "--repeats",
+            "repeats",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Trials of each case.  [default: 1]",
+        ),
+        click.option(
+            "--dialect", metavar="D", help="The suite's format (default: detected from the content)."
+        ),
+        click.option(
+            "--strict", is_flag=True, help="A file in a folder that no format recognises is an error."
+        ),
+        click.option(
+            "--skip-invalid",
+            is_flag=True,
+            help="Count each case that is wrong or unsupported as an error, and run the others.",
+        ),
+    ],
+    "The model": [
+        click.option(
+            "-t",
+            "--target",
+            "--model",
+            "targets",
+            multiple=True,
+            metavar="T",
+            help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
+            "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
+        ),
+        click.option(
+            "--temperature",
+            type=NumberRange(0),
+            default=0.0,
+            show_default=True,
+            metavar="X",
+            help="Temperature of the target.",
+        ),
+        click.option(
+            "--seed", type=int, default=42, show_default=True, metavar="N", help="Repeat r uses seed + r."
+        ),
+        click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Longest answer, in tokens."),
+    ],
+    "Grading": [
+        click.option(
+            "--judge",
+            "judges",
+            multiple=True,
+            metavar="T",
+            help="The judge for graders that need one. May be repeated. Default: the grader's own, else the "
+            "target's, else the target itself.",
+        ),
+        click.option(
+            "--judge-repeat",
+            "judge_repeats",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Judge votes per answer.",
+        ),
+        click.option(
+            "--judge-rule",
+            type=click.Choice(["majority", "all", "any"]),
+            default="majority",
+            show_default=True,
+            help="How many judge votes an answer needs to pass.",
+        ),
+        click.option(
+            "--judge-temperature",
+            type=NumberRange(0),
+            default=0.0,
+            show_default=True,
+            metavar="X",
+            help="Temperature of the judges.",
+        ),
+        click.option("--threshold", type=_SHARE, metavar="X", help="A case passes at this weighted score."),
+    ],
+    "The gate": [
+        click.option(
+            "--min-pass-rate",
+            type=_SHARE,
+            metavar="X",
+            help="The gate: exit 0 if at least this share passes, else 1.",
+        ),
+        gate_mode_option,
+        cluster_option,
+        click.option(
+            "--allow-errors",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="Allow up to N trials that are ERROR or UNSCORED before exit code 3.",
+        ),
+    ],
+    "Holdout": [
+        click.option(
+            "--split",
+            type=click.Choice(["dev", "holdout", "all"]),
+            default="all",
+            show_default=True,
+            help="Cases.",
+        ),
+        click.option(
+            "--holdout",
+            type=NumberRange(0, 1, max_open=True),
+            metavar="SHARE",
+            help="Hold out this share of the cases, such as 0.2; 0 for none.  "
+            "[default: 0.2 in format meridian]",
+        ),
+        click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
+        click.option(
+            "--split-method",
+            type=click.Choice(["rank", "shuffle"]),
+            help="Hold cases out by the rank of their ids, or as Meridian's own program does.  "
+            "[default: rank]",
+        ),
+        reveal_option,
+    ],
+    "Limits": [
+        click.option(
+            "--budget-usd",
+            type=NumberRange(0, min_open=True),
+            metavar="X",
+            help="What a run may cost, in US dollars; then no more requests are sent.",
+        ),
+        click.option(
+            "--max-failures",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
+        ),
+        click.option(
+            "--until",
+            callback=_parse_until,
+            metavar="POINTS",
+            help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order. "
+            "Not with --cluster.",
+        ),
+        click.option(
+            "--stop-when-shown",
+            is_flag=True,
+            help="Stop once --min-pass-rate is shown or ruled out.",
+        ),
+        click.option(
+            "--concurrency",
+            type=click.IntRange(1),
+            default=32,
+            show_default=True,
+            metavar="N",
+            help="Maximum concurrent calls.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            type=NumberRange(0, min_open=True),
+            default=120.0,
+            show_default=True,
+            metavar="S",
+            help="Timeout per call, in seconds.",
+        ),
+        click.option(
+            "--retries",
+            type=click.IntRange(0),
+            default=4,
+            show_default=True,
+            metavar="N",
+            help="Maximum retries after 408, 409, 429, 5xx or a lost connection.",
+        ),
+        max_answer_bytes_option,
+    ],
+    "Earlier runs and answers": [
+        click.option(
+            "--resume",
+            metavar="[=RUN]",
+            help="Finish a run that was interrupted; without RUN, the newest one that fits. "
+            "It keeps its settings.",
+        ),
+        click.option(
+            "--last-failed",
+            "--lf",
+            metavar="[=RUN]",
+            help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
+            "cases if there are none.",
+        ),
+        click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
+        click.option(
+            "--reuse/--no-reuse",
+            help="Reuse answers and judgments of earlier runs with the same input and grading.  "
+            "[default: on for Markdown tests]",
+        ),
+        click.option(
+            "--cache/--no-cache",
+            help="Take answers to inputs sent before from the cache, and keep new ones there.",
+        ),
+    ],
+    "How runs are made": [
+        click.option(
+            "--watch",
+            is_flag=True,
+            help="Run again when the suite changes, or a file that it reads, a program that grades or the "
+            "targets file; send only what is new. Ctrl-C ends.",
+        ),
+        click.option(
+            "--interleave/--no-interleave",
+            help="Call several targets in turns, case by case, so that latencies compare.  "
+            "[default: one after the other]",
+        ),
+        click.option(
+            "--keep-workspaces",
+            type=click.Choice(["none", "failed", "all"]),
+            metavar="[=none|failed|all]",
+            default="failed",
+            show_default=True,
+            help="Which trials keep their workspaces on disk; without a value, all.",
+        ),
+        click.option(
+            "--engine",
+            metavar="NAME",
+            default="asyncio",
+            show_default=True,
+            help="What makes the trials: asyncio, or an engine of an installed package.",
+        ),
+        click.option(
+            "--group",
+            metavar="ID",
+            help="An id for the runs of this command, for `proctor compare ID`.  [default: a new id]",
+        ),
+        store_option,
+    ],
+    "Output": [
+        click.option(
+            "-o",
+            "--output",
+            "outputs",
+            multiple=True,
+            metavar="FILE",
+            help="Write the results to FILE: .html .md .json .jsonl .csv .parquet, or .xml for JUnit. "
+            "May be repeated.",
+        ),
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."
+        ),
+        click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
+        click.option(
+            "--attest",
+            metavar="[=DIR]",
+            help="Write a signed bundle of each finished run into DIR, or into the working directory: "
+            "`proctor attest --help`.",
+        ),
+        click.option("--public", is_flag=True, help="With --attest: leave out what is held out."),
+        click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key of yours."),
+    ],
+}
+"""The options by the titles under which `--help` lists them."""
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
+    for option in reversed(list(chain.from_iterable(_OPTION_GROUPS.values()))):
         function = option(function)
     return function
 
@@ -326,15 +378,17 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Run every SUITE against every target: call, grade, store, report.
 
-    SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
-    (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
-    come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
-
     \b
     proctor run cheap --target local
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
+
+    SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
+    (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
+    come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
     """  # noqa: D301  # click wants the character \b itself
+    from proctor.cli.run_and_report import run_and_report
+
     request = _request(ctx, options)
     if options["watch"]:
         return _watch(ctx, options)
@@ -347,6 +401,17 @@ def command(ctx: click.Context, /, **options: Any) -> int:
         reveal=options["reveal"],
         attester=_run_attester(ctx, options),
     )
+
+
+OPTION_TITLES = dict(
+    zip(
+        (param.name or "" for param in command.params),
+        (title for title, options in _OPTION_GROUPS.items() for _option in options),
+        strict=True,
+    )
+)
+"""The title of each option's group, by the name of its parameter."""
+command.titles = OPTION_TITLES
 
 
 _UNWATCHED = ("as_json", "resume", "retry_errors", "group", "attest")

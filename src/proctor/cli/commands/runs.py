@@ -12,7 +12,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from proctor.cli.bundle_options import bundle_options, get_import_options
+from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_import_options
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.echo import echo, echo_err, echo_json
 from proctor.cli.options import confirm_deletion, open_store, reveal_option, show, store_option
@@ -248,6 +248,7 @@ def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) ->
     from proctor.services.bundles.import_bundle import import_bundle
     from proctor.services.bundles.import_records import describe_signatures
 
+    check_bundle_exists(bundle)
     import_options = get_import_options(options)
     with open_store(store, writes=True) as run_store:
         result = import_bundle(run_store, Path(bundle), import_options, echo_err)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from click.core import ParameterSource
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_err
-from proctor.cli.options import durable_store_address, open_store, store_option
+from proctor.cli.options import durable_store_address, open_store, store_location, store_option
 from proctor.errors import UsageError
 
 _DEFAULT_PORT = 7357
@@ -96,7 +97,7 @@ def command(
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     store_address = durable_store_address(store)
-    with open_store(store):  # creates it if needed, and reports errors now
+    with open_store(store) if store_location(store).exists() else nullcontext():  # reports errors now
         project = Project(store_address, folder=Path.cwd(), config=load_cli_config(), token=token)
     socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
@@ -107,7 +108,7 @@ def command(
     def ready() -> None:
         echo(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
         who = "this machine" if token is None else "whoever has the token"
-        echo_err(f"It shows {project.location.address} to {who}. Ctrl-C stops it; runs go on.")
+        echo_err(f"It shows {store_address} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
             echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
 from proctor.protocols import Answerer, Target
+from proctor.services.project_store import locate_project_store
 from proctor.services.runs.execution.target_pool import TargetPool, load_prices
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.targets import TARGETS, get_kind
@@ -27,7 +27,6 @@ MAX_CONCURRENCY = 32
 """The most concurrent calls of one client; others wait."""
 _KEY_VARIABLE = "PROCTOR_CHAT_CLIENT_KEY"
 """The variable that holds the client's key, in an environment of its own."""
-_PROJECT_FOLDER = Path(".proctor")
 
 
 class SpecSource:
@@ -62,7 +61,7 @@ class SpecSource:
                     self._environ,
                     concurrency=MAX_CONCURRENCY,
                     retry_policy=self._retry_policy,
-                    prices=load_prices(self._environ, _PROJECT_FOLDER),
+                    prices=load_prices(self._environ, locate_project_store(None, self._environ).folder),
                     notify=logging.getLogger("proctor").warning,
                 )
             return await self._target_pool.open_target(_with_max_tokens(self._spec, max_tokens))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +75,32 @@ class Config(Struct, frozen=True, kw_only=True):
         return options
 
 
+def iter_upward(start: Path | None) -> Iterator[Path]:
+    """Yields the absolute paths of a folder and of those above it, up to the repository's root.
+
+    Args:
+        start: the folder; None for the working directory.
+    """
+    start = Path(os.path.abspath(start or Path.cwd()))  # noqa: PTH100 - keeps links unresolved
+    for folder in (start, *start.parents):
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            break
+
+
 def find_upward(start: Path | None, names: Sequence[str]) -> Path | None:
     """Returns the absolute path of the nearest file of these names, up to the repository's root.
+
+    A folder that may not be read counts as one without such a file.
 
     Args:
         start: the folder where the search starts; None for the working directory.
         names: the paths of the file within a folder; the first one that is there counts.
     """
-    start = Path(os.path.abspath(start or Path.cwd()))  # noqa: PTH100 - keeps links unresolved
-    for folder in (start, *start.parents):
+    for folder in iter_upward(start):
         for name in names:
-            if (folder / name).is_file():
+            if os.path.isfile(folder / name):  # noqa: PTH113 - Path.is_file raises without permission
                 return folder / name
-        if (folder / ".git").exists():
-            break
     return None
 
 

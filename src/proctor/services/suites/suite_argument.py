@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from proctor.errors import UsageError, suggestion
+from proctor.errors import UsageError, suggest_file, suggestion
 from proctor.model import Problem
 from proctor.plurals import join_names, pluralize
 from proctor.safe_text import one_line
@@ -124,9 +124,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
             )
         if word not in TIERS:
             names = sorted({*TIERS, *map(_suite_name, suites)})
-            raise NoSuchSuite(
-                f"There is no suite {word!r}: no file, no folder and no name. {suggestion(word, names)}"
-            )
+            hint = suggest_file(word).lstrip() or suggestion(word, names)
+            raise NoSuchSuite(f"There is no suite {word!r}: no file, no folder and no name. {hint}")
         if self.is_saved(word):
             raise NoSuchSuite(
                 f"{word!r} is a suite in the store, and no file. `{BUILTIN_PREFIX}{word}` is the built-in "

@@ -89,10 +89,11 @@ def open_as_is(path: str) -> sqlite3.Connection:
         StoreError: the file is missing or not a store, cannot be read, or was written by a newer version.
     """
     if not os.path.lexists(path):
-        raise StoreError(f"There is no store at {path}. Name one with --store.")
+        raise StoreError(f"There is no store at {shorter_path(path)}. Name one with --store.")
     if Path(path).is_file() and not Path(path).stat().st_size:
         raise StoreError(
-            f"The store {path} is empty. Restore it from a backup, or name another with --store."
+            f"The store {shorter_path(path)} is empty. Restore it from a backup, or name another "
+            f"with --store."
         )
     _check_before_opening(Path(path))
     with as_store_errors(path):
@@ -122,12 +123,16 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
             copy_store(source, Path(to))
     except StoreError as error:
         raise StoreError(
-            f"The store {path} is of version {version} and must be migrated to {len(MIGRATIONS)}, but "
+            f"The store {shorter_path(path)} is of version {version} and must be migrated to "
+            f"{len(MIGRATIONS)}, but "
             f"its backup {to} cannot be written: {error.__cause__ or error}. Nothing was changed. Make room "
             "there, or copy the store elsewhere and name the copy with --store."
         ) from error
     now = len(MIGRATIONS)
-    notify(f"The store {path} is being migrated from version {version} to {now}. Its backup is {to}.")
+    notify(
+        f"The store {shorter_path(path)} is being migrated from version {version} to {now}. Its "
+        f"backup is {to}."
+    )
 
 
 def _check_before_opening(path: Path) -> None:
@@ -155,7 +160,8 @@ def _check_log(path: Path) -> None:
 
     if path.is_file() and path.stat().st_size and is_foreign_log(path):
         raise StoreError(
-            f"{log} is not the log of the store {path}, and would overwrite it: nothing was changed. Move "
+            f"{log} is not the log of the store {shorter_path(path)}, and would overwrite it: "
+            f"nothing was changed. Move "
             "the log away, or name another store with --store. `proctor store repair NEWFILE` saves the "
             "store without it."
         )
@@ -164,7 +170,7 @@ def _check_log(path: Path) -> None:
 def _check_header(path: Path) -> None:
     try:
         if path.exists() and not path.is_file():
-            raise StoreError(f"The store {path} is not a file. Name another one with --store.")
+            raise StoreError(f"The store {shorter_path(path)} is not a file. Name another one with --store.")
         with path.open("rb") as file:
             header = file.read(100)
         size = path.stat().st_size
@@ -172,7 +178,7 @@ def _check_header(path: Path) -> None:
         return
     except OSError as error:
         raise StoreError(
-            f"The store {path} cannot be read: {error.strerror}. Name another one with --store."
+            f"The store {shorter_path(path)} cannot be read: {error.strerror}. Name another one with --store."
         ) from None
     if not header:
         _check_not_emptied(path)
@@ -181,7 +187,8 @@ def _check_header(path: Path) -> None:
     page = 65536 if page == 1 else page
     if len(header) < 100 or not header.startswith(b"SQLite format 3\x00") or size % max(page, 1):
         raise StoreError(
-            f"{path} is damaged or not a store. It was not changed. If it was a store, `proctor store repair "
+            f"{shorter_path(path)} is damaged or not a store. It was not changed. If it was a "
+            f"store, `proctor store repair "
             "NEWFILE` saves what can be read into a new store; otherwise name another file with --store."
         )
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
@@ -194,7 +201,8 @@ def _check_not_emptied(path: Path) -> None:
     trace_left = next((trace for trace in traces if trace.exists()), None)
     if trace_left is not None:
         raise StoreError(
-            f"The store {path} is empty, though {trace_left.name} shows that it was not. It was not changed. "
+            f"The store {shorter_path(path)} is empty, though {trace_left.name} shows that it was "
+            f"not. It was not changed. "
             "Restore it from a backup, or name another file with --store."
         )
 
@@ -212,10 +220,13 @@ def _check_opened(path: Path, db: sqlite3.Connection) -> None:
 def _check_version(path: Path, application: int, version: int, *, has_content: bool) -> None:
     if application != APPLICATION_ID:
         if application or version or has_content:
-            raise StoreError(f"{path} is another program's database. Name another file with --store.")
+            raise StoreError(
+                f"{shorter_path(path)} is another program's database. Name another file with --store."
+            )
     elif version > len(MIGRATIONS):
         raise StoreError(
-            f"{path} was written by a newer version of Proctor (store version {version}; this one reads "
+            f"{shorter_path(path)} was written by a newer version of Proctor (store version "
+            f"{version}; this one reads "
             f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another file with --store."
         )
 
@@ -282,17 +293,20 @@ def as_store_errors(path: str) -> Iterator[None]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter if a table's name is damaged
         if is_locked(error):
             raise StoreError(
-                f"The store {path} is locked by another process. Wait for that to end, then try again."
+                f"The store {shorter_path(path)} is locked by another process. Wait for that to "
+                f"end, then try again."
             ) from error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_READONLY:
             raise StoreError(read_only_message(path)) from error
         remedy = f" {REMEDY}" if code in _DAMAGE_CODES or isinstance(error, UnicodeDecodeError) else ""
-        raise StoreError(f"The store {path} cannot be used: {error}.{remedy}") from error
+        raise StoreError(f"The store {shorter_path(path)} cannot be used: {error}.{remedy}") from error
     except OSError as error:
         if Path(path).exists() and not is_writable(path):
             raise StoreError(read_only_message(path)) from error
-        raise StoreError(f"The store {path} cannot be used: {error.strerror or error}.") from error
+        raise StoreError(
+            f"The store {shorter_path(path)} cannot be used: {error.strerror or error}."
+        ) from error
 
 
 def is_writable(path: str) -> bool:
@@ -327,9 +341,18 @@ def is_read_only(db: sqlite3.Connection) -> bool:
     return bool(db.execute("PRAGMA query_only").fetchone()[0])
 
 
+def shorter_path(path: str | Path) -> str:
+    """Returns a path in the working directory as it is written there, and any other as it is."""
+    try:
+        return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
+    except OSError:  # the working directory was removed
+        return str(path)
+
+
 def read_only_message(path: str) -> str:
     """Returns the error text for writing to a store that cannot be written."""
     return (
-        f"The store {path} is read-only: nothing can be written to it. Copy it to a folder that you can "
+        f"The store {shorter_path(path)} is read-only: nothing can be written to it. Copy it to a "
+        f"folder that you can "
         "write to, and name the copy with --store."
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.store_protocol import Progress
-from proctor.stores.location import SalvageResult, StoreReport, UnusedFile
+from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.store import SqliteStore
@@ -38,12 +38,13 @@ class SqliteLocation:
         return self
 
     def exists(self) -> bool:
-        """Returns whether there is anything at the path, even a broken link."""
-        return os.path.lexists(self._path)
+        """Returns whether there is anything at the path, even a broken link, or cannot be seen."""
+        is_locked = os.path.isdir(self.folder) and not os.access(self.folder, os.X_OK)  # noqa: PTH112
+        return is_locked or os.path.lexists(self._path)
 
     def is_empty(self) -> bool:
         """Returns whether the file exists and has no bytes."""
-        return self._path.is_file() and not self._path.stat().st_size
+        return os.path.isfile(self._path) and not self._path.stat().st_size  # noqa: PTH113
 
     def check_writable(self) -> None:
         """Refuses a store that is read-only.
@@ -62,6 +63,18 @@ class SqliteLocation:
         from proctor.stores.sqlite.store import SqliteStore
 
         return SqliteStore.open_file(self.address, notify)
+
+    def list_names(self) -> StoredNames:
+        """Returns the names in the store; see `stored_names`."""
+        from proctor.stores.sqlite.stored_names import list_names
+
+        return list_names(self.address)
+
+    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
+        """Yields the tags and the category of cases of a saved suite; see `stored_names`."""
+        from proctor.stores.sqlite.stored_names import list_case_labels
+
+        return list_case_labels(self.address, suite)
 
     def trash(self) -> SqliteLocation:
         """Returns the location of the store of deleted versions, a file beside this one."""

@@ -41,7 +41,7 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
         OSError: it cannot be copied.
     """
     real = os.path.realpath(path)
-    db = _connect_in_place(real, connect)
+    db = connect_in_place(real, connect)
     if db is not None and _is_outdated(db):
         db.close()
         db = None
@@ -53,7 +53,7 @@ def connect_read_only(path: str, connect: Callable[[str, bool], C]) -> C:
     return db
 
 
-def _connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
+def connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
     """Opens a connection to the file itself; None if SQLite would have to write to read it."""
     uri = Path(real).as_uri()
     if _file_size(f"{real}-journal"):

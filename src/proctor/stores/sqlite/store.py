@@ -31,7 +31,13 @@ from proctor.protocols import (
     StoreHealth,
     TrialUpdate,
 )
-from proctor.stores.sqlite.connection import as_store_errors, connect, is_read_only, open_database
+from proctor.stores.sqlite.connection import (
+    as_store_errors,
+    connect,
+    is_read_only,
+    open_database,
+    shorter_path,
+)
 from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.run_locks import RunLocks
@@ -297,8 +303,8 @@ class SqliteStore:
         body = body or self._fetch_one(_NEWEST_TAGGED, word) or self._find_by_prefix(word)
         if body is None:
             raise StoreError(
-                f"There is no run {word!r} in {self.path}. `proctor runs list` shows what is there, and "
-                "`proctor runs tag` names one."
+                f"There is no run {word!r} in {shorter_path(self.path)}. `proctor runs list` shows what is "
+                "there, and `proctor runs tag` names one."
             )
         return self._read(partial(decode, body[0], Run))
 
@@ -641,7 +647,7 @@ class SqliteStore:
         if key is None:
             row = self._fetch_one("SELECT key FROM runs WHERE id = ?", run_id)
             if row is None:
-                raise StoreError(f"There is no run {run_id!r} in {self.path}.")
+                raise StoreError(f"There is no run {run_id!r} in {shorter_path(self.path)}.")
             key = self._keys[run_id] = int(row[0])
         return key
 

@@ -42,9 +42,13 @@ DEEPSEEK = replace(
         "deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "DeepSeek; alias deepseek_chat"
     ),
     aliases={"deepseek_chat": "deepseek-chat"},
+    usual_models=r"deepseek-(chat|reasoner)",
 )
 GROQ = _older_service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", "Groq")
-MISTRAL = _older_service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral")
+MISTRAL = replace(
+    _older_service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", "Mistral"),
+    usual_models=r"(mistral|codestral|ministral|pixtral|magistral|devstral)-",
+)
 TOGETHER = _older_service("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY", "Together")
 NVIDIA = _older_service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", "NVIDIA NIM")
 OPENROUTER = replace(
@@ -66,5 +70,6 @@ OLLAMA = replace(
     _older_service("ollama", "http://127.0.0.1:11434/v1", "", "Ollama on this machine, or at $OLLAMA_HOST"),
     address_variable="OLLAMA_HOST",
     parse_address=_parse_ollama_host,
+    usual_models=r"(code|tiny)?llama[\d.:-]|(qwen|qwq|gemma|phi|mixtral|mistral|deepseek-r|smollm|olmo|granite)",
     has_list_prices=False,
 )

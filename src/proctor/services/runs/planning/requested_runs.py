@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.clusters import NO_CLUSTERS, check_cluster_field
-from proctor.errors import NothingSelected, SuiteError, UsageError
+from proctor.engines import ENGINES
+from proctor.errors import NothingSelected, SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
 from proctor.plan import CaseIndex
 from proctor.plurals import pluralize
@@ -31,6 +32,7 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
+from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.targets import get_kind
 
 
@@ -298,3 +300,31 @@ def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
             f"{run_settings.cluster!r}. Leave these flags out, or say --cluster none."
         )
     return run_settings
+
+
+def check_words(request: Request, environ: Mapping[str, str]) -> None:
+    """Checks the words of a request before a store is created, so that a typing error leaves no folder.
+
+    Checked are its engine, suites and targets. The rest is left to planning, which also knows what a word
+    after a flag may mean.
+
+    Raises:
+        UsageError: a word names no engine, suite or target.
+    """
+    if request.words_after_flags:
+        return
+    ENGINES.get(request.settings.engine)
+    for name in request.stored_names:
+        raise UsageError(f"There is no suite {name!r} in the store. {suggestion(name, ())}")
+    locator = SuiteLocator(
+        environ=environ, config=request.config, dialect=request.dialect, strict=request.strict
+    )
+    located = [locator.find(word) for word in request.suites]
+    names = TargetNames(environ)
+    for path in (path for suites in located for path in suites.paths[:1]):
+        near = names.for_folder(str(path.parent))
+        for target in (*request.targets, *request.judges):
+            try:
+                near.get_spec(target, Params(), judged=False)
+            except SuiteError:
+                return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import copy
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,7 +116,10 @@ class TargetNames:
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
-            unknown = UnknownName("target", error.name, {*self.names(), *known_words()})
+            from proctor.services.targets.priced_models import find_near_models
+
+            near = [*get_close_matches(word, self.names(), n=2), *error.suggested, *find_near_models(word)]
+            unknown = UnknownName("target", error.name, {*self.names(), *known_words()}, near[:3])
             unknown.args = (f"{unknown}{self._suggest_suite_file(word)}{self._suggest_naming()}",)
             raise unknown from None
 
