@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from proctor.validation import FieldReader, FieldSpec, ProblemLog
+from proctor.validation import FieldReader, FieldSpec, NumberLimit, ProblemLog
 from proctor.yaml12 import load
 
-SHARE = ("from 0 to 1", lambda value: 0 <= value <= 1)
+SHARE = NumberLimit("from 0 to 1", minimum=0, maximum=1)
 TABLE = (
     FieldSpec("name", FieldReader.required_text),
     FieldSpec("share", FieldReader.limited_number, SHARE, to="part"),

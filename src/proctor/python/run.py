@@ -99,7 +99,8 @@ def run(
       `until` (0.02 for two percentage points) and `stop_when_shown`.
     * Holdout: `holdout`, `split_method`.
     * Earlier answers: `resume` (a run's id, or True for the newest unfinished run of the same suite and
-      settings), `retry_errors`, `reuse`, `cache`.
+      settings), `retry_errors`, `last_failed` (True, or a run's id: only what did not pass in it), `reuse`,
+      `cache`.
     * Reading the suite: `dialect`, `strict`, `skip_invalid`.
     * Further: `interleave`, `engine`, `group`, `keep_workspaces`.
 

@@ -149,7 +149,8 @@ _REQUIRED_FIELDS: Final = frozenset({(Case, "assertions")})
 @cache
 def _strict_copy(noun: type[Record]) -> type[Struct]:
     written_fields = tuple(name for name in noun.__struct_fields__ if (noun, name) not in _UNWRITTEN_FIELDS)
-    return _define_strict(noun.__name__, noun.__doc__, _strict_fields(noun, written_fields))
+    about = (noun.__doc__ or "").partition("\n\n")[0]
+    return _define_strict(noun.__name__, about, _strict_fields(noun, written_fields))
 
 
 def _define_strict(name: str, about: str | None, struct_fields: list[tuple[Any, ...]]) -> type[Struct]:

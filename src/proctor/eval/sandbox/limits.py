@@ -6,6 +6,7 @@ import os
 import sys
 from functools import cache
 from math import ceil
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from proctor.errors import UsageError
@@ -117,6 +118,8 @@ def load_child_modules() -> tuple[tuple[str, CodeType], ...]:
     for name in _MODULES:
         spec = find_spec(name)
         code = spec.loader.get_code(name) if spec and isinstance(spec.loader, InspectLoader) else None
+        if code is None and spec and spec.origin and Path(spec.origin).is_file():
+            code = compile(Path(spec.origin).read_bytes(), spec.origin, "exec")  # pytest's loader has no code
         if code is None:
             raise UsageError(f"CodeSandbox needs the code of {name}, which this installation does not give.")
         modules.append((name, code))
