@@ -231,6 +231,7 @@ def test_what_a_page_shows_is_what_its_commands_print(
     for block in BLOCK.finditer(text):
         _, what, name, body = block.groups()
         if what == "write":
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(body, encoding="utf-8")
             continue
         for written in re.split(r"^(?=\$ )", body, flags=re.MULTILINE):

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 REFERENCE = re.compile(r"\$\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 """One reference; its group is the variable's name."""
+WHOLE_REFERENCE_PATTERN = rf"^\s*(?:{REFERENCE.pattern})\s*$"
+"""Matches a text that is exactly one reference."""
 _JSON = msgspec.json.Encoder()
 ELLIPSIS = "…"
 """Marks where a text was cut."""

@@ -152,12 +152,28 @@ class CaseIndexer:
             if case.target is None and not set(case.only_targets) & set(targets)
         ]
 
-    def build(self, rule: SplitRule | None, slot: RunSlot = _ONLY_SLOT) -> CaseIndex:
-        """Returns the index of all added cases, after split, limit and slot are applied."""
+    def keep_known(self, case_ids: Iterable[str]) -> tuple[str, ...]:
+        """Returns those of the ids that a case of the suite has, selected or not."""
+        known = set(self._ids)
+        return tuple(case_id for case_id in case_ids if case_id in known)
+
+    def build(
+        self, rule: SplitRule | None, slot: RunSlot = _ONLY_SLOT, case_ids: Sequence[str] = ()
+    ) -> CaseIndex:
+        """Returns the index of all added cases, after split, limit and slot are applied.
+
+        Args:
+            rule: holds cases out.
+            slot: the run's place among those of the command.
+            case_ids: the only cases that are selected; empty for those of the selection, else all.
+        """
+        wanted = frozenset(case_ids or self._selection.case_ids)
         holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
         positions, selected_count, trial_count = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
             if self._selection.split not in ("all", _split_name(position, holdout)):
+                continue
+            if wanted and self._ids[position] not in wanted:
                 continue
             if selected_count == self._selection.limit:
                 break

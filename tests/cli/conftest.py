@@ -149,3 +149,21 @@ def function(folder: Path) -> Iterator[Callable[[str], str]]:
     yield write
     for name in names:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def store_of_interrupted_runs(proctor: Callable[..., CommandResult]) -> Callable[..., str]:
+    """Makes a run that was stopped before its end, as the store shows it, and returns its id."""
+
+    def make(*words: object) -> str:
+        from msgspec.structs import replace
+
+        from proctor.stores import open_store
+
+        run_id: str = proctor("run", *words, "--json").run["run"]
+        store = open_store(".proctor/proctor.db")
+        store.update_run(replace(store.run(run_id), status="interrupted"))
+        store.close()
+        return run_id
+
+    return make

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+import proctor as package
 from proctor.engines.asyncio_engine import GRACE_S
+from proctor.errors import UsageError
 from support.cli import Proctor
 from support.clock import moved
 from support.waiting import PATIENCE_S, wait_until
@@ -207,7 +209,9 @@ def test_resuming_without_a_run_finds_the_newest_that_fits(
     assert (told.code, told.run["total"], told.run["passed"]) == (1, 10, 5)
     assert told.err == ""
     assert len(proctor("runs", "list").out.splitlines()) == 2
-    assert proctor("run", half, "--target", target, "--resume", "--json").run["run"] != told.run["run"]
+    again = proctor("run", half, "--target", target, "--resume", "--json")
+    assert (again.code, again.json["runs"]) == (4, [])
+    assert "There is no unfinished run to resume" in again.err
 
 
 def test_a_killed_run_is_not_finished_by_another_rule(
@@ -239,14 +243,16 @@ def test_resuming_a_run_by_its_id_needs_nothing_else(proctor: Proctor, cut: Proc
 @pytest.mark.parametrize(
     "words", [("--temperature", "0.5"), ("--seed", "7"), ("--limit", "9"), ("--repeat", "2"), ("--id", "t*")]
 )
-def test_what_does_not_fit_is_begun_anew_and_that_is_told(
+def test_other_trials_than_those_of_the_unfinished_run_are_refused(
     proctor: Proctor, cut: Proctor, half: str, words: tuple[str, str]
 ) -> None:
     target = cut()
     told = proctor("run", half, "--target", target, "--resume", "--json", *words)
-    assert "no unfinished run" in told.err
-    assert told.run["asked"] == told.run["total"]
-    assert len(proctor("runs", "list").out.splitlines()) == 3
+    assert told.code == 4
+    (line,) = [line.strip() for line in told.err.splitlines() if "the run has" in line]
+    assert line.startswith(f"{words[0]}: the run has ")
+    assert line.endswith(f", this command sets {words[1]}")
+    assert len(proctor("runs", "list").out.splitlines()) == 2
 
 
 def test_what_does_not_decide_which_trials_there_are_may_change(
@@ -265,6 +271,7 @@ def test_what_does_not_decide_which_trials_there_are_may_change(
     ("words", "hint"),
     [
         (("--resume", "RUN"), "If you mean the run: write --resume=RUN"),
+        (("--last-failed", "RUN"), "If you mean the run: write --last-failed=RUN"),
         (("--resume", "last"), "If you mean the run: write --resume=last"),
         (("HALF", "--keep-workspaces", "none"), "If you mean the flag: write --keep-workspaces=none"),
         (("HALF", "--keep-workspaces", "some"), None),
@@ -293,7 +300,7 @@ def test_a_changed_suite_is_not_taken_for_the_one_that_was_cut_short(
     target = cut()
     run_id = proctor("runs", "list").out.splitlines()[1].split()[0]
     suite(*((f"t{n}", f"say {n}", "other") for n in range(10)), name=half)
-    assert "no unfinished run" in proctor("run", half, "--target", target, "--resume").err
+    assert "No unfinished run" in proctor("run", half, "--target", target, "--resume").err
     told = proctor("run", half, "--target", target, f"--resume={run_id}")
     assert told.code == 4
     assert "other content" in told.err
@@ -361,7 +368,75 @@ def test_resuming_another_judges_run_is_not_done_in_silence(
     begun.communicate()
     Path("go").touch()
     told = proctor("run", name, "--target", target, "--judge", kind, "--resume", "--json")
-    assert told.code == 4 or told.err or told.run["judges"] == [kind]
+    assert (told.code, told.json["runs"]) == (4, [])
+    assert f"--judge: the run has {strict}, this command sets {kind}" in told.err
+
+
+def test_resuming_with_other_settings_is_refused_with_each_difference_and_both_remedies(
+    proctor: Proctor, half: str, store_of_interrupted_runs: Proctor
+) -> None:
+    run_id = store_of_interrupted_runs(half, "--target", "echo")
+    words = (half, "--target", "echo", "--temperature", "0.7", "--limit", "3", "--threshold", "0.5")
+    told = proctor("run", *words, "--resume")
+    assert told.code == 4
+    first, *lines = told.err.splitlines()
+    assert first == (
+        "proctor: error: No unfinished run fits this command, so nothing is resumed. "
+        f"The nearest is {run_id} of half v1 on echo, with 10 of 10 trials:"
+    )
+    assert [line.strip() for line in lines] == [
+        "--limit: the run has none, this command sets 3",
+        "--temperature: the run has 0, this command sets 0.7",
+        "--threshold: the run has none, this command sets 0.5",
+        f"To finish that run: proctor run --resume={run_id}",
+        f"To start a new run: proctor run {half} --target echo --limit 3 --temperature 0.7 --threshold 0.5",
+    ]
+    assert len(proctor("runs", "list", "--json").json["runs"]) == 1
+    remedy = lines[-2].split(": ")[1].split()[1:]
+    assert proctor(*remedy, "--json").run["run"] == run_id
+
+
+def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_nearest_run(
+    proctor: Proctor, suite: Proctor, store_of_interrupted_runs: Proctor
+) -> None:
+    name = suite(("t1", "say 1", "say 1"))
+    run_id = store_of_interrupted_runs(name, "--target", "echo")
+    told = proctor("run", name, "--target", "mock", "--resume")
+    assert told.code == 4
+    assert f"The nearest is {run_id} " in told.err
+    assert "--target: the run has echo, this command sets mock" in told.err
+    suite(("t1", "say 1", "say 2"))
+    told = proctor("run", name, "--target", "echo", "--resume", "--json")
+    assert (told.code, told.json["exit_code"]) == (4, 4)
+    assert "the suite: the run has 's v1', and 's v2' has other content" in told.err
+    assert "To start a new run: proctor run" in told.json["errors"][0]["message"]
+
+
+def test_resuming_from_python_with_other_settings_is_refused_too(
+    half: str, store_of_interrupted_runs: Proctor
+) -> None:
+    run_id = store_of_interrupted_runs(half, "--target", "echo")
+    with pytest.raises(UsageError) as refused:
+        package.run(half, target="echo", resume=True, repeats=2, progress=False)
+    assert "  --repeat: the run has none, this command sets 2\n" in str(refused.value)
+    assert f"proctor run --resume={run_id}\n" in str(refused.value)
+    assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
+    with pytest.raises(UsageError, match="To start a new run, leave --resume out"):
+        package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
+    assert package.run(half, target="echo", resume=True, progress=False).id == run_id
+
+
+def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_new_one(
+    proctor: Proctor, half: str
+) -> None:
+    for _ in range(2):
+        told = proctor("run", half, "--target", "echo", "--resume", "--store", "other.db")
+        assert told.code == 4
+        assert told.err == (
+            "proctor: error: There is no unfinished run to resume, of half on echo or any other.\n"
+            f"  To start a new run: proctor run {half} --target echo --store other.db\n"
+        )
+        proctor("run", half, "--target", "echo", "--store", "other.db")
 
 
 def test_a_run_that_another_process_is_making_is_not_made_twice(

@@ -268,6 +268,30 @@ def test_the_user_cuts_short_the_grace_of_a_run_that_stops_by_itself() -> None:
     assert run_virtually(go()) == pytest.approx(2.0, abs=0.2)
 
 
+@pytest.mark.parametrize(("user_stops_at", "ends_at", "finished_count"), [(None, 30.0, 3), (2.0, 3.0, 0)])
+def test_calls_under_way_end_by_themselves_unless_the_user_stops_the_run(
+    user_stops_at: float | None, ends_at: float, finished_count: int
+) -> None:
+    async def takes_long(_planned: PlannedTrial) -> Output:
+        await asyncio.sleep(30)
+        return Output(text="x")
+
+    desk = Desk(takes_long)
+    engine = _engine(desk, 3)
+
+    async def go() -> float:
+        loop = asyncio.get_running_loop()
+        loop.call_at(0.75, engine.finish_calls, "A file has changed.")
+        if user_stops_at is not None:
+            loop.call_at(user_stops_at, engine.stop)
+        await engine.run(iter(plan(100)))
+        return loop.time()
+
+    assert run_virtually(go()) <= ends_at + 0.2
+    assert len(desk.finished) == finished_count
+    assert engine.stop_reason == "A file has changed."
+
+
 def test_a_target_that_answers_at_once_can_still_be_stopped() -> None:
     desk = Desk(_at_once)
     engine = _engine(desk, 4)

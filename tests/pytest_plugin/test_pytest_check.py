@@ -47,7 +47,7 @@ def test_an_answer_that_passes(run_pytest: Run, call: str) -> None:
         ),
         (
             'proctor.check("{}", graders=["is_json", lambda answer: (0.2, "too short")])',
-            ["PASS      is_json 1.00*", "FAIL      <lambda> 0.20: too short"],
+            ["PASS      is_json 1.00*", "FAIL      lambda* 0.20: too short"],
         ),
         (
             'proctor.check("Lima", criteria="Is it polite?", judge=judge)',

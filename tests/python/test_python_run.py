@@ -215,7 +215,7 @@ def test_what_is_no_target_is_refused(rows: Rows) -> None:
 
 NAMES = {"repeat": "repeats", "target": "target", "judge": "judge", "timeout": "timeout"}
 NOT_OPTIONS = {
-    *("suite", "attest", "public", "sign_key", "output", "json", "quiet", "no_holdout", "help"),
+    *("suite", "attest", "public", "sign_key", "output", "json", "quiet", "no_holdout", "help", "watch"),
 }
 """Arguments, and flags for which results have methods."""
 

@@ -14,7 +14,7 @@ from proctor.services.runs.config import Config, load_config
 _COMMAND_FLAGS = frozenset(
     {
         *("help", "json", "quiet", "output", "resume", "retry-errors", "suite"),
-        *("group", "saved", "no-holdout"),
+        *("group", "saved", "no-holdout", "last-failed", "lf", "watch"),
     }
 )
 """Flags that `proctor.toml` cannot set, as they belong to a single command."""

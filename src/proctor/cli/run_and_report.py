@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, redirect_stdout
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +41,10 @@ if TYPE_CHECKING:
 
     from proctor.cli.attest_after_run import RunAttester
     from proctor.protocols import Store
+    from proctor.services.file_log import FileLog
 
+FILE_LOG_VARIABLE = "PROCTOR_FILE_LOG"
+"""The environment variable that names the log of the files that a run reads, if it is watched."""
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
 
@@ -71,7 +75,10 @@ def run_and_report(
     progress = Progress(quiet=quiet, write_line=_echo_paragraph if plain else lambda _line: None)
     try:
         with _open_store_for(request, store) as run_store:
-            session = RunSession(run_store, os.environ, progress, folder=store_location(store).folder)
+            files = open_file_log()
+            session = RunSession(
+                run_store, os.environ, progress, folder=store_location(store).folder, files=files
+            )
             # Output of user-defined functions must not mix with the report.
             with nullcontext() if plain else redirect_stdout(sys.stderr):
                 finished_runs = run_session(session, request, progress)
@@ -93,6 +100,8 @@ def run_and_report(
                 show(chain([""], render_terminal([overview_table(runs)])))
             for path in outputs:
                 write_report(path, runs)
+            if files is not None:
+                _log_runs(files, runs)
     except SuiteError as error:
         return _refuse(error, as_json=as_json)
     finally:
@@ -122,6 +131,37 @@ def _open_store_for(request: Request, option: str | None) -> AbstractContextMana
             )
         check_words(request, os.environ)
     return open_store(option, writes=True)
+
+
+def open_file_log() -> FileLog | None:
+    """Opens the log of this process; None if nobody watches it. The programs that it starts have none."""
+    path = os.environ.pop(FILE_LOG_VARIABLE, None)
+    if not path:
+        return None
+    from proctor.services.file_log import FileLog
+
+    return FileLog(Path(path))
+
+
+def _log_runs(files: FileLog, runs: Sequence[RunReport]) -> None:
+    """Tells the process that watches these runs what they are, and which modules they have imported."""
+    from proctor.services.file_log import LoggedRun
+    from proctor.services.runs.execution.run_files import list_project_modules
+
+    files.add(*list_project_modules())
+    files.contents.runs = [
+        LoggedRun(
+            id=report.run.id,
+            suite=report.run.suite.name,
+            target=report.run.target.name,
+            content=report.run.suite.content,
+            asked=report.tally.asked_count,
+            reused=report.tally.reused_count,
+        )
+        for report in runs
+        if report.run.status == "finished"
+    ]
+    files.save()
 
 
 def _echo_paragraph(line: str) -> None:
@@ -221,6 +261,8 @@ async def _run_until_stopped(
             session_task.cancel()
 
     watch_signals(loop, stop)
+    if sys.platform != "win32" and session.is_watched:
+        loop.add_signal_handler(signal.SIGUSR1, session.finish_calls)
     finished_runs = await session.run(request)
     if signal_count and not finished_runs:
         raise click.Abort  # stopped before the first run began

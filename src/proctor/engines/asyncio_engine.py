@@ -64,7 +64,7 @@ class AsyncioEngine:
         self._long_gradings: dict[asyncio.Task[None], int] = {}
         """The tasks of slow graders, with the length of each answer."""
         self._error: BaseException | None = None
-        self._is_stopped_by_user = False
+        self._is_stopped_by_user = self._waits_for_calls = False
         self.stop_reason: str | None = None
         """Why the run was stopped, as a sentence; None if it was not, or the user stopped it."""
 
@@ -82,6 +82,11 @@ class AsyncioEngine:
         self.stop_reason = self.stop_reason or (None if self.is_stopped else reason)
         self._is_stopped_by_user = self._is_stopped_by_user or reason is None
         self._stop_event.set()
+
+    def finish_calls(self, reason: str) -> None:
+        """Starts no further trials; running ones end by themselves, unless the user stops the run."""
+        self._waits_for_calls = True
+        self.stop(reason)
 
     async def run(self, planned_trials: Iterator[PlannedTrial]) -> None:
         """Runs every planned trial, or as many as possible before `stop`.
@@ -128,7 +133,10 @@ class AsyncioEngine:
         while True:
             finished, waiting = await asyncio.wait(workers, timeout=_POLL_INTERVAL_S)
             grace_s = GRACE_S if self._is_stopped_by_user else LONG_GRACE_S
-            if not waiting or loop.time() - began >= grace_s:
+            is_over = loop.time() - began >= grace_s and (
+                self._is_stopped_by_user or not self._waits_for_calls
+            )
+            if not waiting or is_over:
                 return finished
 
     async def _finish_all(self, stopping: asyncio.Task[bool]) -> None:

@@ -128,6 +128,8 @@ class Engine(Protocol):
     def stop(self, reason: str | None = None) -> None:
         """Starts no further trials and gives running ones a few seconds.
 
+        An engine may also have `finish_calls(reason)`, which lets running trials end by themselves.
+
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
         """

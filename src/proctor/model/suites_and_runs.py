@@ -312,6 +312,10 @@ class Selection(Record, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
     """Selects cases whose id matches any of these globs."""
     limit: int | None = None
+    failed_in: str | None = None
+    """Selects the cases that did not pass when they last had a result, by this run."""
+    case_ids: tuple[str, ...] = ()
+    """The ids of these cases; empty if `failed_in` is None."""
 
 
 JudgeRule = Literal["majority", "all", "any"]

@@ -14,8 +14,9 @@ import pytest
 from proctor.errors import ProctorError
 from proctor.pytest_plugin.gate import check_gates, make_measured_run
 from proctor.pytest_plugin.session import get_session
+from proctor.python.locations import open_location
 from proctor.python.options import load_project
-from proctor.python.results import RunGroup, RunResult, open_location
+from proctor.python.results import RunGroup, RunResult
 from proctor.services.suites.save_and_open import find_stored_suite
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator
 from proctor.stores import locate_store

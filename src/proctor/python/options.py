@@ -59,6 +59,8 @@ class RunOptions(TypedDict, total=False):
     allow_errors: Annotated[int, Meta(ge=0)]
     resume: str | bool
     """A run's id; True for the newest unfinished run of the same suite, target and settings."""
+    last_failed: str | bool
+    """True for the cases that did not pass in the newest run; or the id of the run that decides."""
     retry_errors: str
     saved: _Texts
     dialect: str
@@ -91,7 +93,17 @@ _SELECTION = {
 }
 """Options that are fields of `Selection`."""
 _PLAIN = (
-    *("dialect", "strict", "skip_invalid", "holdout", "split_method", "resume", "retry_errors", "group"),
+    *(
+        "dialect",
+        "strict",
+        "skip_invalid",
+        "holdout",
+        "split_method",
+        "resume",
+        "last_failed",
+        "retry_errors",
+    ),
+    "group",
 )
 """Options that are fields of `Request` of the same name."""
 _FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "store": "store"}
@@ -138,8 +150,10 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
         for name, field in _SELECTION.items()
         if name in checked
     }
-    if isinstance(resume := checked.pop("resume", None), str | bool) and resume is not False:
-        checked["resume"] = "" if resume is True else resume
+    for name in ("resume", "last_failed"):
+        word = checked.pop(name, None)
+        if isinstance(word, str | bool) and word is not False:
+            checked[name] = "" if word is True else word
     params = {name: checked[name] for name in ("temperature", "seed", "max_tokens") if name in checked}
     explicit = frozenset(settings)
     resumes = checked.get("resume") is not None

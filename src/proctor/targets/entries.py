@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
 from proctor.model import Params, TargetSpec
-from proctor.targets.kind import WHOLE_REFERENCE_PATTERN
 
 if TYPE_CHECKING:
     from proctor.validation import FieldReader

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from proctor.env_substitution import REFERENCE
+from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 
-WHOLE_REFERENCE_PATTERN: Final = rf"^\s*(?:{REFERENCE.pattern})\s*$"
-"""Matches a text that is exactly one reference."""
 OpenTarget: TypeAlias = "Callable[[TargetSpec, TargetContext], Awaitable[Target]]"
 FileFields: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Fields of targets.yaml, each with the JSON Schema of its value."""

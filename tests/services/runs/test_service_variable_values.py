@@ -217,7 +217,8 @@ async def test_a_run_is_not_taken_up_with_another_value(bench: Bench, store: Sql
 async def test_the_newest_run_with_another_value_is_not_continued(bench: Bench, store: SqliteStore) -> None:
     done = await bench.run(ASKED, "alice")
     store.update_run(replace(done.run, status="interrupted"))
-    assert (await bench.run(ASKED, "bob", resume="")).run.id != done.run.id
+    with pytest.raises(UsageError, match="the variable WHO: it had another value"):
+        await bench.run(ASKED, "bob", resume="")
     assert (await bench.run(ASKED, "alice", resume="")).run.id == done.run.id
 
 

@@ -27,10 +27,18 @@ from proctor.services.runs.request import Request, complete_settings
 if TYPE_CHECKING:
     from proctor.cli.attest_after_run import RunAttester
 
-_OPTIONAL_VALUES = {"--resume": "", "--keep-workspaces": "all", "--attest": ""}
+_OPTIONAL_VALUES = {
+    "--resume": "",
+    "--last-failed": "",
+    "--lf": "",
+    "--keep-workspaces": "all",
+    "--attest": "",
+}
 """Flags whose value may be left out, with the value that they then have."""
 _FOLLOWING_WORDS = "proctor.behind"
 """The key in the context's `meta` for the words that follow such flags, each with its flag."""
+_ARGUMENTS = "proctor.arguments"
+"""The key in the context's `meta` for the arguments as they were typed."""
 
 
 class _RunCommand(GroupedCommand, ConfigDefaultsCommand):
@@ -42,6 +50,7 @@ class _RunCommand(GroupedCommand, ConfigDefaultsCommand):
         if ctx.resilient_parsing and args and args[-1].startswith("-"):
             args = args[:-1]  # a shell completes its value, and click would stop at a flag without one
         plain = [f"{word}={_OPTIONAL_VALUES[word]}" if word in _OPTIONAL_VALUES else word for word in args]
+        ctx.meta[_ARGUMENTS] = list(args)
         ctx.meta[_FOLLOWING_WORDS] = {word: flag for flag, word in pairwise(args) if flag in _OPTIONAL_VALUES}
         return super().parse_args(ctx, plain)
 
@@ -278,6 +287,13 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             help="Finish a run that was interrupted; without RUN, the newest one that fits. "
             "It keeps its settings.",
         ),
+        click.option(
+            "--last-failed",
+            "--lf",
+            metavar="[=RUN]",
+            help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
+            "cases if there are none.",
+        ),
         click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
         click.option(
             "--reuse/--no-reuse",
@@ -290,6 +306,12 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         ),
     ],
     "How runs are made": [
+        click.option(
+            "--watch",
+            is_flag=True,
+            help="Run again when the suite changes, or a file that it reads, a program that grades or the "
+            "targets file; send only what is new. Ctrl-C ends.",
+        ),
         click.option(
             "--interleave/--no-interleave",
             help="Call several targets in turns, case by case, so that latencies compare.  "
@@ -365,10 +387,13 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
     come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
     """  # noqa: D301  # click wants the character \b itself
+    request = _request(ctx, options)
+    if options["watch"]:
+        return _watch(ctx, options)
     from proctor.cli.run_and_report import run_and_report
 
     return run_and_report(
-        _request(ctx, options),
+        request,
         options["store"],
         outputs=options["outputs"],
         as_json=options["as_json"],
@@ -387,6 +412,30 @@ OPTION_TITLES = dict(
 )
 """The title of each option's group, by the name of its parameter."""
 command.titles = OPTION_TITLES
+
+
+_UNWATCHED = ("as_json", "resume", "retry_errors", "group", "attest")
+"""Parameters of a single run."""
+
+
+def _watch(ctx: click.Context, options: dict[str, Any]) -> int:
+    """Runs the command again and again.
+
+    Raises:
+        UsageError: a flag is about a single run, or forbids to reuse answers.
+    """
+    from proctor.cli.watch import watch_runs
+
+    flags = {param.name: param.opts[-1] for param in ctx.command.params}
+    for name in _UNWATCHED:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{flags[name]} is about a single run, and --watch makes many. Leave one out.")
+    if ctx.get_parameter_source("reuse") is ParameterSource.COMMANDLINE and not options["reuse"]:
+        raise UsageError("--watch reuses answers to send only what is new. Leave --no-reuse or --watch out.")
+    arguments = [word for word in ctx.meta[_ARGUMENTS] if word != "--watch"]
+    return watch_runs(
+        ["run", "--reuse", *arguments], options["store"], options["outputs"], quiet=options["quiet"]
+    )
 
 
 def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | None:
@@ -448,6 +497,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         split_method=options["split_method"],
         resume=options["resume"],
         retry_errors=options["retry_errors"],
+        last_failed=options["last_failed"],
         group=options["group"],
         flags=frozenset(_flags(ctx)),
     )

@@ -13,6 +13,7 @@ from proctor.reports.runs.serialize import (
     interval_note,
     missing_note,
     repeats_note,
+    selection_note,
     unmeasured_note,
 )
 from proctor.safe_text import truncate
@@ -27,7 +28,7 @@ _MIN_VARIANCE_CASES = 10
 def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
     notes = (
-        *(repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
+        *(selection_note, repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
         *(early_stop_note, gate_note),
     )
     return [sentence for note in notes if (sentence := note(report)) is not None]

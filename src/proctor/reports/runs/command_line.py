@@ -30,7 +30,7 @@ def rerun_command(run: Run) -> str:
 
 
 def selection_flags(selection: Selection) -> Iterator[str]:
-    """Yields the flags of a selection, each followed by its value."""
+    """Yields the flags of a selection, each with its value or followed by it."""
     if selection.split != "all":
         yield from ("--split", selection.split)
     repeatable = {
@@ -43,6 +43,8 @@ def selection_flags(selection: Selection) -> Iterator[str]:
     for flag, values in repeatable.items():
         for value in values:
             yield from (flag, value)
+    if selection.failed_in is not None:
+        yield f"--last-failed={selection.failed_in}"
     if selection.limit is not None:
         yield from ("--limit", str(selection.limit))
 

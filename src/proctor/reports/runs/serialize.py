@@ -124,22 +124,23 @@ class CaseResult(Struct, frozen=True, kw_only=True):
 
 def case_results(report: RunReport) -> Iterator[CaseResult]:
     """Yields the units of a run's counts in suite order, without cases that lack trials."""
-    return _group_results(report.run, report.rows())
+    return group_results(report.run, report.rows())
 
 
 def first_failures(report: RunReport) -> Iterator[CaseResult]:
     """Yields the first units of a run's counts that did not pass: `MAX_FIRST_FAILURES`, or all if fewer."""
     rows = report.rows() if report.first_failures is None else report.first_failures()
-    return (result for result in _group_results(report.run, rows) if result.verdict is not Verdict.PASS)
+    return (result for result in group_results(report.run, rows) if result.verdict is not Verdict.PASS)
 
 
 def failed_results(report: RunReport) -> Iterator[CaseResult]:
     """Yields all units of a run's counts that did not pass; reads all of its trials."""
-    results = _group_results(report.run, report.rows())
+    results = group_results(report.run, report.rows())
     return (result for result in results if result.verdict is not Verdict.PASS)
 
 
-def _group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[CaseResult]:
+def group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[CaseResult]:
+    """Yields the units of a run's counts from its trials in suite order, without cases that lack trials."""
     repeats_rule = run.suite.repeats_rule
     if repeats_rule == "each":
         yield from (CaseResult(rows=(row,), verdict=row.verdict) for row in trial_rows)
@@ -266,6 +267,17 @@ def judge_notes(report: RunReport) -> list[str]:
         scores = pluralize(judging.panels, "score")
         lines.insert(0, f"All judgments agree on {judging.unanimous:,} of {scores} that several decided.")
     return lines
+
+
+def selection_note(report: RunReport) -> str | None:
+    """Returns a sentence on a run of the cases that last failed; None for any other run."""
+    run, selection = report.run, report.run.settings.selection
+    if selection.failed_in is None:
+        return None
+    return (
+        f"A selection of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}: only those that "
+        f"did not pass last, by run {selection.failed_in}."
+    )
 
 
 def missing_note(report: RunReport) -> str | None:

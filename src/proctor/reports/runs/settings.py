@@ -52,5 +52,8 @@ def _describe_selection(selection: Selection) -> Iterator[str]:
     filters = {"tag": selection.tags, "all tags": selection.all_tags, "without tag": selection.exclude_tags}
     filters |= {"category": selection.categories, "id": selection.ids}
     yield from (f"{name} {', '.join(words)}" for name, words in filters.items() if words)
+    if selection.failed_in is not None:
+        count = pluralize(len(selection.case_ids), "case")
+        yield f"only {count} that did not pass last, by run {selection.failed_in}"
     if selection.limit is not None:
         yield f"the first {selection.limit:,} cases"

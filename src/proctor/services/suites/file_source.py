@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from proctor.dialects.shared.jsonl import too_large_error
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem
 from proctor.protocols import MAX_LINE_BYTES, SourceFile, SuiteSource
+
+if TYPE_CHECKING:
+    from proctor.services.file_log import FileLog
 
 _GRADER_FOLDERS = (".proctor/assertions", ".agentv/assertions")
 _WILDCARDS = frozenset("*?[")
@@ -20,9 +23,18 @@ _CHUNK_BYTES = 2**20
 
 
 def source_from_path(
-    path: Path, environ: Mapping[str, str] = {}, options: Mapping[str, Any] = {}
+    path: Path,
+    environ: Mapping[str, str] = {},
+    options: Mapping[str, Any] = {},
+    log: FileLog | None = None,
 ) -> SuiteSource:
     """Returns the source of a file, or of a folder with Markdown tests.
+
+    Args:
+        path: the file or folder.
+        environ: the environment variables for references.
+        options: the reading options in `proctor.toml`.
+        log: gets the files that are read, looked for and listed; None if nobody watches them.
 
     Raises:
         UsageError: the file cannot be opened.
@@ -37,6 +49,9 @@ def source_from_path(
     except OSError as error:
         raise UsageError(f"The suite {str(path)!r} cannot be read: {error.strerror}.") from None
 
+    if log is not None and not is_folder:
+        log.add(path)
+
     def lines() -> Iterator[bytes]:
         if not is_folder:
             with path.open("rb") as file:
@@ -44,10 +59,12 @@ def source_from_path(
 
     def neighbour(name: str) -> bytes | None:
         sibling = files.folder / name
+        if log is not None:
+            log.add(sibling)
         return _read_file(sibling) if sibling.is_file() else None
 
     absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
-    files = _DiskFiles(absolute if is_folder else absolute.parent)
+    files = _DiskFiles(absolute if is_folder else absolute.parent, log)
     return SuiteSource(
         path=str(path),
         read_lines=lines,
@@ -109,8 +126,9 @@ def _is_file(path: Path) -> bool:
 class _DiskFiles:
     """The files around a suite; its folder is absolute."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: FileLog | None) -> None:
         self.folder = folder
+        self._log = log
 
     @cached_property
     def roots(self) -> list[Path]:
@@ -128,6 +146,8 @@ class _DiskFiles:
         name = reference.replace("\\", "/")
         absolute = [name] if name.startswith("/") else []
         for file in chain(absolute, (f"{root}/{name.lstrip('/')}" for root in self.roots)):
+            if self._log is not None:  # also a file that is not there, and would come first
+                self._log.add(file)
             try:
                 if os.path.isfile(file):  # noqa: PTH113  # a suite can be thousands of files
                     return SourceFile(path=self._relative(file), data=_read_file(file))
@@ -141,6 +161,8 @@ class _DiskFiles:
             folder = os.path.realpath(self.folder)
             file = Path(os.path.realpath(f"{folder}/{path}".replace("\\", "/")))
             inside = file.relative_to(folder)
+            if self._log is not None:
+                self._log.add(file)
             return SourceFile(path=inside.as_posix(), data=_read_file(file)) if file.is_file() else None
         except (OSError, ValueError):  # outside, an impossible name, or no permission
             return None
@@ -156,6 +178,8 @@ class _DiskFiles:
         )
         start = self.folder.joinpath("/" if pattern.startswith("/") else "", *folders[:fixed_parts])
         remaining = "/".join((*folders[fixed_parts:], last))
+        if self._log is not None:
+            self._log.add_listing(start, remaining)
         wants_folder = pattern.endswith("/")
         try:
             candidates = (
@@ -177,6 +201,8 @@ class _DiskFiles:
         not_executable: Path | None = None
         for root in self.roots:
             for subfolder in _GRADER_FOLDERS:
+                if self._log is not None:
+                    self._log.add_listing(root / subfolder, "*")
                 files = sorted(
                     path for path in (root / subfolder).glob("*") if path.stem == name and path.is_file()
                 )

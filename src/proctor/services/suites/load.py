@@ -55,9 +55,9 @@ class LoadedSuite(SuiteProblems, frozen=True, kw_only=True):
     indexer: CaseIndexer
     required: RequiredTargets
 
-    def index(self, slot: RunSlot | None = None) -> CaseIndex:
-        """Returns which cases one run of the suite has."""
-        return self.indexer.build(self.suite.split_rule, slot or RunSlot())
+    def index(self, slot: RunSlot | None = None, case_ids: Sequence[str] = ()) -> CaseIndex:
+        """Returns which cases one run of the suite has; with ids, only cases with one of these."""
+        return self.indexer.build(self.suite.split_rule, slot or RunSlot(), case_ids)
 
 
 def load_suite(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from itertools import chain
 
 from msgspec import Struct
@@ -22,13 +23,14 @@ from proctor.codec import (
     unordered_digest,
 )
 from proctor.env_substitution import names_in
-from proctor.errors import TargetError
+from proctor.errors import StoreError, TargetError
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, build_grader, grading_mode
 from proctor.model import Assertion, Case, Judgment, Output, Prompt, Run, TargetSpec, Verdict
 from proctor.plan import CaseIndex, PriorTrial, PriorTrialFinder, SequentialPriorTrials, count_repeats
 from proctor.protocols import PriorAnswer, Store, StoredCase, StoredTrial
 from proctor.services.runs.execution.variable_values import VariableValues, sent_variables, target_variables
+from proctor.services.runs.planning.planned_run import ANY_TIME, ReuseLimits
 
 NOT_ASKED = "not-asked"
 """The failure kind of a trial that has no answer to regrade."""
@@ -89,7 +91,13 @@ class ReuseFinder:
     """A finder of answers in earlier runs on the same target."""
 
     def __init__(
-        self, store: Store, run: Run, index: CaseIndex, values: VariableValues, only: str | None = None
+        self,
+        store: Store,
+        run: Run,
+        index: CaseIndex,
+        values: VariableValues,
+        only: str | None = None,
+        limits: ReuseLimits = ANY_TIME,
     ) -> None:
         """Stores its arguments; reads nothing.
 
@@ -99,12 +107,14 @@ class ReuseFinder:
             index: its cases.
             values: compares variables with their values in earlier runs.
             only: reuse only the answers of this run, without its scores; None for all runs.
+            limits: from when on answers and judgments are reused.
         """
         self._store = store
         self._run = run
         self._index = index
         self._values = values
         self._only = only
+        self._limits = limits
         self._target_variables = {None: target_variables([run.target])} | {
             spec.name: target_variables([spec]) for spec in run.named_targets
         }
@@ -180,6 +190,8 @@ class ReuseFinder:
             return False
         if self._only is None and self._get_run(answer.run).imported is not None:
             return False  # its answer was produced on another machine
+        if not self._is_since(answer.trial.source_run or answer.run, self._limits.answers_since):
+            return False
         variables = self._target_variables.get(case.target, frozenset[str]()).union(sent_variables(case))
         if case.variables:  # a reference in the stored answer stands for the value at that time
             variables |= set(names_in(output)).intersection(case.variables)
@@ -209,6 +221,7 @@ class ReuseFinder:
         return "judge" not in wants or (
             _get_judge_settings(earlier) == _get_judge_settings(self._run)
             and self._values.are_same(answer.run, self._judge_variables)
+            and self._is_since(answer.trial.graded_in or answer.run, self._limits.judgments_since)
         )
 
     def _make_prior_trial(
@@ -247,6 +260,8 @@ class ReuseFinder:
         for answer in candidates:
             if not any(score.judgments for score in answer.trial.scores):
                 continue
+            if not self._is_since(answer.trial.graded_in or answer.run, self._limits.judgments_since):
+                continue
             if not self._values.are_same(answer.run, self._judge_variables.union(case.variables)):
                 continue
             then = {spec.name: target_digest(spec) for spec in _own_judges(self._get_run(answer.run))}
@@ -264,6 +279,15 @@ class ReuseFinder:
             assertion_digest(assertion): tuple(chain(*most[_reuse_key(assertion, case)].values()))
             for assertion in (case.assertions if most else ())
         }
+
+    def _is_since(self, run_id: str, since: datetime | None) -> bool:
+        """Returns whether a run began after a time; one that was deleted did not."""
+        if since is None:
+            return True
+        try:
+            return self._get_run(run_id).started_at >= since
+        except StoreError:
+            return False
 
     def _get_run(self, run_id: str) -> Run:
         run = self._runs.get(run_id)
@@ -325,7 +349,12 @@ def _required_calls(case: Case) -> frozenset[str]:
 
 
 def add_reused_answers(
-    own: PriorTrialFinder, store: Store, run: Run, index: CaseIndex, values: VariableValues
+    own: PriorTrialFinder,
+    store: Store,
+    run: Run,
+    index: CaseIndex,
+    values: VariableValues,
+    limits: ReuseLimits = ANY_TIME,
 ) -> PriorTrialFinder:
     """Returns a finder of the trials of a new or continued run, and of answers that it reuses or regrades.
 
@@ -335,7 +364,12 @@ def add_reused_answers(
         run: the run.
         index: its cases.
         values: compares variables with their values in earlier runs.
+        limits: from when on answers and judgments are reused.
     """
     if run.regrade_of is not None:
         return chain_finders(own, make_regrade_finder(store, run, index, values))
-    return chain_finders(own, ReuseFinder(store, run, index, values)) if run.settings.reuse else own
+    return (
+        chain_finders(own, ReuseFinder(store, run, index, values, limits=limits))
+        if run.settings.reuse
+        else own
+    )

@@ -70,6 +70,7 @@ class TrialRunner:
         self._run = planned_run.run
         self._index = planned_run.index
         self._variables = planned_run.required.variables
+        self._reuse_limits = planned_run.reuse_limits
         self._earlier_run = planned_run.earlier_run
         self._continues = (
             planned_run.earlier_run is not None and planned_run.earlier_run.id == planned_run.run.id
@@ -93,6 +94,15 @@ class TrialRunner:
             self._engine.stop()
         if self._worker is not None:
             self._worker.stop()
+        self._leave_turns()
+
+    def finish_calls(self, reason: str) -> None:
+        """Prevents further trials from starting; calls under way may end, if the engine can wait."""
+        engine = self._engine
+        if engine is None:
+            self._stopped = True
+        else:
+            getattr(engine, "finish_calls", engine.stop)(reason)
         self._leave_turns()
 
     async def prepare(self) -> None:
@@ -300,7 +310,7 @@ class TrialRunner:
             find = PriorTrialReader(store, source, self._is_reusable, source_id)
         if not is_copied:
             values = VariableValues(store, self._pool.environ)
-            find = add_reused_answers(find, store, run, self._index, values)
+            find = add_reused_answers(find, store, run, self._index, values, self._reuse_limits)
         earlier = PriorTrials(find=find, on_reuse=on_kept)
         repeats = run.settings.repeats
         if seed is None:

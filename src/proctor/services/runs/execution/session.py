@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from proctor.lint.suite_size import too_few_cases
 from proctor.model import Case
 from proctor.protocols import Store
 from proctor.services import events
+from proctor.services.runs.config import CONFIG_NAME
 from proctor.services.runs.execution.interleaving import check_interleaving, group_interleaved, turns_for
 from proctor.services.runs.execution.runner import TrialRunner
 from proctor.services.runs.execution.store_watch import watch_store
@@ -29,14 +31,24 @@ from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.services.runs.planning.plan_runs import plan_runs
 from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.services.runs.planning.target_names import TARGETS_FILE_NAMES
 from proctor.services.runs.request import Request
+
+if TYPE_CHECKING:
+    from proctor.services.file_log import FileLog
 
 
 class RunSession:
     """Executes the runs of one request. The listener receives every event."""
 
     def __init__(
-        self, store: Store, environ: Mapping[str, str], listen: events.Listener, *, folder: Path
+        self,
+        store: Store,
+        environ: Mapping[str, str],
+        listen: events.Listener,
+        *,
+        folder: Path,
+        files: FileLog | None = None,
     ) -> None:
         """Stores its arguments; opens nothing.
 
@@ -45,20 +57,33 @@ class RunSession:
             environ: the environment, with keys.
             listen: receives every event, in order.
             folder: the store's folder, which may have the user's own `prices.toml`.
+            files: gets the files that are read; None if nobody watches them.
         """
         self._store = store
         self._environ = environ
         self._listen = listen
         self._folder = folder
+        self._files = files
         self._runners: list[TrialRunner] = []
         self._stopped = False
         self.not_started: list[str] = []
         """The runs that did not start because of `stop`, as `SUITE on TARGET`."""
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether another process watches the files that it reads."""
+        return self._files is not None
+
     def stop(self) -> None:
         """Prevents further trials from starting; calls in progress get a few seconds to finish."""
         self._stopped = True
         self._stop_runners()
+
+    def finish_calls(self) -> None:
+        """Prevents further trials from starting; calls in progress end by themselves."""
+        self._stopped = True
+        for runner in self._runners:
+            runner.finish_calls("A file of the run has changed.")
 
     def _stop_runners(self) -> None:
         for runner in self._runners:
@@ -76,8 +101,7 @@ class RunSession:
         self._store.on_wait(lambda message: self._listen(events.StatusMessage(message)))
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
-        context = PlanningContext(self._store, self._environ, self._listen, prices.date)
-        planned_runs = self._add_price_warnings(plan_runs(request, context), prices)
+        planned_runs = self._add_price_warnings(self._plan(request, prices), prices)
         if placeholders := _list_placeholders(planned_runs):
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
@@ -90,6 +114,8 @@ class RunSession:
             for batch in batches:
                 check_interleaving(batch, self._store)
             await self._open(planned_runs, pool)
+            if self._files is not None:
+                batches = [self._log_files(batch, self._files) for batch in batches]
             results = []
             for number, batch in enumerate(batches):
                 await asyncio.sleep(0.001)  # handles a signal that arrived during imports
@@ -103,6 +129,26 @@ class RunSession:
             return results
         finally:
             await pool.aclose()
+
+    def _plan(self, request: Request, prices: Prices) -> list[PlannedRun]:
+        files = self._files
+        context = PlanningContext(self._store, self._environ, self._listen, prices.date, files)
+        if files is None:
+            return plan_runs(request, context)
+        files.add(request.config.path or CONFIG_NAME, context.target_names.path or TARGETS_FILE_NAMES[0])
+        try:
+            return plan_runs(request, context)
+        finally:
+            files.save()
+
+    def _log_files(self, batch: Sequence[PlannedRun], files: FileLog) -> list[PlannedRun]:
+        """Returns runs that reuse nothing that is older than the program behind it."""
+        from proctor.services.runs.execution.run_files import log_run_files
+
+        try:
+            return [log_run_files(planned_run, self._store, files) for planned_run in batch]
+        finally:
+            files.save()
 
     async def _execute(self, batch: Sequence[PlannedRun], pool: TargetPool) -> list[events.RunFinished]:
         """Executes a run, or several in turns."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proctor.errors import StoreError, SuiteError, UsageError
 from proctor.graders import GRADERS
@@ -23,6 +24,9 @@ from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import LoadedSuite, load_placeholder, load_source
 from proctor.services.suites.save_and_open import find_stored_suite, get_stored_suite, new_suite_writer
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator, describe_choice
+
+if TYPE_CHECKING:
+    from proctor.services.file_log import FileLog
 
 SKIP_INVALID_HINT = "`--skip-invalid` runs the other cases and counts each of these as an error."
 """A hint on how to run a suite that has invalid cases."""
@@ -61,6 +65,8 @@ class _SuiteLoader:
             loaded_suite = self._load_source(data, self._store.open_suite_writer())
             self._errors.extend(loaded_suite.errors)
             self._suites.append(loaded_suite)
+        if self._context.files is not None:
+            self._log_suites(self._context.files)
         sources = [self._locate(word) for word in request.suites]
         paths = dict.fromkeys(
             path for source in sources if isinstance(source, LocatedSuites) for path in source.paths
@@ -84,6 +90,17 @@ class _SuiteLoader:
             for line in problem_lines(loaded_suite.warnings):
                 self._context.warn(line)
         return self._suites
+
+    def _log_suites(self, files: FileLog) -> None:
+        """Logs the folders of suites, where others may appear, and which suites are in the store."""
+        for word in self._request.suites:
+            if Path(word).is_dir():
+                files.add_listing(word, "**")
+            elif not Path(word).is_file():
+                files.add_listing("suites", "*")
+        if self._suites:
+            names = ", ".join(loaded_suite.suite.title for loaded_suite in self._suites)
+            files.note(f"what is in the store ({names})")
 
     def _add_file(self, path: Path, paths: Collection[Path]) -> None:
         """Loads the suite of a file, and collects its errors."""
@@ -130,7 +147,7 @@ class _SuiteLoader:
 
     def _load_file(self, path: Path, paths: Collection[Path]) -> LoadedSuite:
         options = self._request.config.source_options(path)
-        source = source_from_path(path, self._context.environ, options)
+        source = source_from_path(path, self._context.environ, options, self._context.files)
         return self._load_source(source, new_suite_writer(self._store, path, others=paths))
 
     def _load_source(self, source: SuiteSource, writer: SuiteWriter) -> LoadedSuite:
@@ -166,6 +183,8 @@ class _SuiteLoader:
         suite = find_stored_suite(self._store, word)
         if suite is None:
             raise UsageError(f"{error}{self._suggest_flag(word)}")
+        if self._context.files is not None:
+            self._context.files.note(f"what is in the store ({suite.title})")
         for line in describe_choice(word, f"the suite {suite.title} of the store"):
             self._context.listen(events.StatusMessage(line))
         return self._load_saved(word, suite)
@@ -190,7 +209,8 @@ class _SuiteLoader:
             self._store.run(word)
         except StoreError:
             return ""
-        return f" If you mean the run: write --resume={word}."
+        is_selection = request.words_after_flags.get(word) in ("--last-failed", "--lf")
+        return f" If you mean the run: write {'--last-failed' if is_selection else '--resume'}={word}."
 
     def _new_indexer(self) -> CaseIndexer:
         return CaseIndexer(self._request.settings.selection, self._request.settings.repeats)

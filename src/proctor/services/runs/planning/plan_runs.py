@@ -22,6 +22,9 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
     """
     if request.resume is not None and request.retry_errors:
         raise UsageError("Give either --resume or --retry-errors, not both.")
+    if request.last_failed is not None and (request.resume is not None or request.retry_errors):
+        flag = "--retry-errors" if request.retry_errors else "--resume"
+        raise UsageError(f"{flag} takes the cases of a stored run. Leave --last-failed out.")
     request = replace(request, group=_choose_group(request, context.store))
     _check_duplicates(request.targets, "--target", "--repeat")
     _check_duplicates(request.judges, "--judge", "--judge-repeat")

@@ -15,7 +15,9 @@ from proctor.engines import ENGINES
 from proctor.errors import NothingSelected, SuiteError, UsageError, suggestion
 from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
 from proctor.plan import CaseIndex
+from proctor.plurals import pluralize
 from proctor.reports.problems import problem_lines
+from proctor.services import events
 from proctor.services.runs.execution.target_pool import embedder_name
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import (
@@ -89,14 +91,65 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
     suites = [apply_split(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(pair_with_targets(suites, request, context))
     _check_several_targets(runs, request)
+    if request.last_failed is not None:
+        runs = _select_last_failed(runs, suites, request, context)
     selected = [requested_run for requested_run in runs if requested_run.index.trial_count]
     if not selected:
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
+        if request.last_failed is not None:
+            flags = f"--last-failed, {flags}"
         raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
     for requested_run in runs:
         if not requested_run.index.trial_count:
             context.warn(f"The selection leaves no case of {requested_run.suite.name}, which is left out.")
     return selected
+
+
+def _select_last_failed(
+    runs: list[RequestedRun], suites: list[LoadedSuite], request: Request, context: PlanningContext
+) -> list[RequestedRun]:
+    """Returns the runs with the cases that last failed only; all of them if none did.
+
+    Raises:
+        UsageError: the named run is of none of the suites and targets.
+    """
+    from proctor.services.runs.planning.last_failed import find_last_failed
+
+    latest = context.store.run(request.last_failed) if request.last_failed else None
+    names = {(run.suite.name, run.target.name) for run in runs}
+    if latest is not None and (latest.suite.name, latest.target.name) not in names:
+        raise UsageError(
+            f"Run {latest.id} is of {latest.suite.name} on {latest.target.name}, which this command does not "
+            "run."
+        )
+    selected, passing = [], []
+    for run in runs:
+        loaded_suite = next(suite for suite in suites if suite.suite is run.suite)
+        failed = find_last_failed(context.store, run.suite.name, run.target.name, latest)
+        case_ids = () if failed is None else loaded_suite.indexer.keep_known(failed.case_ids)
+        name = f"{run.suite.name} on {run.target.name}"
+        if failed is None:
+            passing.append(f"There is no earlier run of {name}")
+        elif not case_ids:
+            passing.append(f"No case of {name} failed last, by run {failed.run}")
+        else:
+            removed = len(failed.case_ids) - len(case_ids)
+            count = pluralize(len(case_ids), "case")
+            note = f" {removed:,} more left the suite." if removed else ""
+            sentence = f"{name}: only {count} that did not pass last, by run {failed.run}.{note}"
+            context.listen(events.StatusMessage(sentence))
+            selection = replace(run.settings.selection, failed_in=failed.run, case_ids=case_ids)
+            selected.append(
+                replace(
+                    run,
+                    index=loaded_suite.index(run.seat, case_ids),
+                    settings=replace(run.settings, selection=selection),
+                )
+            )
+    for sentence in passing:
+        end = "it is left out" if selected else "all cases are run"
+        context.listen(events.StatusMessage(f"{sentence}: {end}."))
+    return selected or runs
 
 
 def pair_with_targets(
@@ -111,6 +164,8 @@ def pair_with_targets(
     warned_files = set[Path]()
     for loaded_suite in suites:
         names = context.target_names.for_folder(loaded_suite.suite.folder)
+        if context.files is not None and names.path is not None:
+            context.files.add(names.path)
         _warn_about_targets_file(names, warned_files, context)
         judges = tuple(names.get_spec(word, request.judge_params, judged=False) for word in request.judges)
         # A judge that gets no calls need not exist or have a key.

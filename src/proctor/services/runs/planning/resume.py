@@ -16,6 +16,7 @@ from proctor.services.runs.planning.earlier_run import (
     index_run,
     suite_differences,
 )
+from proctor.services.runs.planning.nearest_run import refuse_to_resume
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.planning.requested_runs import list_requested_runs
 from proctor.services.runs.planning.resumable_runs import find_unfinished
@@ -34,7 +35,8 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
 
     Raises:
         SuiteError: a suite is invalid; has all problems of all suites.
-        UsageError: the run is imported, or the request differs from the run's settings.
+        UsageError: the run is imported, or the request differs from the run's settings; or no run is named,
+            and no unfinished one fits any part of the request.
         NothingSelected: no run is named, and the selection leaves no case of any suite.
     """
     if request.resume:
@@ -51,6 +53,8 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
         raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
     requested_runs = list_requested_runs(request, context)
     stored_runs = find_unfinished(requested_runs, context)
+    if not any(stored_runs):
+        raise refuse_to_resume(requested_runs, request, context)
     groups = (stored.group for stored in stored_runs if stored is not None and stored.status != "finished")
     group = next(groups, request.group or "")
     # The matching runs have the same values of all flags that determine the trials.
@@ -59,8 +63,8 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
     for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
         if stored is None:
             context.warn(
-                f"There is no unfinished run of {requested_run.suite.name} on {requested_run.target.name} "
-                "with these judges and settings: a new one begins."
+                f"The run of {requested_run.suite.name} on {requested_run.target.name} has not been started "
+                "yet: a new one begins."
             )
             planned_runs.append(requested_run.start(group, context.prices_date))
         else:

@@ -108,6 +108,7 @@ _FLAGS: dict[str, _FlagValue] = {
     "--category": _attribute("settings.selection.categories"),
     "--id": _attribute("settings.selection.ids"),
     "--limit": _attribute("settings.selection.limit"),
+    "--last-failed": _FlagValue(attrgetter("settings.selection.failed_in"), attrgetter("last_failed")),
     **{f"--{name.replace('_', '-')}":
            _FlagValue(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
        for name in Params.__struct_fields__},
@@ -132,9 +133,28 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
         run_value, request_value = _FLAGS[flag].get_from_run(run), _FLAGS[flag].get_from_request(request)
         if run_value != request_value and not _has_no_effect(flag, run):
-            run_text, request_text = _format_value(run_value), _format_value(request_value)
-            text = f"{flag}: the run has {run_text}, this command sets {request_text}"
+            text = _describe_difference(flag, run_value, request_value)
             yield SettingDifference(flag, text, by_regrade=flag in _REGRADE_FLAGS)
+
+
+def find_run_differences(run: Run, other: Run, flags: Iterable[str]) -> Iterator[SettingDifference]:
+    """Yields the flags that would turn a stored run into another one.
+
+    Args:
+        run: the stored run.
+        other: the run that a command requests.
+        flags: the flags of the command; those that decide no trial are compared only if they are among them.
+    """
+    optional = SETTING_FLAGS.keys() - set(flags)
+    for flag, source in _FLAGS.items():
+        value, other_value = source.get_from_run(run), source.get_from_run(other)
+        if value != other_value and flag not in optional and not _has_no_effect(flag, run):
+            yield SettingDifference(flag, _describe_difference(flag, value, other_value))
+
+
+def _describe_difference(flag: str, run_value: Any, request_value: Any) -> str:
+    run_text, request_text = _format_value(run_value), _format_value(request_value)
+    return f"{flag}: the run has {run_text}, this command sets {request_text}"
 
 
 def _has_no_effect(flag: str, run: Run) -> bool:
@@ -210,7 +230,7 @@ def check_same(
     ]
     several = len(request.suites) + len(request.stored_names) > 1
     if all(difference.by_regrade for difference in all_differences) and not several and not retried:
-        resume_command = shlex.join(["proctor", "run", f"--resume={run.id}", *_store_arguments(request)])
+        resume_command = shlex.join(["proctor", "run", f"--resume={run.id}", *format_store(request)])
         first = "" if run.status == "finished" else f"{resume_command}, then "
         command = _regrade_command(
             run, request, by_suite=any(difference.flag == "--suite" for difference in all_differences)
@@ -247,7 +267,7 @@ def _format_value(value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "none"
-    return "none" if value is None else str(value)
+    return "none" if value is None else str(value).removesuffix(".0")
 
 
 def _new_run_command(run: Run, request: Request) -> str:
@@ -261,7 +281,22 @@ def _new_run_command(run: Run, request: Request) -> str:
         elif flag not in left_out and not _is_default(flag, source.get_from_run(run), run, request):
             arguments += _format_flag(flag, source.get_from_run(run))
     arguments += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
-    return shlex.join([*arguments, *_store_arguments(request)])
+    return shlex.join([*arguments, *format_store(request)])
+
+
+def format_request(request: Request) -> str:
+    """Returns the command for new runs of a request; empty if a suite or target has no name to type."""
+    targets = (*request.targets, *request.judges)
+    if request.sources or request.saved_suites or not all(isinstance(word, str) for word in targets):
+        return ""
+    # A call from Python has these without their flags.
+    flags = request.flags | {"--target", "--judge"} | ({"--repeat"} if request.settings.repeats else set())
+    arguments = ["proctor", "run", *request.suites, *(f"--saved={name}" for name in request.stored_names)]
+    for flag, source in _COMMAND_FLAGS.items():
+        if flag in flags:
+            arguments += _format_flag(flag, source.get_from_request(request))
+    arguments += [flag for flag in ("--strict", "--skip-invalid") if flag in request.flags]
+    return shlex.join([*arguments, *format_store(request)])
 
 
 def _is_default(flag: str, value: Any, run: Run, request: Request) -> bool:
@@ -280,17 +315,18 @@ def _regrade_command(run: Run, request: Request, *, by_suite: bool) -> str:
     for flag, source in _COMMAND_FLAGS.items():
         if flag in flags & request.flags:
             arguments += _format_flag(flag, source.get_from_request(request))
-    return shlex.join([*arguments, *_store_arguments(request)])
+    return shlex.join([*arguments, *format_store(request)])
 
 
-def _store_arguments(request: Request) -> tuple[str, ...]:
+def format_store(request: Request) -> tuple[str, ...]:
+    """Returns the words of a command that name the store of a request."""
     return ("--store", request.store) if request.store and "--store" in request.flags else ()
 
 
 def _format_flag(flag: str, value: Any) -> list[str]:
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
-    if flag == "--keep-workspaces":  # its value is optional
-        return [f"{flag}={value}"]
+    if flag in ("--keep-workspaces", "--last-failed"):  # their values are optional
+        return [] if value is None else [f"{flag}={value}" if value else flag]
     values = value if isinstance(value, tuple) else (value,)
     return [argument for part in values if part is not None for argument in (flag, str(part))]

@@ -1,0 +1,263 @@
+"""`--watch`: runs again when a file changes, and sends only what is new."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.cli import Proctor
+from support.waiting import PATIENCE_S, wait_until
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+
+SUITE = """\
+tests:
+  - id: a
+    criteria: Says one.
+    input: say one
+    assertions: [{type: contains, value: one}]
+  - id: b
+    criteria: Says two.
+    input: [{role: user, content: [{type: file, value: prompt.md}]}]
+    assertions: [{type: code-grader, command: [python, grade.py]}]
+"""
+GRADER = 'import json\nprint(json.dumps({"score": 1.0, "assertions": []}))\n'
+# Writes down every prompt; one that says `wait` is answered when there is a file `go`.
+TARGET = """\
+import asyncio, os, helper
+async def f(prompt):
+    with open("asked.txt", "a", encoding="utf-8") as file:
+        file.write(" ".join(prompt.split()[:3]) + "\\n")
+    while "wait" in prompt and not os.path.exists("go"):
+        await asyncio.sleep(0.01)
+    return helper.PREFIX + prompt
+"""
+
+
+class Watched:
+    """A watched command, with what it has printed so far."""
+
+    def __init__(self, start: Proctor, folder: Path, *words: str) -> None:
+        self._err, self._out = folder / "err.out", folder / "out.out"
+        with self._err.open("wb") as err, self._out.open("wb") as out:
+            self.process: subprocess.Popen[str] = start("run", *words, "--watch", stdout=out, stderr=err)
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text(encoding="utf-8")
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text(encoding="utf-8")
+
+    def wait_for_runs(self, count: int) -> str:
+        """Waits until so many runs have ended and files are watched; returns the sentence of the last one."""
+        wait_until(lambda: self.err.count("Watching ") >= count or self.process.poll() is not None)
+        assert self.process.poll() is None, self.err
+        assert self.err.count("Watching ") == count, self.err
+        return [line for line in self.err.splitlines() if " sent, " in line][-1]
+
+    def wait_for(self, text: str) -> None:
+        wait_until(lambda: text in self.err or self.process.poll() is not None)
+        assert text in self.err
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(timeout=PATIENCE_S)
+
+
+@pytest.fixture
+def project(folder: Path) -> Path:
+    (folder / "s.eval.yaml").write_text(SUITE, encoding="utf-8")
+    (folder / "prompt.md").write_text("say two", encoding="utf-8")
+    (folder / "grade.py").write_text(GRADER, encoding="utf-8")
+    (folder / "tgt.py").write_text(TARGET, encoding="utf-8")
+    (folder / "helper.py").write_text('PREFIX = ""\n', encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def watched(start: Proctor, project: Path) -> Iterator[Callable[..., Watched]]:
+    commands: list[Watched] = []
+
+    def make(*words: str) -> Watched:
+        commands.append(Watched(start, project, *words))
+        return commands[-1]
+
+    yield make
+    for command in commands:
+        if command.process.poll() is None:
+            command.end()
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """Replaces a file as editors do: a new one is renamed."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    part = path.with_name(f".{path.name}.new")
+    part.write_text(text.replace(old, new), encoding="utf-8")
+    part.replace(path)
+
+
+def asked(folder: Path) -> list[str]:
+    return (folder / "asked.txt").read_text(encoding="utf-8").splitlines()
+
+
+@posix_only
+@pytest.mark.slow
+def test_each_kind_of_file_is_watched_and_only_what_is_new_is_sent(
+    watched: Callable[..., Watched], project: Path
+) -> None:
+    command = watched("s.eval.yaml", "--target", "function:tgt:f")
+    assert command.wait_for_runs(1) == "2 requests sent, 0 answers reused."
+
+    edit(project / "s.eval.yaml", "say one", "say one please")
+    assert command.wait_for_runs(2) == "1 case changed, 1 request sent, 1 answer reused."
+    edit(project / "prompt.md", "two", "two now")  # an attachment
+    assert command.wait_for_runs(3) == "1 case changed, 1 request sent, 1 answer reused."
+    edit(project / "grade.py", "1.0", "0.1")
+    assert command.wait_for_runs(4) == "no case changed, 0 requests sent, 2 answers reused."
+    assert "The program gave the score 0.1" in command.out
+    edit(project / "helper.py", '""', '"I "')  # imported by the target
+    assert command.wait_for_runs(5) == "no case changed, 2 requests sent, 0 answers reused."
+    (project / "proctor.toml").write_text("threshold = 0.01\n", encoding="utf-8")
+    assert command.wait_for_runs(6) == "no case changed, 0 requests sent, 2 answers reused."
+    assert "Changed: helper.py. Running again." in command.err
+    assert len(asked(project)) == 2 + 1 + 1 + 2
+    assert command.end() == 0
+
+
+@posix_only
+@pytest.mark.slow
+def test_an_error_is_printed_and_the_watching_goes_on(watched: Callable[..., Watched], project: Path) -> None:
+    suite = project / "s.eval.yaml"
+    command = watched("s.eval.yaml", "--target", "echo", "-o", "t.jsonl")
+    command.wait_for_runs(1)
+    good = suite.read_text(encoding="utf-8")
+    suite.write_text("tests: [", encoding="utf-8")
+    command.wait_for_runs(2)
+    assert "s.eval.yaml:1: error:" in command.err
+    suite.unlink()
+    command.wait_for_runs(3)
+    assert "There is no suite 's.eval.yaml'" in command.err
+    suite.write_text(good, encoding="utf-8")
+    assert command.wait_for_runs(4) == "no case changed, 0 requests sent, 2 answers reused."
+    edit(suite, "value: one", "value: other")
+    command.wait_for_runs(5)
+    assert command.end() == 1  # of the last run
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_change_stops_a_run_whose_calls_end_and_are_reused(
+    watched: Callable[..., Watched], project: Path
+) -> None:
+    edit(project / "s.eval.yaml", "say one", "wait one")
+    command = watched("s.eval.yaml", "--target", "function:tgt:f", "--concurrency", "1")
+    wait_until((project / "asked.txt").exists)
+    edit(project / "grade.py", "1.0", "0.9")
+    command.wait_for("Changed: grade.py. Calls under way end first.")
+    (project / "go").touch()
+    assert command.wait_for_runs(1) == "1 request sent, 1 answer reused."
+    assert len(asked(project)) == 2
+    assert command.end() == 0
+
+
+@posix_only
+@pytest.mark.slow
+def test_ctrl_c_during_a_run_stops_it_as_without_watching(
+    watched: Callable[..., Watched], project: Path, proctor: Proctor
+) -> None:
+    edit(project / "s.eval.yaml", "say one", "wait one")
+    command = watched("s.eval.yaml", "--target", "function:tgt:f")
+    wait_until((project / "asked.txt").exists)
+    assert command.end() == 2
+    assert "Continue with: proctor run --resume=" in command.err
+    assert proctor("runs", "list", "--json").json["runs"][0]["status"] == "interrupted"
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_file_that_the_run_writes_is_not_watched_for_ever(
+    watched: Callable[..., Watched], project: Path
+) -> None:
+    script = "import sys, time\nopen('log.txt', 'a').write('x')\nprint(sys.stdin.read())\n"
+    (project / "ask.py").write_text(script, encoding="utf-8")
+    (project / "log.txt").touch()
+    command = watched("s.eval.yaml", "--target", "command:python ask.py log.txt")
+    command.wait_for("log.txt changes during each run, as if the run writes it. It is no longer watched.")
+    wait_until(lambda: "Watching " in command.err)
+    edit(project / "s.eval.yaml", "say one", "say one please")
+    wait_until(lambda: command.err.count("Watching ") == 2)
+    assert "1 case changed, 1 request sent, 1 answer reused." in command.err
+    assert "Not watched: what the programs of this run read or import themselves." in command.err
+    command.end()
+
+
+@posix_only
+@pytest.mark.slow
+def test_after_a_change_behind_the_judge_only_the_judge_is_called(
+    watched: Callable[..., Watched], project: Path, suite: Proctor, proctor: Proctor
+) -> None:
+    name = suite({"id": "c", "input": "x", "scorer": "llm_judge", "rubric": "Good?"})
+    judge = project / "judge.jsonl"
+    judge.write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
+    command = watched(name, "--target", "echo", "--judge", "scripted:judge.jsonl")
+    command.wait_for_runs(1)
+    edit(judge, "5", "1")
+    assert command.wait_for_runs(2) == "no case changed, 0 requests sent, 1 answer reused."
+    assert command.end() == 1
+    newest, first = proctor("runs", "list", "--json").json["runs"]
+    assert (first["passed"], newest["passed"]) == (1, 0)
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_new_suite_in_a_watched_folder_is_run(watched: Callable[..., Watched], project: Path) -> None:
+    (project / "suites").mkdir()
+    (project / "suites" / "one.jsonl").write_text(
+        '{"id": "a", "input": "x", "expected": "x", "scorer": "exact"}\n', encoding="utf-8"
+    )
+    command = watched("suites", "--target", "echo")
+    command.wait_for_runs(1)
+    (project / "suites" / "two.jsonl").write_text(
+        '{"id": "b", "input": "y", "expected": "y", "scorer": "exact"}\n', encoding="utf-8"
+    )
+    command.wait_for_runs(2)
+    assert "two on echo: 1 request sent, 0 answers reused." in command.err
+    assert "one on echo: no case changed, 0 requests sent, 1 answer reused." in command.err
+
+
+@pytest.mark.slow
+def test_without_a_suite_there_is_nothing_to_watch(start: Proctor, folder: Path) -> None:
+    process = start("run", "typo.jsonl", "--target", "echo", "--watch")
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4
+    assert "There is no suite 'typo.jsonl'" in err
+    assert os.listdir(folder / ".proctor")  # noqa: PTH208
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--json",), "--json is about a single run, and --watch makes many. Leave one out."),
+        (("--resume",), "--resume is about a single run"),
+        (("--group", "g"), "--group is about a single run"),
+        (("--attest",), "--attest is about a single run"),
+        (("--no-reuse",), "--watch reuses answers to send only what is new"),
+        (("--store", ":memory:"), "a store in memory keeps none. Name a file with --store."),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_flags_of_a_single_run_are_refused(
+    proctor: Proctor, half: str, words: tuple[str, ...], sentence: str
+) -> None:
+    told = proctor("run", half, "--target", "echo", "--watch", *words)
+    assert told.code == 4
+    assert sentence in told.err
