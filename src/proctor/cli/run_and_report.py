@@ -117,6 +117,22 @@ def run_and_report(
     )
 
 
+def _open_store_for(request: Request, option: str | None) -> AbstractContextManager[Store]:
+    """Opens the store of a request; creates none for a request that needs stored runs, or has a typing error.
+
+    Raises:
+        UsageError: there is no store, and the request needs one, or names an unknown suite or target.
+    """
+    location = store_location(option)
+    if location.is_durable and not location.exists():
+        if run := request.resume or request.retry_errors or request.regrade:
+            raise UsageError(
+                f"There is no run {run!r}, as there is no store at {location.address}. Name one with --store."
+            )
+        check_words(request, os.environ)
+    return open_store(option, writes=True)
+
+
 def open_file_log() -> FileLog | None:
     """Opens the log of this process; None if nobody watches it. The programs that it starts have none."""
     path = os.environ.pop(FILE_LOG_VARIABLE, None)
@@ -146,22 +162,6 @@ def _log_runs(files: FileLog, runs: Sequence[RunReport]) -> None:
         if report.run.status == "finished"
     ]
     files.save()
-
-
-def _open_store_for(request: Request, option: str | None) -> AbstractContextManager[Store]:
-    """Opens the store of a request; creates none for a request that needs stored runs, or has a typing error.
-
-    Raises:
-        UsageError: there is no store, and the request needs one, or names an unknown suite or target.
-    """
-    location = store_location(option)
-    if location.is_durable and not location.exists():
-        if run := request.resume or request.retry_errors or request.regrade:
-            raise UsageError(
-                f"There is no run {run!r}, as there is no store at {location.address}. Name one with --store."
-            )
-        check_words(request, os.environ)
-    return open_store(option, writes=True)
 
 
 def _echo_paragraph(line: str) -> None:

@@ -387,11 +387,11 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
     come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
     """  # noqa: D301  # click wants the character \b itself
-    from proctor.cli.run_and_report import run_and_report
-
     request = _request(ctx, options)
     if options["watch"]:
         return _watch(ctx, options)
+    from proctor.cli.run_and_report import run_and_report
+
     return run_and_report(
         request,
         options["store"],
