@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ import pytest
 
 from proctor.cli.main import _invoke
 from support.cli import FAULTS, PYTHON, CommandResult
+from support.processes import heed_signals
 from support.waiting import PATIENCE_S
 
 
@@ -52,12 +52,6 @@ def proctor(capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     return run
 
 
-def _heed_signals() -> None:
-    """Undoes what `nohup` did, or a shell in the background: commands ignore what was ignored before."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-
-
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a command as a process of its own; it is killed after the test if it still runs."""
@@ -70,7 +64,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             "stderr": subprocess.PIPE,
             "encoding": "utf-8",
             "env": {**os.environ, **(environ or {})},
-            "preexec_fn": _heed_signals if os.name == "posix" else None,
+            "preexec_fn": heed_signals,
         }
         started.append(subprocess.Popen([*PYTHON, *(str(word) for word in words)], **(given | options)))
         return started[-1]

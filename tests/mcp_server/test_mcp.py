@@ -25,6 +25,7 @@ from proctor.stores import locate_store
 from support.agents import SOURCES, connect
 from support.endpoints import JsonHandler, serve_in_thread
 from support.hostile_texts import terminal_faults
+from support.processes import heed_signals
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -161,6 +162,7 @@ def start_server(folder: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         encoding="utf-8",
         env={"PYTHONPATH": SOURCES},
+        preexec_fn=heed_signals,
     )
 
 

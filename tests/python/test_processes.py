@@ -14,6 +14,7 @@ import pytest
 
 import proctor
 from support.cli import PYTHON
+from support.processes import heed_signals
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,11 @@ def asked(call: str) -> Iterator[subprocess.Popen[str]]:
     """A program whose run has stored some trials, and waits for an answer."""
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, "program.py", call], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "program.py", call],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_signals,
     )
     try:
         assert process.stdout is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -22,6 +24,16 @@ sys.stdin.readline()
 db.execute("ROLLBACK")
 print("free", flush=True)
 """
+
+
+def _default_signals() -> None:
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+heed_signals: Callable[[], None] | None = _default_signals if os.name == "posix" else None
+"""The `preexec_fn` of a program: undoes what `nohup` did, or a shell in the background, so that signals that
+were ignored there are not ignored in it."""
 
 
 class LockHolder:
