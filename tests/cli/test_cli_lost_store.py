@@ -314,7 +314,7 @@ def test_a_short_command_says_that_the_store_is_locked(
     monkeypatch.setattr(lock_wait, "DEFAULT_PATIENCE_S", 0.1)
     told = proctor("runs", *words, "--store", work / "p.db")
     assert told.code == 4
-    assert f"The store {work / 'p.db'} is locked by another process." in told.err
+    assert "is locked by another process. Wait for that to end, then try again." in told.err
     holder.let_go()
     assert proctor("runs", *words, "--store", work / "p.db").code == 0
 

@@ -418,10 +418,10 @@ def test_resuming_from_python_with_other_settings_is_refused_too(
     run_id = store_of_interrupted_runs(half, "--target", "echo")
     with pytest.raises(UsageError) as refused:
         package.run(half, target="echo", resume=True, repeats=2, progress=False)
-    assert "  --repeat: the run has none, this command sets 2\n" in str(refused.value)
+    assert "  `repeats`: the run has none, this command sets 2\n" in str(refused.value)
     assert f"proctor run --resume={run_id}\n" in str(refused.value)
     assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
-    with pytest.raises(UsageError, match="To start a new run, leave --resume out"):
+    with pytest.raises(UsageError, match="To start a new run, leave `resume` out"):
         package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
     assert package.run(half, target="echo", resume=True, progress=False).id == run_id
 

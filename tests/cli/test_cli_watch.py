@@ -240,7 +240,7 @@ def test_without_a_suite_there_is_nothing_to_watch(start: Proctor, folder: Path)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4
     assert "There is no suite 'typo.jsonl'" in err
-    assert os.listdir(folder / ".proctor")  # noqa: PTH208
+    assert os.listdir(folder) == []  # noqa: PTH208
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_FLAG = re.compile(r"`proctor [^`]*`|--([a-z][a-z-]*[a-z])(=?)")
+_FLAG = re.compile(r"`proctor [^`]*`|: proctor [^\n]*|--([a-z][a-z-]*[a-z])(=?)")
 """A command, which stays as it is, or a flag."""
 _OTHER_NAMES = {"repeat": "repeats"}
 """Flags that are options under another name."""
