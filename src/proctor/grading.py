@@ -110,6 +110,7 @@ def _format_error(message: str, field_names: tuple[str, ...]) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
     if unknown:
         return f"Unknown parameter {unknown[1]!r}. {suggestion(unknown[1], field_names)}"
+    text = re.sub(r"^Object missing", "Give a value for the missing", text)
     field = place.rstrip("`").lstrip(".")
     sentence = text if text.endswith((".", "?")) else text + "."
     return f"{field}: {sentence}" if field else sentence

@@ -323,3 +323,15 @@ def test_an_answer_over_max_answer_bytes_is_an_error_trial_of_any_command(
     (folder / "proctor.toml").write_text("max-answer-bytes = 99\n", encoding="utf-8")
     assert proctor("run", suite(("b", "q", "x")), *words[:2], "--json").run["errors"] == 1
     assert "no answer" in proctor("targets", "check", "scripted:script.jsonl", "--max-answer-bytes", "99").out
+
+
+def test_a_suite_of_the_project_is_found_by_its_name_below_its_folder(
+    proctor: Proctor, suite: Proctor, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite(("a", "x", "x"), name="suites/birds.jsonl")
+    assert proctor("run", "birds", "--target", "echo").code == 0
+    suite(("a", "x", "other"), name="suites/birds.jsonl")
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    told = proctor("run", "birds", "--target", "echo", "--json")
+    assert (told.code, told.run["suite_version"]) == (1, "v2")

@@ -243,6 +243,14 @@ def test_without_a_suite_there_is_nothing_to_watch(start: Proctor, folder: Path)
     assert os.listdir(folder) == []  # noqa: PTH208
 
 
+@pytest.mark.slow
+def test_what_the_command_says_wrong_ends_the_watching(start: Proctor, half: str) -> None:
+    process = start("run", half, "--target", "nosuch", "--watch")
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 4
+    assert "Unknown target 'nosuch'" in err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

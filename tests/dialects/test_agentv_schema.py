@@ -249,13 +249,6 @@ def test_reader_and_schema_agree_after_any_change(change: tuple[str, Mutation]) 
     check_law(*change)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WHOLE)
-def test_reader_and_schema_agree_after_every_change(name: str) -> None:
-    for mutation in all_mutations(name):
-        check_law(name, mutation)
-
-
 # --- what editors do ---------------------------------------------------------------------------------------
 
 

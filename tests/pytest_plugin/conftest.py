@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from _pytest.pytester import SysModulesSnapshot
 
+from proctor.graders import GRADERS
 from support.endpoints import JsonHandler, serve_in_thread
 
 PLUGIN = ("-p", "proctor.pytest_plugin.hooks")
@@ -27,6 +28,8 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("PROCTOR_", "PYTEST_")) or name.endswith(("_API_KEY", "_BASE_URL")):
             monkeypatch.delenv(name)
+    for table in ("_locations", "_instances"):  # what a session registers here is gone after it
+        monkeypatch.setattr(GRADERS, table, dict(getattr(GRADERS, table)))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("NO_COLOR", "1")
 

@@ -21,6 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith("PROCTOR_") or name.endswith(("_API_KEY", "_BASE_URL")) or "proxy" in name.lower():
             monkeypatch.delenv(name)
+    monkeypatch.setenv("PROCTOR_CACHE", str(tmp_path.parent / "no-weights"))
     monkeypatch.setenv("PROCTOR_KEYS", str(tmp_path / "keys"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -171,12 +171,6 @@ def test_reader_and_schema_agree_after_any_change(change: tuple[tuple[Any, ...],
     check_law(*change)
 
 
-@pytest.mark.slow
-def test_reader_and_schema_agree_after_every_change() -> None:
-    for change in CHANGES:
-        check_law(*change)
-
-
 def check_law(place: tuple[Any, ...], change: str, value: Any) -> None:
     document = changed(WHOLE, place, change, value)
     errors, fits = codes(document), VALIDATOR.is_valid(document)

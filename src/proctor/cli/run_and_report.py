@@ -18,7 +18,7 @@ import click
 
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, print_problems, show, store_location
-from proctor.errors import ExitCode, SuiteError, UsageError
+from proctor.errors import ExitCode, StoreError, SuiteError, UsageError
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json
 from proctor.reports.runs.blocks import overview_table
@@ -80,7 +80,7 @@ def run_and_report(
                 run_store, os.environ, progress, folder=store_location(store).folder, files=files
             )
             # Output of user-defined functions must not mix with the report.
-            with nullcontext() if plain else redirect_stdout(sys.stderr):
+            with nullcontext() if plain else redirect_stdout(sys.stderr), _log_refusal(files):
                 finished_runs = run_session(session, request, progress)
             runs = []
             resumed = set[tuple[str, str]]()
@@ -141,6 +141,18 @@ def open_file_log() -> FileLog | None:
     from proctor.services.file_log import FileLog
 
     return FileLog(Path(path))
+
+
+@contextmanager
+def _log_refusal(files: FileLog | None) -> Iterator[None]:
+    """Tells the process that watches a run if the command itself is wrong."""
+    try:
+        yield
+    except (UsageError, StoreError):
+        if files is not None:
+            files.contents.is_refused = True
+            files.save()
+        raise
 
 
 def _log_runs(files: FileLog, runs: Sequence[RunReport]) -> None:

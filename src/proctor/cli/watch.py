@@ -95,12 +95,17 @@ class _Watch:
         """The digest of the cases of the last run of each suite and target."""
 
     def run(self) -> int:
-        """Runs until a signal, or until there is nothing to watch; returns the last exit code."""
+        """Runs until a signal, or until there is nothing to watch; returns the last exit code.
+
+        A first run that is refused for what the command says ends it: no file can change that.
+        """
         self._catch_signals()
+        is_first = True
         while True:
             code, changes = self._run_once()
-            if self._is_stopped() or not self._has_files():
+            if self._is_stopped() or not self._has_files() or (is_first and self._known.is_refused):
                 return code
+            is_first = False
             if not changes:
                 self._say_what_is_watched()
                 changes = self._wait_for_changes()

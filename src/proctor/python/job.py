@@ -120,6 +120,8 @@ class Job:
         except asyncio.CancelledError:
             self.stop()
             await asyncio.wait([self._task])
+            results = [] if self._task.cancelled() or self._task.exception() else self._task.result()
+            self._listen(events.StatusMessage(self._explain_stop(results)))
             raise
 
     def stop(self) -> None:
@@ -176,7 +178,10 @@ class Job:
         if not stopped:
             return "".join(f"Run {result.id} had finished. " for result in results) + "Stopped."
         kept = ", ".join(f"{result.run.id} has {result.record.total:,} trials" for result in stopped)
-        return f"Stopped: {kept}. Continue with proctor.run(resume={stopped[0].run.id!r})."
+        how = f"Continue with proctor.run(resume={stopped[0].run.id!r})."
+        if stopped[0].target.kind == "function":
+            how += " A new program gives the same target= again."
+        return f"Stopped: {kept}. {how}"
 
 
 class Outcome:

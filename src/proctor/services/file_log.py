@@ -54,6 +54,8 @@ class FileLogContents(Struct, kw_only=True):
     runs: list[LoggedRun] = []
     ignored: list[str] = []
     """Absolute paths that do not count, such as files that the run itself writes."""
+    is_refused: bool = False
+    """Whether the command itself is wrong, as with a name that nothing has, whatever the files say."""
 
 
 class FileLog:

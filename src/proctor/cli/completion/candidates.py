@@ -21,6 +21,7 @@ from proctor.errors import ProctorError
 from proctor.plurals import pluralize
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
+from proctor.services.suites.suite_argument import find_suites_folder
 from proctor.services.targets.priced_models import list_priced_models, models_of
 from proctor.stores.location import StoredNames
 from proctor.targets import iter_kinds
@@ -136,7 +137,7 @@ def _written(name: str, syntax: str) -> str:
 def _names_in_folder() -> Iterator[str]:
     """Yields the names of the files in `suites/`."""
     with suppress(OSError):
-        for entry in sorted(os.scandir("suites"), key=lambda entry: entry.name):
+        for entry in sorted(os.scandir(find_suites_folder() or "suites"), key=lambda entry: entry.name):
             if not entry.name.startswith(".") and entry.is_file():
                 yield entry.name.split(".")[0]
 

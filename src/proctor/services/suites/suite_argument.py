@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from proctor.errors import UsageError, suggest_file, suggestion
 from proctor.model import Problem
 from proctor.plurals import join_names, pluralize
 from proctor.safe_text import one_line
-from proctor.services.runs.config import Config
+from proctor.services.runs.config import Config, iter_upward
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.saved_names import split_version
@@ -55,7 +56,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
         """Finds the files that an argument stands for.
 
         In this order: `builtin:TIER`; a file; a folder, which stands for every suite in it and below; a file
-        `suites/WORD.*`; a built-in tier, unless the store has a suite of its name. `NAME@v2` is no file.
+        `suites/WORD.*`, here or in the nearest folder above that has `suites`; a built-in tier, unless the
+        store has a suite of its name. `NAME@v2` is no file.
 
         Raises:
             NoSuchSuite: it stands for nothing here; a store may still have a suite of that name.
@@ -111,7 +113,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
     def _find_by_name(self, word: str) -> LocatedSuites:
         from proctor.services.suites.folder_search import is_settings_file
 
-        files = (file for file in Path("suites").glob("*") if file.is_file())
+        folder = find_suites_folder()
+        files = (file for file in folder.glob("*") if file.is_file()) if folder is not None else ()
         suites = [file for file in files if not is_settings_file(source_from_path(file))]
         matches = sorted(file for file in suites if word in (file.stem, _suite_name(file)))
         if len(matches) > 1:
@@ -132,6 +135,14 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
                 "suite."
             )
         return LocatedSuites(paths=(builtin_path(word),))
+
+
+def find_suites_folder() -> Path | None:
+    """Returns the nearest folder `suites`, here or above, up to the repository's root; None without one."""
+    for folder in iter_upward(None):
+        if (path := folder / "suites").is_dir():
+            return Path(os.path.relpath(path))
+    return None
 
 
 def describe_choice(word: str, meaning: str) -> tuple[str, ...]:
