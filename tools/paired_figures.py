@@ -115,7 +115,7 @@ def _size(pairs: int, alpha: float, takes_mid_p: Callable[[int, int], bool]) -> 
 
 @cache
 def _rejects(differing: int, alpha: float, mid_p: bool) -> float:
-    """The share of the ways in which so many pairs differ that a test rejects."""
+    """The share of the ways in which a number of pairs differ that a test rejects."""
     ways = (
         comb(differing, first)
         for first in range(differing + 1)

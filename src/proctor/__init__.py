@@ -34,33 +34,7 @@ _HOMES = {
     "run": "python.run",
 }
 
-__all__ = [
-    "Assertion",
-    "Case",
-    "GradedTrial",
-    "Message",
-    "NothingSelected",
-    "Output",
-    "ProctorError",
-    "Prompt",
-    "Run",
-    "RunGroup",
-    "RunResult",
-    "Score",
-    "StoreError",
-    "Suite",
-    "SuiteError",
-    "Trial",
-    "UsageError",
-    "Verdict",
-    "arun",
-    "grader",
-    "hash_suite",
-    "iter_run",
-    "load_run",
-    "open_store",
-    "run",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

@@ -167,13 +167,13 @@ class CaseIndexer:
             slot: the run's place among those of the command.
             case_ids: the only cases that are selected; empty for those of the selection, else all.
         """
-        wanted = frozenset(case_ids or self._selection.case_ids)
+        selected_ids = frozenset(case_ids or self._selection.case_ids)
         holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
         positions, selected_count, trial_count = array("I"), 0, 0
         for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
             if self._selection.split not in ("all", _split_name(position, holdout)):
                 continue
-            if wanted and self._ids[position] not in wanted:
+            if selected_ids and self._ids[position] not in selected_ids:
                 continue
             if selected_count == self._selection.limit:
                 break

@@ -57,7 +57,7 @@ class Watched:
         return self._out.read_text(encoding="utf-8")
 
     def wait_for_runs(self, count: int) -> str:
-        """Waits until so many runs have ended and files are watched; returns the sentence of the last one."""
+        """Waits until this many runs have ended and files are watched; returns the last one's sentence."""
         wait_until(lambda: self.err.count("Watching ") >= count or self.process.poll() is not None)
         assert self.process.poll() is None, self.err
         assert self.err.count("Watching ") == count, self.err

@@ -302,6 +302,7 @@ def test_it_runs_in_several_threads_at_once(rows: Rows) -> None:
 
 
 def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
+    seen: list[events.Event] = []
     asked = asyncio.Event()
 
     async def answer(question: str) -> str:
@@ -311,7 +312,7 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
         return question
 
     async def main() -> None:
-        call = proctor.arun(rows, target=answer, store="s.db", concurrency=1, progress=False)
+        call = proctor.arun(rows, target=answer, store="s.db", concurrency=1, progress=seen.append)
         task = asyncio.create_task(call)
         await asked.wait()
         task.cancel()
@@ -321,6 +322,11 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     asyncio.run(main())
     run = proctor.load_run(store="s.db")
     assert (run.status, run.total) == ("interrupted", 5)
+    (message,) = [event.message for event in seen if isinstance(event, events.StatusMessage)]
+    assert (
+        f"Continue with proctor.run(resume='{run.id}'). A new program gives the same target= again."
+        in message
+    )
 
 
 @pytest.fixture

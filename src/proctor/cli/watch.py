@@ -44,7 +44,7 @@ _MAX_ABSENCE_S = 1.0
 _PROCESS_POLL_S = 0.05
 _MAX_NAMES = 3
 _MAX_OWN_CHANGES = 2
-"""A file that changes during so many runs in a row is taken to be written by them."""
+"""A file that changes during this many runs in a row is taken to be written by them."""
 
 
 def watch_runs(arguments: Sequence[str], store: str | None, outputs: Sequence[str], *, quiet: bool) -> int:

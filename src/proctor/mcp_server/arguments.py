@@ -50,10 +50,10 @@ _Run = Annotated[
 ]
 _Wait = Annotated[
     float,
-    Meta(ge=0, le=MAX_WAIT_S, description="Return after so many seconds, even if the run goes on."),
+    Meta(ge=0, le=MAX_WAIT_S, description="Return after this number of seconds, even if the run goes on."),
 ]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-_ListLimit = Annotated[int, Meta(ge=1, le=100, description="List at most so many.")]
+_ListLimit = Annotated[int, Meta(ge=1, le=100, description="List at most this many.")]
 
 
 class ValidateArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class EstimateArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     suite: _Suite
     target: _Target = ""
     judges: _Judges = ()
-    max_cases: Annotated[_Count | None, Meta(description="Run at most so many cases.")] = None
+    max_cases: Annotated[_Count | None, Meta(description="Run at most this many cases.")] = None
     repeats: Annotated[
         _Count | None, Meta(description="Ask each case so often; null for the project's default.")
     ] = None
@@ -110,7 +110,7 @@ class FailuresArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The arguments of `failures`."""
 
     run: _Run = "last"
-    limit: Annotated[int, Meta(ge=1, le=20, description="List at most so many.")] = DEFAULT_FAILURE_LIMIT
+    limit: Annotated[int, Meta(ge=1, le=20, description="List at most this many.")] = DEFAULT_FAILURE_LIMIT
     after: Annotated[
         str, Meta(max_length=40, description="`next` of the page before; empty for the first.")
     ] = ""

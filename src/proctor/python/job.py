@@ -177,11 +177,11 @@ class Job:
         stopped = [result for result in results if result.status == "interrupted"]
         if not stopped:
             return "".join(f"Run {result.id} had finished. " for result in results) + "Stopped."
-        kept = ", ".join(f"{result.run.id} has {result.record.total:,} trials" for result in stopped)
+        counts = ", ".join(f"{result.run.id} has {result.record.total:,} trials" for result in stopped)
         how = f"Continue with proctor.run(resume={stopped[0].run.id!r})."
         if stopped[0].target.kind == "function":
             how += " A new program gives the same target= again."
-        return f"Stopped: {kept}. {how}"
+        return f"Stopped: {counts}. {how}"
 
 
 class Outcome:

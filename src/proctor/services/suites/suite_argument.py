@@ -140,7 +140,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
 def find_suites_folder() -> Path | None:
     """Returns the nearest folder `suites`, here or above, up to the repository's root; None without one."""
     for folder in iter_upward(None):
-        if (path := folder / "suites").is_dir():
+        path = folder / "suites"
+        if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises without permission
             return Path(os.path.relpath(path))
     return None
 
