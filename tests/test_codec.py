@@ -271,6 +271,10 @@ OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
     ("workspace", Workspace(template="t"), SENT),
     ("form", ResponseFormat(json=True), SENT),
     ("variables", ("KEY",), NEITHER),
+    ("vars", {"city": "Lima"}, SENT),
+    ("prefix", "Be brief. ", SENT),
+    ("suffix", " Be kind.", SENT),
+    ("prompts", ("terse",), NEITHER),
     ("notes", {"note": "x"}, NEITHER),
     ("problems", (Problem(code="bad-json", message="The line is not JSON."),), JUDGED),
 ]

@@ -18,7 +18,7 @@ import msgspec
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
-from proctor.model import Assertion, Case, Label, Params, Suite, TargetSpec
+from proctor.model import Assertion, Case, Label, Params, PromptTemplate, Suite, TargetSpec
 
 T = TypeVar("T")
 
@@ -26,11 +26,14 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _ORDERED_ENCODER = msgspec.json.Encoder()
 _SENT_PREFIX = sha256(b"proctor/sent/1\n")
 _SENT_IN_ORDER_PREFIX = sha256(b"proctor/sent/2\n")
+_SENT_WITH_VARS_PREFIX = sha256(b"proctor/sent/3\n")
 _JUDGED_PREFIX = sha256(b"proctor/judged/1\n")
 _ASSERTION_PREFIX = sha256(b"proctor/assertion/1\n")
 _TARGET_PREFIX = sha256(b"proctor/target/1\n")
 _SETTINGS_PREFIX = sha256(b"proctor/settings/1\n")
 _PROMPT_PREFIX = sha256(b"proctor/prompt/1\n")
+_PROMPT_TEMPLATE_PREFIX = sha256(b"proctor/prompt-template/1\n")
+_CALL_PREFIX = sha256(b"proctor/call/1\n")
 _LABELS_PREFIX = sha256(b"proctor/labels/1\n")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
@@ -94,6 +97,13 @@ def json_in_key_order(case: Case) -> str | None:
 
 def unordered_digest(case: Case) -> str:
     """Returns `sent_digest` without the order of keys, as earlier versions of Proctor computed it."""
+    digest = _messages_digest(case)
+    if not (case.vars or case.prefix or case.suffix):
+        return digest
+    return _digest(_SENT_WITH_VARS_PREFIX, (digest, case.vars, case.prefix, case.suffix))
+
+
+def _messages_digest(case: Case) -> str:
     if case.workspace is None and case.target is None and case.form is None:
         return _digest(_SENT_PREFIX, case.input)
     # The hooks of a workspace receive the metadata.
@@ -145,6 +155,20 @@ def target_digest(spec: TargetSpec) -> str:
     return _digest(
         _TARGET_PREFIX, (*identity, options, [target_digest(fallback) for fallback in spec.fallbacks])
     )
+
+
+def template_digest(prompt: PromptTemplate) -> str:
+    """Returns the digest of the messages of a prompt, without its name."""
+    return _digest(_PROMPT_TEMPLATE_PREFIX, prompt.messages)
+
+
+def call_digest(target: TargetSpec, prompt: PromptTemplate | None) -> str:
+    """Returns the digest of a target with the prompt that cases fill in; without a prompt that of the target.
+
+    Runs with the same one send the same for the same case.
+    """
+    digest = target_digest(target)
+    return digest if prompt is None else _digest(_CALL_PREFIX, (digest, template_digest(prompt)))
 
 
 def settings_digest(thing: Any) -> str:

@@ -262,7 +262,7 @@ class Store(Protocol):
             StoreError: there is none, or more than one.
         """
 
-    def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+    def find_equivalent_runs(self, suite_digest: str, call_digest: str, settings_digest: str) -> list[Run]:
         """Returns the runs with the same suite, target and settings, newest first."""
 
     def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
@@ -354,7 +354,7 @@ class Store(Protocol):
         """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
 
     def find_prior_answers(
-        self, sent_digest: str, target_digest: str, run_id: str | None = None
+        self, sent_digest: str, call_digest: str, run_id: str | None = None
     ) -> Iterator[PriorAnswer]:
         """Yields trials with an output for the same request to the same target, newest run first.
 

@@ -131,6 +131,15 @@ class Case(Record, frozen=True, kw_only=True):
     """The answer format and the tools."""
     variables: tuple[str, ...] = ()
     """The environment variables that it refers to as `${{ NAME }}`; references are stored, never values."""
+    vars: dict[str, Any] = {}
+    """The values for `{{ name }}` in the prompt of a run."""
+    prefix: str = ""
+    """Goes before the text of a run's prompt."""
+    suffix: str = ""
+    """Goes after it."""
+    prompts: tuple[str, ...] | None = None
+    """The names of the suite's prompts that it is run with; None for all. Empty: it has a prompt of its own,
+    and is run once, without that of the run."""
     notes: dict[str, Any] = {}
     """Fields of its file that have no effect, as they were written."""
     problems: tuple[Problem, ...] = ()
@@ -148,10 +157,23 @@ class SplitRule(Record, frozen=True, kw_only=True):
     file order."""
 
 
+class PromptTemplate(Record, frozen=True, kw_only=True):
+    """Messages with `{{ variables }}`, which each case of a run fills in.
+
+    A template that only has messages with the role `system` or `developer` goes before the messages of the
+    case, and any other replaces them.
+    """
+
+    name: str
+    messages: tuple[Message, ...]
+    """Texts only: no attachments and no tool calls."""
+
+
 class SuiteDefaults(Record, frozen=True, kw_only=True):
     """A suite's own defaults for options that the user does not give; part of no digest."""
 
     targets: tuple[str, ...] = ()
+    prompts: tuple[PromptTemplate, ...] = ()
     concurrency: int | None = None
     budget_usd: float | None = None
     cache: bool | None = None
@@ -378,6 +400,10 @@ class RunSlot(Record, frozen=True, kw_only=True):
     """The position of a run among the runs of its group on the same suite."""
 
     target: str = ""
+    prompt: str | None = None
+    """The name of its prompt; None if its cases are sent as they are."""
+    first_prompt: bool = True
+    """Whether its prompt is the first; only that one runs cases with a prompt of their own."""
     first: bool = True
     """Whether it is the first, the only one that runs cases with a target of their own."""
     alone: bool = True
@@ -427,6 +453,8 @@ class Run(Record, frozen=True, kw_only=True):
     seat: RunSlot = RunSlot()
     suite: Suite
     target: TargetSpec
+    prompt: PromptTemplate | None = None
+    """What its cases fill in; None if they are sent as they are."""
     judges: tuple[TargetSpec, ...] = ()
     judges_given: bool = False
     """Whether the user chose the judges; then judges named by graders or targets are not called."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
+from proctor.model import Run
 from proctor.safe_text import json_text
 
 NONE = "–"
@@ -26,6 +27,16 @@ _AXIS_LIMITS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 def format_utc(moment: datetime) -> str:
     """Formats a moment in UTC as ISO 8601: `2026-10-03T14:00:00Z`."""
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def format_run_name(run: Run) -> str:
+    """Formats what people call a run: target, prompt and start, as `gpt-5 · terse · 27 Nov 14:05`."""
+    parts = [
+        run.target.name,
+        run.prompt and run.prompt.name,
+        f"{run.started_at.day} {run.started_at:%b %H:%M}",
+    ]
+    return " · ".join(part for part in parts if part)
 
 
 def round_interval(bounds: tuple[float, float] | None) -> tuple[float, float] | None:

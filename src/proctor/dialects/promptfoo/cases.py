@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.dialects.promptfoo.assertions import SHARE, AssertionContext, parse_assertions
 from proctor.dialects.promptfoo.files import FILE_SCHEME, expand_reference, read_value
-from proctor.dialects.promptfoo.prompts import PromptTemplate
+from proctor.dialects.promptfoo.prompts import PromptfooPrompt
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
@@ -80,7 +80,7 @@ class ParsedTest(Struct, frozen=True, kw_only=True):
 class ConfigurationLevel(Struct, frozen=True, kw_only=True):
     """What a configuration gives to each of its tests."""
 
-    prompts: tuple[PromptTemplate, ...]
+    prompts: tuple[PromptfooPrompt, ...]
     default: ParsedTest
     default_line: int
     templates: dict[str, Any]
@@ -297,7 +297,7 @@ def _parse_all_assertions(
 
 
 def _build_messages(
-    prompt: PromptTemplate, options: dict[str, Any], notes: ProblemLog, context: AssertionContext
+    prompt: PromptfooPrompt, options: dict[str, Any], notes: ProblemLog, context: AssertionContext
 ) -> tuple[Message, ...]:
     before, after = options.get("prefix") or "", options.get("suffix") or ""
     if prompt.is_chat and (before or after):

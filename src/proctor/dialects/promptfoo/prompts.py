@@ -39,7 +39,7 @@ _PROMPT_SEPARATOR: Final = re.compile(r"^---[ \t]*$\n?", re.MULTILINE)
 _NON_WORD: Final = re.compile(r"[^\w.]+")
 
 
-class PromptTemplate(Struct, frozen=True, kw_only=True):
+class PromptfooPrompt(Struct, frozen=True, kw_only=True):
     """A prompt with placeholders."""
 
     label: str
@@ -69,7 +69,7 @@ class PromptTemplate(Struct, frozen=True, kw_only=True):
         )
 
 
-_UNREADABLE_PROMPT: Final = PromptTemplate(
+_UNREADABLE_PROMPT: Final = PromptfooPrompt(
     label="unreadable", field="prompts", messages=(Message(role="user", content="?"),)
 )
 """Replaces an invalid prompt; its error keeps every case from running."""
@@ -87,7 +87,7 @@ class _PromptEntry(Struct, frozen=True, kw_only=True):
 
 def read_prompts(
     value: Any, source: SuiteSource, notes: ProblemLog, line: int | None
-) -> tuple[PromptTemplate, ...]:
+) -> tuple[PromptfooPrompt, ...]:
     """Returns the prompts of a configuration in order; problems go to `notes`."""
     entries: list[Any] = value if isinstance(value, list) else [value]
     lines = getattr(value, "lines", [line] * len(entries)) if isinstance(value, list) else [line]
@@ -214,7 +214,7 @@ def _split_texts(text: str, *, several: bool) -> Iterator[tuple[int, str]]:
 # --- one prompt --------------------------------------------------------------------------------------------
 
 
-def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog) -> PromptTemplate | None:
+def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog) -> PromptfooPrompt | None:
     """Parses a text or a list of messages; None and an error if it is neither."""
     own = ProblemLog(entry.path or notes.path, entry.line or notes.line)
     if isinstance(raw, str):
@@ -236,7 +236,7 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
     notes.extend(own)
     if own.has_errors:
         return None
-    return PromptTemplate(
+    return PromptfooPrompt(
         label=_NON_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}",
         field=entry.field,
         messages=tuple(messages),

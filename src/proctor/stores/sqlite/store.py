@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from proctor.codec import decode, encode, settings_digest, target_digest
+from proctor.codec import call_digest, decode, encode, settings_digest
 from proctor.errors import StoreError
 from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.protocols import (
@@ -260,7 +260,7 @@ class SqliteStore:
                     run.started_at.isoformat(),
                     run.suite.digest,
                     run.suite.content,
-                    target_digest(run.target),
+                    call_digest(run.target, run.prompt),
                     settings_digest((run.settings.selection, run.settings.repeats)),
                     run.status,
                     encode(run),
@@ -319,23 +319,23 @@ class SqliteStore:
             raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
         return rows[0] if rows else None
 
-    def find_equivalent_runs(self, suite_digest: str, target_digest: str, settings_digest: str) -> list[Run]:
+    def find_equivalent_runs(self, suite_digest: str, call_digest: str, settings_digest: str) -> list[Run]:
         """Returns the runs with the same suite, target and settings, newest first."""
         rows = self._select(
             "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
-            *(suite_digest, target_digest, settings_digest),
+            *(suite_digest, call_digest, settings_digest),
         )
         return [self._read(partial(decode, body, Run)) for (body,) in rows]
 
     def find_prior_answers(
-        self, sent_digest: str, target_digest: str, run_id: str | None = None
+        self, sent_digest: str, call_digest: str, run_id: str | None = None
     ) -> Iterator[PriorAnswer]:
         """Yields trials with an output for the same request to the same target, newest run first.
 
         Trials that are not durable yet are not found. One run is read at a time.
         """
         sent = bytes.fromhex(sent_digest[7:])
-        places = self._select(_PRIOR_PLACES, target_digest, sent, run_id, run_id)
+        places = self._select(_PRIOR_PLACES, call_digest, sent, run_id, run_id)
         for key, name, position, digest in places:
             rows = self._select(_TRIALS_AT, key, position)
             if not rows:
