@@ -483,6 +483,16 @@ class Run(Record, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def prompt_name(self) -> str | None:
+        """The name of its prompt, if it has one."""
+        return None if self.prompt is None else self.prompt.name
+
+    @property
+    def target_title(self) -> str:
+        """The name of its target, with that of its prompt: `gpt-5 · terse`."""
+        return self.target.name if self.prompt is None else f"{self.target.name} · {self.prompt.name}"
+
 
 class HoldoutAccess(Record, frozen=True, kw_only=True):
     """One access to a holdout: its pass rate was printed, or its answers were revealed."""
