@@ -51,8 +51,8 @@ class Config(Struct, frozen=True, kw_only=True):
     path: Path | None = None
     """The absolute path of the file."""
     flags: dict[str, Any] = {}
-    """Values of flags of `run`, by the flag without its dashes; suites and the store as the working directory
-    sees them."""
+    """Values of flags of `run`, by the flag without its dashes; suites, prompts and the store as the working
+    directory sees them."""
     prompts: Path | None = None
     """The absolute path of the folder of prompts."""
     evaluators: tuple[str, ...] = ()
@@ -168,6 +168,10 @@ def _parse_flags(
         flags["suite"] = [
             _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
         ]
+    if "prompt" in flags:
+        flags["prompt"] = [
+            _move_prompt(word, path.parent) for word in _parse_texts(table, "prompt", shown_path)
+        ]
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
@@ -191,6 +195,14 @@ def _check_cluster(cluster: Any, shown_path: str) -> None:
 def _relative_to_cwd(word: str, folder: Path) -> str:
     """Returns a path of the file relative to the working directory; names of suites stay as they are."""
     return os.path.relpath(folder / word) if (folder / word).exists() else word
+
+
+def _move_prompt(word: str, folder: Path) -> str:
+    """Returns a prompt of the file, FILE or NAME=FILE, with the path relative to the working directory."""
+    name, equals, file = word.partition("=")
+    if not equals or (folder / word).exists():
+        return _relative_to_cwd(word, folder)
+    return f"{name}={_relative_to_cwd(file, folder)}"
 
 
 def _parse_texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:
