@@ -102,9 +102,9 @@ def run(
             of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
         target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
             async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
-        prompts: a file or "NAME=FILE", the name of a prompt in the store, or a `proctor.PromptTemplate`, which
-            each case fills in. A list of these, or a dictionary of names and texts (or lists of messages),
-            gives a `RunGroup` with a run for each prompt and target. None for the prompts of the suite.
+        prompts: what each case fills in: a file or "NAME=FILE", the name of a prompt in the store, or a
+            `proctor.PromptTemplate`. A list of these, or a dictionary of names and texts (or lists of
+            messages), gives a `RunGroup` with a run for each prompt and target. None for those of the suite.
         options: see below; `proctor.toml` sets their defaults.
 
     Options of these functions:

@@ -16,13 +16,13 @@ from proctor.reports.runs import histogram
 from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import (
-    prompt_record,
     RunReport,
     TrialResult,
     access_note,
     counts_by_tag,
     judge_notes,
     latency_scope,
+    prompt_record,
     reuse_notes,
 )
 from proctor.reports.runs.settings import describe_settings

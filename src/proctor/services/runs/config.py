@@ -169,9 +169,7 @@ def _parse_flags(
             _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
         ]
     if "prompt" in flags:
-        flags["prompt"] = [
-            _move_prompt(word, path.parent) for word in _parse_texts(table, "prompt", shown_path)
-        ]
+        flags["prompt"] = _move_prompts(flags["prompt"], path.parent)
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
@@ -197,11 +195,15 @@ def _relative_to_cwd(word: str, folder: Path) -> str:
     return os.path.relpath(folder / word) if (folder / word).exists() else word
 
 
-def _move_prompt(word: str, folder: Path) -> str:
-    """Returns a prompt of the file, FILE or NAME=FILE, with the path relative to the working directory."""
-    name, equals, file = word.partition("=")
-    if not equals or (folder / word).exists():
-        return _relative_to_cwd(word, folder)
+def _move_prompts(value: Any, folder: Path) -> Any:
+    """Returns prompts of the file, each FILE or NAME=FILE, with paths relative to the working directory."""
+    if isinstance(value, list):
+        return [_move_prompts(item, folder) for item in value]
+    if not isinstance(value, str) or not value:
+        return value
+    name, equals, file = value.partition("=")
+    if not equals or (folder / value).exists():
+        return _relative_to_cwd(value, folder)
     return f"{name}={_relative_to_cwd(file, folder)}"
 
 

@@ -138,8 +138,8 @@ def _select_last_failed(
     names = {(run.suite.name, run.target_title) for run in runs}
     if latest is not None and (latest.suite.name, latest.target_title) not in names:
         raise UsageError(
-            f"Run {latest.id} is of {latest.suite.name} on {latest.target_title}, which this command does not "
-            "run."
+            f"Run {latest.id} is of {latest.suite.name} on {latest.target_title}, which this command does "
+            "not run."
         )
     selected, passing = [], []
     for run in runs:
