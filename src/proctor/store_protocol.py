@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -43,6 +43,7 @@ class CaseHead(Struct, frozen=True, gc=False):
     input: tuple[Message, ...] = ()
     tags: tuple[str, ...] = ()
     category: str | None = None
+    vars: dict[str, Any] = {}
 
 
 class TrialUpdate(Struct, frozen=True, gc=False):
@@ -80,6 +81,9 @@ class CaseInRun(Struct, frozen=True, kw_only=True):
     """The case at one position of a suite, and its trials in one run."""
 
     case: StoredCase
+    """Has the messages that the run sends for it."""
+    suite_case: Case
+    """The case as its suite has it, without the prompt of the run."""
     trials: tuple[StoredTrial, ...]
     """In order of repeat."""
 

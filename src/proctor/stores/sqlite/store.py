@@ -209,8 +209,10 @@ class SqliteStore:
         if not cases:
             return None
         trials = self._select(_TRIALS_AT, self._key(run.id), position)
+        stored_case = self._read(partial(_decode_case, *cases[0]))
         return CaseInRun(
-            case=fill_stored_case(self._read(partial(_decode_case, *cases[0])), run),
+            case=fill_stored_case(stored_case, run),
+            suite_case=stored_case.case,
             trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
         )
 

@@ -10,6 +10,7 @@ from proctor.comparison.outcomes import SplitName
 from proctor.dialects import DIALECTS
 from proctor.model import GateMode
 from proctor.reports.record_fields import Status
+from proctor.web.runs.form import MAX_PROMPT_LENGTH, MAX_WRITTEN_PROMPTS
 
 _LINES = '{"id": "t1", "input": "What is 2+2?", "expected": "4", "scorer": "exact"}\n'
 _VerdictName = Literal["pass", "fail", "error", "unscored"]
@@ -28,6 +29,21 @@ class RequestBody(BaseModel):
 
 class EmptyRequest(RequestBody):
     """An empty object; the address says everything."""
+
+
+class WrittenPrompt(RequestBody):
+    """A prompt with its text."""
+
+    name: str = Field(
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="What it is called.", examples=["terse"]
+    )
+    text: str = Field(
+        min_length=1,
+        max_length=MAX_PROMPT_LENGTH,
+        description="Its text with `{{ variables }}`, or Markdown with a message under each heading "
+        "`# system`, `# user` or `# assistant`.",
+        examples=["Answer briefly. {{ input }}"],
+    )
 
 
 class RunRequest(RequestBody):
@@ -51,6 +67,13 @@ class RunRequest(RequestBody):
         max_length=50,
         description="Names of the targets file, `echo`, `local`, or models of known services.",
         examples=[["echo"]],
+    )
+    prompts: list[_Name | WrittenPrompt] = Field(
+        default=[],
+        max_length=50,
+        description="Prompts that each case fills in, one run for each prompt and target: names of prompts "
+        f"of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
+        examples=[["terse", {"name": "plain", "text": "{{ input }}"}]],
     )
     judges: list[_Name] = Field(default=[], max_length=50, description="Judges, named like targets.")
     split: SplitName | None = Field(default=None, description="Which cases to run.")
@@ -188,6 +211,7 @@ class ListRunsQuery(BaseModel):
     suite: str | None = Field(default=None, description="Only runs of this suite.", examples=["my_suite"])
     version: str | None = Field(default=None, description="Only of this version of it.", examples=["v2"])
     target: str | None = Field(default=None, description="Only runs on this target.")
+    prompt: str | None = Field(default=None, description="Only runs with the prompt of this name.")
     tag: str | None = Field(default=None, description="Only runs with this tag.")
     group: str | None = Field(default=None, description="Only runs started together by one command.")
     status: Status | None = Field(default=None, description="Only runs with this status.")

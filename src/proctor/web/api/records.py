@@ -150,6 +150,7 @@ class EstimateRecord(Struct, frozen=True, kw_only=True):
     dev: int | None
     holdout: int | None
     targets: int
+    prompts: Annotated[int, about("Number of prompts; 0 if the cases are sent as they are.")]
     calls: Annotated[int, about("Number of calls to targets.")]
     judge_calls: int
     at_most: Annotated[bool, about("Whether answers may be reused from earlier runs or the cache.")]

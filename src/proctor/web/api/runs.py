@@ -42,6 +42,7 @@ def list_runs(request: Request, query: Annotated[ListRunsQuery, Query()]) -> Run
         suite=query.suite,
         version=query.version,
         target=query.target,
+        prompt=query.prompt,
         tag=query.tag,
         group=query.group,
         status=query.status,

@@ -10,16 +10,17 @@ from proctor.reports.record_fields import record_from
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.starts.allowed_targets import load_run_context
 from proctor.services.runs.starts.processes import RunProcesses, StartedRun, get_run_processes
-from proctor.services.runs.starts.run_form import NUMBER_FIELDS, RunForm
+from proctor.services.runs.starts.run_form import NUMBER_FIELDS
 from proctor.web.api.bodies import EmptyRequest, RunRequest, StartRequest
 from proctor.web.api.operations import Created, operation
 from proctor.web.api.problems import Conflict
 from proctor.web.api.records import EstimatePartRecord, EstimateRecord, StartRecord, StopStatusRecord
 from proctor.web.api.requests import REQUIRES_JSON, Group, RunId
 from proctor.web.project import Project, get_project
-from proctor.web.runs.form import RawForm, validate_form
+from proctor.web.runs.form import MAX_WRITTEN_PROMPTS, FormErrors, RawForm, validate_form
 from proctor.web.runs.start import (
     make_estimate,
+    make_start_arguments,
     reason_not_resumable,
     shell_command,
     start_process,
@@ -41,14 +42,14 @@ def estimate_run(request: Request, body: RunRequest) -> EstimateRecord:
 
 @operation(router.post, "/runs", 409, status=202, dependencies=REQUIRES_JSON)
 def start_run(request: Request, body: StartRequest) -> Created[StartRecord]:
-    """Start a run of a suite on each target, as a process of its own: `proctor run`.
+    """Start a run of a suite with each prompt on each target, as a process of its own: `proctor run`.
 
     Follow `Location` until `runs` has the ids, then `/runs/{run_id}/progress`.
     """
     project, raw_form = get_project(request), _to_raw_form(body)
     with project.open_store() as store:
         run_form = validate_form(store, raw_form, load_run_context(project))
-        _check_new(store, get_run_processes(project), body.group, run_form)
+        _check_new(store, get_run_processes(project), body.group, make_start_arguments(project, run_form))
         make_estimate(project, store, run_form)
         started_run = start_process(project, run_form, group=body.group, raw_form=raw_form)
         return _new_start(project, store, started_run)
@@ -96,7 +97,7 @@ def resume_run(request: Request, run_id: RunId, _body: EmptyRequest) -> Created[
         return _new_start(project, store, started_run)
 
 
-def _check_new(store: Store, processes: RunProcesses, group: str | None, run_form: RunForm) -> None:
+def _check_new(store: Store, processes: RunProcesses, group: str | None, arguments: list[str]) -> None:
     """Refuses a group name that is already taken by something else.
 
     Raises:
@@ -106,7 +107,7 @@ def _check_new(store: Store, processes: RunProcesses, group: str | None, run_for
         return
     earlier = processes.find(group)
     if earlier is not None:
-        if not earlier.is_same_command(run_form.arguments):
+        if not earlier.is_same_command(arguments):
             raise Conflict(f"Something else was started as {group!r} already. Choose another group.")
     elif any(group in (run.group, run.id) for run in store.runs()):
         raise Conflict(f"There is a group or a run {group!r} in the store already. Choose another group.")
@@ -123,12 +124,17 @@ def _find_start(project: Project, group: str) -> StartedRun:
 
 
 def _to_raw_form(body: RunRequest) -> RawForm:
-    """Converts a request body to the fields of the page's form."""
+    """Converts a request body to the fields of the page's form.
+
+    Raises:
+        FormErrors: more prompts are written than the form takes.
+    """
     numbers = {name: getattr(body, name) for name in NUMBER_FIELDS}
     fields: dict[str, list[str]] = {
         "suite": [body.suite],
         "version": [body.version or ""],
         "target": body.targets,
+        "prompt": [prompt for prompt in body.prompts if isinstance(prompt, str)],
         "judge": body.judges,
         "split": [body.split or ""],
         "tag": body.tags,
@@ -140,6 +146,11 @@ def _to_raw_form(body: RunRequest) -> RawForm:
         "reuse": [_format_choice(body.reuse)],
         **{name: [f"{value:.12g}"] for name, value in numbers.items() if value is not None},
     }
+    written = [prompt for prompt in body.prompts if not isinstance(prompt, str)]
+    if len(written) > MAX_WRITTEN_PROMPTS:
+        raise FormErrors({"prompt": f"Give at most {MAX_WRITTEN_PROMPTS} prompts with their texts."})
+    for number, prompt in enumerate(written, start=1):
+        fields |= {f"prompt_name_{number}": [prompt.name], f"prompt_text_{number}": [prompt.text]}
     return fields
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.protocols import SavedSuite, Store
+from proctor.reports.runs.prompts import prompt_text
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.request import new_id
 from proctor.services.runs.starts.allowed_targets import (
@@ -26,11 +28,13 @@ from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
 from proctor.web.runs.form import (
     FIELDS,
+    MAX_WRITTEN_PROMPTS,
     FormErrors,
     RawForm,
+    list_offered_prompts,
     validate_form,
 )
-from proctor.web.runs.start import make_estimate, shell_command, start_process
+from proctor.web.runs.start import make_estimate, make_start_arguments, shell_command, start_process
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import render_page, url
 
@@ -38,6 +42,28 @@ router = APIRouter()
 
 _TIERS = {f"{BUILTIN_PREFIX}cheap": 10, f"{BUILTIN_PREFIX}moderate": 25, f"{BUILTIN_PREFIX}comprehensive": 75}
 """Number of cases of each built-in suite."""
+
+
+_MAX_OFFERED_PROMPTS = 30
+_MIN_DRAFTS = 2
+"""The form has at least this many places to write a prompt."""
+_MAX_ADDRESS = 8_000
+"""With longer texts of prompts, an estimate has no address of its own, which servers between might refuse."""
+
+
+class OfferedPrompt(Struct, frozen=True):
+    """A prompt of a stored run."""
+
+    name: str
+    text: str
+
+
+class PromptDraft(Struct, frozen=True):
+    """A prompt that is written in the form, or an empty place for one."""
+
+    number: int
+    name: str
+    text: str
 
 
 class FormView(Struct, frozen=True, kw_only=True):
@@ -50,6 +76,8 @@ class FormView(Struct, frozen=True, kw_only=True):
     versions: tuple[SavedSuite, ...]
     """Versions of the chosen suite, newest first."""
     allowed_targets: AllowedTargets
+    prompts: tuple[OfferedPrompt, ...]
+    """Prompts of stored runs, newest first."""
     defaults: dict[str, str]
     """Values of fields that are left empty."""
     errors: dict[str, str]
@@ -69,6 +97,21 @@ class FormView(Struct, frozen=True, kw_only=True):
         return self.errors.get(field, "")
 
     @property
+    def drafts(self) -> list[PromptDraft]:
+        """The prompts that are written, and empty places for further ones."""
+        drafts = [
+            PromptDraft(number, self.value(f"prompt_name_{number}"), self.value(f"prompt_text_{number}"))
+            for number in range(1, MAX_WRITTEN_PROMPTS + 1)
+        ]
+        used = [draft.number for draft in drafts if draft.name or draft.text]
+        return drafts[: max(_MIN_DRAFTS, max(used, default=0) + 1)]
+
+    @property
+    def has_drafts(self) -> bool:
+        """Whether a prompt is written."""
+        return any(draft.name or draft.text for draft in self.drafts)
+
+    @property
     def answer(self) -> str:
         """The first line of the page."""
         if self.estimate is not None:
@@ -86,7 +129,7 @@ def show_form(request: Request) -> Response:
     raw_form = {name: request.query_params.getlist(name) for name in FIELDS}
     with project.open_store() as store:
         view = _make_view(request, store, raw_form, is_start=False)
-    return render_page(request, "start.html", view=view, group=new_id(), tiers=_TIERS, splits=SPLITS)
+    return _render(request, view)
 
 
 @router.post("/run")
@@ -95,7 +138,12 @@ def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -
     project = get_project(request)
     raw_form = {name: form.texts(name) for name in FIELDS}
     if form.text("do") == "estimate":
-        return RedirectResponse(url("/run", **_filled_fields(raw_form)), 303)
+        address = url("/run", **_filled_fields(raw_form))
+        if len(address) <= _MAX_ADDRESS:
+            return RedirectResponse(address, 303)
+        with project.open_store() as store:
+            view = _make_view(request, store, raw_form, is_start=False)
+        return _render(request, view)
     try:
         with project.open_store() as store:
             run_form = validate_form(store, raw_form, load_run_context(project))
@@ -103,17 +151,20 @@ def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -
     except FormErrors:
         with project.open_store() as store:
             view = _make_view(request, store, raw_form, is_start=True)
-        values = {"view": view, "group": new_id(), "tiers": _TIERS, "splits": SPLITS}
-        return render_page(request, "start.html", 422, **values)
+        return _render(request, view, 422)
     group_id = _start_once(request, run_form, raw_form, form.text("group"))
     return RedirectResponse(f"/starts/{group_id}", 303)
+
+
+def _render(request: Request, view: FormView, status: int = 200) -> Response:
+    return render_page(request, "start.html", status, view=view, group=new_id(), tiers=_TIERS, splits=SPLITS)
 
 
 def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: str) -> str:
     """Starts a run and returns its group; the form's own, unless another run has used that."""
     project = get_project(request)
     earlier = get_run_processes(project).find(group)
-    if earlier is not None and not earlier.is_same_command(run_form.arguments):
+    if earlier is not None and not earlier.is_same_command(make_start_arguments(project, run_form)):
         group = new_id()
     elif earlier is not None:
         get_session(request).flash("This was started already. Run it again from its page.")
@@ -164,6 +215,12 @@ def _make_view(request: Request, store: Store, raw_form: RawForm, *, is_start: b
             if saved_suite.suite.name == name and name not in _TIERS
         ),
         allowed_targets=list_allowed_targets(context),
+        prompts=tuple(
+            [
+                OfferedPrompt(name, prompt_text(prompt))
+                for name, prompt in islice(list_offered_prompts(store).items(), _MAX_OFFERED_PROMPTS)
+            ]
+        ),
         defaults=_default_values(context),
         errors=errors,
         estimate=estimate,
@@ -175,7 +232,7 @@ def _default_values(context: RunContext) -> dict[str, str]:
     """Returns the default text of each field."""
     numbers: dict[str, Any] = {name: default_number(name, context.defaults) for name in NUMBER_FIELDS}
     values_by_field = {name: f"{value:.12g}" for name, value in numbers.items() if value is not None}
-    values_by_field |= {name: ", ".join(context.defaults.texts(name)) for name in ("judge", "tag")}
+    values_by_field |= {name: ", ".join(context.defaults.texts(name)) for name in ("judge", "tag", "prompt")}
     return {
         **values_by_field,
         "split": context.defaults.split,

@@ -1,7 +1,7 @@
 """Validates the form of a run, from the page or the API, and converts it to a request and to arguments.
 
-No input becomes a path, a program or an address: a suite is built in or stored, and targets are checked by
-`allowed_targets`.
+No input becomes a path, a program or an address: a suite is built in or stored, targets are checked by
+`allowed_targets`, and the texts of prompts go to the process in files that are named by their digests.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Final, get_args
 
 from proctor.clusters import check_cluster_field
 from proctor.comparison.outcomes import SplitName
-from proctor.errors import ProctorError, UsageError
-from proctor.model import GateMode, Suite
+from proctor.errors import ProctorError, SuiteError, UsageError
+from proctor.model import GateMode, PromptTemplate, Suite
 from proctor.protocols import Store
+from proctor.services.runs.planning.load_prompts import list_stored_prompts, parse_prompt
 from proctor.services.runs.starts.allowed_targets import (
     SPLITS,
     RunContext,
@@ -29,15 +30,25 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,12}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,15}(\.[0-9]{0,15})?|\.[0-9]{1,15})(e[+-]?[0-9]{1,2})?", re.IGNORECASE)
 _MAX_TAG_LENGTH = 200
 MAX_CLUSTER_LENGTH = 200
+MAX_PROMPT_LENGTH = 20_000
+"""Maximum characters of a prompt that is written in a form."""
+MAX_WRITTEN_PROMPTS = 5
+_PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _MAX_NAMES = 50
 """Maximum number of targets, judges or tags."""
 
 
+PROMPT_FIELDS: Final = tuple(
+    f"prompt_{part}_{number}" for number in range(1, MAX_WRITTEN_PROMPTS + 1) for part in ("name", "text")
+)
+"""The names and texts of prompts that are written in the form."""
 FIELDS: Final = (
     "suite",
     "version",
     "target",
     "typed",
+    "prompt",
+    *PROMPT_FIELDS,
     "judge",
     "split",
     *NUMBER_FIELDS,
@@ -56,6 +67,16 @@ RawForm = Mapping[str, Sequence[str]]
 
 
 _NO_GATE = "There is no gate. Say at which rate the run passes."
+
+
+def list_offered_prompts(store: Store) -> dict[str, PromptTemplate]:
+    """Returns the prompts of stored runs that the command line can name, newest first."""
+    prompts = list_stored_prompts(store)
+    return {
+        name: prompt
+        for name, prompt in prompts.items()
+        if name == name.strip() and name.isprintable() and not set(name) & set("=/\\")
+    }
 
 
 class FormErrors(UsageError):
@@ -84,6 +105,8 @@ def validate_form(
     suite = validator.parse_suite(store)
     targets = dict.fromkeys((*validator.parse_targets("target"), *validator.parse_targets("typed")))
     validator.check_has_target(suite, targets, needed=require_target)
+    stored_prompts = validator.parse_stored_prompts(store)
+    written_prompts = validator.parse_written_prompts([prompt.name for prompt in stored_prompts])
     judges = validator.parse_targets("judge")
     numbers = {name: value for name in NUMBER_FIELDS if (value := validator.parse_number(name)) is not None}
     gate_mode = validator.parse_gate_mode(numbers.get("min_pass_rate"))
@@ -91,7 +114,7 @@ def validate_form(
     cluster = validator.parse_cluster()
     split, interleave, reuse, tags, all_tags = (
         validator.parse_split(),
-        validator.parse_interleave(targets),
+        validator.parse_interleave(len(targets) * max(1, len(stored_prompts) + len(written_prompts))),
         validator.parse_yes_or_no("reuse"),
         validator.parse_tags(),
         validator.parse_all_tags(),
@@ -103,6 +126,8 @@ def validate_form(
         suite=validator.tier_name() if suite is None else suite.name,
         version=None if suite is None else suite.version,
         targets=tuple(targets),
+        stored_prompts=stored_prompts,
+        written_prompts=written_prompts,
         judges=judges,
         split=split,
         numbers=numbers,
@@ -169,6 +194,54 @@ class _FormValidator:
             except UsageError as error:
                 self.errors.setdefault(field, str(error))
         return names
+
+    def parse_stored_prompts(self, store: Store) -> tuple[PromptTemplate, ...]:
+        """Returns the prompts of stored runs that are named, each as its newest run has it."""
+        names = tuple(dict.fromkeys(filter(None, map(str.strip, self._raw_form.get("prompt", ())))))
+        if not names:
+            return ()
+        known_prompts = list_offered_prompts(store)
+        if len(names) > _MAX_NAMES:
+            self.errors["prompt"] = f"Choose at most {_MAX_NAMES}."
+            return ()
+        for name in names:
+            if name not in known_prompts:
+                self.errors.setdefault(
+                    "prompt", f"There is no prompt {name[:80]!r} in the store. Choose one, or write its text."
+                )
+        return tuple(known_prompts[name] for name in names if name in known_prompts)
+
+    def parse_written_prompts(self, used_names: Sequence[str]) -> tuple[PromptTemplate, ...]:
+        """Returns the prompts that are written in the form.
+
+        Args:
+            used_names: the names of further prompts.
+        """
+        prompts: dict[str, PromptTemplate] = {}
+        for number in range(1, MAX_WRITTEN_PROMPTS + 1):
+            name_field, text_field = f"prompt_name_{number}", f"prompt_text_{number}"
+            name, text = self._get_text(name_field), self._get_text(text_field)
+            if not name and not text:
+                continue
+            if not _PROMPT_NAME.fullmatch(name):
+                self.errors[name_field] = (
+                    "Give the prompt a name of at most 64 letters, digits, points, hyphens or underscores, "
+                    "such as terse."
+                )
+            elif name in prompts or name in used_names:
+                self.errors[name_field] = f"Another prompt is named {name!r} too. Choose another name."
+            elif len(text) > MAX_PROMPT_LENGTH:
+                self.errors[text_field] = (
+                    f"The prompt {name!r} has {len(text):,} characters; at most {MAX_PROMPT_LENGTH:,} fit "
+                    "here. Use `proctor run --prompt FILE`."
+                )
+            else:
+                try:
+                    prompts[name] = parse_prompt(name, f"{name}.md", text.encode("utf-8", "surrogatepass"))
+                except SuiteError as error:
+                    sentences = " ".join(problem.message for problem in error.problems)
+                    self.errors[text_field] = f"{name}: {sentences}"
+        return tuple(prompts.values())
 
     def check_has_target(self, suite: Suite | None, targets: Mapping[str, None], *, needed: bool) -> None:
         """Checks that there is a target, and that targets named by the suite may be called."""
@@ -264,13 +337,17 @@ class _FormValidator:
             self.errors[field] = f"{text[:40]!r} is neither yes nor no."
         return {"yes": True, "no": False}.get(text)
 
-    def parse_interleave(self, targets: Mapping[str, None]) -> bool | None:
-        """Returns whether the targets are called in turns; None if it is the default."""
+    def parse_interleave(self, run_count: int) -> bool | None:
+        """Returns whether the runs are made in turns; None if it is the default.
+
+        Args:
+            run_count: how many runs the form names; 0 if it leaves targets to the default.
+        """
         default = bool(self._context.defaults.value("interleave", bool))
         interleave = self.parse_yes_or_no("interleave")
         if interleave is None or interleave is default:
             return None
-        if interleave and len(targets) == 1:
+        if interleave and run_count == 1:
             self.errors["interleave"] = "One target takes no turns. Choose another one too."
         return interleave
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from proctor.errors import ProctorError, SuiteError
 from proctor.model import Run
 from proctor.protocols import Store
+from proctor.services.runs.planning.requested_runs import MISSING_VARIABLE
 from proctor.services.runs.reading.estimate import estimate_request
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.starts.allowed_targets import load_run_context
@@ -31,7 +32,9 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
             store, request, project.environ, folder=project.location.folder, start=project.folder
         )
     except SuiteError as error:
-        raise FormErrors({"target": " ".join(str(problem.message) for problem in error.problems)}) from None
+        is_of_prompt = all(problem.code == MISSING_VARIABLE for problem in error.problems)
+        sentences = " ".join(str(problem.message) for problem in error.problems)
+        raise FormErrors({"prompt" if is_of_prompt else "target": sentences}) from None
     except ProctorError as error:
         raise FormErrors({"target": str(error)}) from None
     if not estimate.cases:
@@ -52,6 +55,11 @@ def shell_command(project: Project, arguments: Sequence[str]) -> str:
     return shlex.join(("proctor", "run", *arguments, *project.store_flags))
 
 
+def make_start_arguments(project: Project, run_form: RunForm) -> list[str]:
+    """Returns the arguments after `run` of the process that makes the runs of a form."""
+    return run_form.make_arguments(get_run_processes(project).prompt_files.words(run_form.prompts))
+
+
 def start_process(
     project: Project, run_form: RunForm, *, raw_form: RawForm, group: str | None = None
 ) -> StartedRun:
@@ -66,7 +74,9 @@ def start_process(
     Raises:
         UsageError: the process cannot be started, or something else was started as that group.
     """
-    return get_run_processes(project).start(run_form.arguments, group=group, fields=raw_form)
+    processes = get_run_processes(project)
+    processes.prompt_files.write(run_form.prompts)
+    return processes.start(make_start_arguments(project, run_form), group=group, fields=raw_form)
 
 
 def reason_not_resumable(store: Store, run: Run) -> str:

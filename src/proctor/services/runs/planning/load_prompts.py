@@ -67,6 +67,15 @@ def find_stored_prompt(store: Store, name: str) -> PromptTemplate | None:
     return next((prompt for prompt in prompts if prompt.name == name), None)
 
 
+def list_stored_prompts(store: Store) -> dict[str, PromptTemplate]:
+    """Returns the prompts of stored runs by their names, each as its newest run has it, newest first."""
+    prompts: dict[str, PromptTemplate] = {}
+    for run in store.runs():
+        if run.prompt is not None:
+            prompts.setdefault(run.prompt.name, run.prompt)
+    return prompts
+
+
 def _load_file(word: str, context: PlanningContext) -> PromptTemplate:
     name, file = split_prompt_word(word)
     path = Path(file)

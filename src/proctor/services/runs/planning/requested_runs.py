@@ -46,6 +46,9 @@ from proctor.services.suites.load import LoadedSuite
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.targets import get_kind
 
+MISSING_VARIABLE = "missing-variable"
+"""The code of the problem that cases cannot be sent with a prompt."""
+
 
 class RequestedRun(Struct, frozen=True, kw_only=True):
     """One suite on one target, as a request specifies it."""
@@ -183,10 +186,11 @@ def pair_with_targets(
         UsageError: a word names no target or prompt, or a suite has cases for none of the targets.
     """
     warned_files = set[Path]()
-    given_prompts = _load_prompts(request, context)
+    given_prompts = load_request_prompts(request, context)
     for loaded_suite in suites:
         prompts = given_prompts or loaded_suite.suite.defaults.prompts
-        _check_variables(loaded_suite, prompts, of_suite=not given_prompts, context=context)
+        check_variables(loaded_suite, prompts, of_suite=not given_prompts)
+        _warn_about_unused(loaded_suite, given_prompts, context)
         names = context.target_names.for_folder(loaded_suite.suite.folder)
         if context.files is not None and names.path is not None:
             context.files.add(names.path)
@@ -267,7 +271,13 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
         )
 
 
-def _load_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:
+def load_request_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:
+    """Returns the prompts that the user gave.
+
+    Raises:
+        SuiteError: a file is no prompt.
+        UsageError: a file cannot be read, or two prompts have the same name.
+    """
     if not request.prompts:
         return ()
     from proctor.services.runs.planning.load_prompts import load_prompts
@@ -275,27 +285,26 @@ def _load_prompts(request: Request, context: PlanningContext) -> tuple[PromptTem
     return load_prompts(request.prompts, context)
 
 
-def _check_variables(
-    loaded_suite: LoadedSuite,
-    prompts: Sequence[PromptTemplate],
-    *,
-    of_suite: bool,
-    context: PlanningContext,
-) -> None:
-    """Refuses a suite whose cases cannot be sent with these prompts, and warns about variables without use.
+def check_variables(loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate], *, of_suite: bool) -> None:
+    """Refuses a suite whose cases cannot be sent with these prompts.
 
     Raises:
         SuiteError: a case has no value for a variable, or no input.
     """
-    variables = loaded_suite.indexer.variables
     problems = [
-        Problem(code="missing-variable", message=message, path=loaded_suite.path)
-        for message in variables.find_problems(prompts, of_suite=of_suite)
+        Problem(code=MISSING_VARIABLE, message=message, path=loaded_suite.path)
+        for message in loaded_suite.indexer.variables.find_problems(prompts, of_suite=of_suite)
     ]
     if problems:
         raise SuiteError(problems)
-    unused = variables.find_unused(prompts)
-    if unused and not of_suite:
+
+
+def _warn_about_unused(
+    loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate], context: PlanningContext
+) -> None:
+    """Warns about variables that none of the prompts of the user uses."""
+    unused = loaded_suite.indexer.variables.find_unused(prompts)
+    if unused:
         names = join_names([f"`{name}`" for name in unused], 5)
         which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
         verb = "does not use" if len(prompts) == 1 else "uses"

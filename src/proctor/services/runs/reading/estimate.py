@@ -22,13 +22,20 @@ from proctor.dialects.shared.json_arrays import read_suite
 from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
-from proctor.model import Case, Message, Params, RunSlot, Suite, TargetSpec, Usage
+from proctor.model import Case, Message, Params, PromptTemplate, RunSlot, Suite, TargetSpec, Usage
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.pricing import cost_usd
+from proctor.prompts.fill import fill_prompt
+from proctor.prompts.templates import BadTemplate
 from proctor.protocols import CaseAtLine, Store, SuiteSource
 from proctor.services.runs.execution.target_pool import Prices, load_prices, max_concurrency_for, reports_cost
+from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import RequirementCollector, default_judge
-from proctor.services.runs.planning.requested_runs import with_defaults
+from proctor.services.runs.planning.requested_runs import (
+    check_variables,
+    load_request_prompts,
+    with_defaults,
+)
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.reading.estimate_record import (
     BYTES_PER_TOKEN,
@@ -61,12 +68,14 @@ def estimate_request(
         start: where the search for the targets file starts; None is the working directory.
 
     Raises:
-        SuiteError: a source or the targets file is wrong, or a variable that a target names is not set.
-        UsageError: there is no such suite or target.
+        SuiteError: a source, a prompt or the targets file is wrong, cases have no value for a variable of a
+            prompt, or a variable that a target names is not set.
+        UsageError: there is no such suite, target or prompt.
     """
-    prices = load_prices(environ, folder)
-    names = TargetNames(environ, start)
-    parts = [_estimate_suite(store, suite, request, names, prices) for suite in _find_suites(store, request)]
+    context = PlanningContext(store, environ, lambda _event: None, None)
+    prompts = load_request_prompts(request, context)
+    means = _Means(TargetNames(environ, start), load_prices(environ, folder), prompts)
+    parts = [_estimate_suite(store, suite, request, means) for suite in _find_suites(store, request)]
     if not parts:
         raise UsageError("Choose a suite.")
     return reduce(_add_estimates, parts)
@@ -80,6 +89,7 @@ def _add_estimates(first: Estimate, second: Estimate) -> Estimate:
         dev=sum(part.dev or 0 for part in split) if len(split) == 2 else None,
         holdout=sum(part.holdout or 0 for part in split) if len(split) == 2 else None,
         targets=max(first.targets, second.targets),
+        prompts=max(first.prompts, second.prompts),
         calls=first.calls + second.calls,
         shares=first.shares + second.shares,
         at_most=first.at_most or second.at_most,
@@ -148,11 +158,20 @@ class _TokenCount(Struct, gc=False):
     """The judges that its graders call; None for those of the run."""
 
 
-def _estimate_suite(
-    store: Store, of: _SuiteCases, request: Request, names: TargetNames, prices: Prices
-) -> Estimate:
-    loaded_suite, token_counts = _count_tokens(of, request)
-    suite, indexer = loaded_suite.suite, loaded_suite.indexer
+class _Means(Struct, frozen=True):
+    """What all suites of a request share."""
+
+    names: TargetNames
+    prices: Prices
+    prompts: tuple[PromptTemplate, ...]
+    """Those that the user gave; empty for those of each suite."""
+
+
+def _estimate_suite(store: Store, of: _SuiteCases, request: Request, means: _Means) -> Estimate:
+    loaded_suite, _ = _count_tokens(of, request, None)
+    suite, indexer, names = loaded_suite.suite, loaded_suite.indexer, means.names
+    prompts = means.prompts or suite.defaults.prompts
+    check_variables(loaded_suite, prompts, of_suite=not means.prompts)
     settings = with_defaults(suite.defaults, request)
     near = names.for_folder(suite.folder)
     judges = tuple(near.get_spec(word, request.judge_params, judged=False) for word in request.judges)
@@ -160,14 +179,25 @@ def _estimate_suite(
     resolve = partial(near.get_spec, judged=not judges and "judge" in loaded_suite.required.needs)
     specs = [resolve(word, request.params) for word in words]
     calls = _CallCounter(resolve, judges, request)
-    for place, spec in enumerate(specs):
-        index = loaded_suite.index(RunSlot(target=spec.name, first=place == 0, alone=len(specs) == 1))
-        for position in index.positions:
-            calls.add(spec, token_counts[position])
+    for place, prompt in enumerate(prompts or (None,)):
+        _, token_counts = _count_tokens(of, request, prompt)
+        for number, spec in enumerate(specs):
+            slot = RunSlot(
+                target=spec.name,
+                prompt=None if means.prompts or prompt is None else prompt.name,
+                first_prompt=place == 0,
+                first=number == 0,
+                alone=len(specs) == 1,
+            )
+            for position in loaded_suite.index(slot).positions:
+                calls.add(spec, token_counts[position])
     measures = RunHistory(store, suite, [call_sum.spec for call_sum in calls.sums()])
     shares = [
         _make_share(
-            call_sum, measures.get(call_sum.spec, judging=call_sum.judging), prices, settings.concurrency
+            call_sum,
+            measures.get(call_sum.spec, judging=call_sum.judging),
+            means.prices,
+            settings.concurrency,
         )
         for call_sum in calls.sums()
     ]
@@ -178,6 +208,7 @@ def _estimate_suite(
         dev=None if whole.holdout is None else splits.count("dev"),
         holdout=None if whole.holdout is None else splits.count("holdout"),
         targets=len(specs),
+        prompts=len(prompts),
         calls=sum(share.calls for share in shares if not share.judging),
         shares=tuple(shares),
         at_most=settings.reuse or settings.cache,
@@ -189,17 +220,21 @@ def _estimate_suite(
 _CountedSuite = tuple[LoadedSuite, dict[int, _TokenCount]]
 _TOKEN_CACHE: OrderedDict[bytes, _CountedSuite] = OrderedDict()
 """The suites read last, so that a large one is read only once while a user tries settings."""
-_MAX_CACHED_SUITES = 4
+_MAX_CACHED_SUITES = 8
+"""Counts a suite once for each prompt."""
 _CACHE_LOCK = Lock()
 
 
-def _count_tokens(of: _SuiteCases, request: Request) -> _CountedSuite:
-    """Returns the suite, split as the request says, and the tokens of each selected case by position."""
+def _count_tokens(of: _SuiteCases, request: Request, prompt: PromptTemplate | None) -> _CountedSuite:
+    """Returns the suite, split as the request says, and the tokens of each selected case by position.
+
+    With a prompt, every case that is run with it must have its variables.
+    """
     settings = request.settings
-    key = encode((of.suite.digest, of.suite.content, settings.selection, settings.repeats))
+    key = encode((of.suite.digest, of.suite.content, settings.selection, settings.repeats, prompt))
     with _CACHE_LOCK:
         cached = _TOKEN_CACHE.get(key)
-    loaded_suite, token_counts = cached or _read_suite(of, request)
+    loaded_suite, token_counts = cached or _read_suite(of, request, prompt)
     with _CACHE_LOCK:
         _TOKEN_CACHE[key] = loaded_suite, token_counts
         _TOKEN_CACHE.move_to_end(key)
@@ -208,7 +243,7 @@ def _count_tokens(of: _SuiteCases, request: Request) -> _CountedSuite:
     return apply_split(replace(loaded_suite, suite=of.suite, path=of.suite.title), request), token_counts
 
 
-def _read_suite(of: _SuiteCases, request: Request) -> _CountedSuite:
+def _read_suite(of: _SuiteCases, request: Request, prompt: PromptTemplate | None) -> _CountedSuite:
     wishes, token_counts = RequirementCollector(), dict[int, _TokenCount]()
     indexer = CaseIndexer(request.settings.selection, request.settings.repeats)
     for position, case in enumerate(of.cases()):
@@ -221,7 +256,7 @@ def _read_suite(of: _SuiteCases, request: Request) -> _CountedSuite:
             token_counts[position] = _TokenCount(
                 target=case.target,
                 repeats=0 if case.problems else count_repeats(case, request.settings.repeats),
-                prompt_tokens=_estimate_tokens("".join(map(_sent_text, case.input))),
+                prompt_tokens=_estimate_tokens("".join(map(_sent_text, _fill(case, prompt)))),
                 judge_tokens=_estimate_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
                 judges=asks,
             )
@@ -229,6 +264,16 @@ def _read_suite(of: _SuiteCases, request: Request) -> _CountedSuite:
         path=of.suite.title, suite=of.suite, indexer=indexer, required=wishes.required, problems=()
     )
     return loaded_suite, token_counts
+
+
+def _fill(case: Case, prompt: PromptTemplate | None) -> tuple[Message, ...]:
+    """Returns the messages for a case; its own if it lacks variables, and so is not run with the prompt."""
+    if prompt is None or case.problems:
+        return case.input
+    try:
+        return fill_prompt(prompt, case)
+    except BadTemplate:
+        return case.input
 
 
 def _sent_text(message: Message) -> str:

@@ -43,6 +43,8 @@ class Estimate(Struct, frozen=True, kw_only=True):
     """The number of dev cases among them; None where nothing is held out."""
     holdout: int | None
     targets: int
+    prompts: int = 0
+    """0 if the cases are sent as they are."""
     calls: int
     """The number of calls of targets."""
     shares: tuple[Share, ...] = ()
@@ -93,12 +95,13 @@ class Estimate(Struct, frozen=True, kw_only=True):
         selected = self._format_selected()
         if not self.targets:
             return f"{selected}; choose a target"
-        repeats, remainder = divmod(self.calls, max(1, self.cases * self.targets))
+        repeats, remainder = divmod(self.calls, max(1, self.cases * self.targets * max(1, self.prompts)))
         times = f" × {repeats} repeats" * (repeats > 1)
-        whole = f" × {pluralize(self.targets, 'target')}"
-        product = (
-            f"{times}{whole} =" if not remainder and repeats else f" on {pluralize(self.targets, 'target')} ="
-        )
+        targets, prompts = pluralize(self.targets, "target"), pluralize(self.prompts, "prompt")
+        if not remainder and repeats:
+            product = f"{times}{f' × {prompts}' * (self.prompts > 0)} × {targets} ="
+        else:
+            product = f"{f' with {prompts}' * (self.prompts > 0)} on {targets} ="
         calls = f"{'at most ' * self.at_most}{pluralize(self.calls, 'call')}"
         if self.judge_calls:
             calls += f" + {pluralize(self.judge_calls, 'judge call')}"

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from proctor.model import Run, Trial, Verdict
 from proctor.plan import matches_id, split_tags
 from proctor.protocols import Store
-from proctor.reports.runs.serialize import failure_reason, question_text
+from proctor.reports.runs.serialize import case_subject, failure_reason
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_texts import TrialTexts
 from proctor.verdicts import Counts, decide_verdict, pass_rules_for, trial_score
@@ -67,7 +67,7 @@ class TrialFilter(Struct, frozen=True, kw_only=True):
     case: str = ""
     """A glob that the id of the case matches."""
     text: str = ""
-    """A text in the id, the question, the answer or the reasons, ignoring case."""
+    """A text in the id, the case's input or values, the answer or the reasons, ignoring case."""
 
 
 class TrialQuery(Struct, frozen=True, kw_only=True):
@@ -110,7 +110,8 @@ class TrialRow(Struct, frozen=True, kw_only=True, gc=False):
     latency_ms: float | None = None
     cost_usd: float | None = None
     question: str = ""
-    """The beginning of the question; the two fields below are cut, too."""
+    """The beginning of the case's own input and values, without the run's prompt; the two fields below are
+    cut, too."""
     answer: str = ""
     why: str = ""
     """Why it did not pass; empty if it did."""
@@ -502,7 +503,7 @@ def read_table_rows(store: Store, run: Run, places: Iterable[Place], *, revealed
                 row,
                 latency_ms=None if output is None else output.latency_ms,
                 cost_usd=None if output is None else output.cost_usd,
-                question=question_text(case)[:_MAX_PREVIEW],
+                question=case_subject(case_in_run.suite_case)[:_MAX_PREVIEW],
                 answer="" if output is None else output.text[:_MAX_PREVIEW],
                 why="" if verdict is Verdict.PASS else failure_reason(trial)[:_MAX_PREVIEW],
             )

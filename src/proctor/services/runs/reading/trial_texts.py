@@ -10,7 +10,7 @@ from weakref import finalize
 
 from proctor.model import Trial, Verdict
 from proctor.protocols import CaseHead
-from proctor.reports.runs.serialize import failure_reason, question_text
+from proctor.reports.runs.serialize import case_subject, failure_reason
 
 _MAX_BYTES_IN_MEMORY = 2**20
 """The maximum size of the texts of a run that are not in a file."""
@@ -30,12 +30,12 @@ class TrialTexts:
         self._sealed = _TextFile()
 
     def add(self, row: int, trial: Trial, verdict: Verdict) -> None:
-        """Adds the id, the question, the answer and the reasons of a trial; trials come in suite order."""
+        """Adds the id, input, values, answer and reasons of a trial; trials come in suite order."""
         while self._position < trial.position:
             self._head, self._position = next(self._heads, self._head), self._position + 1
         answer = "" if trial.output is None else trial.output.text
         reason = "" if verdict is Verdict.PASS else failure_reason(trial)
-        text = "\n".join((trial.case_id, question_text(self._head), answer, reason))
+        text = "\n".join((trial.case_id, case_subject(self._head), answer, reason))
         if trial.split == "holdout":
             self._sealed.add(row, text)
             text = trial.case_id

@@ -29,6 +29,7 @@ from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.request import check_group_id, new_id
+from proctor.services.runs.starts.prompt_files import PromptFiles
 from proctor.services.runs.starts.subprocess_command import start_command
 from proctor.targets.process.guard import GUARD
 
@@ -81,6 +82,8 @@ class RunProcesses:
         self._project = project
         self._outlive_server = outlive_server
         self._folder = project.location.folder / "starts"
+        self.prompt_files = PromptFiles(self._folder / "prompts")
+        """The prompts of what is started."""
         self._lock = Lock()
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._stopped: set[int] = set()

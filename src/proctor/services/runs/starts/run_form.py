@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Final
 
 from msgspec import Struct
 
 from proctor.comparison.outcomes import SplitName
-from proctor.model import GateMode, Params, Selection, Settings
+from proctor.model import GateMode, Params, PromptTemplate, Selection, Settings
 from proctor.protocols import SuiteSource
 from proctor.services.runs.request import Request
 from proctor.services.runs.starts.allowed_targets import ProjectDefaults, RunContext
@@ -83,6 +84,9 @@ class RunForm(Struct, frozen=True, kw_only=True):
     sources: tuple[SuiteSource, ...] = ()
     """The file of the suite, whose path is then its name."""
     targets: tuple[str, ...] = ()
+    stored_prompts: tuple[PromptTemplate, ...] = ()
+    written_prompts: tuple[PromptTemplate, ...] = ()
+    """Prompts whose text is in the form."""
     judges: tuple[str, ...] = ()
     split: SplitName | None = None
     numbers: dict[str, float] = {}
@@ -94,7 +98,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     """The field that says which cases are related; None leaves it to the default."""
     interleave: bool | None = None
-    """Whether several targets are called in turns; None for the default."""
+    """Whether several runs are made in turns; None for the default."""
     reuse: bool | None = None
     tags: tuple[str, ...] = ()
     all_tags: tuple[str, ...] = ()
@@ -102,10 +106,25 @@ class RunForm(Struct, frozen=True, kw_only=True):
     """The maximum number of cases; None leaves it to the default."""
 
     @property
+    def prompts(self) -> tuple[PromptTemplate, ...]:
+        """All prompts; empty for the project's or those of the suite."""
+        return self.stored_prompts + self.written_prompts
+
+    @property
     def arguments(self) -> list[str]:
-        """The arguments after `proctor run`; each value is attached to its flag, whatever it begins with."""
+        """The arguments after `proctor run` for a person, who saves a written prompt as a file first."""
+        names = [prompt.name for prompt in self.stored_prompts]
+        return self.make_arguments([*names, *(f"{prompt.name}.md" for prompt in self.written_prompts)])
+
+    def make_arguments(self, prompt_words: Sequence[str]) -> list[str]:
+        """Returns the arguments after `proctor run`; each value is attached to its flag.
+
+        Args:
+            prompt_words: the words that stand for the prompts.
+        """
         arguments = [self.suite if self.version is None else f"--saved={self.suite}@{self.version}"]
         arguments += [f"--target={name}" for name in self.targets]
+        arguments += [f"--prompt={word}" for word in prompt_words]
         arguments += [f"--judge={name}" for name in self.judges]
         arguments += [] if self.split is None else [f"--split={self.split}"]
         arguments += [f"--tag={tag}" for tag in self.tags]
@@ -156,6 +175,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
             sources=self.sources,
             stored_names=(f"{self.suite}@{self.version}",) if self.version else (),
             targets=self.targets or defaults.texts("target", "model"),
+            prompts=self.prompts or defaults.texts("prompt"),
             judges=self.judges or defaults.texts("judge"),
             params=Params(
                 temperature=numbers["temperature"],
