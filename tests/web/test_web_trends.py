@@ -17,7 +17,7 @@ from proctor.reports.drift.report import describe_drift
 from proctor.services.analysis.drift import DriftQuery, DriftRequest
 from proctor.services.runs.config import Config
 from proctor.web.project import Project
-from support.web import Visitor, make_runs, read_heading, save_suite, visit
+from support.web import Visitor, make_runs, read_heading, read_tables, save_suite, visit
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -63,9 +63,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.mark.slow
 def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
     text = world.server.page("/trends")
-    assert read_heading(text) == "2 targets were asked the same suite more than once"
+    assert read_heading(text) == "2 targets ran a suite more than once, 1 changed"
     assert f"suite={quote(world.runs[0].suite.digest, safe='')}&amp;target=scripted" in text
-    assert ">3<" in text
+    changed, unchanged = read_tables(text)[0]
+    if "plain" in changed[1]:
+        changed, unchanged = unchanged, changed
+    last = world.runs[-1].started_at
+    assert changed[1:5] == ["caps v1", "30.0%", f"changed {last:%Y-%m-%d %H:%M} UTC , fewer cases pass", "3"]
+    assert unchanged[3].startswith("unchanged since 20")
     assert HOSTILE not in text
 
 
