@@ -332,7 +332,7 @@ def read_answer(page: str) -> str:
 
 
 OUTSIDE = """() => [...document
-  .querySelectorAll("h1, .filters *, .stack *, .actions *, .scatter *, footer *")]
+  .querySelectorAll("h1, .filters *, table.stack *, .actions *, .scatter *, footer *")]
   .filter((it) => !it.closest(".unseen") && it.checkVisibility())
   .filter((it) => it.getBoundingClientRect().right > innerWidth + 0.5)
   .map((it) => `outside: ${it.outerHTML.slice(0, 120)}`)"""

@@ -22,6 +22,10 @@ _MAX_SERIES = 2_000
 """The maximum number of series whose state is remembered."""
 _MAX_TRIALS = 100_000
 """Longer series are not read for the list: their own page reads them."""
+MAX_RATES = 16
+"""The newest runs of a series whose pass rates the list draws."""
+_TOTALS_PATIENCE_S = 60.0
+"""How long to count runs without stored totals."""
 ChangeWord = Literal["unchanged", "changed", "watch", "noisy", "unknown", "few", "long", "unreadable"]
 
 
@@ -71,6 +75,7 @@ def submit_states(tasks: TaskRunner, project: Project, series: Sequence[tuple[Ru
         with project.open_store() as store:
             for place, runs in enumerate(series):
                 on_progress(place, len(series))
+                project.summaries.read_totals(store, runs[-MAX_RATES:], _TOTALS_PATIENCE_S)
                 if states.get(runs) is None:
                     states.save(runs, _read_state(store, project, runs))
         return len(series)

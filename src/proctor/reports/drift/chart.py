@@ -43,6 +43,7 @@ def draw_chart(report: DriftReport) -> Chart:
         "format": _TIMES,
     }
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "columns": 3}
+    legend |= {"columnPadding": 30}  # browsers may write the labels in a wider font
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}
     line = {"type": "line", "point": len(drift.points) <= _MAX_POINTS}

@@ -33,7 +33,7 @@ from proctor.web.project import Project, get_project
 from proctor.web.runs.sparkline import Rate, Sparkline, draw_sparkline
 from proctor.web.tasks import ProgressCallback, Task, TaskRunner, get_task_runner, stream_reading
 from proctor.web.templates_env import PageNotFound, render_page, url
-from proctor.web.trend_states import TrendState, get_trend_states, submit_states
+from proctor.web.trend_states import MAX_RATES, TrendState, get_trend_states, submit_states
 
 router = APIRouter()
 
@@ -42,8 +42,6 @@ _TIMEOUT_S = 1.0
 _LIST_TIMEOUT_S = 0.3
 """How long the list waits for what it does not know yet."""
 _PAGE_SIZE = 50
-_MAX_RATES = 16
-"""The newest runs of a series whose pass rates the list draws."""
 _CHART_TIMEOUT_S = 60.0
 """How long the chart waits for the task that the page has started."""
 _SIZE = re.compile(r'<svg\b[^>]*?\bwidth="([\d.]+)"[^>]*?\bheight="([\d.]+)"')
@@ -314,17 +312,18 @@ def _headline(page: TrendPage) -> str:
 def _draw_sparklines(project: Project, store: Store, keys: Sequence[TrendKey]) -> list[Sparkline | None]:
     """Returns the pass rates of each trend as a line, without those of a holdout alone."""
     shown_runs = [
-        [run for run in key.runs[-_MAX_RATES:] if run.settings.selection.split != "holdout"] for key in keys
+        [run for run in key.runs[-MAX_RATES:] if run.settings.selection.split != "holdout"] for key in keys
     ]
     totals = project.summaries.read_totals(store, [run for runs in shown_runs for run in runs])
     sparklines = []
     for runs in shown_runs:
-        rates: list[Rate] = []
-        for run in runs:
-            counts = totals[run.id].tally.result_counts if run.id in totals else None
-            if counts is not None and counts.pass_rate is not None and counts.ci95 is not None:
-                rates.append((counts.pass_rate, counts.ci95))
-        sparklines.append(draw_sparkline(rates))
+        counted_runs = [totals[run.id].tally.result_counts for run in runs if run.id in totals]
+        rates: list[Rate] = [
+            (counts.pass_rate, counts.ci95)
+            for counts in counted_runs
+            if counts.pass_rate is not None and counts.ci95 is not None
+        ]
+        sparklines.append(draw_sparkline(rates) if len(counted_runs) == len(runs) else None)
     return sparklines
 
 
