@@ -299,6 +299,7 @@ def test_runs_are_named_by_any_word_that_names_one(server: Visitor, runs: Runs) 
     runs.add("p")
     answer = server.get("/grid?run=r0&run=last&run=r0&sort=-cost")
     assert (answer.status, answer.headers["location"]) == (303, "/grid?run=r0&run=r1&sort=-cost")
+    assert server.get("/grid?order=time&run=r1&run=r0").headers["location"] == "/grid?run=r1&run=r0"
     unknown = server.get("/grid?run=nobody")
     assert unknown.status == 400
     assert "nobody" in unknown.text

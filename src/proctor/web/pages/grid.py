@@ -130,8 +130,11 @@ def show_grid(request: Request) -> Response:
             runs = _find_runs(store, state)
         except (StoreError, UsageError) as error:
             return _choose_page(request, error=str(error), selected_ids=state.runs)
+        is_by_time = request.query_params.get("order") == "time"  # of a form, whose order means nothing
+        if is_by_time:
+            runs.sort(key=lambda run: run.started_at)
         ids = tuple([run.id for run in runs])
-        if not state.group and ids != state.runs:
+        if not state.group and (ids != state.runs or is_by_time):
             return RedirectResponse(state.address(run=list(ids)), 303)
         return _grid_page(request, store, state, runs)
 

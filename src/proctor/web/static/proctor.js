@@ -182,14 +182,6 @@
     dropped(zone, [...event.dataTransfer.files]);
   });
 
-  // --- filters ---------------------------------------------------------------------------------------------
-  document.addEventListener("change", ({ target }) => {
-    if (!target.form?.matches("[data-apply]") || !target.matches("select, [type=checkbox]")) return;
-    const values = new URLSearchParams(new FormData(target.form));
-    for (const [name, value] of [...values]) if (!value) values.delete(name, value);
-    location.assign(`${new URL(target.form.action).pathname}?${values}`);
-  });
-
   // --- forms -----------------------------------------------------------------------------------------------
   /** What a form's page says of other choices: the address keeps them, and the parts that it names are new. */
   let asked = 0;
@@ -208,6 +200,18 @@
       if (now && !part.contains(document.activeElement)) part.replaceWith(now);
     }
     say(one("h1").textContent.trim());
+  });
+
+  /** Filters: `form[data-auto]` is sent by each choice. Its button is for browsers without this script. */
+  for (const button of all("form[data-auto] button")) button.hidden = true;
+  document.addEventListener("change", ({ target }) => {
+    if (target.form?.matches("[data-auto]")) target.form.requestSubmit();
+  });
+  document.addEventListener("formdata", ({ target, formData }) => {
+    if (!target.matches("[data-auto]")) return;
+    const choices = [...formData].filter(([, value]) => value);
+    for (const name of new Set(formData.keys())) formData.delete(name);
+    for (const [name, value] of choices) formData.append(name, value);
   });
 
   /** How long a large file has been read for; a page that comes back from the browser's memory waits for nothing. */
