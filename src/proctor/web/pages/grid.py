@@ -192,6 +192,8 @@ def _find_runs(store: Store, state: GridState) -> list[Run]:
     """
     if state.group:
         runs = [run for run in store.runs() if run.group == state.group][::-1]
+        # The group of an imported run is its maker's claim: it is never mixed with others.
+        runs = [run for run in runs if run.imported is None] or runs
         if not runs:
             raise UsageError(f"No run belongs to group {state.group!r}. Choose runs from the list.")
     else:
@@ -262,7 +264,9 @@ def _grid_page(request: Request, store: Store, state: GridState, runs: Sequence[
         tags=selection.grid.tags[:_MAX_TAGS],
         held_out_runs=held_out_runs,
         has_sealed=has_sealed,
-        unfinished=[summary for summary in run_summaries if summary.status != "finished"],
+        unfinished=[
+            (_column_name(summary.run), summary) for summary in run_summaries if summary.status != "finished"
+        ],
     )
 
 

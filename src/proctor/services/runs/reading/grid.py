@@ -34,6 +34,8 @@ _MAX_CELLS = 2_000_000
 """The grids in memory have at most this many cells together, unless a single one has more; columns, too."""
 _MAX_ORDERS = 32
 """The maximum number of filtered orders that a grid keeps."""
+_LOCKS = 16
+"""The number of grids that can be read at a time, if their keys fall apart."""
 _MAX_TRIALS = 2**31 - 1
 """More than any run has."""
 _PASS, _FAIL = VERDICT_CODES[Verdict.PASS], VERDICT_CODES[Verdict.FAIL]
@@ -139,7 +141,7 @@ class GridFinder:
     def __init__(self) -> None:
         """Reads nothing yet."""
         self._lock = Lock()
-        self._locks: dict[tuple[str, ...], Lock] = {}
+        self._locks = tuple([Lock() for _ in range(_LOCKS)])
         self._grids: OrderedDict[tuple[str, ...], Grid] = OrderedDict()
         self._columns: OrderedDict[tuple[str, int, int], GridColumn] = OrderedDict()
 
@@ -182,9 +184,7 @@ class GridFinder:
         """Returns the grid of runs; one that was made before if they are the same."""
         runs = [run_summary.run for run_summary in run_summaries]
         key = _grid_key(runs)
-        with self._lock:
-            lock = self._locks.setdefault(key, Lock())
-        with lock:  # what two visitors want is read once
+        with self._locks[hash(key) % _LOCKS]:  # what two visitors want is read once
             version = _read_version(store, runs)
             grid = self._find_grid(runs, version)
             if grid is None:
@@ -257,17 +257,14 @@ class Grid:
         self._patterns = list(numbers)
         self.counts = {kind: self._count(kind) for kind in (None, *GRID_KINDS)}
         """The number of rows of each kind, and of all rows for None."""
+        self.tags = sorted({tag for labels in set(tags) for tag in labels})
+        """All tags of the cases."""
         self._orders: dict[tuple[str, frozenset[str]], array[int]] = {}
         self._selections: OrderedDict[GridQuery, array[int]] = OrderedDict()
 
     def __len__(self) -> int:
         """Returns the number of cells."""
         return len(self.case_ids) * len(self._columns)
-
-    @property
-    def tags(self) -> list[str]:
-        """All tags of the cases, sorted."""
-        return sorted({tag for labels in set(self._tags) for tag in labels})
 
     def get_positions(self, row: int) -> tuple[int, ...]:
         """Returns the positions of a row's case in the suites of the runs, -1 for none."""
