@@ -44,6 +44,7 @@ READING = (
     "pages.certificates",
     "pages.compare_answers",
     "pages.compare",
+    "pages.grid",
     "pages.run",
     "run_status",
     "pages.trends",

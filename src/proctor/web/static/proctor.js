@@ -34,14 +34,19 @@
     dialog.showModal();
   }
 
-  const rows = () => all("table[data-keys] tbody tr")
+  const rows = () => all("table[data-keys] tbody tr:not([data-part])")
     .filter((row) => one("a[href]", row) && row.getClientRects().length);
+  /** The links by which the keys h and l move through a row of a grid: the first one of each cell. */
+  const cellLinks = (row) => [...row.cells].map((cell) => one("a[href]", cell)).filter(Boolean);
+
+  let column = 0; // of a grid: 0 is the name of the case
 
   function choose(row) {
     for (const other of all("tr.selected")) other.classList.remove("selected");
     row.classList.add("selected");
     if (row.id) history.replaceState(history.state, "", `#${row.id}`);
-    one("a[href]", row).focus({ preventScroll: true });
+    const links = row.closest("[data-grid]") ? cellLinks(row) : [];
+    (links[Math.min(column, links.length - 1)] ?? one("a[href]", row)).focus({ preventScroll: true });
     row.scrollIntoView({ block: "nearest" });
   }
 
@@ -50,6 +55,15 @@
     const focused = list.findIndex((row) => row.contains(document.activeElement));
     const at = focused >= 0 ? focused : list.findIndex((row) => row.classList.contains("selected"));
     choose(list[Math.max(0, Math.min(at + by, list.length - 1))]);
+  }
+
+  /** Chooses the next cell of a grid's row, or the one before. */
+  function moveAcross(by) {
+    const row = document.activeElement.closest("[data-grid] tbody tr:not([data-part])") ?? one("[data-grid] tr.selected") ?? rows()[0];
+    const links = cellLinks(row), focused = links.indexOf(document.activeElement);
+    column = Math.max(0, Math.min((focused < 0 ? column : focused) + by, links.length - 1));
+    choose(row);
+    links[column].scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /** What a key does here; nothing where the page has no use for it, so that it stays the browser's. */
@@ -63,6 +77,9 @@
     switch (key) {
       case "j": return rows().length ? () => move(1) : null;
       case "k": return rows().length ? () => move(-1) : null;
+      case "h": return one("[data-grid]") && (() => moveAcross(-1));
+      case "l": return one("[data-grid]") && (() => moveAcross(1));
+      case "d": return follow("[data-grid] tr.selected a[href]");
       case "f": return follow("a[data-failures]");
       case "[": case "p": return follow("a[rel~=prev]");
       case "]": case "n": return follow("a[rel~=next]");
@@ -83,7 +100,7 @@
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.key === "Escape" && target.matches("[data-search]")) target.blur();
     if (keysAreOff || target.closest(TYPED) || one("dialog[open]")) return;
-    if (event.repeat && event.key !== "j" && event.key !== "k") return;
+    if (event.repeat && !"jkhl".includes(event.key)) return;
     const action = actionOf(event.key);
     if (!action) return;
     event.preventDefault();
