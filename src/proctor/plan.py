@@ -158,7 +158,7 @@ class CaseIndexer:
         return [
             case.id
             for case in self._special.values()
-            if case.target is None and not set(case.only_targets) & set(targets)
+            if case.target is None and case.only_targets and not set(case.only_targets) & set(targets)
         ]
 
     def keep_known(self, case_ids: Iterable[str]) -> tuple[str, ...]:
