@@ -107,6 +107,17 @@ def test_runs_are_the_newest_tags_and_ids(project: Path, candidates: Complete, p
     assert line == f"plain,{ids[1]}\tsupport on echo (finished)"
 
 
+def test_prompts_are_files_and_those_of_runs(folder: Path, candidates: Complete, proctor: Proctor) -> None:
+    (folder / "s.jsonl").write_text(SUITE, encoding="utf-8")
+    (folder / "terse.txt").write_text("{{ input }}", encoding="utf-8")
+    proctor("run", "s.jsonl", "--target", "echo", "--prompt", "terse.txt", "--quiet")
+    assert candidates("proctor run s.jsonl --prompt ter", "fish", word="ter") == [
+        "plain,terse\tprompt of a run",
+        "file,ter",
+    ]
+    assert candidates("proctor runs list --prompt ") == ["terse"]
+
+
 def test_a_flag_that_takes_its_value_with_an_equals_sign_does_not_take_the_next_word(
     project: Path, candidates: Complete
 ) -> None:

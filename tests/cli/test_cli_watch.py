@@ -269,3 +269,20 @@ def test_flags_of_a_single_run_are_refused(
     told = proctor("run", half, "--target", "echo", "--watch", *words)
     assert told.code == 4
     assert sentence in told.err
+
+
+@posix_only
+@pytest.mark.slow
+def test_a_prompt_is_watched(watched: Callable[..., Watched], project: Path) -> None:
+    (project / "s.jsonl").write_text('{"id": "a", "input": "x", "expected": "x"}\n', encoding="utf-8")
+    (project / "short.txt").write_text("Be short. {{ input }}", encoding="utf-8")
+    (project / "plain.txt").write_text("{{ input }}", encoding="utf-8")
+    prompts = ("--prompt", "short.txt", "--prompt", "plain.txt")
+    command = watched("s.jsonl", "--target", "function:tgt:f", *prompts)
+    command.wait_for_runs(1)
+    edit(project / "short.txt", "short", "brief")
+    command.wait_for_runs(2)
+    lines = [line for line in command.err.splitlines() if " sent, " in line][-2:]
+    assert lines[0].endswith("function:tgt:f · short: no case changed, 1 request sent, 0 answers reused.")
+    assert lines[1].endswith("function:tgt:f · plain: no case changed, 0 requests sent, 1 answer reused.")
+    assert command.end() == 1

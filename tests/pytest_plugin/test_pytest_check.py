@@ -38,6 +38,12 @@ def test_an_answer_that_passes(run_pytest: Run, call: str) -> None:
     run_pytest(source=make_test(call)).assert_outcomes(passed=1)
 
 
+def test_prompts_of_the_project_have_no_part_in_a_check(run_pytest: Run, pytester: pytest.Pytester) -> None:
+    (pytester.path / "city.txt").write_text("{{ city }}", encoding="utf-8")
+    (pytester.path / "proctor.toml").write_text('prompt = "city.txt"\n', encoding="utf-8")
+    run_pytest(source=make_test('proctor.check("Lima", expected="Lima")')).assert_outcomes(passed=1)
+
+
 @pytest.mark.parametrize(
     ("call", "lines"),
     [

@@ -45,6 +45,15 @@ def test_a_test_fails_if_its_gate_does_not_hold_and_shows_table_and_cases(run_py
     result.stdout.no_fnmatch_line("Not measured:")
 
 
+def test_a_marker_names_prompts(run_pytest: Run, stored_runs: Callable[[], list[Any]]) -> None:
+    prompts = '{"plain": "{{ input }}", "kind": "Please {{ input }}"}'
+    source = make_test(f'suite="suite.jsonl", target="echo", prompts={prompts}, min_pass_rate=0.8')
+    result = run_pytest(source=source)
+    result.assert_outcomes(failed=1)
+    assert {run.run.target_title for run in stored_runs()} == {"echo · plain", "echo · kind"}
+    result.stdout.fnmatch_lines(["*suite v1 on echo · kind: 0 of 20 passed*"])
+
+
 def test_without_a_gate_every_case_must_pass(run_pytest: Run) -> None:
     result = run_pytest(source=make_test('suite="suite.jsonl", target="echo"'))
     result.assert_outcomes(failed=1)

@@ -286,6 +286,6 @@ def test_runs_in_different_stores_are_compared() -> None:
 def test_a_comparison_takes_runs() -> None:
     run = proctor.run([ROW], target="echo", **QUIET)
     with pytest.raises(UsageError, match=r"'last' is no run\. Give one such as proctor\.load_run"):
-        run.compare("last")  # type: ignore[arg-type]
+        run.compare("last")
     with pytest.raises(UsageError, match=r"`by` is 'tags'. Did you mean 'tag'"):
-        run.compare(run, by="tags")  # type: ignore[arg-type]
+        run.compare(run, by="tags")

@@ -122,9 +122,13 @@ class ProctorFixture:
         options: dict[str, Any] = dict.fromkeys(_OPTIONS_OF_SUITES)
         options |= {"threshold": threshold, "judge": judge, "holdout": 0.0}
         options |= {"store": None, "progress": _ignore}
-        run = proctor.run(suite, target=get_answer, name="check", **options)
+        run = proctor.run(suite, target=get_answer, prompts=_UNCHANGED, name="check", **options)
         trial: GradedTrial = next(run.trials())
         return trial
+
+
+_UNCHANGED = proctor.PromptTemplate(name="check", messages=(Message(role="user", content="{{ input }}"),))
+"""Sends the input as it is, instead of prompts that `proctor.toml` names."""
 
 
 def _ignore(_event: object) -> None:

@@ -181,7 +181,7 @@ def check_run_options(options: dict[str, Any], further: Sequence[str] = ()) -> N
     Raises:
         UsageError: one cannot be used.
     """
-    names = {*RunArguments.__annotations__, *further} - {"progress"}
+    names = {*RunArguments.__annotations__, "prompts", *further} - {"progress"}
     for name in options:
         if name not in names:
             raise UsageError(f"There is no option {name!r}. {suggestion(name, sorted(names))}")
@@ -251,4 +251,4 @@ def _describe_result(run: RunResult, store: str) -> SessionRun:
     if run.status == "interrupted":
         return _describe_stopped(run.run, store, f"{text}, ")
     kept = " (not kept)" if store == ":memory:" else ""
-    return SessionRun(run.id, one_line(f"{run.suite.title} on {run.target_title}: {text}{kept}"), store)
+    return SessionRun(run.id, one_line(f"{run.suite.title} on {run.run.target_title}: {text}{kept}"), store)

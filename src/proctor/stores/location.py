@@ -68,6 +68,8 @@ class StoredNames(Struct, frozen=True, kw_only=True):
     runs: dict[str, str] = {}
     """Descriptions of the newest runs by their ids, the newest first."""
     run_tags: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+    """Of the newest runs."""
     groups: tuple[str, ...] = ()
     suites: dict[str, tuple[str, ...]] = {}
     """The versions of each saved suite by its name, the newest first."""

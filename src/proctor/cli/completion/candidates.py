@@ -85,6 +85,13 @@ def find_run_tags(ctx: click.Context, incomplete: str) -> Items:  # noqa: ARG001
     return _describe(_stored_names(ctx).run_tags, "tag")
 
 
+def find_prompts(ctx: click.Context, incomplete: str) -> Items:
+    """Prompts: those of stored runs, and files where one may be given."""
+    yield from _describe(_stored_names(ctx).prompts, "prompt of a run")
+    if ctx.command.name == "run":
+        yield from find_files(ctx, incomplete)
+
+
 def find_groups(ctx: click.Context, incomplete: str) -> Items:
     """Runs, and groups of runs."""
     yield from find_runs(ctx, incomplete)

@@ -23,6 +23,7 @@ Finder = Callable[[click.Context, str], Items]
 _BY_FLAG: dict[str, Finder] = {
     "--category": candidates.find_categories,
     "--engine": candidates.find_engines,
+    "--prompt": candidates.find_prompts,
     "--saved": candidates.find_saved_suites,
 }
 _BY_METAVAR: dict[str, Finder] = {

@@ -34,12 +34,14 @@ def list_names(path: str) -> StoredNames:
     """Returns the names in the store of a file: of its newest runs, and of all saved suites."""
     runs: dict[str, str] = {}
     tags: dict[str, None] = {}
+    prompts: dict[str, None] = {}
     groups: dict[str, None] = {}
     suites: dict[str, list[str]] = {}
     with _open(path) as db:
         for run_id, status, body in db.execute(_RUNS, (_MAX_RUNS,)):
             run = _decode(body)
             runs[run_id] = f"{_text(run, 'suite', 'name')} on {_text(run, 'target', 'name')} ({status})"
+            prompts |= dict.fromkeys([_text(run, "prompt", "name")] if "prompt" in run else [])
             groups |= dict.fromkeys([run["group"]] if isinstance(run.get("group"), str) else [])
             tags |= dict.fromkeys(tag for tag in run.get("tags") or () if isinstance(tag, str))
         for name, number in db.execute(_VERSIONS):
@@ -47,6 +49,7 @@ def list_names(path: str) -> StoredNames:
     return StoredNames(
         runs=runs,
         run_tags=tuple(tags),
+        prompts=tuple(prompts),
         groups=tuple(groups),
         suites={name: tuple(versions) for name, versions in suites.items()},
     )
