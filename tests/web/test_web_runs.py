@@ -252,6 +252,7 @@ def test_runs_are_filtered_and_sorted_by_prompt_where_any_has_one(kept: Kept, se
     page = server.get("/runs?prompt=terse").text
     assert run_ids(page) == ["r2"]
     assert link(page, "prompt terse") == "/runs"
+    assert "proctor runs list --prompt terse" in read_text(page)
     assert run_ids(server.get("/runs?text=STEPS").text) == ["r3"]
 
 

@@ -244,7 +244,7 @@ def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str],
 
 def _command(query: RunListQuery) -> str:
     line = "proctor runs list"
-    for name in ("suite", "tag"):
+    for name in ("suite", "prompt", "tag"):
         if value := getattr(query, name):
             line += f" --{name} {shlex.quote(value)}"
     return line

@@ -151,7 +151,7 @@ def _add_labels(points: Sequence[ScatterPoint]) -> list[ScatterPoint]:
     boxes = [box for point in points for box in _point_boxes(point)]
     result = []
     for point in points:
-        label = truncate(_label_text(point.run), _MAX_LABEL_LENGTH)
+        label = truncate(point.run.target_title, _MAX_LABEL_LENGTH)
         for side, drop in _LABEL_PLACES:
             box = _label_box(point, label, side, drop)
             if box[0] >= 0 and box[2] <= _NOMINAL_WIDTH and not any(_overlap(box, other) for other in boxes):
@@ -160,10 +160,6 @@ def _add_labels(points: Sequence[ScatterPoint]) -> list[ScatterPoint]:
                 break
         result.append(point)
     return result
-
-
-def _label_text(run: Run) -> str:
-    return f"{run.target.name} · {run.prompt.name}" if run.prompt else run.target.name
 
 
 def _center(point: ScatterPoint) -> tuple[float, float]:
