@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from proctor.codec import template_digest
 from proctor.model import Message, PromptTemplate, Run
 from proctor.services.runs.config import Config
 from proctor.services.runs.starts.allowed_targets import load_run_context
-from proctor.services.runs.starts.processes import get_run_processes
+from proctor.services.runs.starts.processes import StartedRun, get_run_processes
 from proctor.web.project import Project
+from proctor.web.run_status import GroupSnapshot
 from proctor.web.runs.form import MAX_PROMPT_LENGTH, FormErrors, validate_form
+from support.builders import NOON
 from support.waiting import wait_until
 from support.web import read_answer
 
@@ -177,6 +180,23 @@ def test_the_project_names_prompts_that_are_used_without_a_choice(
     page = server.get("/run?suite=ten&target=echo")
     assert "None: own.txt, from proctor.toml." in page.text
     assert read_answer(page.text).startswith("8 dev + 2 holdout cases × 1 prompt × 1 target = 10 calls")
+
+
+def test_runs_that_have_not_begun_are_named_with_their_prompts(site: Project) -> None:
+    words = (
+        "run",
+        "ten",
+        "--target=echo",
+        "--target=mock",
+        "--prompt=terse=/x/ab.json",
+        "--prompt=p=/x/cd.json",
+    )
+    start = StartedRun(group="g", words=words, pid=0, started_at=NOON)
+    with site.open_store() as store:
+        done = next(store.runs())
+    snapshot: Any = SimpleNamespace(run=done)
+    group = GroupSnapshot(id="g", start=start, alive=True, runs=(snapshot,))
+    assert group.pending_targets == ["mock · terse", "echo · p", "mock · p"]
 
 
 # --- the API -----------------------------------------------------------------------------------------------

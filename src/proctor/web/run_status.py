@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import product
 from typing import Protocol
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from proctor.protocols import Store
 from proctor.services.runs.reading.progress import RunSpeed, SpeedMeter, format_cost_so_far, opening_line
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import read_table_rows
+from proctor.services.runs.request import split_prompt_word
 from proctor.services.runs.starts.processes import StartedRun, get_run_processes
 from proctor.web.project import Project
 from proctor.web.templates_env import PageNotFound, get_templates
@@ -187,13 +189,19 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def pending_targets(self) -> list[str]:
-        """The targets whose runs have not begun."""
+        """The targets whose runs have not begun, each with its prompt if the start names prompts."""
+        targets, prompts = self._find_values("--target="), self._find_values("--prompt=")
+        if not prompts:
+            started_names = {snapshot.run.target.name for snapshot in self.runs}
+            return [name for name in targets if name not in started_names]
+        started_titles = {snapshot.run.target_title for snapshot in self.runs}
+        titles = [f"{target} · {split_prompt_word(word)[0]}" for word, target in product(prompts, targets)]
+        return [title for title in titles if title not in started_titles]
+
+    def _find_values(self, flag: str) -> list[str]:
+        """Returns the values of a flag in the command of its start."""
         arguments = () if self.start is None else self.start.words
-        target_names = [
-            argument.removeprefix("--target=") for argument in arguments if argument.startswith("--target=")
-        ]
-        started_names = {snapshot.run.target.name for snapshot in self.runs}
-        return [name for name in target_names if name not in started_names]
+        return [argument.removeprefix(flag) for argument in arguments if argument.startswith(flag)]
 
     @property
     def active_runs(self) -> list[RunSnapshot]:
