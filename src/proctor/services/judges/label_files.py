@@ -41,7 +41,17 @@ STANDALONE_FIELDS = (
 """The fields of a line that holds the answer itself."""
 EXPORT_FIELDS = frozenset(
     {
-        *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
+        *(
+            "suite",
+            "suite_version",
+            "target",
+            "prompt",
+            "verdict",
+            "score",
+            "failed_gates",
+            "scores",
+            "output",
+        ),
         *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed"),
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
     }

@@ -133,7 +133,7 @@ def prompt_from_value(name: str, value: Any) -> PromptTemplate:
         SuiteError: it is no prompt, or would send the same text for each case.
     """
     notes = ProblemLog(f"prompt {name!r}", 1, "Prompt")
-    return _make_prompt(name, list(_read_value(value, notes)), notes)
+    return _make_prompt(name, list(_read_value(value, notes, "prompt")), notes)
 
 
 def check_prompt(prompt: PromptTemplate) -> PromptTemplate:
@@ -209,7 +209,7 @@ def _first_line(text: str, start: int) -> int:
     return text.count("\n", 0, start + len(rest) - len(rest.lstrip())) + 1
 
 
-def _read_value(value: Any, notes: ProblemLog) -> Iterator[tuple[Message, int]]:
+def _read_value(value: Any, notes: ProblemLog, what: str = "file") -> Iterator[tuple[Message, int]]:
     if isinstance(value, dict) and value.keys() == {"messages"}:
         value = value["messages"]
     if isinstance(value, str):
@@ -226,7 +226,7 @@ def _read_value(value: Any, notes: ProblemLog) -> Iterator[tuple[Message, int]]:
         actual = "empty" if value is None or value == [] else json_type(value)
         notes.error(
             "not-a-prompt",
-            f"The prompt is {actual}; it must be a text, or a list of messages with `role` and `content`.",
+            f"The {what} is {actual}; it must be a text, or a list of messages with `role` and `content`.",
         )
 
 
