@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
@@ -353,6 +354,25 @@ def test_much_is_read_by_a_task_that_says_how_far_it_is(
     goes_on.set()
     assert read_heading(server.page(address(*both))).startswith("1 of 2 cases differ")
     assert "event: done" in server.page(unescape(stream))
+
+
+def test_the_api_gives_the_same_rows(server: Visitor, runs: Runs) -> None:
+    runs.add("ppf", held_out=[2])
+    runs.add("pfe", target="two", held_out=[2])
+    page = json.loads(server.page("/api/v1/grid?run=r0&run=r1&show=differ&sort=-disagreement&limit=1"))
+    assert (page["runs"], page["total"], page["next"], page["previous"]) == (["r0", "r1"], 2, "1", None)
+    ((first, second),) = [row["cells"] for row in page["rows"]]
+    assert (page["rows"][0]["case"], page["rows"][0]["input"]) == ("c1", "Question 1?")
+    assert (first["verdict"], second["verdict"], second["passed"], second["trials"]) == ("pass", "fail", 0, 1)
+    assert second["answer"].startswith("Answer 1 of two")
+    assert server.looks("r1") == ["rate"]
+    page = json.loads(server.page("/api/v1/grid?run=r0&run=r1&show=differ&sort=-disagreement&after=1"))
+    (row,) = page["rows"]
+    assert (row["case"], row["input"], page["previous"]) == ("c2", None, "-2")
+    assert [(cell["sealed"], cell["verdict"], cell["answer"]) for cell in row["cells"]] == [
+        (True, "fail", None),
+        (True, "error", None),
+    ]
 
 
 # --- in a browser ------------------------------------------------------------------------------------------
