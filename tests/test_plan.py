@@ -420,3 +420,22 @@ def test_an_answer_made_in_a_workspace_that_is_gone_is_asked_for_again() -> None
         (planned,) = plan_trials(stored, index, repeats=None, together=lambda _: False, earlier=earlier)
         outputs.append(planned.output)
     assert outputs == [None, Output(text="x")]
+
+
+PROMPTED = [case("all"), case("some", prompts=("b", "c")), case("own", prompts=())]
+
+
+@pytest.mark.parametrize(
+    ("seat", "selected"),
+    [
+        (RunSlot(prompt="a", first_prompt=True), "all own"),
+        (RunSlot(prompt="b", first_prompt=False), "all some"),
+        (RunSlot(prompt=None), "all some own"),
+    ],
+)
+def test_a_case_is_sent_with_its_prompts_of_the_suite_and_with_each_of_the_user(
+    seat: RunSlot, selected: str
+) -> None:
+    indexer = indexer_of(PROMPTED)
+    assert ids(PROMPTED, indexer.build(None, seat)) == selected
+    assert indexer.ids_without_target(["x", "y"]) == []

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from proctor.holdout import holdout_positions
 from proctor.model import Case, Judgment, Output, RunSlot, Selection, SplitRule, Trial
+from proctor.prompts.requirements import CaseVariables
 from proctor.protocols import StoredCase, StoredTrial
 
 
@@ -100,6 +101,10 @@ def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
 
 def _is_in_run(case: Case, slot: RunSlot) -> bool:
     """Returns whether the case is sent in the run with that slot."""
+    if slot.prompt is not None and case.prompts is not None:
+        is_sent = slot.prompt in case.prompts if case.prompts else slot.first_prompt
+        if not is_sent:
+            return False
     if case.target is not None:
         return slot.first
     return slot.alone or not case.only_targets or slot.target in case.only_targets
@@ -127,6 +132,8 @@ class CaseIndexer:
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
         self._placeholders: dict[int, Case] = {}
+        self.variables = CaseVariables()
+        """What the selected cases offer to prompts."""
 
     def add(self, case: Case) -> bool:
         """Adds the next case, in order, and returns whether it matches the selection."""
@@ -134,12 +141,14 @@ class CaseIndexer:
         if matching:
             self._matching.append(len(self._ids))
             self._matching_repeats.append(count_repeats(case, self._repeats))
-            if case.target is not None or case.only_targets:
+            if case.target is not None or case.only_targets or case.prompts is not None:
                 self._special[len(self._ids)] = case
             if case.workspace is not None:
                 self._workspaces.add(len(self._ids))
             if case.problems:
                 self._placeholders[len(self._ids)] = case
+            else:
+                self.variables.add(case)
         self._ids.append(case.id)
         self._categories.append(case.category)
         return matching
@@ -149,7 +158,7 @@ class CaseIndexer:
         return [
             case.id
             for case in self._special.values()
-            if case.target is None and not set(case.only_targets) & set(targets)
+            if case.target is None and case.only_targets and not set(case.only_targets) & set(targets)
         ]
 
     def keep_known(self, case_ids: Iterable[str]) -> tuple[str, ...]:

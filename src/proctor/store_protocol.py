@@ -364,7 +364,8 @@ class Store(Protocol):
     def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
         """Returns the case at a position of a run's suite, with its trials; None past the end.
 
-        Reads by keys, so that it is fast however many trials the run has.
+        The case has the messages that the run sends for it, with the run's prompt filled in. Reads by keys,
+        so that it is fast however many trials the run has.
         """
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:

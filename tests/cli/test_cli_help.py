@@ -75,7 +75,7 @@ def test_the_groups_of_run_go_from_what_is_run_to_what_is_written(proctor: Proct
     text = proctor("run", "--help").out
     assert re.findall(r"^(\S.*):$", text, re.MULTILINE) == [
         "What to run",
-        "The model",
+        "Targets and prompts",
         "Grading",
         "The gate",
         "Holdout",

@@ -98,7 +98,7 @@ def test_proctor_toml_may_want_it_and_the_command_line_may_not(
 def test_one_target_is_refused_before_it_is_asked(proctor: Proctor, desk: Desk, path: str) -> None:
     told = proctor("run", path, *desk.targets("a"), "--interleave")
     assert (told.code, desk.asked) == (4, [])
-    assert "--interleave calls several targets in turns, and there is only 'openai:a@" in told.err
+    assert "--interleave makes several runs in turns, and there is only one, on 'openai:a@" in told.err
 
 
 def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, path: str) -> None:

@@ -17,10 +17,10 @@ from proctor.dialects.promptfoo.assertions import CODE_TYPES, TYPES, UNMEASURED_
 from proctor.dialects.promptfoo.csv import parse_assertion
 from proctor.dialects.promptfoo.dialect import DIALECT
 from proctor.dialects.promptfoo.providers import parse_target_name
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_template, resolve_values
 from proctor.graders import GRADERS
 from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
+from proctor.prompts.templates import BadTemplate, as_text, fill_template, resolve_values
 from proctor.services.suites.file_source import source_from_path
 from proctor.targets.parse import parse_target
 from proctor.verdicts import decide_verdict

@@ -57,6 +57,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, what a page reads or makes before it is shown is waited for."""
     for name in (*READING, "api.grid", "api.trials"):
         monkeypatch.setattr(f"proctor.web.{name}._TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr("proctor.web.pages.trends._LIST_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 
 from proctor.model import Run, Settings
 from proctor.web.project import Project
-from support.web import make_runs, save_suite, serve
+from support.web import make_runs, read_outside, save_suite, serve
 
 pytestmark = pytest.mark.slow
 
@@ -316,8 +316,7 @@ class Looker:
         self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size(NARROW)  # type: ignore[arg-type]
         found["narrow"] = self.page.evaluate(AXE, [None, ["target-size", "scrollable-region-focusable"]])
-        wide = self.page.evaluate("document.documentElement.scrollWidth")
-        found["narrow"] += [f"is {wide} wide"] * (wide > NARROW["width"])
+        found["narrow"] += read_outside(self.page)
         self.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
         self.wrong += [f"{where}, {how}: {what}" for how, all_of in found.items() for what in all_of]
 
@@ -349,7 +348,7 @@ def going_on(page: Page) -> dict[str, str]:
     page.goto("/runs?status=running")
     found = page.get_by_role("table").get_by_role("rowheader")
     expect(found).to_have_count(1)
-    run = found.inner_text()
+    run = found.locator("code").inner_text()
     page.goto(f"/runs/{run}")
     group = page.locator("dt", has_text="group").locator("+ dd").inner_text()
     return {"live": run, "live_group": group}

@@ -68,7 +68,7 @@ def test_a_run_goes_on_when_the_server_is_started_again(project: Path, gate: Gat
         until(server, page, "3 of 6 trials")
     with serve(Project(store, folder=project)) as server:
         assert "Running s v1 on gated" in server.get(page).text
-        assert "is being made" in server.get("/runs").text
+        assert "is running" in server.get("/runs").text
         gate.open()
         server.get(f"{page}/events")
         assert re.search("s v1 on gated: 6 of 6 passed", server.get(page).text)

@@ -162,6 +162,15 @@ class PromptTemplate(Record, frozen=True, kw_only=True):
 
     A template that only has messages with the role `system` or `developer` goes before the messages of the
     case, and any other replaces them.
+
+    Example:
+        >>> import proctor
+        >>> question = proctor.Message(role="user", content="Name the capital of {{ input }}.")
+        >>> prompt = proctor.PromptTemplate(name="capital", messages=(question,))
+        >>> rows = [{"input": "Peru", "expected": "Lima"}]
+        >>> run = proctor.run(rows, target="echo", prompts=prompt, store=None)
+        >>> next(run.trials()).answer
+        'Name the capital of Peru.'
     """
 
     name: str
@@ -482,6 +491,16 @@ class Run(Record, frozen=True, kw_only=True):
     """The signature status of the bundle from which its answers were imported; None if they were not."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def prompt_name(self) -> str | None:
+        """The name of its prompt, if it has one."""
+        return None if self.prompt is None else self.prompt.name
+
+    @property
+    def target_title(self) -> str:
+        """The name of its target, with that of its prompt: `gpt-5 · terse`."""
+        return self.target.name if self.prompt is None else f"{self.target.name} · {self.prompt.name}"
 
 
 class HoldoutAccess(Record, frozen=True, kw_only=True):

@@ -31,12 +31,7 @@ def format_utc(moment: datetime) -> str:
 
 def format_run_name(run: Run) -> str:
     """Formats what people call a run: target, prompt and start, as `gpt-5 · terse · 27 Nov 14:05`."""
-    parts = [
-        run.target.name,
-        run.prompt and run.prompt.name,
-        f"{run.started_at.day} {run.started_at:%b %H:%M}",
-    ]
-    return " · ".join(part for part in parts if part)
+    return f"{run.target_title} · {run.started_at.day} {run.started_at:%b %H:%M}"
 
 
 def round_interval(bounds: tuple[float, float] | None) -> tuple[float, float] | None:

@@ -300,7 +300,9 @@ async def test_a_retry_of_an_interleaved_run_is_a_run_by_itself(
 
 
 async def test_one_target_takes_no_turns(make: MakeRuns, desk: Desk, path: str) -> None:
-    with pytest.raises(UsageError, match="--interleave calls several targets in turns, and there is only"):
+    with pytest.raises(
+        UsageError, match="--interleave makes several runs in turns, and there is only one, on"
+    ):
         await make(path, desk.targets("a"), settings=IN_TURNS, flags=frozenset({"--interleave"}))
     assert desk.asked == []
     (finished,) = await make(path, desk.targets("a"), settings=IN_TURNS)  # as by proctor.toml

@@ -127,7 +127,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             help="Count each case that is wrong or unsupported as an error, and run the others.",
         ),
     ],
-    "The model": [
+    "Targets and prompts": [
         click.option(
             "-t",
             "--target",
@@ -137,6 +137,16 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="T",
             help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
             "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
+        ),
+        click.option(
+            "-p",
+            "--prompt",
+            "prompts",
+            multiple=True,
+            metavar="FILE",
+            help="A prompt with {{ variables }} that each case fills in: FILE, or NAME=FILE. Text, or "
+            "messages with roles in Markdown, YAML or JSON. May be repeated: one run for each prompt and "
+            "target.",
         ),
         click.option(
             "--temperature",
@@ -474,6 +484,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         suites=suites,
         stored_names=options["saved"],
         targets=options["targets"],
+        prompts=options["prompts"],
         judges=options["judges"],
         params=Params(
             temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]

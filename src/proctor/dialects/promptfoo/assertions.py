@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, fill_template
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.dialects.shared.yaml_files import refuse_fields
 from proctor.errors import suggestion
 from proctor.model import Assertion
+from proctor.prompts.templates import BadTemplate, as_text, fill_template
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
 from proctor.yaml12 import YamlError, load, map_strings, to_plain

@@ -15,10 +15,10 @@ from proctor.dialects.promptfoo.assertions import SHARE, AssertionContext, parse
 from proctor.dialects.promptfoo.files import FILE_SCHEME, expand_reference, read_value
 from proctor.dialects.promptfoo.prompts import PromptfooPrompt
 from proctor.dialects.promptfoo.providers import parse_target_name
-from proctor.dialects.promptfoo.templates import BadTemplate, as_text, resolve_values
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
 from proctor.dialects.shared.yaml_files import ignore_fields, refuse_fields
 from proctor.model import Assertion, Case, Message, PassRule, Problem
+from proctor.prompts.templates import BadTemplate, as_text, resolve_values
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import to_plain

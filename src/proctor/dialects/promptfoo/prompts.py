@@ -21,9 +21,9 @@ from proctor.dialects.promptfoo.files import (
     read_text,
     refuse_reference,
 )
-from proctor.dialects.promptfoo.templates import BadTemplate, fill_template, parse_template
 from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields
 from proctor.model import Message
+from proctor.prompts.templates import BadTemplate, fill_template, parse_template
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 

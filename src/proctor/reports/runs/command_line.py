@@ -20,6 +20,8 @@ def rerun_command(run: Run) -> str:
         version = run.suite.version
         words.append(run.suite.name if version is None else f"{run.suite.name}@{version}")
         words += ["--target", run.target.name]
+        if run.prompt is not None and run.seat.prompt is None:
+            words += ["--prompt", run.prompt.name]
     if run.judges_given or run.regrade_of is not None:
         words += [word for judge in run.judges for word in ("--judge", judge.name)]
     if run.regrade_of is None:

@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 from proctor import __version__
 from proctor.codec import assertion_digest, encode
 from proctor.env_substitution import names_in
-from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName
+from proctor.errors import GraderBroke, TimeLimitExceeded, UnknownName, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader, score, uninterrupted_size
 from proctor.model import Assertion, Case, Judgment, Run, Score, Trial, Verdict
 from proctor.plan import count_repeats
+from proctor.prompts.fill import fill_case
 from proctor.proof.check_statement import BundleDefect, format_value, read_or_fail, require_equal
 from proctor.protocols import Grader, GradingInput
 from proctor.services.bundles.recorded_judgments import (
@@ -90,6 +91,7 @@ class ScoreChecker:
         Raises:
             BundleDefect: a score does not follow from the answer.
         """
+        case = _fill_or_defect(place, case, self._run)
         grades_repeats, names_variables = False, _names_variables(case)
         for nth, assertion in enumerate(case.assertions):
             if trial.output is not None:
@@ -225,6 +227,18 @@ class ScoreChecker:
 
 def _score_place(place: str, trial: Trial, nth: int) -> str:
     return f"{place}: score {nth + 1} ({format_value(trial.scores[nth].grader)})"
+
+
+def _fill_or_defect(place: str, case: Case, run: Run) -> Case:
+    """Returns the case with the messages that were sent for it.
+
+    Raises:
+        BundleDefect: it has no value for a variable of the run's prompt.
+    """
+    try:
+        return fill_case(case, run)
+    except UsageError as error:
+        raise BundleDefect(f"{place}: {error}") from None
 
 
 def _bind_or_defect(place: str, assertion: Assertion) -> Grader | BundleDefect:

@@ -6,13 +6,14 @@ import os
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Assertion, Params, Settings, Suite, TargetSpec
+from proctor.model import Assertion, Params, PromptTemplate, Settings, Suite, TargetSpec
 from proctor.protocols import SuiteSource
 from proctor.services.runs.config import Config
 from proctor.verdicts import ORDER_SEED
@@ -31,6 +32,8 @@ class Request(Struct, frozen=True, kw_only=True):
     assertions: tuple[Assertion, ...] = ()
     """Grade every case of a file or a source instead of its own assertions."""
     targets: tuple[str | TargetSpec, ...] = ()
+    prompts: tuple[str | PromptTemplate, ...] = ()
+    """Each a file or `NAME=FILE`; or a prompt. Each makes runs of its own. Empty for those of the suite."""
     judges: tuple[str | TargetSpec, ...] = ()
     params: Params = Params()
     judge_params: Params = Params()
@@ -70,6 +73,12 @@ class Request(Struct, frozen=True, kw_only=True):
     def has_suite_names(self) -> bool:
         """Whether it names suites in words, or has them."""
         return bool(self.suites or self.stored_names or self.sources)
+
+
+def split_prompt_word(word: str) -> tuple[str, str]:
+    """Returns the name and the file of a prompt, from `NAME=FILE` or a file, which names it by its stem."""
+    named = None if os.path.isfile(word) else re.fullmatch(r"([^=/\\]+)=(.+)", word, re.DOTALL)  # noqa: PTH113
+    return (named[1].strip(), named[2]) if named else (Path(word).stem, word)
 
 
 def complete_settings(settings: Settings, given: Collection[str], *, resumes: bool) -> Settings:

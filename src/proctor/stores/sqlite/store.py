@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from proctor.codec import call_digest, decode, encode, settings_digest
 from proctor.errors import StoreError
 from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.prompts.fill import fill_stored_case
 from proctor.protocols import (
     AnswerCache,
     CaseHead,
@@ -209,7 +210,7 @@ class SqliteStore:
             return None
         trials = self._select(_TRIALS_AT, self._key(run.id), position)
         return CaseInRun(
-            case=self._read(partial(_decode_case, *cases[0])),
+            case=fill_stored_case(self._read(partial(_decode_case, *cases[0])), run),
             trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
         )
 

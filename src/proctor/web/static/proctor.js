@@ -223,6 +223,54 @@
   });
   addEventListener("pageshow", () => clearInterval(waiting));
 
+  // --- choosing rows by the points of a drawing -----------------------------------------------------------
+  const boxes = () => all("form[data-chooses] input[type=checkbox]");
+
+  function showChoice() {
+    const values = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
+    for (const point of all("[data-picks]")) point.classList.toggle("picked", values.has(point.dataset.picks));
+    for (const place of all("[data-chosen]")) {
+      place.dataset.chosen ||= place.textContent;
+      place.textContent = values.size ? `${values.size} chosen.` : place.dataset.chosen;
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const point = event.target.closest("[data-picks]");
+    const box = point && boxes().find((it) => it.value === point.dataset.picks);
+    if (!box || event.metaKey || event.ctrlKey || event.shiftKey) return; // a link, as without this script
+    event.preventDefault();
+    box.checked = !box.checked;
+    showChoice();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (target.form?.matches("[data-chooses]")) showChoice();
+  });
+  addEventListener("pageshow", showChoice); // browsers keep what was chosen when one comes back
+
+  // --- local time ------------------------------------------------------------------------------------------
+  const LANGUAGE = navigator.languages.find((it) => it.startsWith("en")) ?? "en-GB";
+  const DIGITS = { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const CLOCK = new Intl.DateTimeFormat(LANGUAGE, { year: "numeric", ...DIGITS, timeZoneName: "short" });
+
+  /** Write times in the reader's zone; the title has what the server wrote, which is UTC. */
+  function localize() {
+    for (const time of all("time[datetime]:not([title])")) {
+      const moment = new Date(time.dateTime);
+      if (Number.isNaN(moment.valueOf())) continue;
+      time.title = time.textContent.trim();
+      const { year, month, day, hour, minute, timeZoneName } =
+        Object.fromEntries(CLOCK.formatToParts(moment).map((part) => [part.type, part.value]));
+      if (timeZoneName === "UTC") continue;
+      const zone = document.createElement("span");
+      zone.className = "quiet";
+      zone.textContent = timeZoneName;
+      time.replaceChildren(`${year}-${month}-${day} ${hour}:${minute} `, zone);
+    }
+  }
+  localize();
+  new MutationObserver(localize).observe(document.body, { childList: true, subtree: true });
+
   // --- live sections ---------------------------------------------------------------------------------------
   const FOCUSED = "a[href], button, input, select, textarea, summary, [tabindex]";
   const SAID_EVERY_MS = 10_000;

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from proctor.codec import (
     assertion_digest,
+    call_digest,
     encode,
     json_in_key_order,
     judged_digest,
@@ -119,7 +120,7 @@ class ReuseFinder:
             spec.name: target_variables([spec]) for spec in run.named_targets
         }
         self._judge_variables = target_variables(_own_judges(run))
-        self._target = target_digest(run.target)
+        self._call = call_digest(run.target, run.prompt)
         self._runs: dict[str, Run] = {run.id: run}
 
     def __call__(self, position: int, stored_case: StoredCase) -> dict[int, PriorTrial]:
@@ -180,7 +181,7 @@ class ReuseFinder:
             else [stored_case.sent_digest, unordered_digest(stored_case.case)]
         )
         for digest in digests:
-            for answer in self._store.find_prior_answers(digest, self._target, self._only):
+            for answer in self._store.find_prior_answers(digest, self._call, self._only):
                 if json_in_key_order(answer.case) == order:
                     yield answer
 

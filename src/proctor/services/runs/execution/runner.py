@@ -29,6 +29,7 @@ from proctor.plan import (
     plan_cases,
     plan_trials,
 )
+from proctor.prompts.fill import read_run_cases
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
 from proctor.services.runs.execution.reuse import add_reused_answers
@@ -314,7 +315,7 @@ class TrialRunner:
         earlier = PriorTrials(find=find, on_reuse=on_kept)
         repeats = run.settings.repeats
         if seed is None:
-            stored_cases = store.cases(run.suite.content)
+            stored_cases = read_run_cases(store, run)
             return plan_trials(
                 stored_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
             )

@@ -11,6 +11,7 @@ from proctor.engines.protocol import RunWork, WorkspaceUse
 from proctor.env_substitution import substitute_in_case
 from proctor.model import Run, Workspace
 from proctor.plan import CaseIndex, count_repeats
+from proctor.prompts.fill import read_run_cases
 from proctor.protocols import ProgramRunner, Store
 from proctor.targets.local.weights import cache_folder
 from proctor.workspaces.environment import Workspaces
@@ -29,7 +30,7 @@ def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[Workspace
     """Returns the workspaces of the selected cases of a run, in the order of their first cases."""
     positions = set(index.positions)
     uses: dict[Workspace, WorkspaceUse] = {}
-    for position, stored_case in enumerate(store.cases(run.suite.content)):
+    for position, stored_case in enumerate(read_run_cases(store, run)):
         case = stored_case.case
         if position not in positions or case.workspace is None:
             continue

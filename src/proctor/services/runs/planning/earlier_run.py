@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from proctor.services.runs.execution.variable_values import target_variables
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import RequiredTargets, all_specs
 from proctor.services.runs.planning.load_suites import index_stored_suite, load_suites
-from proctor.services.runs.planning.requested_runs import pair_with_targets
+from proctor.services.runs.planning.requested_runs import RequestedRun, pair_with_targets
 from proctor.services.runs.planning.resume_settings import (
     SettingDifference,
     fill_from_run,
@@ -68,9 +68,20 @@ def suite_differences(run: Run, request: Request, context: PlanningContext) -> l
     requested_runs = pair_with_targets(load_suites(run_request, context), run_request, context)
     return [
         difference
-        for requested_run in requested_runs
+        for requested_run in _with_same_prompt(requested_runs, run)
         for difference in find_content_differences(run, requested_run)
     ]
+
+
+def _with_same_prompt(requested_runs: Iterable[RequestedRun], run: Run) -> list[RequestedRun]:
+    """Returns those of a run's suite prompts, of which a command names all; else all of them."""
+    runs = list(requested_runs)
+    same = [
+        requested_run
+        for requested_run in runs
+        if (requested_run.prompt and requested_run.prompt.name) == run.prompt_name
+    ]
+    return same or runs
 
 
 def environment_differences(

@@ -1,4 +1,4 @@
-"""Finds the cases that did not pass when they last had a result, in the runs of one suite and target."""
+"""Finds the cases that last did not pass, in the runs of one suite, target and prompt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class LastFailedCases(Struct, frozen=True):
     case_ids: tuple[str, ...]
 
 
-def find_last_failed(store: Store, suite: str, target: str, latest: Run | None) -> LastFailedCases | None:
+def find_last_failed(
+    store: Store, suite: str, target: str, prompt: str | None, latest: Run | None
+) -> LastFailedCases | None:
     """Returns the cases that last failed, ended as errors or were unscored; None without an earlier run.
 
     The newest run decides. A case that it lacks, because it was a selection itself or was interrupted, keeps
@@ -30,12 +32,14 @@ def find_last_failed(store: Store, suite: str, target: str, latest: Run | None) 
         store: has the runs. Imported ones are ignored.
         suite: the name of the suite; its version does not matter.
         target: the name of the target.
+        prompt: the name of the prompt; its text does not matter.
         latest: later runs are ignored; None for none.
     """
     has_passed: dict[str, bool] = {}
     newest = None
     for run in _list_runs(store, latest):
-        if (run.suite.name, run.target.name) != (suite, target) or run.imported is not None:
+        names = run.suite.name, run.target.name, run.prompt_name
+        if names != (suite, target, prompt) or run.imported is not None:
             continue
         results = _read_results(store, run)
         if results and newest is None:

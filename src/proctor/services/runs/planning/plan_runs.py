@@ -31,11 +31,11 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
     planned_runs = _plan_by_kind(request, context)
     if request.is_single and len(planned_runs) > 1:
         names = ", ".join(
-            f"{planned.run.suite.name} on {planned.run.target.name}" for planned in planned_runs
+            f"{planned.run.suite.name} on {planned.run.target_title}" for planned in planned_runs
         )
         raise UsageError(
-            f"This makes {len(planned_runs)} runs: {names}. Pass a list of suites or targets to get all of "
-            "them, or name one."
+            f"This makes {len(planned_runs)} runs: {names}. Pass a list of suites, targets or prompts to get "
+            "all of them, or name one."
         )
     _check_bundles(planned_runs, request)
     return planned_runs

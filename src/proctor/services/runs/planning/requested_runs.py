@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,9 +14,19 @@ from msgspec.structs import replace
 from proctor.clusters import NO_CLUSTERS, check_cluster_field
 from proctor.engines import ENGINES
 from proctor.errors import NothingSelected, SuiteError, UsageError, suggestion
-from proctor.model import Params, Problem, Run, RunSlot, Settings, Suite, SuiteDefaults, TargetSpec
+from proctor.model import (
+    Params,
+    Problem,
+    PromptTemplate,
+    Run,
+    RunSlot,
+    Settings,
+    Suite,
+    SuiteDefaults,
+    TargetSpec,
+)
 from proctor.plan import CaseIndex
-from proctor.plurals import pluralize
+from proctor.plurals import join_names, pluralize
 from proctor.reports.problems import problem_lines
 from proctor.services import events
 from proctor.services.runs.execution.target_pool import embedder_name
@@ -42,6 +53,8 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
     suite: Suite
     seat: RunSlot
     target: TargetSpec
+    prompt: PromptTemplate | None = None
+    """What its cases fill in; None if they are sent as they are."""
     judge_selection: JudgeSelection
     settings: Settings
     index: CaseIndex
@@ -50,6 +63,11 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
     embedder: str | None
     """The embedding model; None if no grader needs one."""
     warnings: tuple[str, ...]
+
+    @property
+    def target_title(self) -> str:
+        """The name of its target, with that of its prompt, as of a run."""
+        return self.target.name if self.prompt is None else f"{self.target.name} · {self.prompt.name}"
 
     def start(self, group: str, prices_date: str | None) -> PlannedRun:
         """Returns a new run.
@@ -64,6 +82,7 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
             seat=self.seat,
             suite=self.suite,
             target=self.target,
+            prompt=self.prompt,
             judges=self.judge_selection.judges,
             judges_given=self.judge_selection.judges_given,
             named_targets=self.judge_selection.named_targets,
@@ -111,23 +130,24 @@ def _select_last_failed(
     """Returns the runs with the cases that last failed only; all of them if none did.
 
     Raises:
-        UsageError: the named run is of none of the suites and targets.
+        UsageError: the named run is of none of the suites, targets and prompts.
     """
     from proctor.services.runs.planning.last_failed import find_last_failed
 
     latest = context.store.run(request.last_failed) if request.last_failed else None
-    names = {(run.suite.name, run.target.name) for run in runs}
-    if latest is not None and (latest.suite.name, latest.target.name) not in names:
+    names = {(run.suite.name, run.target_title) for run in runs}
+    if latest is not None and (latest.suite.name, latest.target_title) not in names:
         raise UsageError(
-            f"Run {latest.id} is of {latest.suite.name} on {latest.target.name}, which this command does not "
-            "run."
+            f"Run {latest.id} is of {latest.suite.name} on {latest.target_title}, which this command does "
+            "not run."
         )
     selected, passing = [], []
     for run in runs:
         loaded_suite = next(suite for suite in suites if suite.suite is run.suite)
-        failed = find_last_failed(context.store, run.suite.name, run.target.name, latest)
+        prompt = None if run.prompt is None else run.prompt.name
+        failed = find_last_failed(context.store, run.suite.name, run.target.name, prompt, latest)
         case_ids = () if failed is None else loaded_suite.indexer.keep_known(failed.case_ids)
-        name = f"{run.suite.name} on {run.target.name}"
+        name = f"{run.suite.name} on {run.target_title}"
         if failed is None:
             passing.append(f"There is no earlier run of {name}")
         elif not case_ids:
@@ -155,14 +175,18 @@ def _select_last_failed(
 def pair_with_targets(
     suites: list[LoadedSuite], request: Request, context: PlanningContext
 ) -> Iterator[RequestedRun]:
-    """Yields every suite on each target, even without a selected case.
+    """Yields every suite with each prompt on each target, even without a selected case.
 
     Raises:
-        SuiteError: a target that a suite names is unknown, or the targets file is wrong.
-        UsageError: a word names no target, or a suite has cases for none of the targets.
+        SuiteError: a target that a suite names is unknown, the targets file is wrong, a prompt is invalid, or
+            cases have no value for a variable of one.
+        UsageError: a word names no target or prompt, or a suite has cases for none of the targets.
     """
     warned_files = set[Path]()
+    given_prompts = _load_prompts(request, context)
     for loaded_suite in suites:
+        prompts = given_prompts or loaded_suite.suite.defaults.prompts
+        _check_variables(loaded_suite, prompts, of_suite=not given_prompts, context=context)
         names = context.target_names.for_folder(loaded_suite.suite.folder)
         if context.files is not None and names.path is not None:
             context.files.add(names.path)
@@ -176,9 +200,18 @@ def pair_with_targets(
             raise UsageError(_no_target_error(names))
         specs = [(resolve if request.targets else resolve_in_suite)(word, request.params) for word in words]
         _check_targets_of_cases(loaded_suite, specs)
-        for number, spec in enumerate(specs):
-            slot = RunSlot(target=spec.name, first=number == 0, alone=len(specs) == 1)
-            yield _describe_run(loaded_suite, slot, spec, judges, resolve_in_suite, request, context)
+        for (place, prompt), (number, spec) in product(enumerate(prompts or (None,)), enumerate(specs)):
+            slot = RunSlot(
+                target=spec.name,
+                prompt=None if given_prompts or prompt is None else prompt.name,
+                first_prompt=place == 0,
+                first=number == 0,
+                alone=len(specs) == 1,
+            )
+            run = _describe_run(loaded_suite, slot, spec, judges, resolve_in_suite, request, context)
+            several = max(1, len(prompts)) * len(specs) > 1
+            interleave = run.settings.interleave and several and not get_kind(spec).is_prepaid
+            yield replace(run, prompt=prompt, settings=replace(run.settings, interleave=interleave))
 
 
 def _describe_run(
@@ -205,7 +238,7 @@ def _describe_run(
         seat=slot,
         target=spec,
         judge_selection=selection,
-        settings=replace(settings, interleave=settings.interleave and _takes_turns(slot, spec)),
+        settings=settings,
         index=index,
         required=loaded_suite.required,
         embedder=embedder_name(context.environ) if "embedder" in required.needs else None,
@@ -234,9 +267,39 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
         )
 
 
-def _takes_turns(slot: RunSlot, spec: TargetSpec) -> bool:
-    """Whether a run can be interleaved with others; the latencies of recorded answers are of another day."""
-    return not slot.alone and not get_kind(spec).is_prepaid
+def _load_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:
+    if not request.prompts:
+        return ()
+    from proctor.services.runs.planning.load_prompts import load_prompts
+
+    return load_prompts(request.prompts, context)
+
+
+def _check_variables(
+    loaded_suite: LoadedSuite,
+    prompts: Sequence[PromptTemplate],
+    *,
+    of_suite: bool,
+    context: PlanningContext,
+) -> None:
+    """Refuses a suite whose cases cannot be sent with these prompts, and warns about variables without use.
+
+    Raises:
+        SuiteError: a case has no value for a variable, or no input.
+    """
+    variables = loaded_suite.indexer.variables
+    problems = [
+        Problem(code="missing-variable", message=message, path=loaded_suite.path)
+        for message in variables.find_problems(prompts, of_suite=of_suite)
+    ]
+    if problems:
+        raise SuiteError(problems)
+    unused = variables.find_unused(prompts)
+    if unused and not of_suite:
+        names = join_names([f"`{name}`" for name in unused], 5)
+        which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
+        verb = "does not use" if len(prompts) == 1 else "uses"
+        context.warn(f"{loaded_suite.path}: {which} {verb} {names}.")
 
 
 def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
@@ -244,11 +307,11 @@ def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
     if (
         request.settings.interleave
         and "--interleave" in request.flags
-        and all(requested_run.seat.alone for requested_run in runs)
+        and len(runs) == len({requested_run.suite.digest for requested_run in runs})
     ):
         raise UsageError(
-            f"--interleave calls several targets in turns, and there is only {runs[0].target.name!r}. "
-            "Name another one with --target, or leave --interleave out."
+            f"--interleave makes several runs in turns, and there is only one, on {runs[0].target_title!r}. "
+            "Name another target or prompt, or leave --interleave out."
         )
 
 

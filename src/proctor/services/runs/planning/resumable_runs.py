@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from proctor.codec import settings_digest, target_digest
+from proctor.codec import call_digest, settings_digest
 from proctor.model import Run
 from proctor.services.runs.execution.variable_values import target_variables
 from proctor.services.runs.planning.context import PlanningContext
@@ -32,11 +32,12 @@ def _find_matches(requested_run: RequestedRun, context: PlanningContext) -> Iter
     settings, required = requested_run.settings, requested_run.required
     for run in context.store.find_equivalent_runs(
         requested_run.suite.digest,
-        target_digest(requested_run.target),
+        call_digest(requested_run.target, requested_run.prompt),
         settings_digest((settings.selection, settings.repeats)),
     ):
         if (
             run.target.name == requested_run.target.name
+            and run.prompt == requested_run.prompt
             and run.judges == requested_run.judge_selection.judges
             and run.regrade_of is None
             and run.imported is None

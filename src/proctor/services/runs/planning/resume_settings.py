@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from proctor.codec import target_digest
 from proctor.errors import UsageError
-from proctor.model import Params, Run, Selection, Settings, TargetSpec
+from proctor.model import Params, PromptTemplate, Run, Selection, Settings, TargetSpec
 from proctor.services.runs.planning.requested_runs import RequestedRun
-from proctor.services.runs.request import Request
+from proctor.services.runs.request import Request, split_prompt_word
 
 _CALL_FLAGS = {
     "--concurrency": "concurrency",
@@ -77,6 +77,17 @@ def _names(targets: Iterable[str | TargetSpec]) -> tuple[str, ...]:
     return tuple(target if isinstance(target, str) else target.name for target in targets)
 
 
+def _prompt_names(prompts: Iterable[str | PromptTemplate]) -> tuple[str, ...]:
+    return tuple(
+        split_prompt_word(prompt)[0] if isinstance(prompt, str) else prompt.name for prompt in prompts
+    )
+
+
+def _own_prompt(run: Run) -> tuple[PromptTemplate, ...]:
+    """Returns the prompt that the user gave; none if it is one of the suite's."""
+    return () if run.prompt is None or run.seat.prompt is not None else (run.prompt,)
+
+
 def _judge_temperature(run: Run) -> float | None:
     return next((judge.params.temperature for judge in _given_judges(run)), Params().temperature)
 
@@ -95,6 +106,9 @@ def _attribute(path: str) -> _FlagValue:
 
 _FLAGS: dict[str, _FlagValue] = {
     "--target": _FlagValue(lambda run: (run.target.name,), lambda request: _names(request.targets)),
+    "--prompt": _FlagValue(
+        lambda run: _prompt_names(_own_prompt(run)), lambda request: _prompt_names(request.prompts)
+    ),
     "--judge": _FlagValue(lambda run: _names(_given_judges(run)), lambda request: _names(request.judges)),
     "--judge-temperature": _FlagValue(_judge_temperature, attrgetter("judge_params.temperature")),
     "--dialect": _FlagValue(attrgetter("suite.dialect"), attrgetter("dialect")),
@@ -162,7 +176,7 @@ def _has_no_effect(flag: str, run: Run) -> bool:
     return (
         (flag == "--judge" and not run.judges)
         or (flag == "--judge-temperature" and not run.judges_given)
-        or (flag == "--interleave" and run.seat.alone)
+        or (flag == "--interleave" and run.seat.alone and run.prompt is None)
     )
 
 
@@ -175,6 +189,7 @@ def fill_from_run(run: Run, request: Request) -> Request:
     return replace(
         request,
         targets=own.get("--target", request.targets),
+        prompts=request.prompts if "--prompt" in request.flags else _own_prompt(run),
         judges=own.get("--judge", request.judges),
         params=Params(**params),
         judge_params=replace(request.judge_params, temperature=judge_temperature),
@@ -195,6 +210,8 @@ def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[
     if run.suite.digest != suite.digest:
         text = f"the suite: the run has {run.suite.title!r}, and {suite.title!r} has other content"
         yield SettingDifference("--suite", text, by_regrade=True)
+    if run.prompt != requested_run.prompt:
+        yield SettingDifference("", _describe_prompts(run.prompt, requested_run.prompt))
     if run.target.name == requested_run.target.name and target_digest(run.target) != target_digest(
         requested_run.target
     ):
@@ -203,6 +220,13 @@ def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[
         yield SettingDifference(
             "", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now"
         )
+
+
+def _describe_prompts(own: PromptTemplate | None, other: PromptTemplate | None) -> str:
+    if own is not None and other is not None and own.name == other.name:
+        return f"the prompt {own.name!r}: its text is another one now"
+    names = ["none" if prompt is None else repr(prompt.name) for prompt in (own, other)]
+    return f"the prompt: the run has {names[0]}, this command has {names[1]}"
 
 
 def check_same(
@@ -290,7 +314,11 @@ def format_request(request: Request) -> str:
     if request.sources or request.saved_suites or not all(isinstance(word, str) for word in targets):
         return ""
     # A call from Python has these without their flags.
-    flags = request.flags | {"--target", "--judge"} | ({"--repeat"} if request.settings.repeats else set())
+    flags = (
+        request.flags
+        | {"--target", "--judge", "--prompt"}
+        | ({"--repeat"} if request.settings.repeats else set())
+    )
     arguments = ["proctor", "run", *request.suites, *(f"--saved={name}" for name in request.stored_names)]
     for flag, source in _COMMAND_FLAGS.items():
         if flag in flags:

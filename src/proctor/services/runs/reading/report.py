@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
 from proctor.model import Calibration, Case, HoldoutAccess, Run
+from proctor.prompts.fill import read_run_cases
 from proctor.protocols import Store, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
@@ -167,7 +168,7 @@ def read_trial_rows(store: Store, run: Run, *, reveal: bool = False) -> Iterator
     Verdicts are computed from the trials. Rows of held-out cases are hidden, unless `reveal`.
     """
     rules = pass_rules_for(run)
-    cases = enumerate(stored_trial.case for stored_trial in store.cases(run.suite.content))
+    cases = enumerate(stored_case.case for stored_case in read_run_cases(store, run))
     position, case = -1, Case(id="", input=())
     for stored_trial in store.trials(run.id):
         if stored_trial.verdict is None:

@@ -1,7 +1,8 @@
 """Fills in texts with names in double braces.
 
-Only plain names such as `{{ city }}` and `{{ place.city }}` are supported. Anything else that Nunjucks takes
-for code is refused, and so is a name without a value, which Nunjucks would replace by nothing.
+Only plain names such as `{{ city }}` and `{{ place.city }}` are supported: no filters, loops or conditions.
+What Jinja and Nunjucks take for code is refused, and so is a name without a value, which both would replace
+by nothing.
 """
 
 from __future__ import annotations

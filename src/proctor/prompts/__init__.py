@@ -1,0 +1,5 @@
+"""Prompts as templates, which the cases of a run fill in. Pure.
+
+In: a `PromptTemplate` and a case. Out: the messages that are sent for it. Start with `fill.py`.
+`templates.py` fills in a text, and `requirements.py` checks variables of prompts against cases.
+"""
