@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Assertion, Output, PromptTemplate, Run, SplitRule, TargetSpec, Verdict
+from proctor.model import Assertion, Message, Output, PromptTemplate, Run, SplitRule, TargetSpec, Verdict
 from proctor.protocols import Store
 from proctor.services.runs.reading.grid import GridFinder
 from proctor.stores import open_store
@@ -64,7 +64,8 @@ class Runs:
             digest=f"sha256:{self.count:064}",
             split_rule=SplitRule() if held_out else None,
         )
-        template = prompt and PromptTemplate(name=prompt, messages=cases[0].input)
+        sent = (Message(role="user", content=f"{prompt}: {{{{ input }}}}"),)
+        template = None if prompt is None else PromptTemplate(name=prompt, messages=sent)
         run = add_run(
             self.store,
             suite,
@@ -204,6 +205,25 @@ def test_a_row_opens_to_the_whole_answers_with_differences_marked(server: Visito
     assert "<del>gpt" not in three
 
 
+def test_a_row_has_the_input_of_its_case_and_each_run_the_prompt_that_it_sent(
+    server: Visitor, runs: Runs
+) -> None:
+    both = runs.add("pp", prompt="terse"), runs.add("pf", prompt="steps")
+    page = server.page(address(*both, more="&open=1"))
+    (rows, *_) = read_tables(page)
+    assert rows[0][0].endswith("whole answers Question 0?")
+    assert rows[2][0].startswith("user Question 1?")
+    assert rows[2][1].startswith("Prompt terse user terse: Question 1?")
+    assert rows[2][2].startswith("Prompt steps user steps: Question 1?")
+    assert "input changed" not in read_text(page)
+
+
+def test_a_row_shows_the_values_of_a_case_that_has_no_input(server: Visitor, runs: Runs) -> None:
+    cases = [replace(make_case("c0", assertions=(CHECK,), vars={"city": "Lima"}), input=())]
+    page = server.page(address(runs.add("p", cases=cases), more="&open=0"))
+    assert read_text(page.partition("<tbody>")[2]).count("city: Lima") == 2
+
+
 def test_a_cell_leads_to_its_case_its_label_its_command_and_a_new_case(server: Visitor, runs: Runs) -> None:
     runs.add("pp")
     failed = runs.add("pf", target="two")
@@ -233,6 +253,7 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
         cases = [stored.case for stored in runs.store.cases(suite.content)]
         assert [case.id for case in cases] == ids
         assert cases[-1].assertions == (CHECK,)
+        assert cases[-1].input[0].content == "Question 1?", "a prompt is no part of a case"
         assert cases[-1].metadata["from_run"] == run.id
         assert cases[-1].metadata["from_prompt"] == "terse"
         assert cases[-1].metadata["from_answer"].startswith("Answer 1 of gpt-x is <script>")
