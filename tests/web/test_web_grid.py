@@ -252,6 +252,7 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
         assert suite is not None
         cases = [stored.case for stored in runs.store.cases(suite.content)]
         assert [case.id for case in cases] == ids
+        assert suite.no_holdout is (name == ""), "one case alone is not held out"
         assert cases[-1].assertions == (CHECK,)
         assert cases[-1].input[0].content == "Question 1?", "a prompt is no part of a case"
         assert cases[-1].metadata["from_run"] == run.id
