@@ -211,6 +211,7 @@ EMPTY: list[tuple[str, Act | None]] = [
     ("/run", press("Start")),
     ("/runs", None),
     ("/compare", None),
+    ("/grid", None),
     ("/trends", None),
     ("/review", None),
     ("/certificates", None),
