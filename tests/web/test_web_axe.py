@@ -168,7 +168,7 @@ def pasted(text: str) -> Act:
 
 def named(page: Page) -> None:
     page.get_by_label("Who labels?").fill("Ann")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_role("button", name="Start").click()
 
 
 def labelled(page: Page) -> None:
@@ -196,8 +196,8 @@ def deleted(page: Page) -> None:
 
 
 def certified(page: Page) -> None:
-    page.get_by_label("Fewest cases").fill("1")
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_label("Minimum cases").fill("1")
+    page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("img", name=re.compile("^Badge"))).to_be_visible()
 
 

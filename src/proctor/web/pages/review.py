@@ -254,7 +254,7 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         return []
     share = calibration.agreement(matrix)
     sentence = (
-        f"So far {current_review.who} and people agree on {share.hits:,} of {share.total:,} answers "
+        f"{current_review.who.capitalize()} and people agree on {share.hits:,} of {share.total:,} answers "
         f"({percent(share.value)}, {interval(share.ci95)})"
     )
     if matrix.kappa is not None and matrix.kappa_ci95 is not None:
