@@ -182,7 +182,7 @@ def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) 
     visitor, other = world.server.another(), world.server.another()
     address = f"/runs/{world.thrice.id}/cases/{position}"
     text = visitor.get(address).text
-    assert "reasons are sealed" in read_heading(text)
+    assert "reasons are hidden (holdout)" in read_heading(text)
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
     raw = visitor.get(f"{address}/0.json").text
     for leak in ("Be brief", "capital of France", "It is", "does not contain", '"value": "Paris"'):

@@ -176,7 +176,7 @@ def run_and_look_at_the_failures(page: Page) -> str:
     held = trials.get_by_role("row").filter(has_text="sealed")
     expect(held).to_have_count(10 - shown)
     held.first.get_by_role("link").click()
-    expect(h1(page)).to_contain_text("failed; question, answer and reasons are sealed")
+    expect(h1(page)).to_contain_text("failed; prompt, answer and reasons are hidden (holdout)")
     expect(page.get_by_text("What is")).to_have_count(0)
     return page.url.split("/runs/")[1].partition("/")[0]
 
