@@ -105,6 +105,26 @@ def test_single_keys_follow_links(stage: Callable[..., Page], key: str, where: s
     page.wait_for_url(f"**/there?{where}")
 
 
+def test_a_problem_selects_its_line_in_the_editor(stage: Callable[..., Page]) -> None:
+    text = "\n".join(f"line {number}" for number in range(1, 200))
+    page = stage(
+        f'<a href="#line-150" data-line="150">line 150</a><textarea id="text" rows="4">{text}</textarea>'
+        '<p id="line-150">line 150</p>'
+    )
+    page.click("a[data-line]")
+    selected = page.evaluate("text.value.slice(text.selectionStart, text.selectionEnd)")
+    assert selected == "line 150"
+    assert page.evaluate("document.activeElement.id") == "text"
+    assert page.evaluate("text.scrollTop") > 0
+    assert "#" not in page.url
+
+
+def test_without_an_editor_a_problem_leads_to_the_line_on_the_page(stage: Callable[..., Page]) -> None:
+    page = stage('<a href="#line-150" data-line="150">line 150</a><p id="line-150">line 150</p>')
+    page.click("a[data-line]")
+    assert page.url.endswith("#line-150")
+
+
 def test_a_key_that_a_button_names_presses_it_before_all_else(stage: Callable[..., Page]) -> None:
     page = stage(
         '<a rel="prev" href="/there?prev">prev</a>'

@@ -176,7 +176,7 @@ def run_and_look_at_the_failures(page: Page) -> str:
     held = trials.get_by_role("row").filter(has_text="sealed")
     expect(held).to_have_count(10 - shown)
     held.first.get_by_role("link").click()
-    expect(h1(page)).to_contain_text("failed; question, answer and reasons are sealed")
+    expect(h1(page)).to_contain_text("failed; prompt, answer and reasons are hidden (holdout)")
     expect(page.get_by_text("What is")).to_have_count(0)
     return page.url.split("/runs/")[1].partition("/")[0]
 
@@ -185,13 +185,13 @@ def certify(page: Page, run: str, folder: Path) -> Path:
     """A certificate with its badge, and the bundle that is downloaded beside it."""
     page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Certify").click()
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("alert")).to_have_text(
         "Not certified. 6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of "
         "100 cases. Write more cases, hold out 67 % of these 30, or lower the minimum."
     )
-    page.get_by_label("Fewest cases").fill("5")
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_label("Minimum cases").fill("5")
+    page.get_by_role("button", name="Create the certificate").click()
     expect(h1(page)).to_contain_text(re.compile(r"^[\d.]+% \(\d+–\d+%\) verified on 6 holdout cases"))
     expect(page.get_by_role("img", name=re.compile("^Badge: "))).to_be_visible()
     expect(page.get_by_text(re.compile(r"!\[[\d.]+ % verified .*\]\(badge.svg\)"))).to_be_visible()
@@ -207,7 +207,7 @@ def verify(page: Page, bundle: Path) -> None:
     page.get_by_label("Bundle").set_input_files(bundle)
     page.get_by_role("button", name="Verify").click()
     expect(h1(page)).to_contain_text(
-        "bundle.zip holds: every score, verdict and number follows from the answers"
+        "bundle.zip verified: every score, verdict and number follows from the answers"
     )
 
 
