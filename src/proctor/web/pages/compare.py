@@ -20,6 +20,8 @@ from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison import sentences
+from proctor.reports.comparison.grid import grid_blocks, headline
+from proctor.reports.comparison.prompt_diff import group_prompt_blocks, prompt_diff_blocks
 from proctor.reports.comparison.report import (
     ComparisonReport,
     candidate_table,
@@ -221,13 +223,16 @@ def _comparison_page(
         "look": list(sentences.access_notes(report.looks)),
         "choose": _choose_url(list(query.runs)),
         "words": sentences,
+        "has_grid": report.grid is not None and len(report.grid.grid.targets) > 1,
     }
     if report.ranking is not None:
         return render_page(
             request,
             "compare_several.html",
             **values,
-            verdict=sentences.ranking_sentence(report.ranking),
+            verdict=headline(report.grid) or sentences.ranking_sentence(report.ranking),
+            grid=[] if report.grid is None else list(grid_blocks(report.grid, with_headline=False)),
+            prompts=list(group_prompt_blocks([ranked_run.run for ranked_run in report.ranking.runs])),
             remarks=list(ranking_notes(report.ranking)),
             candidates=candidate_table(report.ranking),
             ranks=[(ranked_run, rank_text(ranked_run)) for ranked_run in report.ranking.by_rank],
@@ -247,6 +252,7 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
         else "",
         "differences": difference_table(comparison) if comparison.pairs else None,
         "measures": measure_facts(comparison),
+        "prompts": list(prompt_diff_blocks(comparison.baseline, comparison.candidate)),
         "notes": list(
             filter(None, [sentences.pair_rates_note(comparison), sentences.clusters_note(comparison)])
         ),
@@ -279,6 +285,6 @@ def _flip_tables(comparison: Comparison, max_rows: int) -> list[FlipTable]:
 def _command(query: ComparisonQuery) -> str:
     run_ids = " ".join(shlex.quote(run.id) for run in query.runs)
     flags = [f"--split {query.split}"] * (query.split != "all")
-    flags += [f"--by {query.by}"] * (query.by != "category" and len(query.runs) == 2)
+    flags += [f"--by {query.by}"] * (query.by == "prompt" or (query.by == "tag" and len(query.runs) == 2))
     flags += ["--by-case-digest"] * query.by_digest
     return " ".join(("proctor compare", run_ids, *flags))
