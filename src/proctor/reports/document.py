@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
 from proctor.reports import formatting
 from proctor.reports.formatting import NONE, interval, percent, percentage_points
-from proctor.reports.word_diff import WordDiff, diff_lines, diff_words
 from proctor.safe_text import (
     display_width,
     escape_invisible,
@@ -24,6 +23,9 @@ from proctor.safe_text import (
     one_line,
     pad_to_width,
 )
+
+if TYPE_CHECKING:
+    from proctor.reports.word_diff import WordDiff
 
 Medium = Literal["terminal", "markdown", "html"]
 NumberKind = Literal["number", "count", "percent", "milliseconds"]
@@ -222,6 +224,8 @@ class TextDiff(Block, frozen=True):
     @property
     def words(self) -> WordDiff:
         """Both texts, each with the words that only it has."""
+        from proctor.reports.word_diff import diff_words
+
         return diff_words(self.before, self.after)
 
 
@@ -345,6 +349,8 @@ def _entry_lines(entry: RateEntry) -> Iterator[str]:
 
 
 def _diff_lines(diff: TextDiff) -> list[str]:
+    from proctor.reports.word_diff import diff_lines
+
     heads = [f"--- {one_line(diff.names[0])}", f"+++ {one_line(diff.names[1])}"]
     return [*heads, *diff_lines(diff.before, diff.after)]
 
