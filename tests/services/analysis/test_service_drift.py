@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from proctor.drift.observations import PASSED
 from proctor.errors import NothingSelected, UsageError
-from proctor.model import Message, PromptTemplate, Settings
+from proctor.model import Settings
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
@@ -115,50 +114,6 @@ async def test_fewer_than_two_measured_runs_are_too_few(
     await scripted(name, {"*": "yes"})
     with pytest.raises(NothingSelected, match="has new answers of the target"):
         drifting.read(drifting.find(DriftRequest()))
-
-
-@pytest.fixture
-def with_prompts(
-    scripted: Callable[..., Any], suite: WriteSuite, store: SqliteStore
-) -> Callable[[str], Awaitable[None]]:
-    """Makes a run for each letter, which names its prompt; a dash has none."""
-
-    async def run(letters: str) -> None:
-        name = suite(("a", "q", "yes"), ("b", "q", "yes"))
-        for letter in letters:
-            (done,) = await scripted(name, {"*": "yes"})
-            message = Message(role="system", content=letter)
-            prompt = None if letter == "-" else PromptTemplate(name=letter.lower(), messages=(message,))
-            store.update_run(replace(done.run, prompt=prompt))
-
-    return run
-
-
-async def test_each_prompt_of_a_target_is_a_series_of_its_own(
-    with_prompts: Callable[[str], Awaitable[None]], drifting: DriftQuery
-) -> None:
-    await with_prompts("a-ab-a")
-    with pytest.raises(
-        UsageError, match=r"--prompt P\. Stored are: s v1 on .* · a \(3 runs\), s v1 on .* \(2 "
-    ):
-        drifting.find(DriftRequest())
-    for word, count in (("a", 3), ("none", 2)):
-        selection = drifting.find(DriftRequest(prompt=word))
-        assert len(selection.runs) == count
-        assert selection.notes == (f"{6 - count} runs of this target used another prompt: left out.",)
-    with pytest.raises(NothingSelected, match=r"Only 1 run of s v1 on .* · b fits"):
-        drifting.find(DriftRequest(prompt="b"))
-    with pytest.raises(NothingSelected, match="No such run with the prompt 'c' is stored"):
-        drifting.find(DriftRequest(prompt="c"))
-
-
-async def test_an_edited_prompt_is_another_one_and_its_name_means_the_last(
-    with_prompts: Callable[[str], Awaitable[None]], drifting: DriftQuery
-) -> None:
-    await with_prompts("AAaa")  # the names are lower case, the texts are not
-    selection = drifting.find(DriftRequest(prompt="a"))
-    assert [run.prompt and run.prompt.messages[0].content for run in selection.runs] == ["a", "a"]
-    assert selection.notes == ("2 runs of this target used another prompt: left out.",)
 
 
 @pytest.mark.slow

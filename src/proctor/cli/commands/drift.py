@@ -24,7 +24,6 @@ _MAX_RUNS = 24
 @click.command("drift")
 @click.argument("suite", required=False)
 @click.option("-t", "--target", metavar="T", help="The target, as it was named in the runs.")
-@click.option("--prompt", metavar="NAME", help="The prompt of the runs; `none` for runs without one.")
 @click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
 @click.option("--until", metavar="TIME", help="Only runs until then.")
 @click.option(
@@ -45,8 +44,7 @@ def command(
     """Show how a target changed over time: the stored runs of one SUITE on it, oldest first.
 
     SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. SUITE and --target may be
-    left out where only one suite has several runs on one target. Each prompt is a series of its own: --prompt
-    names one. No request is sent. The answers of each run
+    left out where only one suite has several runs on one target. No request is sent. The answers of each run
     are compared with those of the first run and of the previous one: 95 % identical is stable, less is watch.
     Less than 80 % is drifting where repeats (`run --repeat 2`) show that it is not noise. Verdicts are
     compared by a test that you may repeat every day: fewer passed cases are drifting even with equal answers,

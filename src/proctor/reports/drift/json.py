@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proctor.codec import target_digest, template_digest
+from proctor.codec import target_digest
 from proctor.drift.detector import Drift, SeriesPoint
 from proctor.drift.flips import CaseFlips
 from proctor.drift.identical_answers import IdenticalShare
@@ -23,8 +23,6 @@ def to_dict(report: DriftReport) -> dict[str, Any]:
             "suite_digest": run.suite.digest,
             "target": run.target.name,
             "target_digest": target_digest(run.target),
-            "prompt": None if run.prompt is None else run.prompt.name,
-            "prompt_digest": None if run.prompt is None else template_digest(run.prompt),
             "state": drift.state,
             "since": None if drift.since is None else format_utc(drift.since),
             "by_answers": drift.by_answers,

@@ -251,8 +251,7 @@ def document_for(report: DriftReport, max_runs: int | None = None) -> Iterator[B
         report: the drift of a target.
         max_runs: at most this many runs are shown: the first one and the latest; None for all.
     """
-    run = report.last_run
-    title = f"{run.suite.title} on {run.target.name}" + (f" · {run.prompt.name}" if run.prompt else "")
+    title = f"{report.last_run.suite.title} on {report.last_run.target.name}"
     state, *evidence = describe_drift(report)
     yield Heading(title, only="markdown")
     yield Paragraph(state, style="strong")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.clusters import is_own_cluster, make_cluster_lookup
-from proctor.codec import call_digest, target_digest, template_digest
+from proctor.codec import target_digest
 from proctor.drift.detector import detect_drift
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces, find_clustered_run
 from proctor.errors import NothingSelected, UnknownName, UsageError
@@ -31,19 +31,15 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{6,64}")
 _AGE = re.compile(r"([1-9][0-9]{0,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
 _MAX_LISTED = 8
-"""The maximum number of series that a message lists."""
-NO_PROMPT = "none"
-"""What a user writes for runs without a prompt, unless a prompt has that name."""
+"""The maximum number of pairs of suite and target that a message lists."""
 
 
 class DriftRequest(Struct, frozen=True, kw_only=True):
     """Which runs to follow."""
 
     suite: str | None = None
-    """None for the only suite that has runs; the same holds for target and prompt."""
+    """None for the only suite that has runs; the same holds for the target."""
     target: str | None = None
-    prompt: str | None = None
-    """The name of a prompt, or `NO_PROMPT` for runs without one."""
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
@@ -53,7 +49,7 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
-    """The runs of one suite on one target with one prompt, in time order."""
+    """The runs of one suite on one target, in time order."""
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
@@ -118,31 +114,27 @@ class DriftQuery:
             if request.target is None
             else self._filter_by_target(candidates, request.target, original_runs)
         )
-        if request.prompt is not None:
-            candidates = _filter_by_prompt(candidates, request.prompt, original_runs)
-        series = _choose_series(
-            [run for run in candidates if run.imported is None] or candidates, original_runs
-        )
+        pair = _choose_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
         # The newest comes first in a store; of two that started at once, the one stored later is later.
-        series_runs = sorted(
-            (run for run in original_runs[::-1] if _series_key(run) == series), key=lambda run: run.started_at
+        pair_runs = sorted(
+            (run for run in original_runs[::-1] if _pair_key(run) == pair), key=lambda run: run.started_at
         )
-        finished = [run for run in series_runs if run.status == "finished"]
-        regraded = [run for run in stored_runs if run.regrade_of is not None and _series_key(run) == series]
-        notes = [*_describe_other_targets(series_runs[-1], original_runs)]
-        notes += _describe_left_out(len(series_runs) - len(finished), "did not finish")
+        finished = [run for run in pair_runs if run.status == "finished"]
+        regraded = [run for run in stored_runs if run.regrade_of is not None and _pair_key(run) == pair]
+        notes = [*_describe_other_targets(pair_runs[-1], original_runs)]
+        notes += _describe_left_out(len(pair_runs) - len(finished), "did not finish")
         notes += _describe_left_out(len(regraded), "regraded stored answers without calling the target")
         runs = self._filter_by_time(finished, request, notes)
         if request.cluster is not None:
             runs = [replace(run, settings=replace(run.settings, cluster=request.cluster)) for run in runs]
         if len(runs) < 2:
             since = " in that time" if request.since or request.until else ""
-            fits = f"{_run_title(series_runs[-1])} fits{since}"
+            fits = f"{_run_title(pair_runs[-1])} fits{since}"
             fitting = (
                 f"Only {pluralize(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
             )
             raise NothingSelected(
-                " ".join([f"{fitting}, and drift needs two.", *notes, _list_series(original_runs)])
+                " ".join([f"{fitting}, and drift needs two.", *notes, _list_pairs(original_runs)])
             )
         return RunSelection(runs=tuple(runs), notes=tuple(notes))
 
@@ -241,7 +233,7 @@ class DriftQuery:
             matches = [run for run in runs if run.suite.digest == suite.digest]
             what = f"{word!r} as it is now ({suite.digest[:19]})"
         if not matches:
-            raise NothingSelected(f"No run of {what} is stored. {_list_series(runs)}")
+            raise NothingSelected(f"No run of {what} is stored. {_list_pairs(runs)}")
         return matches
 
     def _filter_by_target(self, runs: Sequence[Run], word: str, all_runs: Sequence[Run]) -> list[Run]:
@@ -254,7 +246,7 @@ class DriftQuery:
                 digest = ""
         matches = [run for run in runs if target_digest(run.target) == digest]
         if not matches:
-            raise NothingSelected(f"No such run on {word!r} is stored. {_list_series(all_runs)}")
+            raise NothingSelected(f"No such run on {word!r} is stored. {_list_pairs(all_runs)}")
         return matches
 
     def _filter_by_time(self, runs: Sequence[Run], request: DriftRequest, notes: list[str]) -> list[Run]:
@@ -298,48 +290,32 @@ def find_holdout_run(drifted: DriftReport) -> Run | None:
     return holdout_runs[-1] if holdout_runs else None
 
 
-def _series_key(run: Run) -> tuple[str, str]:
-    return run.suite.digest, call_digest(run.target, run.prompt)
+def _pair_key(run: Run) -> tuple[str, str]:
+    return run.suite.digest, target_digest(run.target)
 
 
-def _filter_by_prompt(runs: Sequence[Run], word: str, all_runs: Sequence[Run]) -> list[Run]:
-    """Returns the runs with the prompt that had this name last, or those without one."""
-    named = next((run.prompt for run in runs if run.prompt is not None and run.prompt.name == word), None)
-    if named is None and word == NO_PROMPT:
-        matches = [run for run in runs if run.prompt is None]
-    elif named is None:
-        matches = []
-    else:
-        digest = template_digest(named)
-        matches = [run for run in runs if run.prompt is not None and template_digest(run.prompt) == digest]
-    if not matches:
-        raise NothingSelected(f"No such run with the prompt {word!r} is stored. {_list_series(all_runs)}")
-    return matches
-
-
-def _choose_series(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
-    """Returns the only suite, target and prompt of the runs, else the only ones with several runs."""
+def _choose_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
+    """Returns the only pair of suite and target of the runs, else the only pair with several runs."""
     if not all_runs:
         raise NothingSelected("No run is stored here. `proctor run SUITE --target T` makes one.")
-    counts = Counter(map(_series_key, candidates))
-    repeated = [key for key, count in counts.items() if count > 1]
-    if len(counts) == 1 or len(repeated) == 1:
-        return next(iter(counts)) if len(counts) == 1 else repeated[0]
-    if repeated:
-        flag = " --prompt P" if any(run.prompt is not None for run in candidates) else ""
-        raise UsageError(f"Say which: proctor drift SUITE --target T{flag}. {_list_series(candidates)}")
+    counts = Counter(map(_pair_key, candidates))
+    repeated_pairs = [pair for pair, count in counts.items() if count > 1]
+    if len(counts) == 1 or len(repeated_pairs) == 1:
+        return next(iter(counts)) if len(counts) == 1 else repeated_pairs[0]
+    if repeated_pairs:
+        raise UsageError(f"Say which: proctor drift SUITE --target T. {_list_pairs(candidates)}")
     raise NothingSelected(
-        f"No suite has two runs on one target, and drift needs two. {_list_series(candidates)}"
+        f"No suite has two runs on one target, and drift needs two. {_list_pairs(candidates)}"
     )
 
 
 def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[str]:
-    """Yields notes on runs with the same names and another target, prompt or version of the suite."""
+    """Yields notes on runs with the same names and another target or another version of the suite."""
     same_suite = [run for run in all_runs if run.suite.digest == latest.suite.digest]
     targets = [
         run
         for run in same_suite
-        if run.target.name == latest.target.name and target_digest(run.target) != target_digest(latest.target)
+        if run.target.name == latest.target.name and _pair_key(run) != _pair_key(latest)
     ]
     if targets:
         differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
@@ -347,19 +323,12 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
             f"{pluralize(len(targets), 'run')} on the same name called another target ({differs}): left out. "
             "What changed there is on your side."
         )
-    prompts = [
-        run
-        for run in same_suite
-        if target_digest(run.target) == target_digest(latest.target)
-        and _series_key(run) != _series_key(latest)
-    ]
-    yield from _describe_left_out(len(prompts), "of this target used another prompt")
     versions = [
         run
         for run in all_runs
         if run.suite.name == latest.suite.name
         and run.suite.digest != latest.suite.digest
-        and call_digest(run.target, run.prompt) == call_digest(latest.target, latest.prompt)
+        and target_digest(run.target) == target_digest(latest.target)
     ]
     yield from _describe_left_out(len(versions), "used another version of the suite")
 
@@ -378,7 +347,7 @@ def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
             yield f"{name} {getattr(was.params, name)} instead of {getattr(now.params, name)}"
 
 
-def _list_series(runs: Sequence[Run]) -> str:
+def _list_pairs(runs: Sequence[Run]) -> str:
     counts = Counter(_run_title(run) for run in runs)
     if not counts:
         return "No run is stored here."
@@ -388,5 +357,4 @@ def _list_series(runs: Sequence[Run]) -> str:
 
 
 def _run_title(run: Run) -> str:
-    prompt = "" if run.prompt is None else f" · {run.prompt.name}"
-    return one_line(f"{run.suite.title} on {run.target.name}{prompt}")
+    return one_line(f"{run.suite.title} on {run.target.name}")

@@ -13,14 +13,13 @@ from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.codec import call_digest, encode, target_digest
+from proctor.codec import encode, target_digest
 from proctor.errors import NothingSelected, ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.drift.chart import draw_chart
 from proctor.reports.drift.report import DriftReport, describe_drift, run_table
 from proctor.services.analysis.drift import (
-    NO_PROMPT,
     DriftQuery,
     DriftRequest,
     RunSelection,
@@ -46,7 +45,6 @@ class TrendKey(Struct, frozen=True, kw_only=True):
 
     suite: str
     target: str
-    prompt: str | None
     digest: str
     count: int
     first: datetime
@@ -55,7 +53,7 @@ class TrendKey(Struct, frozen=True, kw_only=True):
     @property
     def address(self) -> str:
         """The address of its trend."""
-        return url("/trends", suite=self.digest, target=self.target, prompt=self.prompt)
+        return url("/trends", suite=self.digest, target=self.target)
 
 
 class TrendQuery(Struct, frozen=True, kw_only=True):
@@ -66,7 +64,6 @@ class TrendQuery(Struct, frozen=True, kw_only=True):
     since: str = ""
     until: str = ""
     baseline: str = ""
-    prompt: str = ""
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -91,16 +88,10 @@ class Trend(Struct, frozen=True, kw_only=True):
 
 @router.get("/trends")
 def show_trend(
-    request: Request,
-    suite: str = "",
-    target: str = "",
-    since: str = "",
-    until: str = "",
-    baseline: str = "",
-    prompt: str = "",
+    request: Request, suite: str = "", target: str = "", since: str = "", until: str = "", baseline: str = ""
 ) -> Response:
     """Shows a trend, or lists targets to choose from."""
-    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline, prompt=prompt)
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     if not project.location.exists():  # showing an empty list creates no store
         return _choose_page(request, ())
@@ -130,11 +121,10 @@ def send_chart(
     since: str = "",
     until: str = "",
     baseline: str = "",
-    prompt: str = "",
     dark: bool = False,
 ) -> Response:
     """Sends the chart of a trend."""
-    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline, prompt=prompt)
+    query = TrendQuery(suite=suite, target=target, since=since, until=until, baseline=baseline)
     project = get_project(request)
     with project.open_store() as store:
         selection = _find_runs(store, project, list(store.runs()), query)
@@ -166,7 +156,6 @@ def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: T
     drift_request = DriftRequest(
         suite=matching[0].suite.digest if query.suite else None,
         target=query.target or None,
-        prompt=query.prompt or None,
         since=parse_moment(query.since, now) if query.since else None,
         until=parse_moment(query.until, now, ends=True) if query.until else None,
         baseline=query.baseline or None,
@@ -214,7 +203,7 @@ def _trend_page(request: Request, trend: Trend, selection: RunSelection, query: 
 
 def _command(run: Run, query: TrendQuery) -> str:
     command = ["proctor", "drift", run.suite.digest[:19], "--target", shlex.quote(run.target.name)]
-    for flag in ("prompt", "since", "until", "baseline"):
+    for flag in ("since", "until", "baseline"):
         if getattr(query, flag):
             command += [f"--{flag}", shlex.quote(getattr(query, flag))]
     return " ".join(command)
@@ -240,16 +229,15 @@ def _refused_page(request: Request, all_runs: Sequence[Run], query: TrendQuery, 
 
 
 def _list_keys(all_runs: Sequence[Run]) -> list[TrendKey]:
-    """Returns every suite, target and prompt with at least two comparable runs, newest first."""
+    """Returns every suite and target with at least two comparable runs, newest first."""
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in all_runs:
         if run.status == "finished" and run.regrade_of is None and run.imported is None:
-            groups.setdefault((run.suite.digest, call_digest(run.target, run.prompt)), []).append(run)
+            groups.setdefault((run.suite.digest, target_digest(run.target)), []).append(run)
     return [
         TrendKey(
             suite=runs[0].suite.title,
             target=runs[0].target.name,
-            prompt=_prompt_word(runs[0], all_runs),
             digest=runs[0].suite.digest,
             count=len(runs),
             first=min(run.started_at for run in runs),
@@ -258,14 +246,3 @@ def _list_keys(all_runs: Sequence[Run]) -> list[TrendKey]:
         for runs in groups.values()
         if len(runs) > 1
     ]
-
-
-def _prompt_word(run: Run, all_runs: Sequence[Run]) -> str | None:
-    """Returns the word for the prompt of a run; None if no run of its target has one."""
-    if run.prompt is not None:
-        return run.prompt.name
-    target = target_digest(run.target)
-    has_prompts = any(
-        other.prompt is not None and target_digest(other.target) == target for other in all_runs
-    )
-    return NO_PROMPT if has_prompts else None
