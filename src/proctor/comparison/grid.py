@@ -25,7 +25,7 @@ class GridLevel(Struct, frozen=True, kw_only=True):
     """None for runs without a prompt."""
 
 
-class GridCell(Struct, frozen=True, kw_only=True):
+class GridRun(Struct, frozen=True, kw_only=True):
     """A run with its numbers."""
 
     run: Run
@@ -41,7 +41,7 @@ class PromptGrid(Struct, frozen=True, kw_only=True):
 
     prompts: tuple[GridLevel, ...]
     targets: tuple[GridLevel, ...]
-    cells: tuple[tuple[GridCell | None, ...], ...]
+    cells: tuple[tuple[GridRun | None, ...], ...]
     """A row for each prompt with a cell for each target; None where there is no run."""
     repeated: int = 0
     """The number of runs that a later one of the same prompt and target replaces."""
@@ -67,7 +67,7 @@ class PromptGrid(Struct, frozen=True, kw_only=True):
         return [place for place, column in enumerate(zip(*self.cells, strict=True)) if None not in column]
 
 
-def make_grid(cells: Iterable[GridCell]) -> PromptGrid | None:
+def make_grid(cells: Iterable[GridRun]) -> PromptGrid | None:
     """Arranges runs of one suite by prompt and target, each in the order in which it first occurs.
 
     Prompts are the same by name and text, targets by name and what is called.
@@ -77,7 +77,7 @@ def make_grid(cells: Iterable[GridCell]) -> PromptGrid | None:
     """
     prompts: dict[GridLevel, None] = {}
     targets: dict[GridLevel, None] = {}
-    placed: dict[tuple[GridLevel, GridLevel], GridCell] = {}
+    placed: dict[tuple[GridLevel, GridLevel], GridRun] = {}
     count = 0
     for cell in cells:
         prompt, target = _prompt_level(cell.run), _target_level(cell.run)
@@ -94,13 +94,13 @@ def make_grid(cells: Iterable[GridCell]) -> PromptGrid | None:
     )
 
 
-def grid_cell(outcomes: RunOutcomes, split: SplitName = "all") -> GridCell:
+def grid_cell(outcomes: RunOutcomes, split: SplitName = "all") -> GridRun:
     """Returns the cell of a run whose outcomes were read."""
     facts = [fact for case in outcomes.restrict_to(split).cases for fact in case.trials]
     latencies = [fact.latency_ms for fact in facts if fact.latency_ms is not None]
     answered = [fact for fact in facts if fact.is_measured or fact.cost_usd is not None]
     costs = [fact.cost_usd for fact in answered if fact.cost_usd is not None]
-    return GridCell(
+    return GridRun(
         run=outcomes.run,
         counts=outcomes.restrict_to(split).count_verdicts(),
         cost_usd=fsum(costs) if answered and len(costs) == len(answered) else None,

@@ -12,7 +12,7 @@ from proctor.comparison.factors import (
     LevelDifference,
     LevelPart,
 )
-from proctor.comparison.grid import GridCell, GridLevel, PromptGrid, make_grid
+from proctor.comparison.grid import GridLevel, GridRun, PromptGrid, make_grid
 from proctor.plurals import join_names, pluralize
 from proctor.reports.clusters import clusters_sentence
 from proctor.reports.document import (
@@ -43,7 +43,7 @@ _MAX_NAMED_CELLS = 4
 def grid_of_reports(reports: Iterable[RunReport]) -> PromptGrid | None:
     """Returns the grid of the runs that one command made; None if they are none of several prompts."""
     return make_grid(
-        GridCell(
+        GridRun(
             run=report.run,
             counts=report.tally.result_counts,
             cost_usd=report.tally.target_cost_usd,
@@ -75,7 +75,7 @@ def grid_block(grid: PromptGrid) -> RateGrid:
     )
 
 
-def _grid_entry(cell: GridCell) -> RateEntry:
+def _grid_entry(cell: GridRun) -> RateEntry:
     notes = [cost(cell.cost_usd)] if cell.cost_usd is not None else []
     if cell.latency_p50_ms is not None:
         notes.append(f"p50 {milliseconds(cell.latency_p50_ms)}")

@@ -41,7 +41,7 @@ _Direction = Annotated[
 ]
 
 
-class PromptRecord(Struct, frozen=True, kw_only=True):
+class ComparedPromptRecord(Struct, frozen=True, kw_only=True):
     """The prompt of a run, or the row of a grid."""
 
     name: str
@@ -57,7 +57,7 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     suite_version: str | None
     suite_digest: Digest
     target: str
-    prompt: Annotated[PromptRecord | None, about("Null if cases are sent as they are.")]
+    prompt: Annotated[ComparedPromptRecord | None, about("Null if cases are sent as they are.")]
     judges: tuple[str, ...]
     status: Status
     planned: int
@@ -327,7 +327,7 @@ def _run_record(
         target=run.target.name,
         prompt=None
         if run.prompt is None
-        else PromptRecord(name=run.prompt.name, digest=template_digest(run.prompt)),
+        else ComparedPromptRecord(name=run.prompt.name, digest=template_digest(run.prompt)),
         judges=tuple([judge.name for judge in run.judges]),
         status=run.status,
         planned=run.planned,
