@@ -20,7 +20,9 @@ from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison import sentences
+from proctor.reports.comparison.grid import grid_blocks, headline
 from proctor.reports.comparison.headlines import format_short_name, pair_headline, ranking_headline
+from proctor.reports.comparison.prompt_diff import group_prompt_blocks, prompt_diff_blocks
 from proctor.reports.comparison.report import (
     ComparisonReport,
     difference_table,
@@ -223,6 +225,7 @@ def _comparison_page(
         "words": sentences,
         "short_name": format_short_name,
         "has_suites": len({run.suite.title for run in query.runs}) > 1,
+        "has_grid": report.grid is not None and len(report.grid.grid.targets) > 1,
     }
     if report.ranking is not None:
         method, *remarks = ranking_notes(report.ranking)
@@ -230,7 +233,9 @@ def _comparison_page(
             request,
             "compare_several.html",
             **values,
-            verdict=ranking_headline(report.ranking),
+            verdict=headline(report.grid) or ranking_headline(report.ranking),
+            grid=[] if report.grid is None else list(grid_blocks(report.grid, with_headline=False)),
+            prompts=list(group_prompt_blocks([ranked_run.run for ranked_run in report.ranking.runs])),
             method=method,
             remarks=remarks,
             ranks=[(ranked_run, rank_text(ranked_run)) for ranked_run in report.ranking.by_rank],
@@ -248,6 +253,7 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
         "smallest": sentences.smallest_difference(comparison) if comparison.whole.value is not None else "",
         "differences": difference_table(comparison) if comparison.pairs else None,
         "measures": measure_facts(comparison),
+        "prompts": list(prompt_diff_blocks(comparison.baseline, comparison.candidate)),
         "notes": list(
             filter(None, [sentences.pair_rates_note(comparison), sentences.clusters_note(comparison)])
         ),
@@ -280,6 +286,6 @@ def _flip_tables(comparison: Comparison, max_rows: int) -> list[FlipTable]:
 def _command(query: ComparisonQuery) -> str:
     run_ids = " ".join(shlex.quote(run.id) for run in query.runs)
     flags = [f"--split {query.split}"] * (query.split != "all")
-    flags += [f"--by {query.by}"] * (query.by != "category" and len(query.runs) == 2)
+    flags += [f"--by {query.by}"] * (query.by == "prompt" or (query.by == "tag" and len(query.runs) == 2))
     flags += ["--by-case-digest"] * query.by_digest
     return " ".join(("proctor compare", run_ids, *flags))
