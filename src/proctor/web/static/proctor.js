@@ -341,6 +341,11 @@
       const selecting = chosen && !chosen.isCollapsed && section.contains(chosen.anchorNode);
       if (html === shown || selecting) return; // what is being copied stays until the next message
       show(section, shown = html);
+      const heading = one("[data-heading]", section)?.dataset.heading;
+      if (heading) {
+        one("h1").textContent = heading;
+        document.title = `${heading} · Proctor`;
+      }
       const summary = one("[data-summary]", section)?.textContent.trim() ?? "";
       if (summary === said || performance.now() - saidAt < SAID_EVERY_MS) return;
       heard.textContent = said = summary;
