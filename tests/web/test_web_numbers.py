@@ -173,11 +173,13 @@ def test_compare_says_what_compare_says(world: World, told: Json) -> None:
     whole = told("compare", one.id, other.id)
     (found,) = whole["comparisons"]
     html = world.main(f"/compare?run={one.id}&run={other.id}")
-    assert read_text(html.partition("</h1>")[0]).endswith(found["verdict"])
+    heading = read_text(html.partition("</h1>")[0])
+    numbers = r"\S+ pp \([^)]*\), p = [\d.]+"
+    assert re.findall(numbers, heading) == re.findall(numbers, found["verdict"]) != []
     sides, differences, *flips = read_tables(html)
     for side, run in zip(sides, whole["runs"], strict=True):
-        assert side[1] == share(run)
-        assert side[2] == f"{run['passed']} of {run['total']}"
+        assert side[2] == share(run)
+        assert side[3] == f"{run['passed']} of {run['total']}"
     expected = [("all", found), *((part["name"], part) for part in (*found["splits"], *found["parts"]))]
     assert [row for row in differences if any(row[1:])] == [
         [

@@ -42,7 +42,7 @@ STANDALONE_FIELDS = (
 EXPORT_FIELDS = frozenset(
     {
         *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
-        *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed"),
+        *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed", "prompt"),
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
     }
 )
