@@ -168,15 +168,22 @@ def pasted(text: str) -> Act:
 
 
 def named(page: Page) -> None:
-    page.get_by_label("Who labels?").fill("Ann")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_role("button", name="Start").click()
 
 
 def labelled(page: Page) -> None:
     page.get_by_role("button", name="Fail").click()
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.get_by_role("link", name="Look again").click()
-    expect(page.get_by_text("You said")).to_be_visible()
+    page.get_by_role("link", name="Show it again").click()
+    expect(page.get_by_text("Your label:")).to_be_visible()
+
+
+def commented(page: Page) -> None:
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_label("Comment", exact=True).fill("Is this right?")
+    page.get_by_role("button", name="Add comment").click()
+    expect(page.get_by_role("button", name="Delete this comment").first).to_be_visible()
 
 
 def keys_open(page: Page) -> None:
@@ -197,8 +204,8 @@ def deleted(page: Page) -> None:
 
 
 def certified(page: Page) -> None:
-    page.get_by_label("Fewest cases").fill("1")
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_label("Minimum cases").fill("1")
+    page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("img", name=re.compile("^Badge"))).to_be_visible()
 
 
@@ -211,6 +218,7 @@ EMPTY: list[tuple[str, Act | None]] = [
     ("/run", press("Start")),
     ("/runs", None),
     ("/compare", None),
+    ("/grid", None),
     ("/trends", None),
     ("/review", None),
     ("/certificates", None),
@@ -249,6 +257,7 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/runs/{first}?text=nothing", None),
         ("/runs/{patchy}", None),
         ("/runs/{first}/cases/2", None),
+        ("/runs/{first}/cases/2?view=markdown", commented),
         ("/runs/{first}/cases/{sealed}", None),
         ("/runs/{patchy}/cases/3", None),
         ("/runs/{repeated}/cases/1?repeat=1", None),

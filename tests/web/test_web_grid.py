@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from html import unescape
@@ -12,7 +13,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Assertion, Output, PromptTemplate, Run, SplitRule, TargetSpec, Verdict
+from proctor.model import Assertion, Message, Output, PromptTemplate, Run, SplitRule, TargetSpec, Verdict
 from proctor.protocols import Store
 from proctor.services.runs.reading.grid import GridFinder
 from proctor.stores import open_store
@@ -63,7 +64,8 @@ class Runs:
             digest=f"sha256:{self.count:064}",
             split_rule=SplitRule() if held_out else None,
         )
-        template = prompt and PromptTemplate(name=prompt, messages=cases[0].input)
+        sent = (Message(role="user", content=f"{prompt}: {{{{ input }}}}"),)
+        template = None if prompt is None else PromptTemplate(name=prompt, messages=sent)
         run = add_run(
             self.store,
             suite,
@@ -203,6 +205,25 @@ def test_a_row_opens_to_the_whole_answers_with_differences_marked(server: Visito
     assert "<del>gpt" not in three
 
 
+def test_a_row_has_the_input_of_its_case_and_each_run_the_prompt_that_it_sent(
+    server: Visitor, runs: Runs
+) -> None:
+    both = runs.add("pp", prompt="terse"), runs.add("pf", prompt="steps")
+    page = server.page(address(*both, more="&open=1"))
+    (rows, *_) = read_tables(page)
+    assert rows[0][0].endswith("whole answers Question 0?")
+    assert rows[2][0].startswith("user Question 1?")
+    assert rows[2][1].startswith("Prompt terse user terse: Question 1?")
+    assert rows[2][2].startswith("Prompt steps user steps: Question 1?")
+    assert "input changed" not in read_text(page)
+
+
+def test_a_row_shows_the_values_of_a_case_that_has_no_input(server: Visitor, runs: Runs) -> None:
+    cases = [replace(make_case("c0", assertions=(CHECK,), vars={"city": "Lima"}), input=())]
+    page = server.page(address(runs.add("p", cases=cases), more="&open=0"))
+    assert read_text(page.partition("<tbody>")[2]).count("city: Lima") == 2
+
+
 def test_a_cell_leads_to_its_case_its_label_its_command_and_a_new_case(server: Visitor, runs: Runs) -> None:
     runs.add("pp")
     failed = runs.add("pf", target="two")
@@ -231,7 +252,9 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
         assert suite is not None
         cases = [stored.case for stored in runs.store.cases(suite.content)]
         assert [case.id for case in cases] == ids
+        assert suite.no_holdout is (name == ""), "one case alone is not held out"
         assert cases[-1].assertions == (CHECK,)
+        assert cases[-1].input[0].content == "Question 1?", "a prompt is no part of a case"
         assert cases[-1].metadata["from_run"] == run.id
         assert cases[-1].metadata["from_prompt"] == "terse"
         assert cases[-1].metadata["from_answer"].startswith("Answer 1 of gpt-x is <script>")
@@ -353,6 +376,25 @@ def test_much_is_read_by_a_task_that_says_how_far_it_is(
     goes_on.set()
     assert read_heading(server.page(address(*both))).startswith("1 of 2 cases differ")
     assert "event: done" in server.page(unescape(stream))
+
+
+def test_the_api_gives_the_same_rows(server: Visitor, runs: Runs) -> None:
+    runs.add("ppf", held_out=[2])
+    runs.add("pfe", target="two", held_out=[2])
+    page = json.loads(server.page("/api/v1/grid?run=r0&run=r1&show=differ&sort=-disagreement&limit=1"))
+    assert (page["runs"], page["total"], page["next"], page["previous"]) == (["r0", "r1"], 2, "1", None)
+    ((first, second),) = [row["cells"] for row in page["rows"]]
+    assert (page["rows"][0]["case"], page["rows"][0]["input"]) == ("c1", "Question 1?")
+    assert (first["verdict"], second["verdict"], second["passed"], second["trials"]) == ("pass", "fail", 0, 1)
+    assert second["answer"].startswith("Answer 1 of two")
+    assert server.looks("r1") == ["rate"]
+    page = json.loads(server.page("/api/v1/grid?run=r0&run=r1&show=differ&sort=-disagreement&after=1"))
+    (row,) = page["rows"]
+    assert (row["case"], row["input"], page["previous"]) == ("c2", None, "-2")
+    assert [(cell["sealed"], cell["verdict"], cell["answer"]) for cell in row["cells"]] == [
+        (True, "fail", None),
+        (True, "error", None),
+    ]
 
 
 # --- in a browser ------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
+from proctor.codec import template_digest
 from proctor.errors import StoreError
 from proctor.model import (
     Message,
@@ -30,6 +31,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.protocols import Store, StoredTrial
+from proctor.reports.formatting import format_run_name
 from proctor.stores import open_store
 from proctor.web.project import Project
 from support.builders import make_case, make_score, make_trial
@@ -347,7 +349,7 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor) -> No
 def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Visitor) -> None:
     kept.made()
     kept.made("r2", suite=kept.suite("plain", 4, split=False), failed=())
-    assert read_heading(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
+    assert read_heading(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout hidden"
     assert read_heading(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
 
 
@@ -365,7 +367,7 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
         ("Compare with", "/compare?run=r1"),
         ("Certify", "/certificates?run=r1"),
         ("Review", "/review?run=r1"),
-        ("What did not pass", "/runs/r1?verdict=fail&verdict=error&verdict=unscored#trials"),
+        ("Failed and errored", "/runs/r1?verdict=fail&verdict=error&verdict=unscored#trials"),
         ("k1", "/runs/r1?category=k1#trials"),
         ("baseline", "/runs?tag=baseline"),
     ):
@@ -373,7 +375,60 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
     assert "proctor runs show r1" in read_text(page)
 
 
-def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(kept: Kept, server: Visitor) -> None:
+def test_trials_come_before_the_tags_of_which_only_the_five_worst_are_open(
+    kept: Kept, server: Visitor
+) -> None:
+    cases = [make_case(f"c{place}", tags=(f"t{place // 6}",)) for place in range(42)]
+    suite = save_cases(kept.store, [*cases, make_case("c42", tags=("rare",))], name="many")
+    kept.made(suite=suite, failed=(0, 6, 7, 12, 18, 24, 30, 42))
+    page = server.page("/runs/r1")
+    assert page.index('id="trials"') < page.index("<aside")
+    aside = page[page.index("<aside") :]
+    closed, opened = (read_text(table) for table in re.findall(r"<table.*?</table>", aside, re.DOTALL)[:2])
+    assert re.findall(r"t\d|rare", closed) == ["t1", "t0", "t2", "t3", "t4"], "worst first, with five cases"
+    assert len(re.findall(r"t\d|rare", opened)) == 8
+    assert "<details><summary>All 8 tags</summary>" in page
+
+
+def test_a_run_is_called_by_target_prompt_and_time_and_its_prompt_is_folded(
+    kept: Kept, server: Visitor
+) -> None:
+    text = f"Answer {HOSTILE} briefly: {{{{ input }}}}"
+    prompt = PromptTemplate(name="terse", messages=(Message(role="user", content=text),))
+    run = kept.made(prompt=prompt)
+    page = server.page("/runs/r1")
+    assert f"<title>{format_run_name(run)}: caps v1 · Proctor</title>" in page
+    assert read_heading(page).startswith("gpt-x · terse passed 8 of 10")
+    folded = re.search(r'<details class="prompt">(.*?)</details>', page, re.DOTALL)
+    assert folded
+    assert read_text(folded[1].replace("&lt;", "&amp;lt;")).startswith("Prompt terse user Answer")
+    assert HOSTILE not in page
+    assert template_digest(prompt)[:19] in page
+
+
+def test_equal_latencies_are_no_chart(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    for place in range(3):
+        output = Output(text="yes", latency_ms=5.0)
+        trial = make_trial("", make_score(1.0), case_id=f"c{place}", position=place, output=output)
+        kept.store.save_trial("r1", trial, Verdict.PASS)
+    kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
+    assert "<figure" not in server.page("/runs/r1")
+
+
+def test_the_latest_answers_of_a_running_run_hide_what_is_held_out(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(10), failed=(7, 9))
+    kept.store.flush()
+    page = server.page("/runs/r1")
+    latest = rows(page, "rows latest")
+    assert [row[1] for row in latest] == [f"c{place}" for place in range(9, 1, -1)]
+    assert latest[0] == ["held out", "c9", "hidden"], "its verdict would show the pass rate of the holdout"
+    assert latest[2][:2] == ["fail", "c7"]
+    assert 'data-heading="Running: 10 of 10 trials of caps v1 on gpt-x"' in page
+
+
+def test_browsers_of_one_person_make_one_holdout_access_a_day(kept: Kept, server: Visitor) -> None:
     run = kept.made()
     plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
     for _ in range(3):
@@ -382,11 +437,9 @@ def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(kept: Kept, serv
         server.get("/runs")
     assert (server.looks(run.id), server.looks(plain.id)) == (["rate"], [])
     other = server.another()
-    assert "Look 2 at this holdout." in read_text(other.get("/runs/r1").text)
+    assert "Holdout Accuracy" in other.page("/runs/r1")
     assert "Holdout Accuracy" in other.page("/runs/r1/events")
-    assert server.looks(run.id) == ["rate", "rate"]
-    assert "Holdout Accuracy" in server.another().page("/runs/r1/events")
-    assert server.looks(run.id) == ["rate"] * 3
+    assert server.looks(run.id) == ["rate"]
 
 
 def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
@@ -394,7 +447,7 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
 ) -> None:
     run = kept.made(failed=(9,))
     sealed = server.get("/runs/r1").text
-    assert rows(sealed)[9][:4] == ["fail", "c9", "sealed", "sealed"]
+    assert rows(sealed)[9][:4] == ["fail", "c9", "hidden", "hidden"]
     for address in ("/runs/r1", "/runs/r1?text=secret", "/runs/r1?case=c9&sort=-latency"):
         page = server.get(address).text
         assert "Answer 9" not in page
@@ -515,7 +568,7 @@ def test_a_page_shows_how_many_trials_are_read_until_its_table_is_there(
     page = server.page(address)
     assert "4 of 10 trials read" in read_text(page)
     assert read_heading(page).startswith("gpt-x passed 8 of 10")
-    assert "How it was made" in page
+    assert "Settings" in page
     assert '<noscript><meta http-equiv="refresh"' in page
     assert "Question 3?" not in page
     assert len(rows(server.page("/runs/r1?verdict=fail"))) == 2, "what the store finds waits for nothing"
@@ -640,7 +693,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     kept.record(run, range(4), failed=(1,))
     kept.store.flush()
     page = server.get("/runs/r1").text
-    assert read_heading(page) == "gpt-x is being asked: 10 trials of caps v1"
+    assert read_heading(page) == "Running: 4 of 10 trials of caps v1 on gpt-x"
     assert "4 of 10 trials are done" in read_text(page)
     assert "75.0% · n 4 · 30–95%" in read_text(page)
     assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
@@ -661,7 +714,7 @@ def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) ->
     assert read_heading(page) == "gpt-x passed 4 of 4 (100.0%, 51–100%); 6 trials are missing"
     assert "data-live" not in page
     assert '<form method="post" action="/runs/r1/resume">' in page
-    assert "Resume: ask the 6 that are missing" in read_text(page)
+    assert "Resume: run the 6 missing trials" in read_text(page)
 
 
 def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Visitor) -> None:
@@ -684,7 +737,7 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         browser_page.set_viewport_size({"width": width, "height": 800})
         browser_page.goto("/runs/r1")
         shares: Any = browser_page.locator("table.parts .share").evaluate_all(
-            "all => all.map(one => one.closest('.scroll').getBoundingClientRect().right"
+            "all => all.map(one => one.closest('aside').getBoundingClientRect().right"
             " - one.getBoundingClientRect().right)"
         )
         assert len(shares) == 5

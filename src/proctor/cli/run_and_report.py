@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from proctor.cli.attest_after_run import RunAttester
     from proctor.protocols import Store
+    from proctor.reports.document import Block
     from proctor.services.file_log import FileLog
 
 FILE_LOG_VARIABLE = "PROCTOR_FILE_LOG"
@@ -97,7 +98,7 @@ def run_and_report(
                     echo(f"proctor: warning: {warning}", err=True)
                 _echo_how_to_resume(runs[-1], run_store, store, resumed)
             if plain and len(runs) > 1:
-                show(chain([""], render_terminal([overview_table(runs)])))
+                show(chain([""], render_terminal([_overview(runs)])))
             for path in outputs:
                 write_report(path, runs)
             if files is not None:
@@ -115,6 +116,17 @@ def run_and_report(
     return worst_exit_code(
         [*codes, ExitCode.USAGE] if attester is not None and attester.has_failed else codes
     )
+
+
+def _overview(runs: Sequence[RunReport]) -> Block:
+    """Returns the grid of prompts and targets of several runs; a table of runs without prompts."""
+    if any(report.run.prompt is not None for report in runs):
+        from proctor.reports.comparison.grid import grid_block, grid_of_reports
+
+        grid = grid_of_reports(runs)
+        if grid is not None:
+            return grid_block(grid)
+    return overview_table(runs)
 
 
 def _open_store_for(request: Request, option: str | None) -> AbstractContextManager[Store]:

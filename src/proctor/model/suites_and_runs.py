@@ -511,6 +511,8 @@ class HoldoutAccess(Record, frozen=True, kw_only=True):
     run: str
     kind: Literal["rate", "reveal"]
     at: datetime
+    person: str | None = None
+    """Who looked at a page or used the API; None for a command, of which each is counted."""
 
 
 class Calibration(Record, frozen=True, kw_only=True):

@@ -41,18 +41,8 @@ STANDALONE_FIELDS = (
 """The fields of a line that holds the answer itself."""
 EXPORT_FIELDS = frozenset(
     {
-        *(
-            "suite",
-            "suite_version",
-            "target",
-            "prompt",
-            "verdict",
-            "score",
-            "failed_gates",
-            "scores",
-            "output",
-        ),
-        *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed"),
+        *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
+        *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed", "prompt"),
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
     }
 )

@@ -56,9 +56,12 @@ def extend_suite(store: Store, suite: Suite, case: Case) -> ExtendedSuite:
 
 
 def begin_suite(run: Run, case: Case) -> ExtendedSuite:
-    """Returns a suite of one case, with the pass rule of the suite that it comes from."""
-    suite = Suite(name="new", dialect=LOSSLESS, pass_rule=run.suite.pass_rule, case_count=1)
-    return ExtendedSuite(text=_render([case], suite), case_id=case.id)
+    """Returns a suite of one case, with the pass rule of the suite that it comes from.
+
+    It has no holdout, which would be that one case.
+    """
+    suite = Suite(name="new", dialect=LOSSLESS, pass_rule=run.suite.pass_rule, case_count=1, no_holdout=True)
+    return ExtendedSuite(text=_render([case], suite), case_id=case.id, no_holdout=True)
 
 
 def _render(cases: list[Case], suite: Suite) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from fastapi import APIRouter
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,7 +29,9 @@ def show_form(
         stored_run = load_run(store, run)
         is_revealed = stored_run.id in get_session(request).revealed
         try:
-            detail = load_case_detail(store, stored_run, position, reveal=is_revealed, history=0)
+            # A case of a suite has no prompt of a run filled in.
+            source = replace(stored_run, prompt=None)
+            detail = load_case_detail(store, source, position, reveal=is_revealed, history=0)
             row = detail.rows[0] if repeat is None else detail.get_row(repeat)
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None

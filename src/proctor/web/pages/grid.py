@@ -9,13 +9,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.errors import StoreError, UsageError
 from proctor.model import Run
 from proctor.plurals import pluralize
+from proctor.prompts.fill import fill_case
 from proctor.protocols import Store
+from proctor.reports.runs.serialize import TrialResult
 from proctor.reports.word_diff import DiffSpan, diff_words
 from proctor.services.runs.reading.grid import (
     GRID_KINDS,
@@ -26,7 +29,7 @@ from proctor.services.runs.reading.grid import (
     GridQuery,
     GridSelection,
 )
-from proctor.services.runs.reading.grid_cells import GridCell, GridRow, read_grid_rows
+from proctor.services.runs.reading.grid_cells import GridCell, GridRow, list_values, read_grid_rows
 from proctor.services.runs.reading.listing import RunFilter, find_runs
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.web.browser_sessions import get_session
@@ -117,6 +120,8 @@ class WholeCell(Struct, frozen=True):
     """The command that shows the answer."""
     is_first: bool
     """Whether the others are compared with it."""
+    sent: TrialResult | None
+    """The trial with what its run sent; None if that is the input of the case, or hidden."""
 
 
 @router.get("/grid")
@@ -260,6 +265,7 @@ def _grid_page(request: Request, store: Store, state: GridState, runs: Sequence[
         whole=_open_rows(rows, state),
         chips=_filter_chips(state),
         kind_names=_KIND_NAMES,
+        list_values=list_values,
         sort_names=_SORT_NAMES,
         tags=selection.grid.tags[:_MAX_TAGS],
         held_out_runs=held_out_runs,
@@ -344,7 +350,15 @@ def _whole_cells(row: GridRow, steps: int, *, has_marks: bool) -> Iterator[Whole
         else:
             hidden_length = max(0, len(text or "") - MAX_TEXT_LENGTH)
             is_first = bool(answers) and place == answers[0][0]
-            yield WholeCell(cell, spans.get(place, ()), hidden_length, _cell_command(cell), is_first)
+            pieces, command = spans.get(place, ()), _cell_command(cell)
+            yield WholeCell(cell, pieces, hidden_length, command, is_first, _with_prompt(cell))
+
+
+def _with_prompt(cell: GridCell) -> TrialResult | None:
+    """Returns the trial of a cell with the prompt of its run filled in; None without one, or if hidden."""
+    if cell.sealed or cell.run.prompt is None:
+        return None
+    return replace(cell.trial, case=fill_case(cell.trial.case, cell.run))
 
 
 def _cell_command(cell: GridCell) -> str:

@@ -182,6 +182,25 @@
     dropped(zone, [...event.dataTransfer.files]);
   });
 
+  // --- the lines of an edited text --------------------------------------------------------------------------
+  /** Select a line of a text field. A field that gets the focus scrolls to where its caret is. */
+  function selectLine(field, number) {
+    const lines = field.value.split("\n");
+    const start = lines.slice(0, number - 1).reduce((length, line) => length + line.length + 1, 0);
+    field.blur();
+    field.setSelectionRange(start, start);
+    field.focus();
+    field.setSelectionRange(start, start + (lines[number - 1] ?? "").length);
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-line]");
+    const field = link && one("textarea#text");
+    if (!field) return;
+    event.preventDefault();
+    selectLine(field, Number(link.dataset.line));
+  });
+
   // --- forms -----------------------------------------------------------------------------------------------
   /** What a form's page says of other choices: the address keeps them, and the parts that it names are new. */
   let asked = 0;
@@ -322,6 +341,11 @@
       const selecting = chosen && !chosen.isCollapsed && section.contains(chosen.anchorNode);
       if (html === shown || selecting) return; // what is being copied stays until the next message
       show(section, shown = html);
+      const heading = one("[data-heading]", section)?.dataset.heading;
+      if (heading) {
+        one("h1").textContent = heading;
+        document.title = `${heading} · Proctor`;
+      }
       const summary = one("[data-summary]", section)?.textContent.trim() ?? "";
       if (summary === said || performance.now() - saidAt < SAID_EVERY_MS) return;
       heard.textContent = said = summary;

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence, Set
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.graders.reasoning import strip_reasoning
 from proctor.model import Case, Output, Run, Trial, Verdict
+from proctor.prompts.templates import as_text
 from proctor.protocols import CaseInRun, Store
 from proctor.reports.runs.serialize import TrialResult, failure_reason, question_text, seal
 from proctor.services.runs.reading.grid import Grid
@@ -29,7 +31,8 @@ class GridCell(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     """The verdict of the case."""
     trial: TrialResult
-    """The trial whose answer is shown: the first with that verdict; hidden if it is held out."""
+    """The trial whose answer is shown: the first with that verdict; hidden if it is held out. Its case is as
+    in the suite, without the prompt of the run."""
     trial_count: int
     """The number of finished repeats."""
     passed_count: int
@@ -89,24 +92,24 @@ def read_grid_rows(
     for number in rows:
         cells, first_digest = list[GridCell | None](), None
         for run, position in zip(runs, grid.get_positions(number), strict=True):
-            place = store.case_in_run(run, position) if position >= 0 else None
+            # Without the prompt of the run: rows have what is the same in all runs.
+            place = store.case_in_run(replace(run, prompt=None), position) if position >= 0 else None
             cell = None if place is None else _make_cell(run, position, place, first_digest, revealed)
             if place is not None and cell is not None:
                 first_digest = first_digest or place.case.sent_digest
             cells.append(cell)
         row = GridRow(number=number, case_id=grid.case_ids[number], question="", cells=tuple(cells))
-        case = row.case
-        yield (
-            row
-            if case is None
-            else GridRow(number=number, case_id=row.case_id, question=preview_input(case), cells=row.cells)
-        )
+        yield row if row.case is None else replace(row, question=preview_input(row.case))
+
+
+def list_values(case: Case) -> str:
+    """Returns the values that a case has for the prompt of a run, each in a line with its name."""
+    return "\n".join(f"{name}: {as_text(value)}" for name, value in case.vars.items())
 
 
 def preview_input(case: Case) -> str:
     """Returns the beginning of a case's prompt, or of the values that it has for a run's prompt."""
-    values = "\n".join(f"{name}: {value}" for name, value in case.vars.items())
-    return (question_text(case) or values)[:_MAX_PREVIEW]
+    return (question_text(case) or list_values(case))[:_MAX_PREVIEW]
 
 
 def _make_cell(
