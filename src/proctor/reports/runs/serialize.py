@@ -16,6 +16,7 @@ from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
+from proctor.prompts.values import format_values
 from proctor.protocols import CaseHead
 from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
@@ -432,7 +433,12 @@ def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
 
 
 def question_text(case: Case | CaseHead) -> str:
-    """Returns the messages of a case as one text, with roles unless it is a single user message."""
+    """Returns the messages of a case as one text, with roles unless it is a single user message.
+
+    Of a case without messages, its values for the variables of a prompt.
+    """
+    if not case.input and isinstance(case, Case):
+        return format_values(case.vars)
     if len(case.input) == 1 and case.input[0].role == "user":
         return _message_text(case.input[0])
     return "\n".join(f"{message.role}: {_message_text(message)}" for message in case.input)

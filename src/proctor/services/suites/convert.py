@@ -18,6 +18,7 @@ from proctor.dialects.shared.output_files import unique_file_stem
 from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import join_names, pluralize
+from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, Dialect, SourceFile, SuiteSource
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.services.suites.load import with_repeats_rule
@@ -29,7 +30,10 @@ MAIN_FILE: Final = ""
 
 _SENT_FIELDS: Final = ("input", "workspace", "target", "form")
 _JUDGED_FIELDS: Final = ("expected", "criteria", "assertions", "pass_rule")
-_OTHER_FIELDS: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
+_OTHER_FIELDS: Final = (
+    *("tags", "category", "repeats", "only_targets", "variables", "vars", "prefix", "suffix", "prompts"),
+    *("notes", "metadata"),
+)
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
 _WILDCARD: Final = re.compile(r"\*\*/|\*|\?")
 _WILDCARD_REGEXES: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
@@ -76,7 +80,8 @@ def convert_suite(
             user's own that lie beside it.
 
     Raises:
-        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder.
+        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder; or the
+            suite has several prompts, and the dialect none.
     """
     dialect = get_writable(to)
     path = suite.name if source is None else source.path
@@ -88,6 +93,8 @@ def convert_suite(
         suite = replace(suite, notes=notes)
     cases = list(cases)
     _check_readable(suite, cases)
+    if suite.defaults.prompts and not dialect.keeps_prompts:
+        suite, cases = _with_prompt_filled(suite, cases, to)
     suite, prepared_cases, restatements = restate_rules(suite, cases, to, dialect)
     chunks: dict[str, list[bytes]] = {}
     problems: list[Problem] = []
@@ -117,6 +124,27 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
             f"{join_names(names, 5)}. No file can hold such a case. Correct the file and save the suite "
             "again."
         )
+
+
+def _with_prompt_filled(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case]]:
+    """Returns a suite with one prompt as a suite without: each case has the messages that are sent.
+
+    Raises:
+        UsageError: it has several prompts.
+    """
+    prompts = suite.defaults.prompts
+    if len(prompts) > 1:
+        names = join_names([repr(prompt.name) for prompt in prompts], 5)
+        raise UsageError(
+            f"{suite.title} has {len(prompts)} prompts: {names}. A suite of dialect {to} has no prompts "
+            "apart from its tests. Convert it to dialect proctor, which keeps them, or leave one prompt in "
+            "its file."
+        )
+    filled_cases = [
+        replace(case, prompts=None) if case.prompts == () else fill_first_prompt(case, prompts)
+        for case in cases
+    ]
+    return replace(suite, defaults=replace(suite.defaults, prompts=())), filled_cases
 
 
 # --- reading again -----------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ DEMO = "demo"
 _STATES = {
     "new": "",
     "same": " It is the same as before.",
-    "renewed": " It is the same but for tags, metadata, order or holdout.",
+    "renewed": " It is the same but for tags, metadata, order, holdout or prompts.",
     "earlier": " It was this version before, and is current again.",
 }
 

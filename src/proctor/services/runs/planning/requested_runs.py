@@ -290,8 +290,13 @@ def _check_variables(
     if problems:
         raise SuiteError(problems)
     unused = variables.find_unused(prompts)
-    if unused and not of_suite:
-        names = join_names([f"`{name}`" for name in unused], 5)
+    names = join_names([f"`{name}`" for name in unused], 5)
+    if unused and not prompts:
+        context.warn(
+            f"{loaded_suite.path}: The cases have values for {names}, and no prompt uses them. Give a prompt "
+            f"with `{{{{ {unused[0]} }}}}` with --prompt FILE."
+        )
+    elif unused and not of_suite:
         which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
         verb = "does not use" if len(prompts) == 1 else "uses"
         context.warn(f"{loaded_suite.path}: {which} {verb} {names}.")
