@@ -149,10 +149,13 @@ def test_a_suite_with_one_prompt_is_converted_as_it_is_sent(proctor: Proctor) ->
 
 def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proctor: Proctor) -> None:
     path = write("capitals/promptfooconfig.yaml", CONFIGURATION)
-    refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy")
+    refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
     assert refused.code == 4
-    assert "capitals has 2 prompts: 'prompt-1', 'chat'." in refused.err
-    assert "Convert it to dialect proctor, which keeps them" in refused.err
+    assert "dialect agentv cannot say `defaults.prompts`: the suite has 2 prompts, 'prompt-1'" in refused.err
+    assert "Dialect proctor keeps them." in refused.err
+    assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
+    (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")
+    assert answers(proctor, run["run"])["test-1[country=Peru]~chat"] == "Peru?"
     assert proctor("convert", path, "--to", "proctor", "-o", "c.jsonl").code == 0
     runs = run_all(proctor, "c.jsonl", "-t", "echo")
     assert [run["total"] for run in runs] == [2, 2]

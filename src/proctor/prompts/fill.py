@@ -24,7 +24,7 @@ def is_system_prompt(prompt: PromptTemplate) -> bool:
 
 def list_placeholders(prompt: PromptTemplate) -> Iterator[TemplatePlaceholder]:
     """Yields the placeholders of a prompt; lines count from 0 in each message."""
-    for message in prompt.messages:
+    for message in () if prompt.is_literal else prompt.messages:
         for part in parse_template(message.content):
             if isinstance(part, TemplatePlaceholder):
                 yield part
@@ -71,7 +71,11 @@ def fill_prompt(prompt: PromptTemplate, case: Case) -> tuple[Message, ...]:
         BadTemplate: the case has no value for a variable.
     """
     values = get_values(case)
-    messages = [_fill_message(message, case, values) for message in prompt.messages]
+    messages = (
+        list(prompt.messages)
+        if prompt.is_literal
+        else [_fill_message(message, case, values) for message in prompt.messages]
+    )
     if is_system_prompt(prompt):
         return (*_join_system(messages, case.input),)
     own = [message for message in case.input if message.role in SYSTEM_ROLES]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.dialects import get_writable
-from proctor.dialects.shared.losses import LOSS_CODE, LOSSES_FIELD
+from proctor.dialects.shared.losses import LOSS_CODE, LOSSES_FIELD, LossReport
 from proctor.dialects.shared.output_files import unique_file_stem
 from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
@@ -80,8 +80,7 @@ def convert_suite(
             user's own that lie beside it.
 
     Raises:
-        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder; or the
-            suite has several prompts, and the dialect none.
+        UsageError: there is no such dialect, or it can only be read; or a case is a placeholder.
     """
     dialect = get_writable(to)
     path = suite.name if source is None else source.path
@@ -93,11 +92,12 @@ def convert_suite(
         suite = replace(suite, notes=notes)
     cases = list(cases)
     _check_readable(suite, cases)
+    prompt_problems: list[Problem] = []
     if suite.defaults.prompts and not dialect.keeps_prompts:
-        suite, cases = _with_prompt_filled(suite, cases, to)
+        suite, cases, prompt_problems = _fill_prompts(suite, cases, to, lossy=lossy)
     suite, prepared_cases, restatements = restate_rules(suite, cases, to, dialect)
     chunks: dict[str, list[bytes]] = {}
-    problems: list[Problem] = []
+    problems = [replace(problem, path=path) for problem in prompt_problems]
     for item in dialect.render(suite, prepared_cases, lossy=lossy):
         if isinstance(item, Problem):
             problems.append(replace(item, path=item.path or path))
@@ -126,25 +126,35 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
         )
 
 
-def _with_prompt_filled(suite: Suite, cases: list[Case], to: str) -> tuple[Suite, list[Case]]:
-    """Returns a suite with one prompt as a suite without: each case has the messages that are sent.
+def _fill_prompts(
+    suite: Suite, cases: list[Case], to: str, *, lossy: bool
+) -> tuple[Suite, list[Case], list[Problem]]:
+    """Returns a suite with prompts as one without: each case has the messages that are sent.
 
-    Raises:
-        UsageError: it has several prompts.
+    Several prompts are a loss: in a lossy conversion a case becomes one for each of its prompts.
     """
     prompts = suite.defaults.prompts
+    names = join_names([repr(prompt.name) for prompt in prompts], 5)
+    report = LossReport(suite, to, lossy=lossy)
     if len(prompts) > 1:
-        names = join_names([repr(prompt.name) for prompt in prompts], 5)
-        raise UsageError(
-            f"{suite.title} has {len(prompts)} prompts: {names}. A suite of dialect {to} has no prompts "
-            "apart from its tests. Convert it to dialect proctor, which keeps them, or leave one prompt in "
-            "its file."
+        example = f"{cases[0].id if cases else 'case'}~{prompts[0].name}"
+        report.note(
+            "defaults.prompts",
+            f"the suite has {len(prompts)} prompts, {names}, and this format none apart from its tests. "
+            f"Dialect proctor keeps them. With --lossy each case is written once for each prompt, such as "
+            f"{quote_value(example)}.",
         )
-    filled_cases = [
-        replace(case, prompts=None) if case.prompts == () else fill_first_prompt(case, prompts)
-        for case in cases
-    ]
-    return replace(suite, defaults=replace(suite.defaults, prompts=())), filled_cases
+    filled_cases: list[Case] = []
+    for case in cases:
+        if case.prompts == ():
+            filled_cases.append(replace(case, prompts=None))
+            continue
+        for prompt in prompts:
+            if case.prompts is None or prompt.name in case.prompts:
+                filled = fill_first_prompt(case, (prompt,))
+                name = case.id if len(prompts) == 1 else f"{case.id}~{prompt.name}"
+                filled_cases.append(replace(filled, id=name))
+    return replace(suite, defaults=replace(suite.defaults, prompts=())), filled_cases, report.problems
 
 
 # --- reading again -----------------------------------------------------------------------------------------
