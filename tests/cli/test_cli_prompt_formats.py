@@ -213,3 +213,45 @@ def test_a_variable_may_name_an_environment_variable(
     (run,) = run_all(proctor, "s.jsonl", "-t", "echo", "-pwhere.txt")
     assert run["passed"] == 1
     assert answers(proctor, run["run"]) == {"a": "Where is ${{ CITY }}?"}
+
+
+# --- AgentV and Markdown -----------------------------------------------------------------------------------
+
+
+def test_agentv_makes_a_run_for_each_prompt_and_a_test_with_an_input_is_run_once(
+    proctor: Proctor, service: tuple[str, list[Any]]
+) -> None:
+    url, seen = service
+    runs = run_all(proctor, write("capitals.eval.yaml", EVAL_V5), "-t", f"openai:m@{url}")
+    assert [run["total"] for run in runs] == [2, 1]
+    assert sorted(json.dumps(messages) for _, messages in seen) == sorted(
+        json.dumps(messages)
+        for messages in (
+            [user("Hello")],
+            [user("Name the capital of Peru.")],
+            [system("Be brief."), user("Peru?")],
+        )
+    )
+
+
+def test_markdown_makes_a_run_for_each_prompt_of_its_tests(
+    proctor: Proctor, service: tuple[str, list[Any]]
+) -> None:
+    url, seen = service
+    write("md/prompts/calm.md", "---\nid: calm\n---\nBe calm.\n")
+    write("md/prompts/loud.md", "---\nid: loud\nreplacements: {how: [very, a bit]}\n---\nBe {{how}} loud.\n")
+    turn = "# 👤\nHow far is the moon?\n\n---\n\nSome 384,000 km.\n"
+    write("md/tests/a.md", f"---\nsystemPrompts: [loud, calm]\n---\nUse km.\n{turn}")
+    write("md/tests/b.md", f"---\nsystemPrompts: [calm]\n---\n{turn}")
+    result = proctor("run", "md/tests", "-t", f"openai:m@{url}", "--judge", "echo", "--json")
+    assert [run["total"] for run in result.json["runs"]] == [2, 1, 1]
+    question = user("How far is the moon?")
+    assert sorted(json.dumps(messages) for _, messages in seen) == sorted(
+        json.dumps([system(text), question])
+        for text in (
+            "Be calm.",
+            "Be calm.\n\nUse km.",
+            "Be very loud.\n\nUse km.",
+            "Be a bit loud.\n\nUse km.",
+        )
+    )

@@ -223,3 +223,10 @@ class TestOfAnotherStore:
 
 def test_the_folders_own_store_needs_no_flag(server: Visitor) -> None:
     assert "--store" not in server.get("/suites").text
+
+
+def test_a_case_without_an_input_is_shown_by_its_values(server: Visitor) -> None:
+    keep(server, '{"id": "a", "expected": "x", "vars": {"city": "Lima", "text": "<b>"}}\n')
+    page = server.get("/suite?name=mine&case=0").text
+    assert "city=Lima, text=&lt;b&gt;" in page
+    assert "<dt>city</dt><dd>Lima</dd>" in page
