@@ -1,12 +1,13 @@
 """How long the pages of a large run take, over HTTP against `proctor serve`.
 
-Usage: python benchmarks/pages.py [--trials 100000] [--letters 300] [--rounds 15] [--smoke]
+Usage: python benchmarks/pages.py [--trials 100000] [--columns 8] [--letters 300] [--rounds 15] [--smoke]
 
-A store gets a run of so many trials with answers of so many letters, a fifth of them held out, and 300 small
-runs besides. A first visit is followed until the run has been looked through. Then each address is asked in
-turns by one visitor; its median and worst time are printed, the mean of what the server computed for it,
-which says more on a machine that others share, and the time of the first visit, until the page shows no
-progress any more. It exits with 1 when a median is above the goal. `--smoke` does it small.
+A store gets as many runs as the grid has columns, each of so many trials with answers of so many letters, a
+fifth of them held out, and 300 small runs besides. A first visit is followed until the run has been looked
+through. Then each address is asked in turns by one visitor; its median and worst time are printed, the mean
+of what the server computed for it, which says more on a machine that others share, and the time of the first
+visit, until the page shows no progress any more. It exits with 1 when a median is above the goal. `--smoke`
+does it small.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import random
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,7 +51,7 @@ from proctor.services.runs.reading.totals import encode_totals
 from proctor.stores import open_store
 from proctor.verdicts import Tally
 
-TRIALS, SMALL_RUNS = 100_000, 300
+TRIALS, COLUMNS, SMALL_RUNS = 100_000, 8, 300
 MOST_MS = 300
 GOAL = f"each median at most {MOST_MS} ms"
 LARGE = "20260301-120000-aaaaaa"
@@ -68,6 +70,14 @@ PAGES = {
     "&sort=-latency",
     "a chart": "/runs/{run}/charts/latency.svg",
     "a case within a filter": "/runs/{run}/cases/{half}?verdict=fail&sort=-latency",
+    "the grid": "/grid?{columns}",
+    "what differs in it": "/grid?{columns}&show=differ",
+    "it by disagreement": "/grid?{columns}&sort=-disagreement",
+    "a later page of it by cost": "/grid?{columns}&sort=-cost&after={half}",
+    "broken with a tag": "/grid?{columns}&show=broken&tag=t2&sort=-latency",
+    "a text in most of it": "/grid?{columns}&text=garden",
+    "a text in one row of it": "/grid?{columns}&text=case%20{half}%20of",
+    "whole answers of a row": "/grid?{columns}&open=1&open=2",
 }
 
 
@@ -75,27 +85,29 @@ def main() -> None:
     """Measure, and print a line for each page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--trials", type=int, default=TRIALS)
+    parser.add_argument("--columns", type=int, default=COLUMNS, help="of the grid, at most 8")
     parser.add_argument("--letters", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     trials, small, rounds = options.trials, SMALL_RUNS, options.rounds
+    columns = [LARGE, *(f"20260301-12000{number}-aaaaaa" for number in range(1, options.columns))]
     if options.smoke:
         trials, small, rounds = 400, 5, 2
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "proctor.db"
-        fill(path, trials, options.letters, small)
+        fill(path, trials, options.letters, small, columns)
         with serving(path) as (port, process):
             taken_s, visits = first_look(port)
             first_cpu_s = cpu_s(process)
-            taken = measure(port, process, trials, rounds)
-    print(f"{trials:,} trials with answers of {options.letters:,} letters. Goal: {GOAL}.")
+            taken = measure(port, process, trials, rounds, columns)
+    print(f"{trials:,} trials of {options.letters:,} letters, {len(columns)} columns. Goal: {GOAL}.")
     print(f"  looked through in {taken_s:.2f} s (CPU {first_cpu_s:.2f} s), {visits} pages")
     for name, one in taken.items():
         times, cpu_ms = one.times_ms, one.cpu_s * 1000 / rounds
         figures = f"median {median(times):4.0f} ms, worst {max(times):4.0f} ms, CPU {cpu_ms:4.0f} ms"
         figures += f", first {one.first_ms:5.0f} ms"
-        print(f"  {name:<24}  {figures}", flush=True)
+        print(f"  {name:<26}  {figures}", flush=True)
     slow = [name for name, one in taken.items() if median(one.times_ms) > MOST_MS]
     if slow and not options.smoke:
         raise SystemExit(f"Missed: {', '.join(slow)}.")
@@ -104,13 +116,13 @@ def main() -> None:
 # --- a store -----------------------------------------------------------------------------------------------
 
 
-def fill(path: Path, trials: int, letters: int, small: int) -> None:
-    """A store with small runs and a large one."""
+def fill(path: Path, trials: int, letters: int, small: int, columns: Sequence[str]) -> None:
+    """A store with small runs and large ones."""
     choose, store = random.Random(7), open_store(str(path))
-    for name, cases, runs in (("small", 10, small), ("large", trials, 1)):
+    small_runs = [f"20260228-{number:06}-bbbbbb" for number in range(small)]
+    for name, cases, runs in (("small", 10, small_runs), ("large", trials, columns)):
         suite = saved(store, name, cases, choose)
-        for number in range(runs):
-            run_id = LARGE if name == "large" else f"20260228-{number:06}-bbbbbb"
+        for run_id in runs:
             make(store, suite, run_id, letters, choose)
     store.close()
 
@@ -259,10 +271,11 @@ def first_look(port: int) -> tuple[float, int]:
     return Visitor(port).follow(f"/runs/{LARGE}")
 
 
-def measure(port: int, process: int, trials: int, rounds: int) -> dict[str, Taken]:
+def measure(port: int, process: int, trials: int, rounds: int, columns: Sequence[str]) -> dict[str, Taken]:
     """What each page takes, in turns, after a first visit."""
     visitor = Visitor(port)
-    addresses = {name: page.format(run=LARGE, half=trials // 2) for name, page in PAGES.items()}
+    fields = {"run": LARGE, "half": trials // 2, "columns": urlencode({"run": columns}, doseq=True)}
+    addresses = {name: page.format(**fields) for name, page in PAGES.items()}
     taken = {name: Taken(times_ms=[]) for name in addresses}
     for turn in range(rounds + 1):
         for name, address in addresses.items():

@@ -15,6 +15,7 @@ _HOMES = {
     "Output": "model",
     "ProctorError": "errors",
     "Prompt": "model",
+    "PromptTemplate": "model",
     "Run": "model",
     "RunGroup": "python.results",
     "RunResult": "python.results",

@@ -11,6 +11,7 @@ from proctor.model import Case as Case
 from proctor.model import Message as Message
 from proctor.model import Output as Output
 from proctor.model import Prompt as Prompt
+from proctor.model import PromptTemplate as PromptTemplate
 from proctor.model import Run as Run
 from proctor.model import Score as Score
 from proctor.model import Suite as Suite
@@ -38,6 +39,7 @@ __all__ = [
     "Output",
     "ProctorError",
     "Prompt",
+    "PromptTemplate",
     "Run",
     "RunGroup",
     "RunResult",

@@ -150,11 +150,11 @@ def markdown_code(text: str) -> str:
     return f"{fence}{space}{line}{space}{fence}"
 
 
-def markdown_block(text: str) -> str:
+def markdown_block(text: str, language: str = "text") -> str:
     """Returns a block of Markdown code that the text cannot end."""
     safe_text = escape_invisible(text)
     fence = "`" * max(3, _longest_fence(safe_text) + 1)
-    return f"{fence}text\n{safe_text}\n{fence}\n\n"
+    return f"{fence}{language}\n{safe_text}\n{fence}\n\n"
 
 
 def _longest_fence(text: str) -> int:

@@ -8,7 +8,18 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from proctor.model import Calibration, Case, HoldoutAccess, Label, Message, Run, Suite, Trial, Verdict
+from proctor.model import (
+    Calibration,
+    Case,
+    Comment,
+    HoldoutAccess,
+    Label,
+    Message,
+    Run,
+    Suite,
+    Trial,
+    Verdict,
+)
 
 
 class StoredTrial(Struct, frozen=True, gc=False):
@@ -102,6 +113,15 @@ class StoredLabel(Struct, frozen=True, kw_only=True):
     """The label, with its run."""
     held_out: bool
     """Whether the answer is held out."""
+    at: datetime
+
+
+class StoredComment(Struct, frozen=True, kw_only=True):
+    """A comment on a stored answer."""
+
+    number: int
+    """Unique and never reused; later comments have larger numbers."""
+    comment: Comment
     at: datetime
 
 
@@ -419,6 +439,15 @@ class Store(Protocol):
 
     def count_labelled_answers(self) -> dict[str, int]:
         """Returns the number of labelled answers by run id, including deleted runs."""
+
+    def add_comment(self, comment: Comment) -> StoredComment:
+        """Saves a comment on a run's answer. Comments outlive their run, as labels do."""
+
+    def remove_comment(self, number: int) -> bool:
+        """Removes a comment for good; returns False if it is already removed."""
+
+    def comments(self, run_id: str, case_id: str | None = None) -> list[StoredComment]:
+        """Returns the comments on the answers of a run, or of one of its cases, oldest first."""
 
     def open_answer_cache(self, notify: Callable[[str], None] = ...) -> AnswerCache:
         """Opens the answer cache of this store; close it after use.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import HoldoutAccess
+from proctor.model import HoldoutAccess, Message, PromptTemplate
 from proctor.reports.runs.records import VerdictCountsRecord
 from proctor.stores import open_store
 from support.cli import Proctor
@@ -213,32 +213,104 @@ def test_related_cases_are_compared_over_their_clusters(proctor: Proctor, asked:
 # --- what cannot be compared -------------------------------------------------------------------------------
 
 
-def test_different_suites_are_4_and_by_digest_they_are_compared(
-    proctor: Proctor, asked: Proctor, folder: Path
-) -> None:
+def test_an_edited_case_is_compared_and_counted_apart(proctor: Proctor, asked: Proctor, folder: Path) -> None:
     first = asked(20)
     rows = [json.loads(line) for line in (folder / "desk.jsonl").read_text(encoding="utf-8").splitlines()]
     rows[0]["input"] = "Is zero a number?"
     rows[1]["id"] = "one"
+    rows[2]["expected"] = "perhaps"
     (folder / "new.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     second = asked(20, of="new.jsonl")
     told = proctor("compare", first, second)
-    assert told.code == 4
-    for words in ("desk v1 and new v1", "c01 → one", "c00: input[0].content", "Add --by-case-digest"):
-        assert words in told.err
-    told = proctor("compare", first, second, "--by-case-digest")
     assert told.code == 0
-    assert "Only in the baseline: 1 case: c00." in told.out
-    assert "Paired under another id: 1 case: c01 → one." in told.out
+    assert "are of different suites, desk v1 and new v1" in told.err
+    for words in (
+        "Input changed, same checks, and in the difference: 1 case: c00.",
+        "Without these the difference is +0.0 pp",
+        "Checks changed, and not compared: 1 case: c02.",
+        "Only in the baseline: 1 case: c01.",
+        "\n  input unchanged ",
+    ):
+        assert words in told.out
+    gated = proctor("compare", first, second, "--gate")
+    assert (gated.code, "the checks of 1 case changed" in gated.out) == (3, True)
+    (pair,) = proctor("compare", first, second, "--json").json["comparisons"]
+    assert (pair["input_changed_cases"], pair["checks_changed_cases"]) == (["c00"], ["c02"])
+    assert (pair["input_changed"], pair["unmatched"]["checks_changed"]) == (1, 1)
+    assert pair["unedited"]["cases"] == pair["cases"] - 1
+
+
+@pytest.fixture
+def prompts(proctor: Proctor, asked: Proctor) -> list[str]:
+    """A group of two prompts on two targets; gives the ids of its runs."""
+    ids = [asked(passing) for passing in (8, 20, 24, 36)]
+    with closing(open_store(STORE)) as store:
+        for place, name in enumerate(ids):
+            run, target = store.run(name), f"model-{place % 2}"
+            prompt = PromptTemplate(
+                name=("terse", "steps")[place // 2],
+                messages=(Message(role="user", content=f"{place // 2} {{{{ input }}}}"),),
+            )
+            spec = replace(run.target, name=target, model=target)
+            store.update_run(replace(run, group="20260101-000000-abcdef", prompt=prompt, target=spec))
+    return ids
+
+
+def test_a_group_of_prompts_and_targets_says_which_is_better(proctor: Proctor, prompts: list[str]) -> None:
+    told = proctor("compare", "20260101-000000-abcdef")
+    assert told.code == 0
+    assert told.out.splitlines()[0].split() == ["prompt", "model-0", "model-1"]
+    for words in (
+        'Prompt "steps" is better than "terse" over 2 targets by 40.0 pp',
+        'Target "model-1" is better than "model-0" over 2 prompts by 30.0 pp',
+        "+++ steps",
+    ):
+        assert words in told.out
+    whole = proctor("compare", prompts[0], "--by", "prompt", "--json").json["grid"]
+    assert [part["name"] for part in whole["by_prompt"]] == ["terse", "steps"]
+    page = (Path(__file__).parents[2] / "docs" / "compare-prompts.md").read_text(encoding="utf-8")
+    rows = [whole, *whole["cells"], whole["prompt"], *whole["prompt"]["levels"], whole["interaction"]]
+    names = [name for row in (*rows, *whole["prompt"]["differences"]) for name in row]
+    assert [name for name in names if f"`{name}`" not in page] == []
+
+
+def test_parts_by_prompt_need_a_group_of_several_prompts(proctor: Proctor, prompts: list[str]) -> None:
+    for runs, sentence in (
+        (prompts[:2], "Each of these 2 runs has the prompt 'terse'"),
+        (prompts[::2], "None of these prompts was run on several targets"),
+        (prompts[1:3], "None of these prompts was run on several targets"),
+    ):
+        told = proctor("compare", *runs, "--by", "prompt")
+        assert (told.code, sentence in told.err) == (4, True)
+
+
+def test_suites_without_a_common_case_are_4_and_by_digest_they_are_compared(
+    proctor: Proctor, suite: Proctor
+) -> None:
+    for name, cases in (
+        ("old", (("same", "1", "1"), ("checks", "2", "2"), ("gone", "3", "3"))),
+        ("new", (("renamed", "1", "1"), ("checks", "2", "3"))),
+    ):
+        proctor("run", suite(*cases, name=f"{name}.jsonl"), "--target", "echo", "--quiet")
+        proctor("runs", "tag", "last", name)
+    told = proctor("compare", "old", "new")
+    assert told.code == 4
+    for words in ("old v1 and new v1", "same → renamed", "checks: expected", "Add --by-case-digest"):
+        assert words in told.err
+    told = proctor("compare", "old", "new", "--by-case-digest")
+    assert (told.code, told.err) == (0, "")
+    assert "Only in the baseline: 2 cases: checks, gone." in told.out
+    assert "Paired under another id: 1 case: same → renamed." in told.out
 
 
 def test_ids_cannot_move_the_cursor_in_what_differs(proctor: Proctor, suite: Proctor) -> None:
-    for name, word in (("a", "1"), ("b", "2")):
-        proctor(
-            "run", suite(("x\u202e\x07\n", word, "1"), name=f"{name}.jsonl"), "--target", "echo", "--quiet"
-        )
+    for name, word, wanted in (("a", "1", "1"), ("b", "2", "1"), ("c", "2", "2")):
+        case = ("x\u202e\x07\n", word, wanted)
+        proctor("run", suite(case, name=f"{name}.jsonl"), "--target", "echo", "--quiet")
         proctor("runs", "tag", "last", name)
     told = proctor("compare", "a", "b")
+    assert (told.code, r"in the difference: 1 case: x\u202e\x07." in told.out) == (0, True)
+    told = proctor("compare", "a", "c")
     assert (told.code, r"1 case changed (x\u202e\x07 : input" in told.err) == (4, True)
 
 

@@ -38,12 +38,14 @@ def test_what_no_group_is_called_is_refused(proctor: Proctor, half: str, group: 
     assert "cannot be the id of a group" in told.err
 
 
-def test_a_run_that_is_taken_up_keeps_its_group(proctor: Proctor, half: str) -> None:
+def test_a_resumed_run_keeps_its_group_and_a_retry_may_have_any(proctor: Proctor, half: str) -> None:
     run = proctor("run", half, "--target", "echo", "--json").run["run"]
-    for words in ([f"--resume={run}"], [f"--retry-errors={run}"], [half, "--target", "echo", "--resume"]):
+    for words in ([f"--resume={run}"], [half, "--target", "echo", "--resume"]):
         told = proctor("run", *words, "--group", "new")
         assert told.code == 4
         assert "Leave --group out" in told.err
+    retried = proctor("run", f"--retry-errors={run}", "--group", "new", "--json").run
+    assert retried["group"] == "new"
 
 
 @pytest.mark.parametrize("name", ["half.jsonl", "-x", "../a", "a@v1", "--json", "cases v2"])

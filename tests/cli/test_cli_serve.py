@@ -21,7 +21,9 @@ pytestmark = pytest.mark.slow
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    folder: Path, *arguments: str, at: str = "Proctor is at ", **environ: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server in that folder, and the address that it printed."""
     with subprocess.Popen(
         [sys.executable, "-m", "proctor", "serve", "--port", "0", *arguments],
@@ -34,9 +36,7 @@ def serving(folder: Path, *arguments: str, **environ: str) -> Iterator[tuple[sub
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
-            assert line.startswith("Proctor is at http://127.0.0.1:"), (
-                process.stderr and process.stderr.read()
-            )
+            assert line.startswith(f"{at}http://127.0.0.1:"), process.stderr and process.stderr.read()
             yield process, line.split()[-1]
         finally:
             process.kill()
@@ -71,6 +71,17 @@ def test_with_a_token_the_address_holds_it_and_nothing_else_opens(tmp_path: Path
         assert status_of(address, "/login?token=wrong") == 403
 
 
+def test_each_person_has_a_token_of_their_own(tmp_path: Path) -> None:
+    tokens = {"ana": "a-token-of=somebody", "ben": "a-token-of-another"}
+    words = ",".join(f"{name}={token}" for name, token in tokens.items())
+    with serving(tmp_path, at="Proctor for ana is at ", PROCTOR_TOKEN=words) as (process, address):
+        assert address.endswith(f"/login?token={tokens['ana']}")
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("Proctor for ben is at ")
+        statuses = [status_of(address, f"/login?token={token}") for token in (*tokens.values(), words)]
+    assert statuses == [303, 303, 403]
+
+
 def test_the_token_may_come_from_the_environment(tmp_path: Path) -> None:
     with serving(tmp_path, PROCTOR_TOKEN="a-token-of-somebody") as (_, address):
         assert address.endswith("/login?token=a-token-of-somebody")
@@ -99,6 +110,9 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
         (["--host", "0.0.0.0"], "Add --token random"),
         (["--allow-host", "proxy.example"], "Add --token random"),
         (["--token", "short"], "at least 16"),
+        (["--token", "ana=random", "--token", "ana=random"], "two tokens for ana"),
+        (["--token", "random", "--token", "ben=random"], "need the names"),
+        (["--token", "ana=the-token-of-both,ben=the-token-of-both"], "the same token"),
         (["--host", "no-such-host.invalid", "--token", "random"], "no address of this machine"),
         (["--port", "70000"], "0<=x<=65535"),
         (["--store", "."], "is not a file"),

@@ -97,7 +97,9 @@ def test_other_judges_are_told_where_judges_spoke() -> None:
 
 def test_a_run_beside_itself_and_one_name_for_two_targets_are_told() -> None:
     assert "with itself" in doubts({}, {"id": "a"})
-    assert "not asked alike" in doubts({}, {"target": TargetSpec(name="echo", kind="mock")})
+    assert "have the same target name, 'echo', and different targets" in doubts(
+        {}, {"target": TargetSpec(name="echo", kind="mock")}
+    )
 
 
 def test_cases_that_count_once_over_more_answers_are_told() -> None:

@@ -262,7 +262,7 @@ def test_a_selection_takes_a_text_or_a_list(rows: Rows) -> None:
 
 def test_options_have_types_that_can_be_read() -> None:
     assert get_type_hints(RunOptions)["repeats"] is int
-    assert {*signature(proctor.run).parameters} == {"suite", "target", "options"}
+    assert {*signature(proctor.run).parameters} == {"suite", "target", "prompts", "options"}
 
 
 # --- where it runs -----------------------------------------------------------------------------------------

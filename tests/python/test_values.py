@@ -278,9 +278,19 @@ def test_runs_in_different_stores_are_compared() -> None:
     assert proctor.run(rows, target="echo", **QUIET).compare(after).difference == 0.0
     assert before.compare(before).difference == 0.0
     other = proctor.run(rows[:3], target="echo", **QUIET)
-    with pytest.raises(UsageError, match=r"different stores. Add by_case_digest=True"):
-        other.compare(after)
+    assert other.compare(after).report.comparisons[0].whole.cases == 3
     assert other.compare(before, by_case_digest=True).difference == 1.0
+    strangers = proctor.run([{"id": "new", "input": "x", "expected": "x"}], target="echo", **QUIET)
+    with pytest.raises(UsageError, match="no case has the same id and the same checks in both"):
+        strangers.compare(before)
+
+
+def test_an_edited_case_is_found_in_another_store() -> None:
+    rows = [{"id": str(number), "input": "x", "expected": "x"} for number in range(3)]
+    before = proctor.run(rows, target="echo", store="s.db", progress=False)
+    rows[0]["input"] = "y"
+    (pair,) = proctor.run(rows, target="echo", **QUIET).compare(before).report.comparisons
+    assert (pair.unpaired.input_changed, pair.whole.cases) == (("0",), 3)
 
 
 def test_a_comparison_takes_runs() -> None:

@@ -18,6 +18,7 @@ COLUMNS = [
     "suite",
     "suite_version",
     "target",
+    "prompt",
     "case_id",
     "repeat",
     "verdict",

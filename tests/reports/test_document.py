@@ -18,8 +18,11 @@ from proctor.reports.document import (
     Paragraph,
     Preformatted,
     Rate,
+    RateEntry,
+    RateGrid,
     Strong,
     Table,
+    TextDiff,
     render_markdown,
     render_terminal,
 )
@@ -173,6 +176,60 @@ def _every_block(text: str) -> Iterator[Block]:
     yield Table(
         columns=columns, rows=[(f"  {text}", text, text, Verdict.FAIL, rate)], caption=text, notes=[text]
     )
+    yield RateGrid(corner="prompt", columns=[text], rows=[(text, [RateEntry(rate, [text])])], notes=[text])
+    yield TextDiff(before=text, after=f"{text}\n{text}!", names=(text, text))
+
+
+GRID = RateGrid(
+    corner="prompt",
+    columns=["small", "a | b"],
+    rows=[
+        ("terse", [RateEntry(Rate(0.5, (0.25, 0.75), 8), ["$0.10", "p50 12 ms"]), None]),
+        ("steps", [RateEntry(Rate(1.0, (0.7, 1.0), 6, 2, (0.75, 1.0))), RateEntry(Rate(None, None))]),
+    ],
+    notes=["A note."],
+)
+
+
+def test_a_grid_has_several_lines_for_each_row_on_a_terminal() -> None:
+    assert in_terminal(GRID).splitlines() == [
+        "prompt  small                        a | b",
+        "terse   50.0% 25–75%                 –",
+        "        n 8 · $0.10 · p50 12 ms",
+        "steps   100.0% 70–100%               – –",
+        "        n 6                          n 0",
+        "        not measured 2: 75.0–100.0%",
+        "A note.",
+    ]
+
+
+def test_a_grid_is_a_table_in_markdown() -> None:
+    assert in_markdown(GRID).splitlines() == [
+        r"| Prompt | small | a \| b |",
+        "|---|---|---|",
+        "| terse | 50.0% 25–75%, n 8 · \\$0.10 · p50 12 ms | – |",
+        "| steps | 100.0% 70–100%, n 6, not measured 2: 75.0–100.0% | – –, n 0 |",
+        "",
+        "A note.",
+    ]
+
+
+def test_a_grid_is_drawn_in_html() -> None:
+    shown = in_html(GRID)
+    assert shown.count("<svg") == 2
+    assert "$0.10 · p50 12 ms" in shown
+
+
+DIFF = TextDiff(before="Be brief.\nAnswer.", after="Be kind.\nAnswer.", names=("terse", "kind"))
+
+
+def test_two_texts_are_lines_or_words() -> None:
+    lines = ["--- terse", "+++ kind", "-Be brief.", "+Be kind.", " Answer."]
+    assert in_terminal(DIFF).splitlines() == lines
+    assert in_markdown(DIFF).splitlines() == ["```diff", *lines, "```"]
+    shown = in_html(DIFF)
+    assert "Be <del>brief</del>.\nAnswer." in shown
+    assert "Be <ins>kind</ins>.\nAnswer." in shown
 
 
 @pytest.mark.parametrize(

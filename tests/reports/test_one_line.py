@@ -65,7 +65,7 @@ def test_one_that_passed_says_by_how_many_checks() -> None:
 def test_one_that_is_sealed_says_no_more() -> None:
     found = row(score("contains", Verdict.FAIL, name="contains-hola", reason="no 'hola'"))
     held_out = replace(found, trial=replace(found.trial, split="holdout"))
-    assert summarize_verdict(seal(held_out)) == "failed; question, answer and reasons are sealed"
+    assert summarize_verdict(seal(held_out)) == "failed; prompt, answer and reasons are hidden (holdout)"
 
 
 def test_a_reason_of_many_lines_is_one_line_and_cut() -> None:

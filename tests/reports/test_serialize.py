@@ -59,6 +59,7 @@ RUN_BESIDE = [
     "repeats_rule",
     "by_trial",
     "planned",
+    "prompt",
     "refused_params",
     "prices_date",
     "tags",
@@ -85,7 +86,7 @@ TRIAL = [
     "sealed",
     "started_at",
 ]
-TRIAL_BESIDE = ["failed_gates", "source_run", "suite", "suite_version"]
+TRIAL_BESIDE = ["failed_gates", "prompt", "source_run", "suite", "suite_version"]
 SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
 SCORE_BESIDE = ["details"]
 ENTRY = ["text", "passed", "evidence"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proctor.reports.word_diff import DiffSpan, WordDiff, common_blocks, diff_words
+from proctor.reports.word_diff import DiffSpan, WordDiff, common_blocks, diff_lines, diff_words
 
 
 def shown(found: WordDiff) -> tuple[str, str]:
@@ -72,3 +72,27 @@ def test_nothing_longer_is_common_to_both(one: list[str], other: list[str]) -> N
             best = max(longest[row][column + 1], longest[row + 1][column])
             longest[row + 1][column + 1] = longest[row][column] + 1 if left == right else best
     assert sum(length for *_, length in blocks) == longest[-1][-1]
+
+
+def test_lines_far_from_a_change_are_left_out() -> None:
+    before = [f"line {number}" for number in range(20)]
+    after = [*before[:10], "new", *before[11:]]
+    assert diff_lines("\n".join(before), "\n".join(after), context=2) == [
+        "…",
+        " line 8",
+        " line 9",
+        "-line 10",
+        "+new",
+        " line 11",
+        " line 12",
+        "…",
+    ]
+    assert diff_lines("a\nb", "a\nb\nc") == [" a", " b", "+c"]
+    assert diff_lines("", "a\nb") == ["+a", "+b"]
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")), st.integers(0, 60))
+def test_lines_give_back_both_texts(before: list[str], after: list[str], steps: int) -> None:
+    lines = diff_lines("\n".join(before), "\n".join(after), context=len(before) + len(after), steps=steps)
+    assert [line[1:] for line in lines if line[0] in " -"] == before
+    assert [line[1:] for line in lines if line[0] in " +"] == after

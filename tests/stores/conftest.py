@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proctor.model import HoldoutAccess, Label, Verdict
+from proctor.model import Comment, HoldoutAccess, Label, Verdict
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_trial
 from support.stores import begin_run
@@ -39,5 +39,6 @@ def kept(tmp_path: Path) -> Path:
     for position in range(500):
         store.save_trial("r1", make_trial("4", case_id=f"c{position}", position=position), Verdict.PASS)
     store.add_label(Label(run="r1", case_id="c7", passed=True, by="ana"))
+    store.add_comment(Comment(run="r1", case_id="c7", by="ana", text="Look here."))
     store.close()
     return path

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proctor.codec import sent_digest
 from proctor.errors import StoreError, UsageError
-from proctor.model import HoldoutAccess, Label, Run, Suite, Verdict
+from proctor.model import Comment, HoldoutAccess, Label, Run, Suite, Verdict
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.salvage import salvage_store
 from proctor.stores.sqlite.store import SqliteStore
@@ -29,6 +29,7 @@ KEYS = {
     "runs": "rowid",
     "secrets": "rowid",
     "labels": "rowid",
+    "comments": "rowid",
     "looks": "rowid",
     "contents": "rowid",
     "suite_cases": "suite, position",
@@ -68,6 +69,8 @@ def _large_store(path: Path) -> Path:
                 store.save_trial(run.id, answer, Verdict.PASS)
                 if position % 50 == 0:
                     store.add_label(Label(run=run.id, case_id=str(position), by="me", passed=True))
+                    comment = Comment(run=run.id, case_id=str(position), by="me", text="Look here.")
+                    store.add_comment(comment)
             store.add_holdout_access(HoldoutAccess(suite=digest, run=run.id, kind="rate", at=NOON))
             store.update_run(replace(run, status="finished"))
         store.delete_run("r2")

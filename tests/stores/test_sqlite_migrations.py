@@ -66,7 +66,10 @@ def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(k
     other.close()
 
 
-@pytest.mark.parametrize(("version", "tables"), [(3, "labels origins variables totals"), (6, "totals")])
+@pytest.mark.parametrize(
+    ("version", "tables"),
+    [(3, "labels origins variables totals comments"), (6, "totals comments"), (7, "comments")],
+)
 def test_a_store_of_an_earlier_version_gets_what_it_lacks_and_loses_nothing(
     kept: Path, opened: Open, version: int, tables: str
 ) -> None:
@@ -176,12 +179,13 @@ def _read_all(store: SqliteStore) -> None:
                 list(store.find_prior_answers(case.sent_digest, target_digest(run.target)))
         store.versions()
         store.labels()
+        store.comments("r1")
     finally:
         store.close()
 
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b"", "text", 7])
-@pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks", "labels"])
+@pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks", "labels", "comments"])
 def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object) -> None:
     with sqlite3.connect(kept) as db:
         db.execute(f"UPDATE {table} SET body = ?", (body,))
@@ -197,6 +201,7 @@ def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object
         "UPDATE suite_cases SET sent = 'text'",
         "UPDATE versions SET saved_at = 'noon'",
         "UPDATE labels SET at = 'noon'",
+        "UPDATE comments SET at = 'noon'",
     ],
 )
 def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:

@@ -331,6 +331,19 @@ def read_answer(page: str) -> str:
     return unescape(answer[1])
 
 
+OUTSIDE = """() => [...document
+  .querySelectorAll("h1, .filters *, table.stack *, .actions *, .scatter *, footer *")]
+  .filter((it) => !it.closest(".unseen") && it.checkVisibility())
+  .filter((it) => it.getBoundingClientRect().right > innerWidth + 0.5)
+  .map((it) => `outside: ${it.outerHTML.slice(0, 120)}`)"""
+
+
+def read_outside(page: Page) -> list[str]:
+    """What of a page is not on the screen, though it does not scroll by itself."""
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return [*page.evaluate(OUTSIDE), *[f"{wide} px wider than the screen"] * (wide > 0)]
+
+
 GATED = """
 import fcntl, re
 

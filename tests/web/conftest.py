@@ -44,6 +44,7 @@ READING = (
     "pages.certificates",
     "pages.compare_answers",
     "pages.compare",
+    "pages.grid",
     "pages.run",
     "run_status",
     "pages.trends",
@@ -54,8 +55,9 @@ READING = (
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy this machine is, what a page reads or makes before it is shown is waited for."""
-    for name in (*READING, "api.trials"):
+    for name in (*READING, "api.grid", "api.trials"):
         monkeypatch.setattr(f"proctor.web.{name}._TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr("proctor.web.pages.trends._LIST_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from playwright.sync_api import expect
 
 from proctor.model import Run, Settings
 from proctor.web.project import Project
-from support.web import make_runs, save_suite, serve
+from support.web import make_runs, read_outside, save_suite, serve
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,7 @@ NO_PAGES = {
     "/runs/{run_id}/events": "a stream",
     "/runs/{run_id}/trials/events": "a stream",
     "/compare/events": "a stream",
+    "/grid/events": "a stream",
     "/trends/events": "a stream",
     "/certificates/progress/{task_id}": "a stream",
     "/runs/{run_id}/charts/{name}.svg": "a picture",
@@ -167,15 +168,22 @@ def pasted(text: str) -> Act:
 
 
 def named(page: Page) -> None:
-    page.get_by_label("Who labels?").fill("Ann")
-    page.get_by_role("button", name="Begin").click()
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_role("button", name="Start").click()
 
 
 def labelled(page: Page) -> None:
     page.get_by_role("button", name="Fail").click()
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
-    page.get_by_role("link", name="Look again").click()
-    expect(page.get_by_text("You said")).to_be_visible()
+    page.get_by_role("link", name="Show it again").click()
+    expect(page.get_by_text("Your label:")).to_be_visible()
+
+
+def commented(page: Page) -> None:
+    page.get_by_label("Your name").fill("Ann")
+    page.get_by_label("Comment", exact=True).fill("Is this right?")
+    page.get_by_role("button", name="Add comment").click()
+    expect(page.get_by_role("button", name="Delete this comment").first).to_be_visible()
 
 
 def keys_open(page: Page) -> None:
@@ -196,8 +204,8 @@ def deleted(page: Page) -> None:
 
 
 def certified(page: Page) -> None:
-    page.get_by_label("Fewest cases").fill("1")
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_label("Minimum cases").fill("1")
+    page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("img", name=re.compile("^Badge"))).to_be_visible()
 
 
@@ -210,6 +218,7 @@ EMPTY: list[tuple[str, Act | None]] = [
     ("/run", press("Start")),
     ("/runs", None),
     ("/compare", None),
+    ("/grid", None),
     ("/trends", None),
     ("/review", None),
     ("/certificates", None),
@@ -248,6 +257,7 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/runs/{first}?text=nothing", None),
         ("/runs/{patchy}", None),
         ("/runs/{first}/cases/2", None),
+        ("/runs/{first}/cases/2?view=markdown", commented),
         ("/runs/{first}/cases/{sealed}", None),
         ("/runs/{patchy}/cases/3", None),
         ("/runs/{repeated}/cases/1?repeat=1", None),
@@ -262,6 +272,11 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/compare?run={first}&run={repeated}", None),
         ("/compare/answers?run={first}&run={better}&position=2", None),
         ("/compare/answers?run={first}&run={better}&position={sealed}", None),
+        ("/grid", None),
+        ("/grid?run={first}&run={better}&run={patchy}&open=2", None),
+        ("/grid?run={first}&run={repeated}&show=differ&tag=easy&text=what&sort=-cost", None),
+        ("/grid?run={first}&run={better}&open={sealed}", None),
+        ("/suites/add-case?run={first}&position=2", None),
         ("/trends", None),
         ("/trends?suite=exam&target=better", None),
         ("/trends?suite=exam&target=nobody", None),
@@ -309,8 +324,7 @@ class Looker:
         self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size(NARROW)  # type: ignore[arg-type]
         found["narrow"] = self.page.evaluate(AXE, [None, ["target-size", "scrollable-region-focusable"]])
-        wide = self.page.evaluate("document.documentElement.scrollWidth")
-        found["narrow"] += [f"is {wide} wide"] * (wide > NARROW["width"])
+        found["narrow"] += read_outside(self.page)
         self.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
         self.wrong += [f"{where}, {how}: {what}" for how, all_of in found.items() for what in all_of]
 
@@ -342,7 +356,7 @@ def going_on(page: Page) -> dict[str, str]:
     page.goto("/runs?status=running")
     found = page.get_by_role("table").get_by_role("rowheader")
     expect(found).to_have_count(1)
-    run = found.inner_text()
+    run = found.locator("code").inner_text()
     page.goto(f"/runs/{run}")
     group = page.locator("dt", has_text="group").locator("+ dd").inner_text()
     return {"live": run, "live_group": group}

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
-from proctor.model import Run, Selection, Settings
+from proctor.model import Message, PromptTemplate, Run, Selection, Settings
 from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
@@ -123,7 +124,7 @@ def test_of_a_very_long_answer_the_beginning_is_shown_and_the_raw_trial_has_all(
 
 def test_repeats_stand_side_by_side_with_their_verdicts(world: World) -> None:
     text = world.page(world.dev[0], run=world.thrice)
-    assert "3 of 3 repeats are in" in text
+    assert "3 of 3 repeats finished" in text
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
     assert read_heading(world.page(world.dev[0], "?repeat=1", world.thrice)).startswith(
         "repeat 1 failed: contains"
@@ -181,7 +182,7 @@ def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) 
     visitor, other = world.server.another(), world.server.another()
     address = f"/runs/{world.thrice.id}/cases/{position}"
     text = visitor.get(address).text
-    assert "reasons are sealed" in read_heading(text)
+    assert "reasons are hidden (holdout)" in read_heading(text)
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
     raw = visitor.get(f"{address}/0.json").text
     for leak in ("Be brief", "capital of France", "It is", "does not contain", '"value": "Paris"'):
@@ -233,3 +234,125 @@ def test_what_is_not_there_is_a_sentence(world: World, address: str, said: str) 
 def test_a_word_where_a_number_belongs_is_refused(world: World) -> None:
     assert world.server.get(f"/runs/{world.run.id}/cases/first").status == 400
     assert world.server.get(f"/runs/{world.run.id}/cases/0?repeat=x").status == 400
+
+
+# --- the views of the answer -------------------------------------------------------------------------------
+
+
+def _dev_case(world: World) -> int:
+    return next(n for n in world.dev if n % 2)
+
+
+def test_the_answer_is_plain_text_until_the_address_asks_for_markdown(world: World) -> None:
+    plain, rendered = (world.page(_dev_case(world), query) for query in ("", "?view=markdown"))
+    assert '<div class="rendered">' not in plain
+    assert '<b aria-current="true">plain text</b>' in plain
+    assert '<b aria-current="true">Markdown</b>' in rendered
+    assert '<div class="rendered"><p>It is Paris. &lt;script&gt;alert(1)&lt;/script&gt;' in rendered
+    assert HOSTILE not in rendered
+    assert 'href="#mark-' not in rendered  # the rendered answer has no marks to lead to
+    address = re.search(r'<a href="([^"]+)#answer">Markdown</a>', plain)
+    assert address
+    assert unescape(address[1]).endswith("?view=markdown")
+
+
+def test_the_view_is_kept_from_case_to_case(world: World) -> None:
+    following = link(world.page(world.dev[0], "?view=markdown"), "next")
+    assert following
+    assert "view=markdown" in following
+
+
+@pytest.mark.parametrize("view", ["html", "Markdown", "%00"])
+def test_a_view_that_does_not_exist_is_refused(world: World, view: str) -> None:
+    assert world.server.get(f"/runs/{world.run.id}/cases/0?view={view}").status in (400, 404, 422)
+
+
+def test_each_fact_of_an_answer_stands_once(world: World) -> None:
+    text = world.page(_dev_case(world))
+    assert text.count("m-1") == 1
+    assert len(re.findall(r"<dt>(latency|cost|ended by)</dt>", text)) == 3
+    assert "· cost" not in text
+    assert not re.search(r"<dt>target</dt>", text)
+
+
+# --- comments ----------------------------------------------------------------------------------------------
+
+
+def _comments_address(world: World, position: int) -> str:
+    return f"/runs/{world.run.id}/cases/{position}/comments"
+
+
+def test_a_comment_stands_on_the_page_until_its_author_deletes_it(world: World) -> None:
+    place = _dev_case(world)
+    ana, bo = world.server.another(), world.server.another()
+    sent = ana.post(
+        f"{_comments_address(world, place)}?view=markdown",
+        {"by": " Ana  Ruiz ", "text": f"Wrong?\r\n{HOSTILE}"},
+    )
+    assert sent.status == 303
+    assert re.search(rf"/cases/{place}\?view=markdown#comment-\d+$", sent.headers["location"])
+    text = bo.page(f"/runs/{world.run.id}/cases/{place}")
+    assert "<b>Ana Ruiz</b> <time datetime=" in text
+    assert "Wrong?\n&lt;script&gt;" in text
+    assert HOSTILE not in text
+    assert "/comments/delete" not in text
+    number = sent.headers["location"].rpartition("-")[2]
+    assert bo.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 400
+    data = json.loads(bo.page(f"/runs/{world.run.id}/cases/{place}/0.json"))
+    assert [(one["by"], one["text"]) for one in data["comments"]] == [("Ana Ruiz", f"Wrong?\n{HOSTILE}")]
+    assert "/comments/delete" in ana.page(f"/runs/{world.run.id}/cases/{place}")
+    assert ana.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 303
+    assert "Wrong?" not in bo.page(f"/runs/{world.run.id}/cases/{place}")
+    assert ana.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 400
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"by": "ana", "text": " \n"},
+        {"by": " ", "text": "x"},
+        {"by": "a" * 81, "text": "x"},
+        {"by": "a", "text": "x" * 4001},
+    ],
+)
+def test_a_comment_without_text_or_author_or_one_too_long_is_refused(
+    world: World, fields: dict[str, str]
+) -> None:
+    assert world.server.another().post(_comments_address(world, world.dev[0]), fields).status == 400
+    with world.server.site.open_store() as store:
+        assert store.comments(world.run.id) == []
+
+
+def test_a_hidden_answer_takes_and_shows_no_comment_until_it_is_revealed(world: World) -> None:
+    place, stranger, reader = world.held_out[0], world.server.another(), world.server.another()
+    fields = {"by": "ana", "text": "Only for those who may see it."}
+    assert stranger.post(_comments_address(world, place), fields).status == 404
+    assert reader.post(f"/runs/{world.run.id}/reveal", {"back": "/"}).status == 303
+    sent = reader.post(_comments_address(world, place), fields)
+    assert sent.status == 303
+    assert fields["text"] in reader.page(f"/runs/{world.run.id}/cases/{place}")
+    hidden = stranger.page(f"/runs/{world.run.id}/cases/{place}")
+    assert fields["text"] not in hidden
+    assert "Add comment" not in hidden
+    assert fields["text"] not in stranger.page(f"/runs/{world.run.id}/cases/{place}/0.json")
+    number = sent.headers["location"].rpartition("-")[2]
+    assert reader.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 303
+
+
+def test_the_heading_of_the_messages_names_the_runs_prompt(tmp_path: Path) -> None:
+    site = Project(tmp_path / ".proctor" / "proctor.db", folder=tmp_path)
+    save_suite(site, "caps", suite())
+    (run,) = make_runs(site, "caps", "echo")
+    template = PromptTemplate(name="terse <b>", messages=(Message(role="user", content="{{input}}"),))
+    with site.open_store() as store:
+        store.update_run(replace(run, prompt=template))
+    with visit(site) as server:
+        text = server.page(f"/runs/{run.id}/cases/{_first_dev(site, run)}")
+    assert '<p class="speaker">prompt <span class="quiet">terse &lt;b&gt;</span></p>' in text
+    assert "echo · terse &lt;b&gt;</a>" in text
+
+
+def _first_dev(site: Project, run: Run) -> int:
+    with site.open_store() as store:
+        rows = read_trial_rows(store, run, reveal=True)
+        return next(row.trial.position for row in rows if row.trial.split == "dev")

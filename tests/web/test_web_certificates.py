@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
 from html import unescape
 from pathlib import Path
@@ -93,7 +94,7 @@ def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
 def test_without_a_run_it_says_what_the_place_is_for(project: Path, server: Server) -> None:
     page = server.get("/certificates").text
     assert read_heading(page) == "No certificate yet"
-    assert "A certificate is a number that others can check" in page
+    assert "A certificate is a pass rate that others can check" in page
     assert "Run a suite" in page
     assert verify_form_is_there(page)
 
@@ -107,7 +108,7 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
     run_id = run_of("--holdout", "0.5")
     before = server.looks(run_id)
     page = make(server, run_id, "default")
-    assert read_heading(page) == "88.0% (70–96%) verified on 25 holdout cases, looked at 2 times"
+    assert read_heading(page) == "88.0% (70–96%) verified on 25 holdout cases, accessed 2 times"
     assert server.looks(run_id) == [*before, "rate", "reveal"]
     folder = CERTIFICATES / run_id
     files = {path.name for path in folder.iterdir()}
@@ -142,14 +143,16 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
     public = server.get(f"/certificates/file?run={run_id}&name=public").data
     with zipfile.ZipFile(io.BytesIO(public)) as archive:
         assert archive.read("trials.jsonl").count(SECRET.encode()) < full.data.count(SECRET.encode()) / 2
-    assert "holds: all that could be derived again is right" in read_heading(verify(server, public))
+    assert "verified: everything that could be derived again is correct" in read_heading(
+        verify(server, public)
+    )
 
 
 def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Server) -> None:
     run_id = run_of()
     page = server.get(f"/certificates?run={run_id}").text
-    assert read_heading(page) == f"Run {run_id} has no certificate yet"
-    assert "There is no key here, so the bundle will be unsigned" in page
+    assert re.fullmatch(r"echo · \d+ \w+ \d\d:\d\d has no certificate yet", read_heading(page))
+    assert "There is no key here: the bundle will be unsigned" in page
     for key in ("default", "../../x", "--force"):
         answer = server.post("/certificates", {"run": run_id, "key": key})
         assert answer.status == 400
@@ -157,7 +160,7 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
     assert not Path("keys").exists()
     page = make(server, run_id)
     assert read_heading(page) == "80.0% (67–89%) self-attested on 50 cases"
-    assert "Nobody signed it, so anyone could have made it." in page
+    assert "Not signed: anyone could have made it." in page
     for name in ("../../proctor.db", "certificate.json", "public", ""):
         assert server.get(f"/certificates/file?run={run_id}&name={name}").status == 404
 
@@ -214,16 +217,16 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
     page = verify(server, data, "../../<script>x</script>.zip")
     assert (
         read_heading(page)
-        == "../../<script>x</script>.zip holds: every score, verdict and number follows from the answers"
+        == "../../<script>x</script>.zip verified: every score, verdict and number follows from the answers"
     )
     assert "<script>x" not in page
     assert page.count('class="verdict pass"') == 8
-    assert "Nobody signed it" in page
+    assert "Not signed" in page
 
     forged = verify(server, changed(data, "trials.jsonl", b'"verdict":"fail"', b'"verdict":"pass"'))
-    assert read_heading(forged) == "b.zip does not hold"
+    assert read_heading(forged) == "b.zip failed verification"
     assert "trials.jsonl: the SHA-256 is" in forged
-    assert (forged.count('class="verdict pass"'), forged.count("Not come to.")) == (2, 5)
+    assert (forged.count('class="verdict pass"'), forged.count("Not reached.")) == (2, 5)
     assert str(project) not in forged
     assert "/tmp" not in forged
     assert not CERTIFICATES.exists()
@@ -240,9 +243,9 @@ def test_what_is_no_bundle_is_told_in_a_sentence(
     project: Path, server: Server, data: bytes, said: str
 ) -> None:
     page = verify(server, data)
-    assert read_heading(page) == "b.zip does not hold"
+    assert read_heading(page) == "b.zip failed verification"
     assert said in page
-    assert page.count("Not come to.") == 7
+    assert page.count("Not reached.") == 7
 
 
 def test_a_bundle_that_takes_too_long_is_given_up(

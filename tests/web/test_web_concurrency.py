@@ -67,11 +67,11 @@ def test_a_run_goes_on_when_the_server_is_started_again(project: Path, gate: Gat
         page = started(server, "s", "gated")
         until(server, page, "3 of 6 trials")
     with serve(Project(store, folder=project)) as server:
-        assert "Running s v1 on gated" in server.get(page).text
-        assert "is being made" in server.get("/runs").text
+        assert "of 6 trials of s v1 on gated" in server.get(page).text
+        assert "is running" in server.get("/runs").text
         gate.open()
         server.get(f"{page}/events")
-        assert re.search("s v1 on gated: 6 of 6 passed", server.get(page).text)
+        assert re.search("Finished: 100%, 6 of 6 passed, s v1 on gated", server.get(page).text)
 
 
 def test_a_store_that_is_deleted_leaves_empty_pages_and_a_new_one_can_be_filled(server: Served) -> None:

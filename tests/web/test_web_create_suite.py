@@ -46,7 +46,7 @@ def saved(server: Visitor) -> list[tuple[str, str | None, int]]:
 
 def test_the_demo_has_every_scorer_and_no_leak(server: Visitor) -> None:
     page = server.post("/suites/demo").text
-    assert read_answer(page) == "20 cases read, no error, no warning: ready to be saved"
+    assert read_answer(page) == "20 cases read, no error, no warning: ready to save"
     text = editor_of(page)
     for scorer in (
         "exact",
@@ -90,8 +90,8 @@ def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Vis
 @pytest.mark.parametrize(
     ("said", "cases", "tags"),
     [
-        ("Saved mine v1: 20 cases. It is the same as before.", GOOD, ""),
-        ("Saved mine v1: 20 cases. It is the same but for tags, ", GOOD, '"tags": "x", '),
+        ("Saved mine v1: 20 cases. Nothing changed.", GOOD, ""),
+        ("Saved mine v1: 20 cases. Only tags, ", GOOD, '"tags": "x", '),
         ("Saved mine v2: 21 cases.<", GOOD + LEAKY, ""),
     ],
 )
@@ -215,12 +215,12 @@ def test_a_saved_suite_is_edited_as_its_next_version(server: Visitor) -> None:
 def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Visitor) -> None:
     for text, holdout in ((GOOD, "0"), (GOOD, " 0.0 "), ('{"suite_name": "x", "holdout": 0}\n' + GOOD, "")):
         fields = {"text": text, "name": "mine", "holdout": holdout}
-        assert "Nothing is held out." in server.post("/suites/check", fields).text
+        assert "without a holdout" in server.post("/suites/check", fields).text
         place = server.post("/suites/save", fields).headers["location"]
         assert read_answer(server.get(place).text) == "mine v1: 20 cases, not run yet"
     assert 'name="holdout" value="0"' in server.get("/suites/new?name=mine&version=v1").text
     server.post("/suites/save", {"text": GOOD, "name": "mine", "holdout": "0.5"})
-    assert "but for tags, metadata, order, holdout or prompts" in server.get("/suites").text
+    assert "Only tags, metadata, order, holdout or prompts changed" in server.get("/suites").text
     assert read_answer(server.get("/suite?name=mine").text).startswith(
         "mine v1: 20 cases, 10 dev + 10 holdout"
     )
@@ -234,3 +234,29 @@ def test_a_holdout_that_is_no_share_is_refused_and_kept_in_the_form(server: Visi
         assert "The share held out is" in answer.text
         assert f'name="holdout" value="{holdout}"' in answer.text
     assert saved(server) == []
+
+
+def test_problems_are_listed_first_with_errors_before_warnings(server: Visitor) -> None:
+    page = server.post("/suites/check", {"text": GOOD + LEAKY + NO_RUBRIC}).text
+    problems = page[page.index('id="problems"') : page.index('enctype="multipart/form-data"')]
+    places = re.findall(r'<a href="#(line-\d+)" data-line="(\d+)">line \d+</a>', problems)
+    assert places == [("line-22", "22"), ("line-21", "21")]
+    for anchor, _ in places:
+        assert f'<li id="{anchor}"' in page
+
+
+def test_of_many_problems_the_first_are_listed_and_the_others_folded(server: Visitor) -> None:
+    page = server.post(
+        "/suites/check", {"text": "".join(f'{{"id": "t{n}"}}\n' for n in range(30)), "dialect": "meridian"}
+    ).text
+    problems = page[page.index('id="problems"') : page.index('enctype="multipart/form-data"')]
+    before, _, folded = problems.partition("<details>")
+    assert before.count("<li ") == 8
+    assert re.search(r"<summary>\d+ more problems</summary>", folded)
+
+
+def test_problems_of_an_upload_that_is_not_edited_lead_to_the_lines_below(server: Visitor) -> None:
+    text = "".join(LINE % (f"t{n}", "a word " * 60, f"w{n}") for n in range(1_500)) + NO_RUBRIC
+    page = server.post("/suites/check", {"text": text}).text
+    assert '<a href="#line-1501">line 1501</a>' in page
+    assert "data-line=" not in page

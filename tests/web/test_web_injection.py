@@ -217,7 +217,8 @@ def test_a_run_and_each_of_its_cases(shown: Page, world: SimpleNamespace) -> Non
     visit(shown, run)
     shown.get_by_role("button", name="Reveal the holdout").click()
     pages = [[f"{run}/cases/{place}", [text]] for place, text in enumerate(world.texts)]
-    check(shown, [[run, []], *pages])
+    rendered = [[f"{run}/cases/{place}?view=markdown", []] for place in range(0, len(world.texts), 4)]
+    check(shown, [[run, []], *pages, *rendered])
     for place in range(0, len(world.texts), 30):
         visit(shown, f"{run}/cases/{place}")
 
@@ -244,6 +245,7 @@ def test_all_other_pages_of_stored_things(shown: Page, world: SimpleNamespace) -
         ["/suites/new?name=all", []],
         ["/compare", []],
         [f"/compare?{pair}", list(world.who)],
+        *([f"/grid?{pair}&open={place}&after={place - 5}", []] for place in range(5, len(world.texts), 10)),
         *([f"/compare/answers?{pair}&position={place}", []] for place in range(0, len(world.texts), 10)),
         ["/trends", [world.who[1]]],
         [f"/trends?{urlencode({'suite': 'all', 'target': world.who[0]})}", []],
@@ -258,18 +260,31 @@ def test_all_other_pages_of_stored_things(shown: Page, world: SimpleNamespace) -
 def test_labels_with_notes_of_people_with_names(shown: Page, world: SimpleNamespace) -> None:
     visit(shown, f"/review?run={world.first}")
     for text in ("<img src=x onerror=alert(1) data-hacked>", "\"'><b data-hacked>", "{{7*7}}</textarea>"):
-        name = shown.get_by_label(re.compile("Who labels|Labelling as"))
+        name = shown.get_by_label(re.compile("Your name|Labelling as"))
         name.fill(text)
-        shown.get_by_role("button", name=re.compile("^(Begin|Change)$")).click()
-        shown.get_by_label("Why, in your words").fill(text)
+        shown.get_by_role("button", name=re.compile("^(Start|Change)$")).click()
+        shown.get_by_label("Reason").fill(text)
         shown.get_by_role("button", name="Fail").click()
-        shown.get_by_role("link", name="Look again").click()
-        expect(shown.get_by_label("Why, in your words")).to_have_value(text)
+        shown.get_by_role("link", name="Show it again").click()
+        expect(shown.get_by_label("Reason")).to_have_value(text)
         assert shown.evaluate(CANARY) == []
     pages = [[f"/review?run={world.first}&show={show}", [text]] for show in ("all", "disagreements")]
     check(shown, pages)
     labels = world.server.get(f"/review/labels.jsonl?run={world.first}")
     assert all(json.loads(line) for line in labels.text.splitlines())
+
+
+def test_comments_of_people_with_names(shown: Page, world: SimpleNamespace) -> None:
+    visit(shown, f"/runs/{world.first}")
+    if shown.get_by_role("button", name="Reveal the holdout").count():
+        shown.get_by_role("button", name="Reveal the holdout").click()
+    visit(shown, f"/runs/{world.first}/cases/1")
+    for text in ("<img src=x onerror=alert(1) data-hacked>", "\"'><b data-hacked>", "{{7*7}}</textarea>"):
+        shown.get_by_label("Your name").fill(text)
+        shown.get_by_label("Comment", exact=True).fill(text)
+        shown.get_by_role("button", name="Add comment").click()
+        expect(shown.get_by_text(text, exact=True).first).to_be_visible()
+        assert shown.evaluate(CANARY) == []
 
 
 def test_texts_that_are_pasted_and_files_with_such_names(shown: Page, world: SimpleNamespace) -> None:
@@ -302,7 +317,7 @@ def test_what_an_address_says(shown: Page, world: SimpleNamespace) -> None:
             "sort",
             "after",
         ),
-        f"/runs/{world.first}/cases/1": ("text", "tag", "repeat"),
+        f"/runs/{world.first}/cases/1": ("text", "tag", "repeat", "view"),
         "/suites": ("find", "sort", "after"),
         "/suites/new": ("name", "version"),
         "/suite": ("name", "version", "case"),
@@ -311,6 +326,7 @@ def test_what_an_address_says(shown: Page, world: SimpleNamespace) -> None:
         "/run": ("suite", "version", "target", "typed", "judge", "split", "repeats", "budget_usd", "tag"),
         "/compare": ("run", "split", "by"),
         "/compare/answers": ("run", "position"),
+        "/grid": ("run", "group", "show", "tag", "text", "sort", "after", "open"),
         "/trends": ("suite", "target", "since", "until", "baseline"),
         "/review": ("run", "show", "tag", "at", "after"),
         "/certificates": ("run", "task"),

@@ -420,7 +420,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     with site.open_store() as store:
         (run,) = store.runs()
     page = server.get(f"/starts/{group}").text
-    assert read_answer(page) == "ten v1 on broken: 0 of 10 passed, 10 errors"
+    assert read_answer(page) == "Finished: 0 of 10 passed, ten v1 on broken; 10 errors"
     assert f"<code>proctor run --retry-errors={run.id}</code>" in page
     said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
     assert said

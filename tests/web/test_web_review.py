@@ -103,7 +103,7 @@ def test_runs_are_listed_with_how_many_answers_are_labelled(run_id: str, server:
 def test_it_asks_who_labels_before_it_shows_an_answer(run_id: str, server: Server) -> None:
     page = server.get(f"/review?run={run_id}").text
     assert read_heading(page) == "0 of 8 labelled"
-    assert "Who labels?" in page
+    assert "Your name</label>" in page
     assert "Question" not in page
     assert "Question" in name(server, run_id)
 
@@ -147,7 +147,7 @@ def test_answers_come_one_after_the_other_until_all_are_labelled(run_id: str, se
         seen.append(field(page, "at"))
         page = server.get(label(server, run_id, seen[-1], "pass").headers["location"]).text
     assert sorted(seen) == [f"{n}.0" for n in range(8)]
-    assert "You have labelled every answer" in page
+    assert "You have labelled all answers" in page
     assert read_heading(page) == "8 of 8 labelled; you and the judge disagree on 4"
 
 
@@ -243,7 +243,7 @@ def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Pat
     for n in range(12):
         said = "pass" if n < 5 else "fail"
         page = server.get(f"/review?run={run_id}").text
-        assert ("So far the judge and people agree" in page) is (n >= 10)
+        assert ("The judge and people agree" in page) is (n >= 10)
         label(server, run_id, f"{n}.0", said)
     page = server.get(f"/review?run={run_id}").text
     assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.35 to 1.00)." in page
@@ -257,7 +257,7 @@ def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_
     run_id = run_of("--holdout", "0.25")
     page = name(server, run_id)
     assert read_heading(page) == "0 of 6 labelled"
-    assert "2 held-out answers are left out" in page
+    assert "2 held-out answers are hidden" in page
     shown = {n for n in range(8) if server.get(f"/review?run={run_id}&at={n}.0").status == 200}
     (first, second) = sorted(set(range(8)) - shown)
     before = server.looks(run_id)
@@ -265,7 +265,7 @@ def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_
     assert labels_of(run_id) == []
     server.post("/review/reveal", {"run": run_id})
     assert server.looks(run_id) == [*before, "reveal"]
-    assert "labelling it is a look" in server.get(f"/review?run={run_id}&at={first}.0").text
+    assert "labelling it is a holdout access" in server.get(f"/review?run={run_id}&at={first}.0").text
     for n in (first, second):
         assert label(server, run_id, f"{n}.0", "pass", note="held-out words").status == 303
     assert server.looks(run_id) == [*before, "reveal", "rate"]
@@ -343,3 +343,14 @@ def test_the_keyboard_is_enough(run_id: str, browser_page: Page) -> None:
     press("u")
     assert page.inner_text("h1").startswith("4 of 8 labelled")
     assert [said for _, _, said, _ in labels_of(run_id)].count(True) == 2
+
+
+def test_pass_and_fail_look_like_verdicts(run_id: str, server: Server) -> None:
+    text = name(server, run_id)
+    for word, key in (("pass", "p"), ("fail", "x")):
+        button = re.search(
+            rf'<button class="{word}" name="label" value="{word}" data-press="{key}"[^>]*>(.*?)</button>',
+            text,
+        )
+        assert button, word
+        assert f'<svg class="shape {word}"' in button[1]

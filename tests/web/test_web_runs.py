@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from html import unescape
 from threading import Event
@@ -15,9 +16,22 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
+from proctor.codec import template_digest
 from proctor.errors import StoreError
-from proctor.model import Output, Run, Selection, Settings, SplitRule, Suite, TargetSpec, Verdict
+from proctor.model import (
+    Message,
+    Output,
+    PromptTemplate,
+    Run,
+    Selection,
+    Settings,
+    SplitRule,
+    Suite,
+    TargetSpec,
+    Verdict,
+)
 from proctor.protocols import Store, StoredTrial
+from proctor.reports.formatting import format_run_name
 from proctor.stores import open_store
 from proctor.web.project import Project
 from support.builders import make_case, make_score, make_trial
@@ -94,6 +108,11 @@ def rows(html: str, name: str = "rows") -> list[list[str]]:
     return read_tables(re.findall(rf'<table class="{name}[^>]*>.*?</table>', html, re.DOTALL)[-1])[-1]
 
 
+def run_ids(html: str) -> list[str]:
+    """The ids of the runs in the list."""
+    return [row[1].split()[-1] for row in rows(html)]
+
+
 def link(html: str, said: str) -> str:
     """The address of the first link of a page's own that says something."""
     html = html.partition("<main")[2]
@@ -113,7 +132,7 @@ def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
     server: Visitor, site: Project
 ) -> None:
     page = server.get("/runs")
-    assert (page.status, read_heading(page.text)) == (200, "Nothing was run yet")
+    assert (page.status, read_heading(page.text)) == (200, "No run is stored yet")
     assert link(page.text, "Run Suite") == "/run"
     assert "proctor run cheap --target echo" in read_text(page.text)
     assert not site.location.exists()
@@ -125,12 +144,12 @@ def test_the_list_tells_of_each_run_what_it_came_to(kept: Kept, server: Visitor)
     page = server.get("/runs").text
     assert read_heading(page) == "2 runs of 2 suites"
     second, first = rows(page)
-    assert second[1:5] == ["r2", "other v1", "gpt-y", "finished"]
-    assert first[1:5] == ["r1", "caps v1", "gpt-x", "finished"]
-    assert "80.0% · n 10 · 49–94%" in first[5]
-    assert first[6:] == ["0", "$0.4500", "2026-03-01 12:00 UTC", "baseline"]
+    assert second[1:3] == ["gpt-y r2", "other v1"]
+    assert first[1:3] == ["gpt-x r1", "caps v1 baseline"]
+    assert "80.0% · n 10 · 49–94%" in first[3]
+    assert first[4:] == ["0", "$0.4500", "2026-03-01 12:00 UTC"]
     assert 'type="checkbox" name="run" value="r1"' in page
-    assert re.search(r'<form method="get" action="/compare">', page)
+    assert '<form method="get" action="/compare" data-chooses="run">' in page
 
 
 def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Kept, server: Visitor) -> None:
@@ -140,8 +159,8 @@ def test_the_list_counts_errors_and_shows_the_rate_of_what_was_measured(kept: Ke
         kept.store.save_trial(run.id, make_trial(None, case_id=f"c{place}", position=place), Verdict.ERROR)
     kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
     (row,) = rows(server.get("/runs").text)
-    assert row[5] == "75.0% · n 4 · 30–95% not measured 6: 30.0–90.0%"
-    assert row[6] == "6"
+    assert row[3] == "75.0% · n 4 · 30–95% not measured 6: 30.0–90.0%"
+    assert row[4] == "6"
 
 
 def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server: Visitor) -> None:
@@ -152,15 +171,16 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
     kept.record(made, range(4))
     kept.store.flush()
     page = server.get("/runs").text
-    assert read_heading(page) == "2 runs of 1 suite; 1 is being made"
-    assert [row[4] for row in rows(page)] == ["running 4 of 10", "interrupted 3 of 10"]
-    assert [row[1] for row in rows(server.get("/runs?status=interrupted").text)] == ["died"]
+    assert read_heading(page) == "2 runs of 1 suite; 1 is running"
+    states = ["running 4 of 10", "interrupted 3 of 10"]
+    assert [row[6].partition("UTC ")[2] for row in rows(page)] == states
+    assert run_ids(server.get("/runs?status=interrupted").text) == ["died"]
 
 
 def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Visitor) -> None:
     run = kept.made(settings=Settings(selection=Selection(split="holdout")))
     row = rows(server.get("/runs").text)[0]
-    assert row[5:7] == ["sealed, n 10", "–"]
+    assert row[3:5] == ["hidden holdout, n 10", "–"]
     assert server.looks(run.id) == []
 
 
@@ -192,7 +212,7 @@ def test_the_address_says_which_runs_are_shown_and_in_which_order(
         assert read_heading(page) == "0 of 3 runs fit"
         assert link(page, "Show all 3") == "/runs"
     else:
-        assert [row[1] for row in rows(page)] == found
+        assert run_ids(page) == found
 
 
 def test_each_word_of_the_filter_can_be_taken_away(kept: Kept, server: Visitor) -> None:
@@ -211,10 +231,107 @@ def test_hundreds_of_runs_come_in_pages(kept: Kept, server: Visitor) -> None:
     pages, address = [], "/runs?sort=started"
     while address:
         page = server.get(address).text
-        pages.append([row[1] for row in rows(page)])
+        pages.append(run_ids(page))
         address = link(page, "Next page") if "Next page" in page else ""
     assert list(map(len, pages)) == [50, 50]
     assert [run for names in pages for run in names] == [f"r{number:03}" for number in range(100)]
+
+
+TERSE = PromptTemplate(name="terse", messages=(Message(role="user", content="Be brief: {{ input }}"),))
+
+
+def test_runs_are_filtered_and_sorted_by_prompt_where_any_has_one(kept: Kept, server: Visitor) -> None:
+    kept.made("r1")
+    assert "Prompt" not in read_text(server.get("/runs").text)
+    kept.made("r2", prompt=TERSE)
+    kept.made("r3", prompt=replace(TERSE, name="steps"))
+    page = server.get("/runs?sort=prompt").text
+    assert [row[1:3] for row in rows(page)] == [
+        ["gpt-x r1", ""],
+        ["gpt-x r3", "steps"],
+        ["gpt-x r2", "terse"],
+    ]
+    page = server.get("/runs?prompt=terse").text
+    assert run_ids(page) == ["r2"]
+    assert link(page, "prompt terse") == "/runs"
+    assert "proctor runs list --prompt terse" in read_text(page)
+    assert run_ids(server.get("/runs?text=STEPS").text) == ["r3"]
+
+
+def test_the_runs_of_one_command_are_joined(kept: Kept, server: Visitor) -> None:
+    kept.made("r1", group="g1")
+    kept.made("r2", group="g2")
+    kept.made("r3", group="g2")
+    page = server.get("/runs").text
+    assert re.findall(r"<tr([^>]*)>", page.partition("<tbody>")[2].partition("</tbody>")[0]) == [
+        ' class="group first"',
+        ' class="group last"',
+        "",
+    ]
+    assert "A line joins the runs of one command." in read_text(page)
+
+
+def test_two_points_are_chosen_and_compared(
+    kept: Kept, server: Visitor, browser: Callable[..., AbstractContextManager[Page]]
+) -> None:
+    kept.made("r1")
+    kept.made("r2", target="gpt-y")
+    with browser(server.url, timezone_id="Europe/Berlin", locale="en-GB") as page:
+        page.goto("/runs")
+        moment = page.get_by_role("row", name="r2").locator("time")
+        assert (moment.inner_text(), moment.get_attribute("title")) == (
+            "2026-03-01 13:00 CET",
+            "2026-03-01 12:00 UTC",
+        )
+        for run in ("r1", "r2"):
+            assert not page.get_by_role("checkbox", name=run).is_checked()
+            page.locator(f"[data-picks={run}] .touch").dispatch_event("click")  # both are at one place
+            assert page.get_by_role("checkbox", name=run).is_checked()
+        assert page.locator("[data-chosen]").inner_text() == "2 chosen."
+        page.get_by_role("button", name="Compare").click()
+        page.wait_for_url(re.compile(r"/compare\?run=r[12]&run=r[12]$"))
+        page.goto("/runs")
+        page.get_by_label("Target", exact=True).select_option("gpt-y")
+        page.wait_for_url("**/runs?target=gpt-y")
+        assert run_ids(page.content()) == ["r2"]
+
+
+# --- the scatter -------------------------------------------------------------------------------------------
+
+
+def points(html: str) -> dict[str, str]:
+    """The title of each point of the scatter, by the id of its run."""
+    found = re.findall(r'<a href="/runs/(\w+)"[^>]*data-picks="\1"><title>(.*?)</title>', html)
+    return {run: unescape(title) for run, title in found}
+
+
+def test_the_scatter_shows_what_the_finished_runs_of_the_newest_suite_cost(
+    kept: Kept, server: Visitor
+) -> None:
+    kept.made("other", suite=kept.suite("other", 4, split=False))
+    kept.made("r1")
+    kept.made("r2", prompt=TERSE, target=f"gpt-y{HOSTILE}")
+    kept.made("hidden", settings=Settings(selection=Selection(split="holdout")))
+    running = kept.begin("running")
+    kept.record(running, range(4))
+    page = server.get("/runs").text
+    assert "Pass rate and cost of 2 runs of caps v1" in read_text(page)
+    assert points(page) == {
+        "r2": f"gpt-y{HOSTILE} · terse · 1 Mar 12:00 UTC: 80.0% passed, 49–94%, $0.4500",
+        "r1": "gpt-x · 1 Mar 12:00 UTC: 80.0% passed, 49–94%, $0.4500",
+    }
+    assert "<script>alert" not in page
+    assert "<figure" not in server.get("/runs?suite=other").text  # one point shows nothing
+
+
+def test_without_script_a_point_leads_to_its_run_and_the_boxes_to_the_grid(
+    kept: Kept, server: Visitor
+) -> None:
+    kept.made("r1")
+    kept.made("r2")
+    page = server.get("/runs").text
+    assert '<a href="/runs/r1" tabindex="-1" data-picks="r1">' in page
+    assert '<button formaction="/grid">Open as grid</button>' in page
 
 
 def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor) -> None:
@@ -222,7 +339,7 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor) -> No
     kept.made("r2")
     server.get("/runs")
     kept.store.delete_run("r1")
-    assert [row[1] for row in rows(server.get("/runs").text)] == ["r2"]
+    assert run_ids(server.get("/runs").text) == ["r2"]
     assert server.get("/runs/r1").status == 404
 
 
@@ -232,7 +349,7 @@ def test_a_deleted_run_is_in_the_list_no_more(kept: Kept, server: Visitor) -> No
 def test_the_first_line_says_what_the_run_came_to(kept: Kept, server: Visitor) -> None:
     kept.made()
     kept.made("r2", suite=kept.suite("plain", 4, split=False), failed=())
-    assert read_heading(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout sealed"
+    assert read_heading(server.get("/runs/r1").text) == "gpt-x passed 8 of 10 (80.0%, 49–94%); holdout hidden"
     assert read_heading(server.get("/runs/r2").text) == "gpt-x passed 4 of 4 (100.0%, 51–100%)"
 
 
@@ -250,7 +367,7 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
         ("Compare with", "/compare?run=r1"),
         ("Certify", "/certificates?run=r1"),
         ("Review", "/review?run=r1"),
-        ("What did not pass", "/runs/r1?verdict=fail&verdict=error&verdict=unscored#trials"),
+        ("Failed and errored", "/runs/r1?verdict=fail&verdict=error&verdict=unscored#trials"),
         ("k1", "/runs/r1?category=k1#trials"),
         ("baseline", "/runs?tag=baseline"),
     ):
@@ -258,7 +375,60 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
     assert "proctor runs show r1" in read_text(page)
 
 
-def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(kept: Kept, server: Visitor) -> None:
+def test_trials_come_before_the_tags_of_which_only_the_five_worst_are_open(
+    kept: Kept, server: Visitor
+) -> None:
+    cases = [make_case(f"c{place}", tags=(f"t{place // 6}",)) for place in range(42)]
+    suite = save_cases(kept.store, [*cases, make_case("c42", tags=("rare",))], name="many")
+    kept.made(suite=suite, failed=(0, 6, 7, 12, 18, 24, 30, 42))
+    page = server.page("/runs/r1")
+    assert page.index('id="trials"') < page.index("<aside")
+    aside = page[page.index("<aside") :]
+    closed, opened = (read_text(table) for table in re.findall(r"<table.*?</table>", aside, re.DOTALL)[:2])
+    assert re.findall(r"t\d|rare", closed) == ["t1", "t0", "t2", "t3", "t4"], "worst first, with five cases"
+    assert len(re.findall(r"t\d|rare", opened)) == 8
+    assert "<details><summary>All 8 tags</summary>" in page
+
+
+def test_a_run_is_called_by_target_prompt_and_time_and_its_prompt_is_folded(
+    kept: Kept, server: Visitor
+) -> None:
+    text = f"Answer {HOSTILE} briefly: {{{{ input }}}}"
+    prompt = PromptTemplate(name="terse", messages=(Message(role="user", content=text),))
+    run = kept.made(prompt=prompt)
+    page = server.page("/runs/r1")
+    assert f"<title>{format_run_name(run)}: caps v1 · Proctor</title>" in page
+    assert read_heading(page).startswith("gpt-x · terse passed 8 of 10")
+    folded = re.search(r'<details class="prompt">(.*?)</details>', page, re.DOTALL)
+    assert folded
+    assert read_text(folded[1].replace("&lt;", "&amp;lt;")).startswith("Prompt terse user Answer")
+    assert HOSTILE not in page
+    assert template_digest(prompt)[:19] in page
+
+
+def test_equal_latencies_are_no_chart(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    for place in range(3):
+        output = Output(text="yes", latency_ms=5.0)
+        trial = make_trial("", make_score(1.0), case_id=f"c{place}", position=place, output=output)
+        kept.store.save_trial("r1", trial, Verdict.PASS)
+    kept.store.update_run(replace(run, status="finished", finished_at=run.started_at))
+    assert "<figure" not in server.page("/runs/r1")
+
+
+def test_the_latest_answers_of_a_running_run_hide_what_is_held_out(kept: Kept, server: Visitor) -> None:
+    run = kept.begin("r1")
+    kept.record(run, range(10), failed=(7, 9))
+    kept.store.flush()
+    page = server.page("/runs/r1")
+    latest = rows(page, "rows latest")
+    assert [row[1] for row in latest] == [f"c{place}" for place in range(9, 1, -1)]
+    assert latest[0] == ["held out", "c9", "hidden"], "its verdict would show the pass rate of the holdout"
+    assert latest[2][:2] == ["fail", "c7"]
+    assert 'data-heading="Running: 10 of 10 trials of caps v1 on gpt-x"' in page
+
+
+def test_browsers_of_one_person_make_one_holdout_access_a_day(kept: Kept, server: Visitor) -> None:
     run = kept.made()
     plain = kept.made("r2", suite=kept.suite("plain", 4, split=False))
     for _ in range(3):
@@ -267,11 +437,9 @@ def test_a_look_at_the_holdout_is_counted_once_for_each_visitor(kept: Kept, serv
         server.get("/runs")
     assert (server.looks(run.id), server.looks(plain.id)) == (["rate"], [])
     other = server.another()
-    assert "Look 2 at this holdout." in read_text(other.get("/runs/r1").text)
+    assert "Holdout Accuracy" in other.page("/runs/r1")
     assert "Holdout Accuracy" in other.page("/runs/r1/events")
-    assert server.looks(run.id) == ["rate", "rate"]
-    assert "Holdout Accuracy" in server.another().page("/runs/r1/events")
-    assert server.looks(run.id) == ["rate"] * 3
+    assert server.looks(run.id) == ["rate"]
 
 
 def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
@@ -279,7 +447,7 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
 ) -> None:
     run = kept.made(failed=(9,))
     sealed = server.get("/runs/r1").text
-    assert rows(sealed)[9][:4] == ["fail", "c9", "sealed", "sealed"]
+    assert rows(sealed)[9][:4] == ["fail", "c9", "hidden", "hidden"]
     for address in ("/runs/r1", "/runs/r1?text=secret", "/runs/r1?case=c9&sort=-latency"):
         page = server.get(address).text
         assert "Answer 9" not in page
@@ -400,7 +568,7 @@ def test_a_page_shows_how_many_trials_are_read_until_its_table_is_there(
     page = server.page(address)
     assert "4 of 10 trials read" in read_text(page)
     assert read_heading(page).startswith("gpt-x passed 8 of 10")
-    assert "How it was made" in page
+    assert "Settings" in page
     assert '<noscript><meta http-equiv="refresh"' in page
     assert "Question 3?" not in page
     assert len(rows(server.page("/runs/r1?verdict=fail"))) == 2, "what the store finds waits for nothing"
@@ -525,7 +693,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     kept.record(run, range(4), failed=(1,))
     kept.store.flush()
     page = server.get("/runs/r1").text
-    assert read_heading(page) == "gpt-x is being asked: 10 trials of caps v1"
+    assert read_heading(page) == "Running: 4 of 10 trials of caps v1 on gpt-x"
     assert "4 of 10 trials are done" in read_text(page)
     assert "75.0% · n 4 · 30–95%" in read_text(page)
     assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
@@ -546,7 +714,7 @@ def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) ->
     assert read_heading(page) == "gpt-x passed 4 of 4 (100.0%, 51–100%); 6 trials are missing"
     assert "data-live" not in page
     assert '<form method="post" action="/runs/r1/resume">' in page
-    assert "Resume: ask the 6 that are missing" in read_text(page)
+    assert "Resume: run the 6 missing trials" in read_text(page)
 
 
 def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Visitor) -> None:
@@ -569,7 +737,7 @@ def test_rates_of_tags_with_long_names_are_seen_whole_on_a_phone_too(
         browser_page.set_viewport_size({"width": width, "height": 800})
         browser_page.goto("/runs/r1")
         shares: Any = browser_page.locator("table.parts .share").evaluate_all(
-            "all => all.map(one => one.closest('.scroll').getBoundingClientRect().right"
+            "all => all.map(one => one.closest('aside').getBoundingClientRect().right"
             " - one.getBoundingClientRect().right)"
         )
         assert len(shares) == 5

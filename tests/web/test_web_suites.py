@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from proctor.services.suites.zip_upload import unpack
 from proctor.web.pages import suite as suite_page
 from proctor.web.project import Project
 from support.builders import ECHO
-from support.web import read_answer
+from support.web import read_answer, save_suite
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +167,7 @@ def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(ser
     keep(server, OLD)
     answer = server.get("/suite/export?name=mine&to=pramana")
     assert answer.status == 409
-    assert read_answer(answer.text) == "Dialect pramana cannot say everything of 10 cases"
+    assert read_answer(answer.text) == "The format pramana cannot express all of 10 cases"
     assert "lossy=true" in answer.text
     assert "--to pramana --lossy</code>" in answer.text
     several = server.get("/suite/export?name=mine&to=ai_tester").text
@@ -225,8 +226,31 @@ def test_the_folders_own_store_needs_no_flag(server: Visitor) -> None:
     assert "--store" not in server.get("/suites").text
 
 
+def test_the_list_and_the_selected_case_show_the_expected_answer(server: Visitor) -> None:
+    lines: list[dict[str, Any]] = [{"proctor": 1, "name": "answers", "split_rule": {"ratio": 0.5}}]
+    lines += [
+        {
+            "id": f"case-{n}",
+            "input": [{"role": "user", "content": f"Question {n}"}],
+            "expected": f"Answer <b>{n}</b>",
+            "assertions": [{"grader": "contains", "params": {"value": str(n)}}],
+        }
+        for n in range(4)
+    ]
+    save_suite(server.site, "answers", "".join(json.dumps(line) + "\n" for line in lines))
+    page = server.page("/suite?name=answers")
+    shown = re.findall(r'<td class="line expected">(.*?)</td>', page)
+    assert shown.count('<span class="quiet">hidden (holdout)</span>') == 2
+    dev = [text for text in shown if text.startswith("Answer &lt;b&gt;")]
+    assert len(dev) == 2
+    number = re.search(r"\d", dev[0])
+    assert number
+    page = server.page(f"/suite?name=answers&case={number[0]}")
+    assert f'<pre class="text expected">Answer &lt;b&gt;{number[0]}&lt;/b&gt;</pre>' in page
+
+
 def test_a_case_without_an_input_is_shown_by_its_values(server: Visitor) -> None:
     keep(server, '{"id": "a", "expected": "x", "vars": {"city": "Lima", "text": "<b>"}}\n')
     page = server.get("/suite?name=mine&case=0").text
     assert "city=Lima, text=&lt;b&gt;" in page
-    assert "<dt>city</dt><dd>Lima</dd>" in page
+    assert "<dt>variables</dt>" in page

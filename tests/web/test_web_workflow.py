@@ -161,11 +161,12 @@ def save_thirty_cases_with_a_leak_mended(page: Page, exam: str) -> None:
 def run_and_look_at_the_failures(page: Page) -> str:
     start(page, "exam", "first")
     page.get_by_role("table").get_by_role("link", name="first", exact=True).click()
-    expect(h1(page)).to_contain_text("first passed 20 of 30 (66.7%, 49–81%); holdout sealed")
+    expect(h1(page)).to_contain_text("first passed 20 of 30 (66.7%, 49–81%); holdout hidden")
     page.get_by_label("Any split").select_option("dev")
+    page.wait_for_url("**split=dev**")
     page.get_by_label("Any verdict").select_option("fail")
-    page.get_by_role("button", name="Show", exact=True).click()
-    trials = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="Question"))
+    page.wait_for_url("**verdict=fail**")
+    trials = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="Prompt"))
     shown = trials.get_by_role("row").count() - 1
     assert 4 <= shown <= 10
     trials.get_by_role("row").nth(1).get_by_role("link").click()
@@ -173,10 +174,10 @@ def run_and_look_at_the_failures(page: Page) -> str:
     page.go_back()
     page.get_by_role("link", name="Without holdout").or_(page.get_by_role("link", name="Without dev")).click()
     expect(trials.get_by_role("row")).to_have_count(11)
-    held = trials.get_by_role("row").filter(has_text="sealed")
+    held = trials.get_by_role("row").filter(has_text="hidden")
     expect(held).to_have_count(10 - shown)
     held.first.get_by_role("link").click()
-    expect(h1(page)).to_contain_text("failed; question, answer and reasons are sealed")
+    expect(h1(page)).to_contain_text("failed; prompt, answer and reasons are hidden (holdout)")
     expect(page.get_by_text("What is")).to_have_count(0)
     return page.url.split("/runs/")[1].partition("/")[0]
 
@@ -185,13 +186,13 @@ def certify(page: Page, run: str, folder: Path) -> Path:
     """A certificate with its badge, and the bundle that is downloaded beside it."""
     page.goto(f"/runs/{run}")
     page.get_by_role("link", name="Certify").click()
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("alert")).to_have_text(
         "Not certified. 6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of "
         "100 cases. Write more cases, hold out 67 % of these 30, or lower the minimum."
     )
-    page.get_by_label("Fewest cases").fill("5")
-    page.get_by_role("button", name="Make the certificate").click()
+    page.get_by_label("Minimum cases").fill("5")
+    page.get_by_role("button", name="Create the certificate").click()
     expect(h1(page)).to_contain_text(re.compile(r"^[\d.]+% \(\d+–\d+%\) verified on 6 holdout cases"))
     expect(page.get_by_role("img", name=re.compile("^Badge: "))).to_be_visible()
     expect(page.get_by_text(re.compile(r"!\[[\d.]+ % verified .*\]\(badge.svg\)"))).to_be_visible()
@@ -207,7 +208,7 @@ def verify(page: Page, bundle: Path) -> None:
     page.get_by_label("Bundle").set_input_files(bundle)
     page.get_by_role("button", name="Verify").click()
     expect(h1(page)).to_contain_text(
-        "bundle.zip holds: every score, verdict and number follows from the answers"
+        "bundle.zip verified: every score, verdict and number follows from the answers"
     )
 
 
@@ -229,16 +230,16 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
         expect(page.get_by_text("Not live: connection lost, trying again.")).to_be_visible()
         page.context.set_offline(False)
         expect(page.get_by_text("Live.", exact=True)).to_be_visible()
-        page.get_by_role("link", name="All of this run so far").click()
-        expect(h1(page)).to_contain_text("gated is being asked: 6 trials of six v1")
+        page.get_by_role("link", name="All trials so far").click()
+        expect(h1(page)).to_contain_text("of 6 trials of six v1 on gated")
         expect(far).to_be_visible()
         page.go_back()
         page.get_by_role("button", name="Stop").click()
         told(page, "Stopping: calls under way get 1 second")
         gate.open()
-        expect(h1(page)).to_have_text("Stopped: 4 of 6 trials of six v1 on gated are kept")
+        expect(h1(page)).to_have_text("Stopped: 4 of 6 trials of six v1 on gated are stored")
         page.get_by_role("button", name="Resume").click()
-        expect(h1(page)).to_contain_text("six v1 on gated: 0 of 6 passed")
+        expect(h1(page)).to_contain_text("Finished: 0%, 0 of 6 passed, six v1 on gated")
 
 
 def archive(**files: str) -> bytes:
@@ -346,7 +347,7 @@ def test_everything_works_without_scripts(
         page.reload()
         page.get_by_role("table").get_by_role("link", name="first", exact=True).click()
         expect(h1(page)).to_contain_text("first passed 20 of 30")
-        page.get_by_role("link", name="What did not pass").click()
+        page.get_by_role("link", name="Failed and errored").click()
         page.get_by_role("link", name=re.compile("^q")).first.click()
         expect(h1(page)).to_contain_text("failed")
         page.get_by_role("link", name="next").click()

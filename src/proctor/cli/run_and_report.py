@@ -165,7 +165,7 @@ def _log_runs(files: FileLog, runs: Sequence[RunReport]) -> None:
         LoggedRun(
             id=report.run.id,
             suite=report.run.suite.name,
-            target=report.run.target.name,
+            target=report.run.target_title,
             content=report.run.suite.content,
             asked=report.tally.asked_count,
             reused=report.tally.reused_count,

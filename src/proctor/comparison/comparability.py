@@ -28,6 +28,12 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
     if before.id == after.id:
         yield f"Run {before.id} is compared with itself."
         return
+    is_by_id = any(case.digests is not None for case in baseline.cases)
+    if is_by_id and before.suite.name != after.suite.name:
+        yield (
+            f"Runs {before.id} and {after.id} are of different suites, {before.suite.title} and "
+            f"{after.suite.title}: cases with the same id are taken as the same case."
+        )
     ways = list(_grading_differences(before, after, judged=bool(baseline.prompts or candidate.prompts)))
     if ways:
         yield (
@@ -45,8 +51,8 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
         after.target
     ):
         yield (
-            f"Runs {before.id} and {after.id} call their target {before.target.name!r} alike, but it was not "
-            "asked alike: kind, model, endpoint, parameters or options differ."
+            f"Runs {before.id} and {after.id} have the same target name, {before.target.name!r}, and "
+            "different targets: kind, model, endpoint, parameters or options differ."
         )
 
 
@@ -64,7 +70,7 @@ def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[s
     if names[0] != names[1]:
         yield f"{names[0]} judged the first and {names[1]} the second"
     elif _judging_key(before) != _judging_key(after):
-        yield f"{names[0]} judged both, but was not asked alike"
+        yield f"{names[0]} judged both, with different settings"
 
 
 def _describe_rule(run: Run) -> str:
@@ -91,7 +97,7 @@ def _describe_judges(run: Run) -> str:
 
 
 def incomparable_reason(baseline: Suite, candidate: Suite, diff: Diff) -> str:
-    """Returns a sentence with the differences of two suites in what is sent and how it is graded.
+    """Returns a sentence with the differences of two suites of which no case can be paired.
 
     Args:
         baseline: the first suite.
@@ -122,7 +128,11 @@ def incomparable_reason(baseline: Suite, candidate: Suite, diff: Diff) -> str:
             "changed"
         )
     names = f"{baseline.title} and {candidate.title}"
-    return f"The runs are of different suites, {names}: {'; '.join(differences) or 'their digests differ'}."
+    return (
+        f"The runs are of different suites, {names}, and no case has the same id and the same checks in "
+        "both: "
+        f"{'; '.join(differences) or 'their digests differ'}."
+    )
 
 
 def _is_irrelevant(field: str) -> bool:

@@ -23,7 +23,8 @@ from proctor.comparison.pairing import PairedCase, PairedRuns, pair_trials
 from proctor.model import Run, Verdict
 from proctor.verdicts import Counts
 
-GroupBy = Literal["category", "tag"]
+GroupBy = Literal["category", "tag", "prompt"]
+"""How parts are made: of cases by category or tag, or of several runs by their prompts."""
 
 
 class VerdictFlip(Struct, frozen=True, gc=False):
@@ -75,8 +76,10 @@ class Comparison(Struct, frozen=True, kw_only=True):
     fixed: tuple[VerdictFlip, ...] = ()
     broken: tuple[VerdictFlip, ...] = ()
     not_measured: tuple[UnmeasuredOutcome, ...] = ()
+    unedited: PassRateDifference | None = None
+    """The difference without the cases whose input changed; None if there are none."""
     unpaired: PairedRuns = PairedRuns()
-    """The cases and trials without a partner, and renamed cases; `cases` is empty."""
+    """The cases and trials without a partner, and renamed and edited cases; `cases` is empty."""
     baseline_missing: int = 0
     """The number of planned trials that an unfinished run does not have."""
     candidate_missing: int = 0
@@ -100,7 +103,7 @@ def compare_runs(
     split: SplitName = "all",
     by: GroupBy | None = "category",
 ) -> Comparison:
-    """Compares two runs of one suite, pair by pair.
+    """Compares two runs, pair by pair.
 
     Args:
         baseline: the reference run.
@@ -113,6 +116,7 @@ def compare_runs(
     runs = baseline.run, candidate.run
     whole = pass_rate_difference(pairs.cases, by_case=by_case, runs=runs)
     fixed, broken, not_measured = _find_flips(pairs.cases)
+    unedited = [case for case in pairs.cases if not case.input_changed]
     comparison = Comparison(
         baseline=baseline.run,
         candidate=candidate.run,
@@ -123,6 +127,7 @@ def compare_runs(
         fixed=fixed,
         broken=broken,
         not_measured=not_measured,
+        unedited=pass_rate_difference(unedited, by_case=by_case, runs=runs) if pairs.input_changed else None,
         unpaired=replace(pairs, cases=()),
         baseline_missing=baseline.missing,
         candidate_missing=candidate.missing,
@@ -168,7 +173,7 @@ def _cases_by_name(cases: Sequence[PairedCase], by: GroupBy) -> Iterator[tuple[s
     for case in cases:
         if by == "tag":
             yield from ((tag, case) for tag in case.tags)
-        elif case.category is not None:
+        elif by == "category" and case.category is not None:
             yield case.category, case
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.clusters import make_cluster_lookup
-from proctor.codec import judged_digest
+from proctor.codec import judged_digest, sent_digest
 from proctor.latency import measured_latency
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
@@ -60,6 +60,8 @@ class CaseOutcomes(Struct, frozen=True, gc=False):
     """Its position in the suite of its run, from 0."""
     cluster: str | None = None
     """The cluster of related cases that it is in; None if the cases are independent."""
+    digests: tuple[str, str] | None = None
+    """What is sent and how it is judged; None unless the run is compared with one of another suite."""
 
 
 class RunOutcomes(Struct, frozen=True, kw_only=True):
@@ -110,6 +112,7 @@ class OutcomeCollector:
         run: Run,
         *,
         by_digest: bool = False,
+        with_digests: bool = False,
         names: dict[str, str] | None = None,
         cluster: str | None = None,
     ) -> None:
@@ -118,6 +121,7 @@ class OutcomeCollector:
         Args:
             run: the run.
             by_digest: whether cases are found in other runs by their digests instead of their ids.
+            with_digests: whether the digests of cases are kept, to find edited cases of another suite.
             names: interned texts, which collectors of several runs may share to save memory.
             cluster: the field that says which cases are related; None for that of the run.
         """
@@ -126,6 +130,7 @@ class OutcomeCollector:
         self._run = run
         self._rules = pass_rules_for(run)
         self._by_digest = by_digest
+        self._with_digests = with_digests
         self._names = {} if names is None else names
         self._cases: list[CaseOutcomes] = []
         self._open_trials: list[tuple[Trial, Verdict]] = []
@@ -165,6 +170,7 @@ class OutcomeCollector:
                 return  # it has no verdict before all of its trials are in
             facts = (self._combine(case, trials, facts),)
         id_ = self._intern(case.id)
+        digests = (sent_digest(case), judged_digest(case)) if self._with_digests else None
         self._cases.append(
             CaseOutcomes(
                 id=id_,
@@ -175,6 +181,7 @@ class OutcomeCollector:
                 trials=facts,
                 position=trials[0][0].position,
                 cluster=None if self._cluster_for is None else self._intern(self._cluster_for(case)),
+                digests=digests,
             )
         )
 

@@ -24,6 +24,8 @@ class PairedCase(Struct, frozen=True, gc=False):
     pairs: tuple[Pair, ...]
     cluster: str | None = None
     """The cluster of related cases, of the candidate if it has any, else of the baseline."""
+    input_changed: bool = False
+    """Whether the case was edited in between, other than its checks; a run's prompt is no part of it."""
 
 
 class RenamedMatch(Struct, frozen=True):
@@ -42,6 +44,10 @@ class PairedRuns(Struct, frozen=True, kw_only=True):
     only_baseline: tuple[str, ...] = ()
     """The ids of cases that are not in the candidate."""
     only_candidate: tuple[str, ...] = ()
+    input_changed: tuple[str, ...] = ()
+    """The ids of cases that are paired though they were edited; their checks are the same."""
+    checks_changed: tuple[str, ...] = ()
+    """The ids of cases that are in both runs and not paired, since their checks differ."""
     trials_only_baseline: int = 0
     """The number of trials of common cases whose repeat is not in the candidate."""
     trials_only_candidate: int = 0
@@ -55,7 +61,7 @@ class PairedRuns(Struct, frozen=True, kw_only=True):
     def is_partial(self) -> bool:
         """Whether either run has a case or a trial that the other does not have."""
         loose = self.trials_only_baseline + self.trials_only_candidate
-        return bool(self.only_baseline or self.only_candidate or loose)
+        return bool(self.only_baseline or self.only_candidate or self.checks_changed or loose)
 
 
 def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName = "all") -> PairedRuns:
@@ -69,6 +75,7 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
     before, after = baseline.restrict_to(split), candidate.restrict_to(split)
     partners = _partners(before.cases, after.cases)
     cases, renames, paired_ids = list[PairedCase](), list[RenamedMatch](), set[str]()
+    checks_changed = list[str]()
     unpaired_counts = [0, 0]
     for case in before.cases:
         other = partners.get(case.id)
@@ -77,6 +84,9 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
         paired_ids.add(other.id)
         paired_case = _pair_case(case, other)
         if split not in ("all", paired_case.split):
+            continue
+        if _differs(case, other, 1):
+            checks_changed.append(other.id)
             continue
         unpaired_counts[0] += len(case.trials) - len(paired_case.pairs)
         unpaired_counts[1] += len(other.trials) - len(paired_case.pairs)
@@ -89,6 +99,8 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
         renamed=tuple(renames),
         only_baseline=tuple(_unmatched(before.cases, partners, split)),
         only_candidate=tuple(_unmatched(after.cases, paired_ids, split)),
+        input_changed=tuple([case.id for case in cases if case.input_changed]),
+        checks_changed=tuple(checks_changed),
         trials_only_baseline=unpaired_counts[0],
         trials_only_candidate=unpaired_counts[1],
     )
@@ -115,6 +127,13 @@ def _partners(before: Sequence[CaseOutcomes], after: Sequence[CaseOutcomes]) -> 
     return partners
 
 
+def _differs(case: CaseOutcomes, other: CaseOutcomes, digest: int) -> bool:
+    """Returns whether a digest of two cases differs: 0 for what is sent, 1 for how it is judged."""
+    if case.digests is None or other.digests is None:
+        return False
+    return case.digests[digest] != other.digests[digest]
+
+
 def _pair_case(case: CaseOutcomes, other: CaseOutcomes) -> PairedCase:
     repeats = {fact.repeat: fact for fact in other.trials}
     return PairedCase(
@@ -124,6 +143,7 @@ def _pair_case(case: CaseOutcomes, other: CaseOutcomes) -> PairedCase:
         split=_common_split(case.split, other.split),
         cluster=case.cluster if other.cluster is None else other.cluster,
         pairs=tuple((fact, repeats[fact.repeat]) for fact in case.trials if fact.repeat in repeats),
+        input_changed=_differs(case, other, 0),
     )
 
 

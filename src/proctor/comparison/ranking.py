@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.comparison.compare import Comparison, compare_runs
-from proctor.comparison.differences import adjust_together
+from proctor.comparison.differences import PassRateDifference, adjust_together
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.model import Run
 from proctor.stats import expected_maximum
@@ -90,21 +90,29 @@ def rank_runs(runs: Sequence[RunOutcomes], split: SplitName = "all") -> Ranking:
     ]
     candidates = _adjust_comparisons(comparisons[: len(runs) - 1])
     comparisons = _adjust_comparisons(comparisons)
-    surely_above, perhaps_above = [0] * len(runs), [0] * len(runs)
-    for (first, second), comparison in zip(combinations(range(len(runs)), 2), comparisons, strict=True):
-        directions = [scenario.measured_direction for scenario in comparison.whole.scenarios]
+    ranks = rank_differences(len(runs), [comparison.whole for comparison in comparisons])
+    return Ranking(
+        runs=tuple(_rank_run(facts, split, *rank) for facts, rank in zip(runs, ranks, strict=True)),
+        comparisons=tuple(comparisons),
+        candidates=tuple(candidates),
+    )
+
+
+def rank_differences(count: int, differences: Sequence[PassRateDifference]) -> list[tuple[int, int]]:
+    """Returns the best and the worst rank that each of several things could have.
+
+    Args:
+        count: the number of things.
+        differences: of each with each later one as the candidate, with p-values adjusted together.
+    """
+    surely_above, perhaps_above = [0] * count, [0] * count
+    for (first, second), difference in zip(combinations(range(count), 2), differences, strict=True):
+        directions = [scenario.measured_direction for scenario in difference.scenarios]
         for place, word in ((first, "better"), (second, "worse")):
             matches = [direction == word for direction in directions]
             surely_above[place] += all(matches)
             perhaps_above[place] += any(matches)
-    return Ranking(
-        runs=tuple(
-            _rank_run(facts, split, 1 + surely, 1 + perhaps)
-            for facts, surely, perhaps in zip(runs, surely_above, perhaps_above, strict=True)
-        ),
-        comparisons=tuple(comparisons),
-        candidates=tuple(candidates),
-    )
+    return [(1 + surely, 1 + perhaps) for surely, perhaps in zip(surely_above, perhaps_above, strict=True)]
 
 
 def _adjust_comparisons(comparisons: Sequence[Comparison]) -> list[Comparison]:

@@ -68,7 +68,7 @@ def _compare(store: Store, arguments: CompareArguments) -> ComparisonReport:
     except comparing.DifferentSuites as error:
         command = f"proctor compare {runs[0].id} {runs[1].id} --by-case-digest"
         raise UsageError(
-            f"{error.why} `{command}` compares the cases that are sent and judged alike."
+            f"{error.why} `{command}` compares the cases with the same input and checks."
         ) from None
     outcomes = comparing.load_outcomes(store, runs)
     report = comparing.compare_pairwise(outcomes, split=arguments.split, by="category")

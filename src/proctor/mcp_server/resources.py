@@ -31,7 +31,7 @@ def list_resources(project: AgentProject) -> list[Link]:
     return [
         Link(
             f"proctor://runs/{run.id}",
-            one_line(f"Run {run.id}: {run.suite.title} on {run.target.name}, {run.status}"),
+            one_line(f"Run {run.id}: {run.suite.title} on {run.target_title}, {run.status}"),
         )
         for run in runs
     ]

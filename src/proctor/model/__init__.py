@@ -18,6 +18,7 @@ from proctor.model.messages import (
     Workspace,
 )
 from proctor.model.outputs import (
+    Comment,
     Evidence,
     Failure,
     GraderResult,
@@ -65,6 +66,7 @@ __all__ = [
     "Attachment",
     "Calibration",
     "Case",
+    "Comment",
     "EarlyStop",
     "Evidence",
     "Failure",

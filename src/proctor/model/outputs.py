@@ -174,6 +174,17 @@ class Label(Record, frozen=True, kw_only=True):
     """How often a draw for doubt takes the answer, where it takes the mean answer once."""
 
 
+class Comment(Record, frozen=True, kw_only=True):
+    """What a person says about one answer, without a verdict on it. Comments are in no number."""
+
+    run: str
+    case_id: str
+    repeat: int = 0
+    by: str
+    """The person who wrote it."""
+    text: str
+
+
 class VerdictShift(Record, frozen=True, kw_only=True):
     """How many verdicts of a judge change when it sees the same answers in a variant of the usual prompt."""
 

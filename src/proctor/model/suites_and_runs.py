@@ -162,6 +162,15 @@ class PromptTemplate(Record, frozen=True, kw_only=True):
 
     A template that only has messages with the role `system` or `developer` goes before the messages of the
     case, and any other replaces them.
+
+    Example:
+        >>> import proctor
+        >>> question = proctor.Message(role="user", content="Name the capital of {{ input }}.")
+        >>> prompt = proctor.PromptTemplate(name="capital", messages=(question,))
+        >>> rows = [{"input": "Peru", "expected": "Lima"}]
+        >>> run = proctor.run(rows, target="echo", prompts=prompt, store=None)
+        >>> next(run.trials()).answer
+        'Name the capital of Peru.'
     """
 
     name: str
@@ -504,6 +513,8 @@ class HoldoutAccess(Record, frozen=True, kw_only=True):
     run: str
     kind: Literal["rate", "reveal"]
     at: datetime
+    person: str | None = None
+    """Who looked at a page or used the API; None for a command, of which each is counted."""
 
 
 class Calibration(Record, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from proctor.codec import target_digest
+from proctor.codec import target_digest, template_digest
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Run, Settings, Suite
 from proctor.proof.canonical import canonical_json, parse_canonical
@@ -148,7 +148,7 @@ def check_statement(statement: Statement, run: Run) -> None:
     Raises:
         BundleDefect: they are of two different runs.
     """
-    suite, target = statement.suite, statement.target
+    suite, target, prompt = statement.suite, statement.target, statement.prompt
     require_equal(ENVELOPE, "the run's id", statement.run, run.id)
     require_equal(ENVELOPE, "the run's group", statement.group, run.group)
     require_equal(ENVELOPE, "the suite's name", suite.name, run.suite.name)
@@ -156,6 +156,9 @@ def check_statement(statement: Statement, run: Run) -> None:
     require_equal(ENVELOPE, "the suite's digest", suite.digest, run.suite.digest)
     require_equal(ENVELOPE, "the target's name", target.name, run.target.name)
     require_equal(ENVELOPE, "the target's digest", target.digest, target_digest(run.target))
+    require_equal(ENVELOPE, "the prompt's name", prompt and prompt.name, run.prompt_name)
+    own_digest = None if run.prompt is None else template_digest(run.prompt)
+    require_equal(ENVELOPE, "the prompt's digest", prompt and prompt.digest, own_digest)
     require_equal(CONFIG, "the run's status", run.status, "finished")
     require_equal(CONFIG, "why the run was stopped", run.stopped, None)
     require_equal(CONFIG, "why the run stopped early", run.early_stop, None)
@@ -170,7 +173,8 @@ def check_statement(statement: Statement, run: Run) -> None:
         raise BundleDefect(
             f"{CONFIG}: the run ended at {run.finished_at}, before it began at {run.started_at}."
         )
-    names = (run.id, run.group, suite.name, suite.version or "", target.name, run.embedder or "")
+    names = [run.id, run.group, suite.name, suite.version or "", target.name]
+    names += filter(None, (run.embedder, run.prompt_name))
     specs = (*run.judges, *run.named_targets, *run.named_judges)
     for name in (*names, *(spec.name for spec in specs)):
         check_name(CONFIG, "a name", name)

@@ -96,6 +96,14 @@ class TargetReference(Struct, frozen=True):
     digest: str
 
 
+class PromptReference(Struct, frozen=True):
+    """The prompt that the cases of the run filled in."""
+
+    name: str
+    digest: str
+    """The digest of its messages."""
+
+
 class AccessCounts(Struct, frozen=True):
     """The number of accesses to the suite's holdout before the run started, by kind."""
 
@@ -119,6 +127,8 @@ class Statement(Struct, frozen=True, kw_only=True):
     group: str
     suite: SuiteReference
     target: TargetReference
+    prompt: PromptReference | None = None
+    """None if the cases were sent as they are; then the statement has no such field."""
     started_at: AwareDatetime
     finished_at: AwareDatetime
     split: Literal["holdout", "all"]
@@ -136,6 +146,11 @@ class Statement(Struct, frozen=True, kw_only=True):
     def claim(self) -> Claim:
         """The headline claim."""
         return self.claims[self.split]
+
+    @property
+    def target_title(self) -> str:
+        """The name of the target, with that of the prompt: `gpt-5 · terse`."""
+        return self.target.name if self.prompt is None else f"{self.target.name} · {self.prompt.name}"
 
 
 # --- claims and statements ---------------------------------------------------------------------------------
@@ -185,6 +200,8 @@ def statement_data(statement: Statement) -> dict[str, Any]:
     """Returns the statement as plain data for `canonical_json`, the payload of the envelope."""
     own = msgspec.to_builtins(statement)
     files, suite, version = own.pop("files"), own["suite"], own.pop("version")
+    if statement.prompt is None:
+        del own["prompt"]
     own["claims"] = {split: claim_data(statement.claims[split]) for split in statement.claims}
     configuration = [
         {"name": suite["name"], "digest": {"proctorSuite": suite["digest"].removeprefix("sha256:")}},

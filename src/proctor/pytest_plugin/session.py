@@ -238,7 +238,7 @@ def _ignore(_line: str) -> None:
 
 
 def _describe_stopped(run: Run, store: str, counts: str = "") -> SessionRun:
-    text = f"{run.suite.title} on {run.target.name}: {counts}stopped"
+    text = f"{run.suite.title} on {run.target_title}: {counts}stopped"
     has_lasting_target = "<" not in run.target.model  # a local function is gone with this process
     return SessionRun(run.id, one_line(text), store, has_lasting_target and store != ":memory:")
 
@@ -251,4 +251,4 @@ def _describe_result(run: RunResult, store: str) -> SessionRun:
     if run.status == "interrupted":
         return _describe_stopped(run.run, store, f"{text}, ")
     kept = " (not kept)" if store == ":memory:" else ""
-    return SessionRun(run.id, one_line(f"{run.suite.title} on {run.target.name}: {text}{kept}"), store)
+    return SessionRun(run.id, one_line(f"{run.suite.title} on {run.target_title}: {text}{kept}"), store)

@@ -31,21 +31,20 @@ def compare_runs(
 
     Args:
         runs: at least two.
-        by: how the parts of a comparison of two runs are grouped.
+        by: how the parts of a comparison of two runs are grouped; `prompt`, for several runs of several
+            prompts, compares their targets for each prompt.
         split: one split of the suite, or all of it.
         by_case_digest: pair cases with the same input and grading, also across suites.
         cluster: the field that says which cases are related; None for that of the runs.
 
     Raises:
-        UsageError: there are fewer than two, or they are of different suites.
+        UsageError: there are fewer than two, or their suites have no case with the same id and checks.
     """
     _check_arguments(runs, by=by, split=split)
     records = [run.run for run in runs]
     with ExitStack() as stack:
         stores = _open_stores(runs, stack)
-        if len({id(store) for store in stores}) > 1 and not by_case_digest:
-            _check_same_suite(records)
-        compare.check_comparable(stores[0], records, by_digest=by_case_digest)
+        compare.check_comparable(stores[0], records, by_digest=by_case_digest, stores=stores)
         outcomes = _load_outcomes(stores, records, by_digest=by_case_digest, cluster=cluster)
         report = compare.compare_pairwise(outcomes, split=split, by=by)
         looks: int | None = None
@@ -84,23 +83,16 @@ def _location_key(run: LocatedRun) -> str:
     return location.address if location.is_durable else f"memory {id(location)}"
 
 
-def _check_same_suite(runs: Sequence[Run]) -> None:
-    first = runs[0].suite
-    for run in runs[1:]:
-        if run.suite.digest != first.digest:
-            raise UsageError(
-                f"The runs are of different suites, {first.title} and {run.suite.title}, and in different "
-                "stores. Add by_case_digest=True to compare the cases that are sent and judged alike in both."
-            )
-
-
 def _load_outcomes(
     stores: Sequence[Store], runs: Sequence[Run], *, by_digest: bool, cluster: str | None
 ) -> list[RunOutcomes]:
     outcomes: dict[tuple[int, str], RunOutcomes] = {}
+    with_digests = not by_digest and compare.has_several_suites(runs)
     for store, run in zip(stores, runs, strict=True):
         if (id(store), run.id) not in outcomes:
-            (facts,) = compare.load_outcomes(store, [run], by_digest=by_digest, cluster=cluster)
+            (facts,) = compare.load_outcomes(
+                store, [run], by_digest=by_digest, with_digests=with_digests, cluster=cluster
+            )
             outcomes[id(store), run.id] = facts
     return [outcomes[id(store), run.id] for store, run in zip(stores, runs, strict=True)]
 

@@ -106,9 +106,9 @@ _PLAIN = (
     "group",
 )
 """Options that are fields of `Request` of the same name."""
-_FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "store": "store"}
+_FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "prompt": "prompts"}
 """Flags that the project's file may set, and that are parameters of the functions themselves."""
-_OTHER_FLAGS = ("repeat", "attest", "public", "sign-key", "reveal", "tier")
+_OTHER_FLAGS = ("store", "repeat", "attest", "public", "sign-key", "reveal", "tier")
 """Flags that the project's file may set, which are options under another name or of the command line only."""
 
 
@@ -183,6 +183,8 @@ def _find_flags(options: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterato
         yield "--target"
     if parts.get("judges"):
         yield "--judge"
+    if parts.get("prompts"):
+        yield "--prompt"
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 from msgspec.structs import replace
 
 from proctor.errors import ExitCode, UsageError
-from proctor.model import Message, Run, Suite, TargetSpec, Verdict
+from proctor.model import Message, PromptTemplate, Run, Suite, TargetSpec, Verdict
 from proctor.protocols import Store
 from proctor.python.locations import open_location
 from proctor.reports.document import Block, render_terminal
@@ -172,6 +172,11 @@ class RunResult:
         return self.run.target
 
     @property
+    def prompt(self) -> PromptTemplate | None:
+        """What its cases filled in; None if they were sent as they are."""
+        return self.run.prompt
+
+    @property
     def status(self) -> str:
         """`finished`, `interrupted` or `running`."""
         return self.run.status
@@ -326,7 +331,7 @@ class RunResult:
 
 
 class RunGroup(Sequence[RunResult]):
-    """The runs of one call, in order: every suite on every target.
+    """The runs of one call, in order: every suite with each prompt on every target.
 
     Example:
         >>> import proctor
@@ -349,14 +354,22 @@ class RunGroup(Sequence[RunResult]):
     def __getitem__(self, index: slice) -> Sequence[RunResult]: ...
 
     def __getitem__(self, index: int | str | slice) -> RunResult | Sequence[RunResult]:
-        """Returns the run at an index, or of a target by its name."""
-        if isinstance(index, str):
-            for run in self._runs:
-                if run.target.name == index:
-                    return run
-            names = ", ".join(run.target.name for run in self._runs)
-            raise KeyError(f"There is no run on {index!r}. There are: {names}.")
-        return self._runs[index]
+        """Returns the run at an index, or by a name: of its target, its prompt, or both as in "echo · terse".
+
+        Raises:
+            KeyError: no run has the name, or runs that differ in their prompts or targets do.
+        """
+        if not isinstance(index, str):
+            return self._runs[index]
+        runs = [run for run in self._runs if run.run.target_title == index] or [
+            run for run in self._runs if index in (run.target.name, run.run.prompt_name)
+        ]
+        titles = list(dict.fromkeys(run.run.target_title for run in runs or self._runs))
+        if not runs:
+            raise KeyError(f"There is no run on {index!r}. There are: {', '.join(titles)}.")
+        if len(titles) > 1:
+            raise KeyError(f"Several runs are called {index!r}. Name one of them: {', '.join(titles)}.")
+        return runs[0]
 
     def __len__(self) -> int:
         return len(self._runs)

@@ -7,6 +7,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Unpack, overload
 
+from msgspec.structs import replace
+
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
@@ -14,6 +16,7 @@ from proctor.python.graders import resolve_graders
 from proctor.python.job import Job, Outcome
 from proctor.python.locations import open_location
 from proctor.python.options import RunOptions, find_default, load_project, make_request
+from proctor.python.prompts import PromptLike, PromptList, resolve_prompts
 from proctor.python.results import GradedTrial, RunGroup, RunResult, grade_trial_record
 from proctor.python.stores import PROJECT_STORE, StoreLike, locate
 from proctor.python.suites import UNREAD_CODES, RowSource, SuiteLike, is_list_of_names, is_name, make_source
@@ -43,18 +46,42 @@ class RunArguments(RunOptions, total=False):
 
 
 @overload
-def run(suite: SuiteLike = ..., *, target: TargetList, **options: Unpack[RunArguments]) -> RunGroup: ...
-
-
-@overload
 def run(
-    suite: list[str] | list[Path], *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+    suite: SuiteLike = ...,
+    *,
+    target: TargetList,
+    prompts: PromptLike | PromptList | None = ...,
+    **options: Unpack[RunArguments],
 ) -> RunGroup: ...
 
 
 @overload
 def run(
-    suite: SuiteLike = ..., *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+    suite: list[str] | list[Path],
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptLike | PromptList | None = ...,
+    **options: Unpack[RunArguments],
+) -> RunGroup: ...
+
+
+@overload
+def run(
+    suite: SuiteLike = ...,
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptList,
+    **options: Unpack[RunArguments],
+) -> RunGroup: ...
+
+
+@overload
+def run(
+    suite: SuiteLike = ...,
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptLike | None = ...,
+    **options: Unpack[RunArguments],
 ) -> RunResult: ...
 
 
@@ -62,6 +89,7 @@ def run(
     suite: SuiteLike = None,
     *,
     target: TargetLike | TargetList | None = None,
+    prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunResult | RunGroup:
     """Runs a suite on a target, grades every answer, keeps every result, and returns the run.
@@ -74,6 +102,9 @@ def run(
             of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
         target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
             async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
+        prompts: what each case fills in: a file or "NAME=FILE", the name of a prompt in the store, or a
+            `proctor.PromptTemplate`. A list of these, or a dictionary of names and texts (or lists of
+            messages), gives a `RunGroup` with a run for each prompt and target. None for those of the suite.
         options: see below; `proctor.toml` sets their defaults.
 
     Options of these functions:
@@ -105,8 +136,8 @@ def run(
     * Further: `interleave`, `engine`, `group`, `keep_workspaces`.
 
     Raises:
-        SuiteError: the suite is invalid; has all of its problems, and nothing was sent.
-        UsageError: a target, judge, grader or option cannot be used; nothing was sent.
+        SuiteError: the suite or a prompt is invalid; has all of its problems, and nothing was sent.
+        UsageError: a target, prompt, judge, grader or option cannot be used; nothing was sent.
         NothingSelected: the selection leaves no case.
 
     Example:
@@ -116,25 +147,47 @@ def run(
         >>> run.passed, run.total
         (1, 1)
     """
-    call = _Call(suite, target, **options)
+    call = _Call(suite, target, prompts, **options)
     return call.results(call.job.run())
 
 
 @overload
 async def arun(
-    suite: SuiteLike = ..., *, target: TargetList, **options: Unpack[RunArguments]
+    suite: SuiteLike = ...,
+    *,
+    target: TargetList,
+    prompts: PromptLike | PromptList | None = ...,
+    **options: Unpack[RunArguments],
 ) -> RunGroup: ...
 
 
 @overload
 async def arun(
-    suite: list[str] | list[Path], *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+    suite: list[str] | list[Path],
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptLike | PromptList | None = ...,
+    **options: Unpack[RunArguments],
 ) -> RunGroup: ...
 
 
 @overload
 async def arun(
-    suite: SuiteLike = ..., *, target: TargetLike | None = ..., **options: Unpack[RunArguments]
+    suite: SuiteLike = ...,
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptList,
+    **options: Unpack[RunArguments],
+) -> RunGroup: ...
+
+
+@overload
+async def arun(
+    suite: SuiteLike = ...,
+    *,
+    target: TargetLike | None = ...,
+    prompts: PromptLike | None = ...,
+    **options: Unpack[RunArguments],
 ) -> RunResult: ...
 
 
@@ -142,6 +195,7 @@ async def arun(
     suite: SuiteLike = None,
     *,
     target: TargetLike | TargetList | None = None,
+    prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunResult | RunGroup:
     """Runs a suite as `run` does, on the running event loop, so that async targets share it.
@@ -156,7 +210,7 @@ async def arun(
         >>> asyncio.run(proctor.arun(rows, target=answer, store=None)).pass_rate
         1.0
     """
-    call = _Call(suite, target, **options)
+    call = _Call(suite, target, prompts, **options)
     return call.results(await call.job.arun())
 
 
@@ -164,6 +218,7 @@ def iter_run(
     suite: SuiteLike = None,
     *,
     target: TargetLike | TargetList | None = None,
+    prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunIterator:
     """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
@@ -180,7 +235,7 @@ def iter_run(
         >>> trials.result.passed
         1
     """
-    return RunIterator(_Call(suite, target, **options))
+    return RunIterator(_Call(suite, target, prompts, **options))
 
 
 class _Call:
@@ -190,6 +245,7 @@ class _Call:
         self,
         suite: SuiteLike,
         target: TargetLike | TargetList | None = None,
+        prompts: PromptLike | PromptList | None = None,
         *,
         name: str = "data",
         store: StoreLike = PROJECT_STORE,
@@ -206,7 +262,13 @@ class _Call:
         assertions = resolve_graders(options.pop("graders", None))
         target = find_default(config, target, "target", "model")
         judge = find_default(config, options.pop("judge", None), "judge")
-        self.is_group = isinstance(target, (list, tuple)) or is_list_of_names(suite)
+        has_prompts = prompts is not None
+        prompts = find_default(config, prompts, "prompt")
+        self.is_group = (
+            isinstance(target, (list, tuple))
+            or isinstance(prompts, (list, tuple, Mapping))
+            or is_list_of_names(suite)
+        )
         parts: dict[str, Any] = {}
         if is_list_of_names(suite):
             parts["suites"] = tuple(map(str, suite))
@@ -222,6 +284,7 @@ class _Call:
             raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
         parts["targets"] = resolve_targets(target)
         parts["judges"] = resolve_targets(judge)
+        parts["prompts"] = resolve_prompts(prompts)
         try:
             request = make_request(
                 config,
@@ -234,6 +297,8 @@ class _Call:
         except ProctorError as error:
             self._rewrite_error(error)
             raise
+        if not has_prompts:  # those of the project are no reason to refuse to resume a run
+            request = replace(request, flags=request.flags - {"--prompt"})
         self.listeners: list[events.Listener] = []
         self._progress = (
             progress if callable(progress) else Progress(quiet=not progress, write_line=print_note)

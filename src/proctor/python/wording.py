@@ -6,7 +6,7 @@ import re
 
 _FLAG = re.compile(r"`proctor [^`]*`|: proctor [^\n]*|--([a-z][a-z-]*[a-z])(=?)")
 """A command, which stays as it is, or a flag."""
-_OTHER_NAMES = {"repeat": "repeats"}
+_OTHER_NAMES = {"repeat": "repeats", "prompt": "prompts"}
 """Flags that are options under another name."""
 
 

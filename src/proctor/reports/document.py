@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ from proctor.safe_text import (
     one_line,
     pad_to_width,
 )
+
+if TYPE_CHECKING:
+    from proctor.reports.word_diff import WordDiff
 
 Medium = Literal["terminal", "markdown", "html"]
 NumberKind = Literal["number", "count", "percent", "milliseconds"]
@@ -188,6 +191,44 @@ class Table(Block, frozen=True):
         return [row[place] for row in self.rows for place in places if not isinstance(row[place], str)]
 
 
+class RateEntry(Struct, frozen=True):
+    """A rate of a grid."""
+
+    rate: Any
+    """Has the fields of `Rate`."""
+    notes: Sequence[str] = ()
+    """Short texts beside it, such as a cost."""
+
+
+class RateGrid(Block, frozen=True):
+    """Rates by row and column; None where there is none."""
+
+    kind: ClassVar[str] = "grid"
+    corner: str
+    """What the rows are."""
+    columns: Sequence[str]
+    """Somebody's names."""
+    rows: Sequence[tuple[str, Sequence[RateEntry | None]]]
+    notes: Sequence[str] = ()
+    """Lines right below it."""
+
+
+class TextDiff(Block, frozen=True):
+    """Two texts and what differs: lines of text and Markdown, and words in HTML."""
+
+    kind: ClassVar[str] = "diff"
+    before: str
+    after: str
+    names: tuple[str, str]
+
+    @property
+    def words(self) -> WordDiff:
+        """Both texts, each with the words that only it has."""
+        from proctor.reports.word_diff import diff_words
+
+        return diff_words(self.before, self.after)
+
+
 # --- columns -----------------------------------------------------------------------------------------------
 
 
@@ -279,6 +320,39 @@ def _terminal_lines(block: Block, width: int | None) -> Iterator[str]:
             if block.rows:
                 yield from _terminal_rows(block, width)
             yield from map(one_line, block.notes)
+        case RateGrid():
+            yield from _terminal_rows(_grid_table(block), width)
+            yield from map(one_line, block.notes)
+        case TextDiff():
+            yield from map(escape_invisible, _diff_lines(block))
+
+
+def _grid_table(grid: RateGrid) -> Table:
+    """Returns a grid as a table with several lines for each row."""
+    columns = [Column(name, max_width=_MAX_CELL_WIDTH, is_verbatim=True) for name in grid.columns]
+    rows: list[tuple[str, ...]] = []
+    for name, entries in grid.rows:
+        cells = [[NONE] if entry is None else list(_entry_lines(entry)) for entry in entries]
+        height = max(map(len, cells))
+        padded = [cell + [""] * (height - len(cell)) for cell in cells]
+        names = [name] + [" "] * (height - 1)
+        rows += zip(names, *padded, strict=True)
+    return Table((Column(grid.corner, max_width=_MAX_CELL_WIDTH), *columns), rows)
+
+
+def _entry_lines(entry: RateEntry) -> Iterator[str]:
+    rate = entry.rate
+    yield f"{percent(rate.pass_rate)} {interval(rate.ci95)}"
+    yield " · ".join((f"n {rate.cases:,}", *entry.notes))
+    if rest := formatting.unmeasured(rate.unmeasured, rate.bounds):
+        yield f"not measured {rest}"
+
+
+def _diff_lines(diff: TextDiff) -> list[str]:
+    from proctor.reports.word_diff import diff_lines
+
+    heads = [f"--- {one_line(diff.names[0])}", f"+++ {one_line(diff.names[1])}"]
+    return [*heads, *diff_lines(diff.before, diff.after)]
 
 
 def _terminal_line(text: Text) -> str:
@@ -356,6 +430,11 @@ def _markdown_lines(block: Block) -> Iterator[str]:
             yield image if link is None else f"[{image}]({_markdown_address(link)})"
         case Table(rows=rows) if rows:
             yield from _markdown_table(block)
+        case RateGrid(notes=notes):
+            yield from _markdown_grid(block)
+            yield from (f"\n{markdown_text(note)}" for note in notes)
+        case TextDiff():
+            yield markdown_block("\n".join(_diff_lines(block)), "diff").rstrip("\n")
 
 
 def _markdown_inline(text: Text, write_code: Callable[[str], str] = markdown_code) -> str:
@@ -393,6 +472,14 @@ def _markdown_table(table: Table) -> Iterator[str]:
         yield _markdown_row([first if any(others) else f"**{first}**", *others])
     for note in table.notes:
         yield from ("", markdown_text(note))
+
+
+def _markdown_grid(grid: RateGrid) -> Iterator[str]:
+    yield _markdown_row(markdown_text(name) for name in (grid.corner.capitalize(), *grid.columns))
+    yield "|---" * (len(grid.columns) + 1) + "|"
+    for name, entries in grid.rows:
+        cells = [NONE if entry is None else ", ".join(_entry_lines(entry)) for entry in entries]
+        yield _markdown_row(map(markdown_text, (name, *cells)))
 
 
 def _markdown_cell(text: str, kind: ColumnKind) -> str:

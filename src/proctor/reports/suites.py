@@ -278,7 +278,7 @@ def render_detail(detail: SuiteDetail) -> Iterator[str]:
     for label, text in _facts(detail):
         yield f"  {label:<12}{one_line(text)}"
     for run in detail.runs[:_MAX_RUNS]:
-        yield f"    {run.id}  {run.status}  on {one_line(run.target.name)}"
+        yield f"    {run.id}  {run.status}  on {one_line(run.target_title)}"
     if len(detail.runs) > _MAX_RUNS:
         more = len(detail.runs) - _MAX_RUNS
         yield f"    … and {more:,} more: proctor runs list --suite {one_line(suite.name)}"

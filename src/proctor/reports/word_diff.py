@@ -84,6 +84,32 @@ def diff_words(before: str, after: str, steps: int = _MAX_STEPS) -> WordDiff:
     )
 
 
+def diff_lines(before: str, after: str, context: int = 3, steps: int = _MAX_STEPS) -> list[str]:
+    """Returns lines that begin with `-`, `+` or a blank, as `diff -u` writes them without line numbers.
+
+    Args:
+        before: the old text.
+        after: the new text.
+        context: how many equal lines are shown around a change; `…` stands for the others.
+        steps: the number of steps after which all lines count as changed.
+    """
+    old_lines, new_lines = before.splitlines(), after.splitlines()
+    blocks = [] if before == after else common_blocks(old_lines, new_lines, steps) or []
+    lines: list[str] = []
+    at = other_at = 0
+    for start, other_start, length in (*blocks, (len(old_lines), len(new_lines), 0)):
+        lines += [f"-{line}" for line in old_lines[at:start]]
+        lines += [f"+{line}" for line in new_lines[other_at:other_start]]
+        equal = [f" {line}" for line in old_lines[start : start + length]]
+        head = context if lines else 0
+        tail = context if start + length < len(old_lines) or other_start + length < len(new_lines) else 0
+        if len(equal) > head + tail:
+            equal = [*equal[:head], "…", *(equal[-tail:] if tail else [])]
+        lines += equal
+        at, other_at = start + length, other_start + length
+    return lines
+
+
 def common_blocks(old_parts: Sequence[str], new_parts: Sequence[str], steps: int) -> list[Block] | None:
     """Returns the longest common subsequence in blocks; None if that takes more than `steps`."""
     count, other_count = len(old_parts), len(new_parts)

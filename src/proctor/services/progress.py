@@ -131,7 +131,7 @@ class Progress:
             now = monotonic()
             self._began, self._last_line_at = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
         self._total += event.total
-        self._open_runs[event.run.id] = event.run.target.name
+        self._open_runs[event.run.id] = event.run.target_title
         if self._bar is not None:
             names = ", ".join(self._open_runs.values())
             self._bar.draw(f"{event.run.suite.title} on {names}", 0, self._total, "")

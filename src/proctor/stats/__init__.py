@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from proctor.stats.resampling import bca, bootstrap
     from proctor.stats.sequences import best_count_for, confidence_sequence
+    from proctor.stats.sign_flips import sign_flip_test
 
 _HOMES = {
     "ClusterNoise": "clustered_power",
@@ -107,6 +108,7 @@ _HOMES = {
     "prediction_powered": "prediction_power",
     "quantile": "means",
     "reaches": "proportions",
+    "sign_flip_test": "sign_flips",
     "sign_test": "paired",
     "smallest_difference": "power",
     "smallest_difference_clustered": "clustered_power",
@@ -166,6 +168,7 @@ __all__ = [
     "prediction_powered",
     "quantile",
     "reaches",
+    "sign_flip_test",
     "sign_test",
     "smallest_difference",
     "smallest_difference_clustered",

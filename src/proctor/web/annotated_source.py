@@ -46,9 +46,19 @@ class AnnotatedFile(Struct, frozen=True, kw_only=True):
     """Number of lines after the last one shown."""
 
 
+class PlacedProblem(Struct, frozen=True):
+    """A problem with the place where its line is shown."""
+
+    problem: Problem
+    anchor: str
+    """The id of its line; empty if it has none."""
+
+
 class AnnotatedSource(Struct, frozen=True, kw_only=True):
     """All files of an upload that have something to show."""
 
+    problems: tuple[PlacedProblem, ...]
+    """The problems that are shown, errors first."""
     files: tuple[AnnotatedFile, ...]
     left_out: int
     """Number of problems not shown."""
@@ -72,7 +82,17 @@ def annotate(upload: Upload, problems: Iterable[Problem]) -> AnnotatedSource:
         _annotate_file(upload, path, file_problems, f"file-{number}-line-" if number else "line-")
         for number, (path, file_problems) in enumerate(by_path.items())
     ]
-    return AnnotatedSource(files=tuple(files), left_out=len(problem_list) - len(shown_indices))
+    placed = tuple(
+        PlacedProblem(problem, f"{file.anchor}{line.number}" if line else "")
+        for file in files
+        for line, problems in ((None, file.unplaced), *((line, line.problems) for line in file.lines))
+        for problem in problems
+    )
+    return AnnotatedSource(
+        problems=tuple(sorted(placed, key=lambda place: place.problem.level != "error")),
+        files=tuple(files),
+        left_out=len(problem_list) - len(shown_indices),
+    )
 
 
 def _annotate_file(upload: Upload, path: str, problems: list[Problem], anchor: str) -> AnnotatedFile:

@@ -10,7 +10,7 @@ from starlette.requests import HTTPConnection
 
 from proctor.model import Run
 from proctor.protocols import Store
-from proctor.services.runs.reading.report import record_holdout_access
+from proctor.web.holdout_accesses import OWNER, HoldoutAccesses
 
 _MAX_SESSIONS = 10_000
 """Beyond it, the oldest session is dropped; sessions that are not logged in go first."""
@@ -19,7 +19,16 @@ _MAX_SESSIONS = 10_000
 class BrowserSession:
     """One browser: its form token, its messages, and what it has been shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, accesses: HoldoutAccesses | None = None, person: str = OWNER) -> None:
+        """Starts a session that has not logged in.
+
+        Args:
+            accesses: records its holdout accesses, with those of all sessions of the server.
+            person: whose accesses they are, until somebody logs in.
+        """
+        self._accesses = accesses or HoldoutAccesses()
+        self.person = person
+        """The name of its token."""
         self.id = secrets.token_urlsafe(32)
         self.csrf = secrets.token_urlsafe(32)
         """The token that every change must carry, so that no other site can make one."""
@@ -29,7 +38,6 @@ class BrowserSession:
         """The name under which this person labels answers."""
         self.revealed: set[str] = set()
         """Ids of the runs whose held-out answers it may see."""
-        self._accessed_runs: set[str] = set()
         self._flashes: list[str] = []
         self._lock = Lock()
 
@@ -45,21 +53,15 @@ class BrowserSession:
         return sentences
 
     def record_access(self, store: Store, run: Run) -> None:
-        """Records an access to the pass rate of a run's holdout, once for each session and run.
-
-        Reading a page again reveals nothing new.
+        """Records an access to the pass rate of a suite's holdout, once for each person and day.
 
         Raises:
             StoreError: the access cannot be recorded; then nothing may be shown.
         """
-        with self._lock:
-            if run.id in self._accessed_runs:
-                return
-            record_holdout_access(store, run, "rate")
-            self._accessed_runs.add(run.id)
+        self._accesses.record(store, run, "rate", self.person)
 
     def reveal(self, store: Store, run: Run) -> None:
-        """Records an access to the held-out answers of a run, and shows them to this session from now on.
+        """Records an access to held-out answers, once a day, and shows them to this session from now on.
 
         Raises:
             StoreError: the access cannot be recorded; then nothing is revealed.
@@ -67,7 +69,7 @@ class BrowserSession:
         with self._lock:
             if run.id in self.revealed:
                 return
-            record_holdout_access(store, run, "reveal")
+            self._accesses.record(store, run, "reveal", self.person)
             self.revealed.add(run.id)
 
 
@@ -77,8 +79,17 @@ class BrowserSessions:
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
         self._lock = Lock()
-        self.api_session = BrowserSession()
-        """The session of all API clients, which send no cookie."""
+        self.accesses = HoldoutAccesses()
+        self._api_sessions: dict[str, BrowserSession] = {}
+
+    def create(self) -> BrowserSession:
+        """Returns a new session, which is not remembered yet."""
+        return BrowserSession(self.accesses)
+
+    def api_session(self, person: str) -> BrowserSession:
+        """Returns the session of all API clients of a person: they send no cookie."""
+        with self._lock:
+            return self._api_sessions.setdefault(person, BrowserSession(self.accesses, person))
 
     def find(self, key: str | None) -> BrowserSession | None:
         """Returns the session of a cookie, or None."""
@@ -96,9 +107,16 @@ class BrowserSessions:
                 anonymous = (key for key, other in self._sessions.items() if not other.is_logged_in)
                 del self._sessions[next(anonymous, next(iter(self._sessions)))]
 
-    def log_in(self, session: BrowserSession) -> None:
-        """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one."""
+    def log_in(self, session: BrowserSession, person: str = OWNER) -> None:
+        """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one.
+
+        Args:
+            session: the session.
+            person: the name of the token that it has shown.
+        """
         with self._lock:
+            if session.person != person:
+                session.person, session.revealed = person, set()
             self._sessions.pop(session.id, None)
             session.id, session.csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
             session.is_logged_in = True
@@ -106,6 +124,6 @@ class BrowserSessions:
 
 
 def get_session(connection: HTTPConnection) -> BrowserSession:
-    """Returns the session of a request; all API clients share one."""
+    """Returns the session of a request; all API clients of a person share one."""
     session: BrowserSession = connection.scope["proctor.session"]
     return session

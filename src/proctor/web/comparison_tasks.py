@@ -110,7 +110,7 @@ class OutcomesCache:
     def __init__(self, max_trials: int = _MAX_TRIALS) -> None:
         """Makes an empty cache with room for that many trials; the facts of the last run always fit."""
         self._max_trials = max_trials
-        self._facts: OrderedDict[tuple[str, bool], RunOutcomes] = OrderedDict()
+        self._facts: OrderedDict[tuple[str, bool, bool], RunOutcomes] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -136,7 +136,9 @@ class OutcomesCache:
         Raises:
             StoreError: the store cannot be read.
         """
-        cached = ((run.id, self._find(run, by_digest)) for run in runs)
+        with_digests = not by_digest and comparing.has_several_suites(runs)
+        kind = by_digest, with_digests
+        cached = ((run.id, self._find(run, kind)) for run in runs)
         facts = {run_id: facts for run_id, facts in cached if facts is not None}
         missing = {run.id: run for run in runs if run.id not in facts}
         total, done_count = sum(run.planned for run in missing.values()), 0
@@ -146,25 +148,25 @@ class OutcomesCache:
                 on_progress(before + count, max(total, before + count))
 
             (run_facts,) = comparing.load_outcomes(
-                store, [run], by_digest=by_digest, on_progress=report_progress
+                store, [run], by_digest=by_digest, with_digests=with_digests, on_progress=report_progress
             )
             done_count += run_facts.trials
             facts[run.id] = run_facts
             if run.status == "finished":
-                self._add(run_facts, by_digest)
+                self._add(run_facts, kind)
         return [facts[run.id] for run in runs]
 
-    def _find(self, run: Run, by_digest: bool) -> RunOutcomes | None:
+    def _find(self, run: Run, kind: tuple[bool, bool]) -> RunOutcomes | None:
         with self._lock:
-            cached = self._facts.get((run.id, by_digest))
+            cached = self._facts.get((run.id, *kind))
             if cached is None or run.status != "finished":
                 return None
-            self._facts.move_to_end((run.id, by_digest))
+            self._facts.move_to_end((run.id, *kind))
         return replace(cached, run=run)  # its tags may have changed
 
-    def _add(self, facts: RunOutcomes, by_digest: bool) -> None:
+    def _add(self, facts: RunOutcomes, kind: tuple[bool, bool]) -> None:
         with self._lock:
-            self._facts[facts.run.id, by_digest] = facts
+            self._facts[(facts.run.id, *kind)] = facts
             while (
                 len(self._facts) > 1
                 and sum(run_facts.trials for run_facts in self._facts.values()) > self._max_trials

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import StoreError
 from proctor.model import Run
-from proctor.plurals import pluralize
+from proctor.plurals import join_names, pluralize
 from proctor.protocols import Store
+from proctor.reports.formatting import percent
 from proctor.services.runs.reading.progress import RunSpeed, SpeedMeter, format_cost_so_far, opening_line
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import read_table_rows
@@ -24,6 +26,8 @@ _TIMEOUT_S = 0.3
 """How long one read of new trials may take."""
 _MAX_ERRORS_READ = 20
 """Number of errors searched for one whose message may be shown."""
+_MAX_LATEST_EACH = 3
+"""The number of latest answers of each run, if several are shown."""
 
 
 class LiveSection(Struct, frozen=True):
@@ -41,6 +45,52 @@ class LiveView(Protocol):
         """Renders the current state."""
 
 
+class LatestAnswer(Struct, frozen=True, kw_only=True):
+    """One of the answers that arrived last."""
+
+    position: int
+    repeat: int
+    case_id: str
+    verdict: str
+    """Empty if the case is held out: verdicts one by one would show the holdout's pass rate."""
+    line: str
+    """The first line of the answer, or why there is none; empty if the case is held out."""
+
+
+def read_latest_answers(store: Store, run_summary: RunSummary) -> tuple[LatestAnswer, ...]:
+    """Returns the answers of an unfinished run that arrived last, newest first.
+
+    Raises:
+        StoreError: the store cannot be read.
+    """
+    rows = read_table_rows(store, run_summary.run, run_summary.newest, revealed=False)
+    return tuple(
+        LatestAnswer(
+            position=row.position,
+            repeat=row.repeat,
+            case_id=row.case_id,
+            verdict="" if row.sealed else row.verdict.value,
+            line=next(iter((row.answer or row.why).strip().splitlines()), ""),
+        )
+        for row in rows
+    )
+
+
+def describe_progress(run_summary: RunSummary, *, stopping: bool = False) -> str:
+    """Returns the heading of a run that is in progress, or whose trials are not all read.
+
+    Args:
+        run_summary: the run.
+        stopping: whether it was told to stop.
+    """
+    run = run_summary.run
+    name = f"{run.suite.title} on {run.target_title}"
+    if not run_summary.whole:
+        return f"Reading: {run_summary.done:,} of {run_summary.stored:,} stored trials of {name}"
+    state = "Stopping" if stopping else "Running"
+    return f"{state}: {run_summary.done:,} of {run_summary.planned:,} trials of {name}"
+
+
 class RunSnapshot(Struct, frozen=True, kw_only=True):
     """The state of a run at one moment."""
 
@@ -53,6 +103,8 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     """Whether it was told to stop and waits for calls in progress."""
     first_error: str = ""
     """The message of the first error that may be shown."""
+    latest: tuple[LatestAnswer, ...] = ()
+    """The answers that arrived last, if the run is in progress."""
 
     @property
     def error_text(self) -> str:
@@ -67,8 +119,16 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The suite and the target."""
-        return f"{self.run.suite.title} on {self.run.target.name}"
+        """The suite, the target and the prompt."""
+        return f"{self.run.suite.title} on {self.run.target_title}"
+
+    @property
+    def result(self) -> str:
+        """The result of a finished run."""
+        counts = self.run_summary.counts
+        rate = "" if counts.pass_rate is None else f"{percent(counts.pass_rate, 0)}, "
+        errors = f"; {pluralize(counts.errors, 'error')}" if counts.errors else ""
+        return f"{rate}{counts.passed:,} of {counts.total:,} passed, {self.name}{errors}"
 
     @property
     def line(self) -> str:
@@ -134,6 +194,7 @@ class RunPoller:
             cost=format_cost_so_far(run_summary),
             stopping=run_summary.alive and get_run_processes(self._project).is_stopping(store, run),
             first_error=self._find_first_error(store, run_summary),
+            latest=read_latest_answers(store, run_summary) if run_summary.alive else (),
         )
 
     def _find_first_error(self, store: Store, run_summary: RunSummary) -> str:
@@ -164,7 +225,12 @@ class RunLiveView:
         html = (
             get_templates(self._project)
             .get_template("run_live.html")
-            .render(snapshot=snapshot, run_summary=snapshot.run_summary)
+            .render(
+                snapshot=snapshot,
+                run_summary=snapshot.run_summary,
+                heading=describe_progress(snapshot.run_summary, stopping=snapshot.stopping),
+                latest=snapshot.latest,
+            )
         )
         return LiveSection(html, is_final=snapshot.run_summary.whole and not snapshot.run_summary.alive)
 
@@ -194,6 +260,43 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
         ]
         started_names = {snapshot.run.target.name for snapshot in self.runs}
         return [name for name in target_names if name not in started_names]
+
+    @property
+    def heading(self) -> str:
+        """The first line of its page: the state and the numbers."""
+        if not self.runs:
+            request = self._describe_request()
+            return f"Starting: {request}" if self.alive else f"Nothing was run: {request} did not start"
+        snapshots = self.runs
+        title = self.runs[0].name
+        if len(self.runs) > 1:
+            title = f"{self.runs[0].run.suite.title} in {len(self.runs)} runs"
+        if self.is_final:
+            snapshots = tuple(item for item in self.runs if item.run_summary.status != "finished")
+        done = sum(snapshot.run_summary.done for snapshot in snapshots)
+        planned = sum(snapshot.run_summary.planned for snapshot in snapshots)
+        trial_counts = f"{done:,} of {planned:,} trials of {title}"
+        if not self.is_final:
+            state = "Stopping" if any(snapshot.stopping for snapshot in self.active_runs) else "Running"
+            return f"{state}: {trial_counts}"
+        if snapshots:
+            return f"Stopped: {trial_counts} are stored"
+        return f"Finished: {title}" if len(self.runs) > 1 else f"Finished: {self.runs[0].result}"
+
+    def _describe_request(self) -> str:
+        """Describes what was requested, before it has runs."""
+        assert self.start is not None
+        if self.start.run is not None:
+            return f"the missing trials of {self.start.run}"
+        suite_argument = self.start.words[1]
+        if suite_argument.startswith("--retry-errors="):
+            return f"the errors of {suite_argument.removeprefix('--retry-errors=')}"
+        suite = (
+            " ".join(suite_argument.removeprefix("--saved=").rsplit("@", 1))
+            if suite_argument.startswith("--saved=")
+            else suite_argument
+        )
+        return f"{suite} on {join_names(self.pending_targets, 3)}" if self.pending_targets else suite
 
     @property
     def active_runs(self) -> list[RunSnapshot]:
@@ -237,6 +340,10 @@ class GroupLiveView:
             self._pollers.setdefault(run.id, RunPoller(self._project)).take_snapshot(store, run)
             for run in runs
         ]
+        if len(snapshots) > 1:
+            snapshots = [
+                replace(snapshot, latest=snapshot.latest[:_MAX_LATEST_EACH]) for snapshot in snapshots
+            ]
         return GroupSnapshot(
             id=self._group,
             start=start,

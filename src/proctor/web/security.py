@@ -6,7 +6,6 @@ Every request passes `SecurityMiddleware` first. In addition, a change from a pa
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -18,7 +17,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from proctor.errors import ProctorError
 from proctor.web.browser_sessions import BrowserSession, get_session
-from proctor.web.project import Project
+from proctor.web.holdout_accesses import OWNER
+from proctor.web.project import Project, constant_time_equal
 
 MAX_BODY_BYTES = 64 * 2**20
 """Limit for one request: a bundle of some ten thousand answers, more than people upload by hand."""
@@ -80,7 +80,10 @@ class SecurityMiddleware:
             return
         headers = Headers(scope=scope)
         existing = self._session(scope, headers)
-        session, sent_id = existing or BrowserSession(), None if existing is None else existing.id
+        session, sent_id = (
+            existing or self._project.sessions.create(),
+            None if existing is None else existing.id,
+        )
         scope["proctor.session"] = session
         scope["app"] = self._app  # the page of a refusal finds its project by it
         refusal = self._check_request(scope, headers, session)
@@ -99,7 +102,8 @@ class SecurityMiddleware:
 
     def _session(self, scope: Scope, headers: Headers) -> BrowserSession | None:
         if _is_api(scope):
-            return self._project.sessions.api_session
+            person = self._project.find_person(_bearer_token(headers)) or OWNER
+            return self._project.sessions.api_session(person)
         # Cookies of other servers of this host may not conform to the standard.
         return self._project.sessions.find(
             cookie_parser(headers.get("cookie", "")).get(self._project.cookie_name)
@@ -125,18 +129,17 @@ class SecurityMiddleware:
 
     def _max_bytes(self, scope: Scope, headers: Headers, session: BrowserSession) -> int:
         """Returns how many bytes of a request may be read."""
-        if self._project.token is not None and not session.is_logged_in and not _is_api(scope):
+        if self._project.requires_token and not session.is_logged_in and not _is_api(scope):
             return MAX_ANONYMOUS_BYTES
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         return MAX_BYTES_BY_TYPE.get(kind, MAX_BODY_BYTES)
 
     def _check_token(self, scope: Scope, headers: Headers, session: BrowserSession) -> RequestRefused | None:
-        token = self._project.token
-        if token is None or session.is_logged_in or scope["path"].startswith(_OPEN_PATHS):
+        is_open = scope["path"].startswith(_OPEN_PATHS)
+        if not self._project.requires_token or session.is_logged_in or is_open:
             return None
-        scheme, _, sent_token = headers.get("authorization", "").partition(" ")
         if _is_api(scope):
-            if scheme.lower() == "bearer" and constant_time_equal(sent_token.strip(), token):
+            if self._project.find_person(_bearer_token(headers)) is not None:
                 return None
             return RequestRefused(
                 401, "Send the server's token: `Authorization: Bearer TOKEN`.", {"www-authenticate": "Bearer"}
@@ -159,11 +162,6 @@ class SecurityMiddleware:
             )
 
 
-def constant_time_equal(sent_token: str, token: str) -> bool:
-    """Whether a token is right; the time taken does not tell how much of it is."""
-    return hmac.compare_digest(sent_token.encode("utf-8", "replace"), token.encode("utf-8"))
-
-
 def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
     """Returns the error for a body above the limit."""
     size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KB"
@@ -172,6 +170,12 @@ def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
 
 def _is_api(scope: Scope) -> bool:
     return str(scope["path"]).startswith("/api/")
+
+
+def _bearer_token(headers: Headers) -> str:
+    """Returns the token that a client of the API sends; empty if there is none."""
+    scheme, _, sent_token = headers.get("authorization", "").partition(" ")
+    return sent_token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _is_same_origin(headers: Headers, host: str) -> bool:

@@ -32,7 +32,7 @@ SECTIONS = {
     "/certificates": "Certificates",
 }
 """The navigation of every page: addresses and their titles."""
-_PARENT_SECTIONS = {"/suite": "/suites", "/starts": "/run"}
+_PARENT_SECTIONS = {"/suite": "/suites", "/starts": "/run", "/grid": "/compare"}
 """Addresses that belong to another section."""
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proctor.comparison.compare import compare_runs
 from proctor.errors import StoreError, UsageError
-from proctor.model import Run, Settings, Verdict
+from proctor.model import Message, PromptTemplate, Run, Settings, Verdict
 from proctor.services.analysis.compare import (
     check_comparable,
     compare_pairwise,
@@ -75,12 +75,40 @@ async def test_a_run_that_was_made_alone_is_compared_with_nothing(
 # --- what can be compared ----------------------------------------------------------------------------------
 
 
-async def test_runs_of_different_suites_are_refused_with_what_differs(
+async def test_edited_cases_are_paired_as_long_as_their_checks_are_the_same(
     make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
-    rows = [("same", "a", "a"), ("old", "b", "b"), ("gone", "c", "c"), ("edited", "d", "d")]
+    rows = [("same", "a", "a"), ("input", "b", "b"), ("checks", "c", "c"), ("both", "d", "d")]
     first = await made(make, suite(*rows))
-    rows = [("same", "a", "a"), ("new", "b", "b"), ("added", "x", "x"), ("edited", "d", "D")]
+    rows = [("same", "a", "a"), ("input", "B", "b"), ("checks", "c", "C"), ("both", "D", "D")]
+    second = await made(make, suite(*rows))
+    check_comparable(store, [first, second], by_digest=False)
+    found = compare_runs(*load_outcomes(store, [first, second]))
+    assert found.whole.cases == 2
+    assert found.unpaired.input_changed == ("input",)
+    assert found.unpaired.checks_changed == ("checks", "both")
+    assert found.unedited is not None
+    assert (found.unedited.cases, found.unedited.value, found.whole.value) == (1, 0.0, -0.5)
+    assert found.unpaired.is_partial
+    assert (found.unpaired.only_baseline, found.unpaired.only_candidate) == ((), ())
+
+
+async def test_the_prompt_of_a_run_is_no_part_of_its_cases(
+    make: MakeRuns, store: SqliteStore, ten: str
+) -> None:
+    run = await made(make, ten)
+    prompt = PromptTemplate(name="terse", messages=(Message(role="system", content="Be brief."),))
+    facts = load_outcomes(store, [run, replace(run, prompt=prompt)], with_digests=True)
+    found = compare_runs(*facts)
+    assert (found.whole.cases, found.unedited, found.unpaired.is_partial) == (10, None, False)
+
+
+async def test_runs_without_a_common_case_are_refused_with_what_differs(
+    make: MakeRuns, store: SqliteStore, suite: WriteSuite
+) -> None:
+    rows = [("old", "b", "b"), ("gone", "c", "c"), ("edited", "d", "d")]
+    first = await made(make, suite(*rows))
+    rows = [("new", "b", "b"), ("added", "x", "x"), ("edited", "d", "D")]
     second = await made(make, suite(*rows))
     with pytest.raises(UsageError) as refused:
         check_comparable(store, [first, second], by_digest=False)

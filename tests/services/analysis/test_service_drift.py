@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from proctor.drift.observations import PASSED
 from proctor.errors import NothingSelected, UsageError
-from proctor.model import Settings
+from proctor.model import Message, PromptTemplate, Run, Settings, TargetSpec, Verdict
 from proctor.services.analysis.drift import DriftQuery, DriftRequest, parse_moment
 from proctor.services.runs.config import Config
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.verdicts import Counts
+from support.builders import make_case, make_score, make_trial
 from support.sessions import MakeRuns, WriteSuite
+from support.stores import add_run, save_cases
 
 NOW = datetime(2026, 10, 31, 12, tzinfo=UTC)
 
@@ -167,3 +169,59 @@ async def test_the_last_run_that_names_clusters_names_those_of_the_series(
     assert any("No case has `metadata.document`" in note for note in unknown.notes)
     assert unknown.drift.last.with_first is not None
     assert unknown.drift.last.with_first.clusters is None
+
+
+# --- prompts -----------------------------------------------------------------------------------------------
+
+
+def save_prompt_runs(store: SqliteStore, *prompts: tuple[str, str] | None) -> list[Run]:
+    """Saves a run of one case for each prompt, given as its name and its text, an hour apart."""
+    suite, runs = save_cases(store, [make_case("c")]), []
+    for number, prompt in enumerate(prompts):
+        messages = () if prompt is None else (Message(role="user", content=prompt[1]),)
+        run = add_run(
+            store,
+            suite,
+            id=f"20260301-1{number}0000-abcdef",
+            target=TargetSpec(name="gpt", kind="echo"),
+            prompt=None if prompt is None else PromptTemplate(name=prompt[0], messages=messages),
+            started_at=datetime(2026, 3, 1, 10 + number, tzinfo=UTC),
+            status="finished",
+        )
+        store.save_trial(run.id, make_trial("yes", make_score(1.0)), Verdict.PASS)
+        runs.append(run)
+    return runs
+
+
+TERSE, STEPS = ("terse", "Be brief: {{ input }}"), ("steps", "Think: {{ input }}")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "places", "note"),
+    [
+        (None, (0, 3), "3 runs used another prompt: left out."),
+        ("terse", (1, 4), "3 runs used another prompt: left out."),
+    ],
+)
+def test_a_series_has_one_prompt(
+    store: SqliteStore, drifting: DriftQuery, prompt: str | None, places: tuple[int, ...], note: str
+) -> None:
+    runs = save_prompt_runs(store, None, TERSE, STEPS, None, TERSE)
+    selection = drifting.find(DriftRequest(prompt=prompt))
+    assert [run.id for run in selection.runs] == [runs[place].id for place in places]
+    assert note in selection.notes
+
+
+def test_an_edited_prompt_begins_a_new_series(store: SqliteStore, drifting: DriftQuery) -> None:
+    edited = ("terse", "One word: {{ input }}")
+    runs = save_prompt_runs(store, TERSE, TERSE, edited, edited, ("renamed", edited[1]))
+    selection = drifting.find(DriftRequest(prompt="terse"))
+    assert [run.id for run in selection.runs] == [run.id for run in runs[2:]]
+
+
+def test_several_prompts_are_listed_where_none_is_named(store: SqliteStore, drifting: DriftQuery) -> None:
+    save_prompt_runs(store, TERSE, TERSE, STEPS, STEPS)
+    with pytest.raises(UsageError, match=r"--prompt P\. Stored are: .* on gpt with the prompt steps"):
+        drifting.find(DriftRequest())
+    with pytest.raises(NothingSelected, match=r"No such run with the prompt 'loud' is stored\. Stored are:"):
+        drifting.find(DriftRequest(prompt="loud"))

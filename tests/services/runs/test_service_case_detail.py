@@ -102,5 +102,5 @@ def test_other_runs_that_asked_the_same_are_told_newest_first(store: SqliteStore
     assert found.history[0].verdicts == (Verdict.PASS,)
     assert load_case_detail(store, runs[0], 0, reveal=False, history=0).history == ()
     assert find_same_case(store, runs[0], 0, runs[1]) == 2
-    with pytest.raises(NothingSelected, match="no case that is sent like"):
+    with pytest.raises(NothingSelected, match="no case with the input or the id"):
         find_same_case(store, runs[0], 0, runs[3])

@@ -155,7 +155,7 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
 def _text_lines(path: Path, what: str, statement: Statement, signed_by: tuple[str, ...]) -> Iterator[str]:
     """Yields the lines that a terminal shows."""
     title = " ".join(filter(None, (statement.suite.name, statement.suite.version)))
-    yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target.name}")
+    yield one_line(f"{path}: {what} of run {statement.run}, {title} on {statement.target_title}")
     for split, claim in sorted(statement.claims.items()):
         cases = "" if claim.cases == claim.total else f", {claim.cases:,} cases"
         rate = f"{percent(claim.pass_rate)}, 95% interval {interval(claim.ci95)}"

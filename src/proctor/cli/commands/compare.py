@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="BASELINE CANDIDATE... | GROUP")
-@click.option("--by", type=click.Choice(["category", "tag"]), default="category", show_default=True)
+@click.option(
+    "--by",
+    type=click.Choice(["category", "tag", "prompt"]),
+    default="category",
+    show_default=True,
+    help="The parts of two runs; for a group of several prompts, `prompt` compares targets for each.",
+)
 @click.option("--split", type=click.Choice(["dev", "holdout", "all"]), default="all", show_default=True)
 @click.option(
     "--by-case-digest",
@@ -62,11 +68,14 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every flip.")
 @store_option
 def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
-    """Compare runs of one suite, pair by pair of the same case and repeat.
+    """Compare runs, pair by pair of the same case and repeat.
 
     A run is named as in `proctor runs`: by its id, `last` or a tag. Two runs give the difference in passed
-    cases with its 95 % interval, its test, and every case that flipped; more are ranked, and compared with
-    the first. A single argument is a group, or a run of it: the runs of one suite that one command made.
+    cases with its 95 % interval, its test, every case that flipped, and what differs in their prompts; more
+    are ranked, and compared with the first. A single argument is a group, or a run of it: the runs of one
+    suite that one command made. For several prompts and targets it says which prompt is better over all
+    targets, which target over all prompts, and whether one depends on the other. An edited case is paired if
+    its id and checks are the same.
 
     \b
     proctor runs tag last baseline
@@ -75,7 +84,8 @@ def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
 
     Exit codes: 0 when something was compared, or the gate held; 1 when it did not; 3 when nothing was
     measured, or with a gate a pair was not, unmeasured pairs could decide it, a run is not finished, or it
-    lacks trials that the other has; 4 for runs of different suites; 5 when no trial of one is in the other.
+    lacks trials that the other has; 4 for runs of suites without a case in common; 5 when no trial of one is
+    in the other.
     """  # noqa: D301  # click wants the character \b itself
     outputs: tuple[str, ...] = options["output"]
     check_outputs(outputs)

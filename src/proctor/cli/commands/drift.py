@@ -24,6 +24,7 @@ _MAX_RUNS = 24
 @click.command("drift")
 @click.argument("suite", required=False)
 @click.option("-t", "--target", metavar="T", help="The target, as it was named in the runs.")
+@click.option("--prompt", metavar="NAME", help="The prompt of the runs, where several were tried.")
 @click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
 @click.option("--until", metavar="TIME", help="Only runs until then.")
 @click.option(

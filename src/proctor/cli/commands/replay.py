@@ -130,7 +130,7 @@ def _to_report(bundle: str, plan: ReplayPlan, run_id: str, result: Any) -> repla
     return replay_report.ReplayReport(
         bundle=bundle,
         run=statement.run,
-        target=statement.target.name,
+        target=statement.target_title,
         suite=statement.suite.name,
         signature_status=plan.verification.standing,
         signature=describe_signatures(plan.verification),

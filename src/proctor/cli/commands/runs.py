@@ -24,7 +24,8 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.document import render_terminal
 from proctor.reports.runs import console, json, listing, trial_text
-from proctor.reports.runs.serialize import TrialResult
+from proctor.reports.runs.prompts import prompt_lines, render_prompt
+from proctor.reports.runs.serialize import TrialResult, prompt_record
 from proctor.safe_text import json_text, one_line
 from proctor.services.judges.label_export import export_label_lines, no_labels_error
 from proctor.services.runs.execution.workspaces import workspaces_folder
@@ -53,16 +54,17 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--suite", metavar="NAME", help="Only runs of this suite.")
+@click.option("--prompt", metavar="NAME", help="Only runs with the prompt of this name.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
-def list_runs(suite: str | None, tag: str | None, limit: int, as_json: bool, store: str | None) -> None:
+def list_runs(limit: int, as_json: bool, store: str | None, **conditions: str | None) -> None:
     """One line a run, newest first."""
     with open_store(store, must_exist=True) as run_store:
-        runs = list(islice(find_runs(run_store, RunFilter(suite=suite, tag=tag)), limit + 1))
+        runs = list(islice(find_runs(run_store, RunFilter(**conditions)), limit + 1))
         more = len(runs) > limit
         rows = [summarize_run(run_store, run) for run in runs[:limit]]
     if as_json:
@@ -89,15 +91,27 @@ _SIGNATURE_TEXTS = {
     metavar="GLOB",
     help="The cases whose id matches, with everything that is known of them. May be repeated.",
 )
+@click.option("--prompt", "prompt_only", is_flag=True, help="Only the text of its prompt.")
 @reveal_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
 def show_run(
-    run: str, failures: bool, cases: tuple[str, ...], reveal: bool, as_json: bool, store: str | None
+    run: str,
+    failures: bool,
+    cases: tuple[str, ...],
+    prompt_only: bool,
+    reveal: bool,
+    as_json: bool,
+    store: str | None,
 ) -> None:
     """The numbers of RUN."""
+    if prompt_only and (failures or cases):
+        raise UsageError("--prompt shows the prompt only. Leave out --failures and --case.")
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
+        if prompt_only:
+            _show_prompt(stored_run, as_json=as_json)
+            return
         if not cases and not failures:
             report = record_report_access(
                 run_store, build_report(run_store, stored_run, reveal=reveal, stored=True), reveal=reveal
@@ -109,7 +123,7 @@ def show_run(
                 from proctor.services.progress import format_warning
 
                 warnings = (format_warning(one_line(message)) for message in stored_run.warnings)
-                show(chain(lines, warnings, _describe_origin(stored_run)))
+                show(chain(lines, warnings, _describe_prompt(stored_run), _describe_origin(stored_run)))
             return
         rows = _select_rows(run_store, stored_run, cases, failures=failures, reveal=reveal)
         if as_json:
@@ -167,6 +181,21 @@ def _trial_lines(run: Run, rows: Iterable[TrialResult]) -> Iterator[str]:
         yield from trial_text.render_text(row, rules(row.case))
     if is_empty:
         yield "Every trial passed."
+
+
+def _show_prompt(run: Run, *, as_json: bool) -> None:
+    if run.prompt is None:
+        raise UsageError(f"Run {run.id} has no prompt: its cases were sent as they are.")
+    if as_json:
+        echo_json(render_prompt(run.prompt))
+    else:
+        show(prompt_lines(run.prompt))
+
+
+def _describe_prompt(run: Run) -> Iterator[str]:
+    prompt = prompt_record(run)
+    if prompt is not None:
+        yield one_line(f"Prompt {prompt.name}, {prompt.digest}: proctor runs show {run.id} --prompt")
 
 
 def _describe_origin(run: Run) -> Iterator[str]:
@@ -262,7 +291,7 @@ def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) ->
         }
         echo_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
         return
-    what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target.name}"
+    what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target_title}"
     outcome = "Imported" if result.is_new else "This run is stored already, and nothing was changed"
     show([one_line(f"{outcome}. {what}"), f"The bundle is {signature_text}"])
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 import click
 from click.core import ParameterSource
+from msgspec import Struct
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_err
@@ -19,6 +22,9 @@ _DEFAULT_PORT = 7357
 _MIN_TOKEN_LENGTH = 16
 """Minimum length of a token that the user chooses."""
 
+_NAMED_TOKEN = re.compile(rf"([A-Za-z][A-Za-z0-9._-]{{0,39}})=(random|.{{{_MIN_TOKEN_LENGTH},}})")
+"""A token with the name of the person whose it is. Whatever does not look like one is a token as a whole."""
+
 _FEW_FILES_WARNING = (
     "The server may open only {:,} files, too few for 1,000 live pages. Raise the hard limit to {:,} or "
     "more, for example with `ulimit -Hn`."
@@ -27,6 +33,26 @@ _TYPED_TOKEN_WARNING = (
     "proctor: warning: Every user of this machine can read --token in the process list. "
     "Set the environment variable PROCTOR_TOKEN instead, or use --token random."
 )
+
+
+class _TokenType(click.types.StringParamType):
+    """The values of `--token`; the environment variable has one, which may name several tokens."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [rv]
+
+
+class _Tokens(Struct, frozen=True):
+    """The tokens that visitors may show."""
+
+    unnamed: str | None
+    named: dict[str, str]
+
+    @property
+    def logins(self) -> list[tuple[str, str]]:
+        """The names and tokens; the name is empty for the one without."""
+        unnamed = [] if self.unnamed is None else [("", self.unnamed)]
+        return [*unnamed, *self.named.items()]
 
 
 @click.command("serve")
@@ -44,10 +70,14 @@ _TYPED_TOKEN_WARNING = (
 )
 @click.option(
     "--token",
+    "token_words",
     envvar="PROCTOR_TOKEN",
+    type=_TokenType(),
+    multiple=True,
     metavar="TOKEN",
-    help="What visitors must show; `random` makes one. Other users of this machine can read a token typed "
-    "here: set $PROCTOR_TOKEN instead.  [default: $PROCTOR_TOKEN]",
+    help="What visitors must show; `random` makes one, and NAME=TOKEN is that of one person (may be "
+    "repeated). Other users of this machine can read a token typed here: set $PROCTOR_TOKEN instead.  "
+    "[default: $PROCTOR_TOKEN]",
 )
 @click.option(
     "--allow-host",
@@ -62,7 +92,7 @@ def command(
     ctx: click.Context,
     host: str,
     port: int,
-    token: str | None,
+    token_words: tuple[str, ...],
     more_hosts: tuple[str, ...],
     store: str | None,
 ) -> None:
@@ -91,14 +121,19 @@ def command(
         raise UsageError(
             f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
         ) from None
-    typed = token != "random" and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE
-    token = _check_token(token, loopback=is_loopback(host) and not more_hosts)
-    if typed:
+    tokens, typed = _parse_tokens(token_words)
+    if not tokens.logins and not (is_loopback(host) and not more_hosts):
+        raise UsageError(
+            "Others would reach this server, and see and do all that you can. Add --token random, or a "
+            "token of your own."
+        )
+    if typed and ctx.get_parameter_source("token_words") is ParameterSource.COMMANDLINE:
         echo_err(_TYPED_TOKEN_WARNING)
     os.environ.pop("PROCTOR_TOKEN", None)  # no program that is started from here needs it
     store_address = durable_store_address(store)
     with open_store(store) if store_location(store).exists() else nullcontext():  # reports errors now
-        project = Project(store_address, folder=Path.cwd(), config=load_cli_config(), token=token)
+        project = Project(store_address, folder=Path.cwd(), config=load_cli_config())
+    project.token, project.named_tokens = tokens.unnamed, tokens.named
     socket_ = bind_socket(host, port, exactly=ctx.get_parameter_source("port") is not ParameterSource.DEFAULT)
     project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
     address = f"http://{_url_host(host)}:{socket_.getsockname()[1]}"
@@ -106,8 +141,11 @@ def command(
     open_files = raise_file_limit()
 
     def ready() -> None:
-        echo(f"Proctor is at {address}/" + ("" if token is None else f"login?token={token}"))
-        who = "this machine" if token is None else "whoever has the token"
+        if not tokens.logins:
+            echo(f"Proctor is at {address}/")
+        for name, token in tokens.logins:
+            echo(f"Proctor{name and f' for {name}'} is at {address}/login?token={token}")
+        who = "whoever has a token" if tokens.logins else "this machine"
         echo_err(f"It shows {store_address} to {who}. Ctrl-C stops it; runs go on.")
         if open_files < MIN_OPEN_FILES:
             echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
@@ -118,21 +156,50 @@ def command(
         echo_err("Stopped.")
 
 
-def _check_token(token: str | None, *, loopback: bool) -> str | None:
-    """Returns the token for login; `random` makes one.
+def _parse_tokens(words: Sequence[str]) -> tuple[_Tokens, bool]:
+    """Returns the tokens, and whether any was typed; `random` makes one.
+
+    Args:
+        words: each a token, or `NAME=TOKEN`, of which a word may have several with commas between them.
 
     Raises:
-        UsageError: there is none although others can reach the server; or it is too short.
+        UsageError: a token is too short or of two persons, or several have no name.
+    """
+    pieces = [part for word in words for part in _split_named(word)]
+    typed = any(piece.rpartition("=")[2] != "random" for piece in pieces)
+    named, unnamed = dict[str, str](), list[str]()
+    for piece in pieces:
+        match = _NAMED_TOKEN.fullmatch(piece)
+        token = _check_token(piece if match is None else match[2])
+        if match is None:
+            unnamed.append(token)
+        elif match[1] in named:
+            raise UsageError(f"There are two tokens for {match[1]}. Give each person one.")
+        else:
+            named[match[1]] = token
+    if len(unnamed) + bool(named) > 1:
+        raise UsageError(
+            "Several tokens need the names of their persons: `--token ana=random --token ben=random`."
+        )
+    if len(set(named.values())) < len(named):
+        raise UsageError("Two persons have the same token. Give each their own: `--token NAME=random`.")
+    return _Tokens(next(iter(unnamed), None), named), typed
+
+
+def _split_named(word: str) -> list[str]:
+    """Splits a word at its commas if all its parts are named tokens."""
+    parts = word.split(",")
+    return parts if all(_NAMED_TOKEN.fullmatch(part) for part in parts) else [word]
+
+
+def _check_token(token: str) -> str:
+    """Returns a token for login; `random` makes one.
+
+    Raises:
+        UsageError: it is too short.
     """
     if token == "random":
         return secrets.token_urlsafe(24)
-    if token is None:
-        if not loopback:
-            raise UsageError(
-                "Others would reach this server, and see and do all that you can. Add --token random, or a "
-                "token of your own."
-            )
-        return None
     if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
         raise UsageError(
             f"A token has at least {_MIN_TOKEN_LENGTH} printable ASCII characters. `--token random` makes "

@@ -169,6 +169,8 @@ def _describe_run(statement: Statement) -> Iterator[str]:
     yield f"run        {one_line(statement.run)}, {start} to {end}"
     yield f"suite      {one_line(f'{suite.name} {suite.version or str()}')}, {one_line(suite.digest)}"
     yield f"target     {one_line(target.name)}, {one_line(target.digest)}"
+    if statement.prompt is not None:
+        yield f"prompt     {one_line(statement.prompt.name)}, {one_line(statement.prompt.digest)}"
 
 
 def _describe_cases(verification: VerifiedBundle) -> str:
@@ -285,6 +287,8 @@ def _statement_row(statement: Statement) -> dict[str, Any]:
         "suite_digest": statement.suite.digest,
         "target": statement.target.name,
         "target_digest": statement.target.digest,
+        "prompt": None if statement.prompt is None else statement.prompt.name,
+        "prompt_digest": None if statement.prompt is None else statement.prompt.digest,
         "started_at": format_utc(statement.started_at),
         "finished_at": format_utc(statement.finished_at),
     }

@@ -39,7 +39,7 @@ from proctor.reports.document import (
 from proctor.reports.formatting import interval, percent, unmeasured
 from proctor.reports.record_fields import Digest, Interval, RunId, Time, about
 from proctor.reports.runs.people_rate import people_rate_record, people_rate_sentence
-from proctor.reports.runs.records import PeoplePassRateRecord
+from proctor.reports.runs.records import PeoplePassRateRecord, PromptRecord
 from proctor.safe_text import truncate
 
 VERSION = 1
@@ -172,6 +172,9 @@ class CertificateRecord(Struct, frozen=True, kw_only=True):
     derived: DerivationRecord
     bundle: CertificateBundleRecord
     proctor: Annotated[str, about("The version of Proctor that created it.")]
+    prompt: Annotated[
+        PromptRecord | UnsetType, about("The prompt; absent if the cases were sent as they are.")
+    ] = UNSET
     people_pass_rate: Annotated[
         PeoplePassRateRecord | UnsetType, about("Absent if the store has no labels of the run.")
     ] = UNSET
@@ -193,7 +196,7 @@ def document_for(
         has_key_names: show the local names of trusted keys, which mean nothing to others.
     """
     statement, claim, part = certificate.statement, certificate.claim, certificate.scope.part
-    yield Heading(f"{_title(certificate)} on {statement.target.name}")
+    yield Heading(f"{_title(certificate)} on {statement.target_title}")
     if badge is not None:
         yield badge
     row = (part, claim.passed, claim.total, claim)
@@ -207,6 +210,7 @@ def document_for(
     digests = {
         "suite": statement.suite.digest,
         "target": statement.target.digest,
+        **({} if statement.prompt is None else {"prompt": statement.prompt.digest}),
         "envelope": f"sha256:{certificate.envelope}",
     }
     yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
@@ -282,6 +286,9 @@ def certificate_record(certificate: RunCertificate) -> CertificateRecord:
         run=statement.run,
         suite=convert(statement.suite, CertifiedSuiteRecord, from_attributes=True),
         target=convert(statement.target, CertifiedTargetRecord, from_attributes=True),
+        prompt=UNSET
+        if statement.prompt is None
+        else PromptRecord(name=statement.prompt.name, digest=statement.prompt.digest),
         started_at=statement.started_at,
         finished_at=statement.finished_at,
         part=certificate.scope.part,
@@ -322,7 +329,7 @@ def make_badge(certificate: RunCertificate, link: str | None) -> Badge:
     # A long name is cut, so that a badge has room for the part.
     name = truncate(certificate.statement.suite.name, _MAX_NAME_LENGTH)
     grey = grey_reason(certificate.trust_level, rate, forced=bool(certificate.forced_objections))
-    title = f"{message} · {_title(certificate)} on {certificate.statement.target.name}"
+    title = f"{message} · {_title(certificate)} on {certificate.statement.target_title}"
     return Badge(
         label=name if part == "all" else f"{name} {part}",
         message=message,

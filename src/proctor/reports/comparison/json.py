@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Struct, UnsetType, convert, field
 from msgspec.structs import asdict
 
+from proctor.codec import template_digest
 from proctor.comparison.compare import Comparison, SubsetDifference, UnmeasuredOutcome, VerdictFlip
 from proctor.comparison.differences import MetricDifference, PassRateDifference, RunPassRate
 from proctor.comparison.gate import GateRule, gate_exit_code
@@ -18,10 +19,13 @@ from proctor.comparison.latency import LatencyDifference
 from proctor.comparison.pairing import RenamedMatch
 from proctor.model import Run
 from proctor.reports.comparison import sentences as words
+from proctor.reports.comparison.grid_json import GridComparisonRecord, grid_record
+from proctor.reports.comparison.prompt_diff import have_same_text, prompt_text
 from proctor.reports.comparison.report import ComparisonReport
 from proctor.reports.formatting import to_json
 from proctor.reports.record_fields import Digest, Interval, RunId, Status, Time, about, record_from
 from proctor.reports.runs.serialize import counts_record
+from proctor.reports.word_diff import diff_lines
 from proctor.verdicts import Counts
 
 _Difference = Annotated[float | None, about("Of the pass rates; positive if the candidate is better.")]
@@ -37,6 +41,13 @@ _Direction = Annotated[
 ]
 
 
+class ComparedPromptRecord(Struct, frozen=True, kw_only=True):
+    """The prompt of a run, or the row of a grid."""
+
+    name: str
+    digest: Digest
+
+
 class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     """One of the runs, with its own counts; the rank is set if more than two are compared."""
 
@@ -46,6 +57,7 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     suite_version: str | None
     suite_digest: Digest
     target: str
+    prompt: Annotated[ComparedPromptRecord | None, about("Null if cases are sent as they are.")]
     judges: tuple[str, ...]
     status: Status
     planned: int
@@ -106,6 +118,18 @@ class UnmatchedCountsRecord(Struct, frozen=True, kw_only=True):
     only_candidate: int
     trials_only_baseline: int
     trials_only_candidate: int
+    checks_changed: Annotated[int, about("Number of cases of both runs that are not paired: checks differ.")]
+
+
+class PromptDiffRecord(Struct, frozen=True, kw_only=True):
+    """What differs between the prompts of two runs."""
+
+    same_text: Annotated[bool, about("Whether the messages are the same, under whatever names.")]
+    baseline_text: str
+    candidate_text: str
+    lines: Annotated[
+        tuple[str, ...], about("The changed lines with those around them, as `diff -u` has them.")
+    ]
 
 
 class MeasureDifferenceRecord(MetricDifference, frozen=True, kw_only=True):
@@ -160,6 +184,7 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     ]
     not_measured: int
     unmatched: UnmatchedCountsRecord
+    input_changed: Annotated[int, about("Number of cases that are paired though their input changed.")]
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
     smallest_difference: Annotated[
         float | UnsetType | None,
@@ -180,6 +205,15 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     only_baseline_cases: tuple[str, ...] | UnsetType = UNSET
     only_candidate_cases: tuple[str, ...] | UnsetType = UNSET
     renamed_cases: tuple[RenamedPairRecord, ...] | UnsetType = UNSET
+    unedited: Annotated[
+        PartDifferenceRecord | UnsetType | None,
+        about("The difference without cases whose input changed; null if there are none."),
+    ] = UNSET
+    input_changed_cases: tuple[str, ...] | UnsetType = UNSET
+    checks_changed_cases: tuple[str, ...] | UnsetType = UNSET
+    prompt_diff: Annotated[
+        PromptDiffRecord | UnsetType | None, about("Null if neither run has a prompt.")
+    ] = UNSET
 
 
 class CandidateDifferenceRecord(Struct, frozen=True, kw_only=True):
@@ -226,6 +260,9 @@ class ComparisonRecord(Struct, frozen=True, kw_only=True):
         tuple[CandidateDifferenceRecord, ...],
         about("Of more than two runs, each against the first, as the baseline of all of them."),
     ]
+    grid: Annotated[
+        GridComparisonRecord | None, about("Of runs of several prompts: which is better, and where.")
+    ]
     chance_lead: Annotated[
         float | None,
         about("By how much the best of as many equal runs exceeds their mean by chance; null for two."),
@@ -264,6 +301,7 @@ def comparison_record(report: ComparisonReport) -> ComparisonRecord:
             [_pair_record(comparison, whole=ranking is None) for comparison in report.comparisons]
         ),
         candidates=() if ranking is None else tuple(map(_candidate_record, ranking.candidates)),
+        grid=None if report.grid is None else grid_record(report.grid),
         chance_lead=None if ranking is None else ranking.chance_lead,
         gate=_gate_record(report),
         looks=report.looks,
@@ -287,6 +325,9 @@ def _run_record(
         suite_version=run.suite.version,
         suite_digest=run.suite.digest,
         target=run.target.name,
+        prompt=None
+        if run.prompt is None
+        else ComparedPromptRecord(name=run.prompt.name, digest=template_digest(run.prompt)),
         judges=tuple([judge.name for judge in run.judges]),
         status=run.status,
         planned=run.planned,
@@ -329,6 +370,10 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
         "only_baseline_cases": unpaired.only_baseline,
         "only_candidate_cases": unpaired.only_candidate,
         "renamed_cases": _to_record(unpaired.renamed, tuple[RenamedPairRecord, ...]),
+        "unedited": _unedited_record(comparison.unedited),
+        "input_changed_cases": unpaired.input_changed,
+        "checks_changed_cases": unpaired.checks_changed,
+        "prompt_diff": _prompt_diff_record(comparison),
     }
     details = details if whole else dict.fromkeys(details, UNSET)
     return record_from(
@@ -342,8 +387,31 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
             only_candidate=len(unpaired.only_candidate),
             trials_only_baseline=unpaired.trials_only_baseline,
             trials_only_candidate=unpaired.trials_only_candidate,
+            checks_changed=len(unpaired.checks_changed),
         ),
+        input_changed=len(unpaired.input_changed),
         **details,
+    )
+
+
+def _unedited_record(difference: PassRateDifference | None) -> PartDifferenceRecord | None:
+    if difference is None:
+        return None
+    (record,) = _part_records([SubsetDifference(name="input unchanged", difference=difference)])
+    return record
+
+
+def _prompt_diff_record(comparison: Comparison) -> PromptDiffRecord | None:
+    before, after = comparison.baseline.prompt, comparison.candidate.prompt
+    if before is None and after is None:
+        return None
+    texts = prompt_text(before), prompt_text(after)
+    same_text = have_same_text(before, after)
+    return PromptDiffRecord(
+        same_text=same_text,
+        baseline_text=texts[0],
+        candidate_text=texts[1],
+        lines=() if same_text else tuple(diff_lines(*texts)),
     )
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from proctor.comparison.compare import Comparison
 from proctor.comparison.differences import MetricDifference, PassRateDifference
+from proctor.comparison.factors import GridComparison
 from proctor.comparison.gate import GateRule, gate_exit_code, ungated_exit_code
 from proctor.comparison.latency import LatencyDifference
 from proctor.comparison.ranking import RankedRun, Ranking
@@ -17,6 +18,8 @@ from proctor.errors import ExitCode
 from proctor.lint.suite_size import too_few_cases
 from proctor.plurals import join_names, pluralize
 from proctor.reports.comparison import sentences as words
+from proctor.reports.comparison.grid import grid_blocks
+from proctor.reports.comparison.prompt_diff import group_prompt_blocks, prompt_diff_blocks
 from proctor.reports.document import (
     RATE_COLUMNS,
     Block,
@@ -42,6 +45,8 @@ class ComparisonReport(Struct, frozen=True, kw_only=True):
     """One comparison for two runs; for several, each run with each later one."""
     ranking: Ranking | None = None
     """The ranking of several runs; None for two."""
+    grid: GridComparison | None = None
+    """What several runs show of their prompts and targets; None for two, and without several prompts."""
     rule: GateRule | None = None
     """The rule of the gate; None without one."""
     looks: int | None = None
@@ -97,9 +102,13 @@ def document_for(report: ComparisonReport, flips: int = 50) -> Iterator[Block]:
     if report.ranking is None:
         yield from _pair_blocks(report.comparisons[0], flips)
     else:
+        if report.grid is not None:
+            yield from grid_blocks(report.grid)
+            yield from group_prompt_blocks([ranked.run for ranked in report.ranking.runs])
         yield ranking_table(report.ranking)
         yield from map(Paragraph, ranking_notes(report.ranking))
-        yield candidate_table(report.ranking)
+        if report.rule is not None or report.grid is None or report.grid.prompts is None:
+            yield candidate_table(report.ranking)
     yield from (Paragraph(warning, only="markdown") for warning in report.warnings)
     yield from map(Paragraph, (*report.judges, *words.access_notes(report.looks)))
     for _, sentence in _gate_sentences(report):
@@ -126,6 +135,7 @@ def _pair_blocks(comparison: Comparison, flips: int) -> Iterator[Block]:
     if comparison.pairs:
         yield difference_table(comparison)
         yield measure_facts(comparison)
+    yield from prompt_diff_blocks(comparison.baseline, comparison.candidate)
     yield from _flip_blocks(comparison, flips)
     yield from map(Paragraph, words.remarks(comparison))
 
@@ -140,6 +150,8 @@ def side_table(comparison: Comparison) -> Table:
 def difference_table(comparison: Comparison) -> Table:
     """Returns a row for the whole and for each part: its flips, and the difference."""
     parts = [("all", comparison.whole)]
+    if comparison.unedited is not None:
+        parts.append(("  input unchanged", comparison.unedited))
     parts += [(f"  {part.name}", part.difference) for part in comparison.splits]
     rows = [_difference_row(*part) for part in parts]
     if comparison.parts:
@@ -245,6 +257,15 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
         yield (
             f"The runs do not have the same trials: two are compared on the {min(pairs):,} to {max(pairs):,} "
             "that both have."
+        )
+    edited = [comparison.unpaired for comparison in ranking.comparisons]
+    if any(unpaired.input_changed or unpaired.checks_changed for unpaired in edited):
+        changed = max(len(unpaired.input_changed) for unpaired in edited)
+        unpaired_count = max(len(unpaired.checks_changed) for unpaired in edited)
+        yield (
+            "The runs are of suites that differ. Two are compared with up to "
+            f"{pluralize(changed, 'case')} whose input changed, and without up to "
+            f"{pluralize(unpaired_count, 'case')} whose checks changed: compare two runs to see which."
         )
     missing = sum(len(comparison.not_measured) for comparison in ranking.comparisons)
     if missing:

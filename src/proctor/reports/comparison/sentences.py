@@ -14,6 +14,7 @@ from proctor.plurals import join_names, pluralize, trial_name
 from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import (
     difference_interval,
+    format_run_name,
     interval,
     percent,
     probability,
@@ -119,8 +120,9 @@ def ranking_sentence(runs_ranking: Ranking) -> str:
     rate = f"{percent(first.counts.pass_rate)}, {interval(first.counts.ci95)}"
     if errors := unmeasured(first.counts.unmeasured, first.counts.bounds):
         rate += f", not measured {errors}"
+    name = first.run.target.name if first.run.prompt is None else format_run_name(first.run)
     return (
-        f"{one_line(first.run.target.name)} is first ({rate}), and "
+        f"{one_line(name)} is first ({rate}), and "
         f"shown to be better than {worse:,} of the {count - 1:,} other runs.{reservation}"
     )
 
@@ -200,6 +202,9 @@ def _unpaired_clauses(unpaired: PairedRuns) -> Iterator[str]:
     ):
         if count:
             yield f"{pluralize(count, what)} {_be(count)} only in the {name}"
+    if unpaired.checks_changed:
+        count = len(unpaired.checks_changed)
+        yield f"the checks of {pluralize(count, 'case')} changed"
 
 
 def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
@@ -216,7 +221,7 @@ def unfinished_clauses(comparison: Comparison) -> Iterator[str]:
 
 
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """Yields sentences on what the numbers leave out: unmeasured pairs, and unmatched cases and trials."""
+    """Yields sentences on what the numbers leave out, and on edited cases."""
     if comparison.not_measured:
         pairs = [
             f"{trial_label(pair)} ({pair.baseline.value.upper()} → {pair.candidate.value.upper()})"
@@ -249,11 +254,32 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         if trials:
             what = pluralize(trials, "trial")
             yield f"Only in the {name}: {what} of cases that have fewer in the other run."
+    yield from _edit_remarks(comparison)
     if unpaired.renamed:
         names = one_line(
             join_names([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
         )
         yield f"Paired under another id: {pluralize(len(unpaired.renamed), 'case')}: {names}."
+
+
+def _edit_remarks(comparison: Comparison) -> Iterator[str]:
+    """Yields sentences on the cases that were edited between the runs."""
+    unpaired, without = comparison.unpaired, comparison.unedited
+    if unpaired.input_changed and without is not None:
+        count = len(unpaired.input_changed)
+        names = one_line(join_names(unpaired.input_changed, _MAX_NAMED_CASES))
+        yield f"Input changed, same checks, and in the difference: {pluralize(count, 'case')}: {names}."
+        if without.value is None or without.ci95 is None:
+            yield "Without these nothing was measured in both runs."
+        else:
+            yield (
+                f"Without these the difference is {_pp(without.value, '+')} ({_range_text(*without.ci95)}), "
+                f"{probability(without.p_value)}, over {pluralize(without.cases, 'case')}."
+            )
+    if unpaired.checks_changed:
+        count = len(unpaired.checks_changed)
+        names = one_line(join_names(unpaired.checks_changed, _MAX_NAMED_CASES))
+        yield f"Checks changed, and not compared: {pluralize(count, 'case')}: {names}."
 
 
 def early_stop_note(name: str, run: Run) -> str | None:
@@ -279,14 +305,14 @@ def trial_label(pair: VerdictFlip | UnmeasuredOutcome) -> str:
 
 
 def run_label(run: Run) -> str:
-    """Returns the suite, target, id and tags of a run in one line."""
+    """Returns the suite and `target_label` of a run in one line."""
     return f"{one_line(run.suite.title)} on {target_label(run)}"
 
 
 def target_label(run: Run) -> str:
-    """Returns the target, id and tags of a run in one line."""
+    """Returns the target, prompt, start, id and tags of a run in one line."""
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
-    return one_line(f"{run.target.name} · {run.id}{tags}")
+    return one_line(f"{format_run_name(run)} · {run.id}{tags}")
 
 
 def access_notes(looks: int | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from proctor.charts import WIDTH, Chart, layered
 from proctor.drift.detector import Drift, SeriesPoint
 from proctor.drift.identical_answers import STABLE_SHARE, WATCH_SHARE
-from proctor.reports.drift.report import DriftReport, describe_change, format_moments
+from proctor.reports.drift.report import DriftReport, describe_change, format_moments, format_series_title
 from proctor.safe_text import one_line
 
 _PASSED, _FIRST, _BEFORE = (
@@ -43,6 +43,7 @@ def draw_chart(report: DriftReport) -> Chart:
         "format": _TIMES,
     }
     legend = {"symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "columns": 3}
+    legend |= {"columnPadding": 30}  # browsers may write the labels in a wider font
     colour = {"field": "series", "type": "nominal", "sort": [_PASSED, _FIRST, _BEFORE], "legend": legend}
     band = {"x": x, "y": _share("low"), "y2": {"field": "high"}, "color": colour}
     line = {"type": "line", "point": len(drift.points) <= _MAX_POINTS}
@@ -56,7 +57,7 @@ def draw_chart(report: DriftReport) -> Chart:
     for place, (at, text) in enumerate(_marks(drift)):
         late = at - drift.points[0].started_at > (drift.last.started_at - drift.points[0].started_at) / 2
         layers += _mark_layers({"at": _utc(at), "name": one_line(text)}, place, x, late=late)
-    return layered(rows, layers, title=one_line(f"{run.suite.title} on {run.target.name}"))
+    return layered(rows, layers, title=format_series_title(run))
 
 
 def _rows(step: SeriesPoint) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,7 @@ def to_dict(report: DriftReport) -> dict[str, Any]:
             "suite_digest": run.suite.digest,
             "target": run.target.name,
             "target_digest": target_digest(run.target),
+            "prompt": run.prompt and run.prompt.name,
             "state": drift.state,
             "since": None if drift.since is None else format_utc(drift.since),
             "by_answers": drift.by_answers,

@@ -53,6 +53,12 @@ class DriftReport(Struct, frozen=True, kw_only=True):
         return self.drift.last.observation.run
 
 
+def format_series_title(run: Run) -> str:
+    """Formats what the runs of a series share: suite, target, and prompt if they have one."""
+    prompt = f" with the prompt {run.prompt.name}" if run.prompt else ""
+    return one_line(f"{run.suite.title} on {run.target.name}{prompt}")
+
+
 def describe_drift(report: DriftReport) -> Iterator[str]:
     """Yields the state in one sentence, then the evidence for it."""
     drift = report.drift
@@ -251,7 +257,7 @@ def document_for(report: DriftReport, max_runs: int | None = None) -> Iterator[B
         report: the drift of a target.
         max_runs: at most this many runs are shown: the first one and the latest; None for all.
     """
-    title = f"{report.last_run.suite.title} on {report.last_run.target.name}"
+    title = format_series_title(report.last_run)
     state, *evidence = describe_drift(report)
     yield Heading(title, only="markdown")
     yield Paragraph(state, style="strong")

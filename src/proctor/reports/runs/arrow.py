@@ -65,6 +65,7 @@ def schema() -> pyarrow.Schema:
         "suite": text,
         "suite_version": text,
         "target": text,
+        "prompt": text,
         "case_id": text,
         "repeat": count,
         "verdict": text,
@@ -96,8 +97,8 @@ def _make_row(run: Run, row: TrialResult) -> dict[str, Any]:
     record, case = trial_record(run, row), row.case
     usage, output, failure = record.usage, record.output, record.failure
     fields = (
-        *("run", "suite", "suite_version", "target", "case_id", "repeat", "score", "latency_ms", "cost_usd"),
-        *("category", "split", "sealed", "started_at", "source_run"),
+        *("run", "suite", "suite_version", "target", "prompt", "case_id", "repeat", "score"),
+        *("latency_ms", "cost_usd", "category", "split", "sealed", "started_at", "source_run"),
     )
     return {
         **{name: getattr(record, name) for name in fields},

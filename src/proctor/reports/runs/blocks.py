@@ -74,11 +74,11 @@ def count_row(name: str, counts: Counts) -> tuple[str, int, int, Counts]:
 
 def overview_table(runs: Sequence[RunReport]) -> Table:
     """Returns a row for each of several runs, named by suite, target or both."""
-    targets = {report.run.target.name for report in runs}
+    targets = {report.run.target_title for report in runs}
     suites = {report.run.suite.title for report in runs}
     rows = []
     for report in runs:
-        names = (report.run.suite.title, report.run.target.name)
+        names = (report.run.suite.title, report.run.target_title)
         name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
         rows.append(count_row(name, report.tally.result_counts))
     return Table(columns=(Column(width=12), *RATE_COLUMNS), rows=rows)

@@ -49,7 +49,7 @@ def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
         yield from map(Paragraph, [*split_notes(tally.splits), *filter(None, [access_note(report)])])
     reported_models = ", ".join(sorted(tally.models - {run.target.model}))
     models = f" ({reported_models})" if reported_models else ""
-    yield Heading(f"{run.suite.title} on {run.target.name}{models}")
+    yield Heading(f"{run.suite.title} on {run.target_title}{models}")
     yield from _tables(run, tally, below_splits=has_holdout)
     yield from _failure_blocks(report) if apart else _failures(report)
     yield from map(Paragraph, (_footer(run, tally), *count_notes(report), *judge_notes(report)))

@@ -16,6 +16,7 @@ _COLUMNS = (
     "suite",
     "suite_version",
     "target",
+    "prompt",
     "case_id",
     "repeat",
     "verdict",

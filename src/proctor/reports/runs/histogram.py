@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import floor, log10
+from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +54,15 @@ def make_bins(values: Sequence[float]) -> list[Bin]:
     return bins
 
 
-def draw_histogram(bins: Sequence[Bin], *, title: str, unit: str, write: Callable[[float], str]) -> Chart:
+def draw_histogram(
+    bins: Sequence[Bin],
+    *,
+    title: str,
+    unit: str,
+    write: Callable[[float], str],
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    font: str | None = None,
+) -> Chart:
     """Returns a bar chart of the bins.
 
     Args:
@@ -61,6 +70,8 @@ def draw_histogram(bins: Sequence[Bin], *, title: str, unit: str, write: Callabl
         title: the title of the chart.
         unit: the name of the values, for the axis.
         write: formats a bound.
+        size: its width and height with the axes, in pixels.
+        font: the font family; None for that of all charts.
 
     Raises:
         ValueError: there are no bins.
@@ -86,7 +97,13 @@ def draw_histogram(bins: Sequence[Bin], *, title: str, unit: str, write: Callabl
     }
     bar = {"type": "bar", "color": COLOURS[0], "opacity": 0.85, "cornerRadiusEnd": 2}
     layers = layered(rows, [{"mark": bar, "encoding": {"x": across, "y": up}}], title=title)
-    fixed = {"width": WIDTH, "height": HEIGHT, "autosize": {"type": "fit", "contains": "padding"}}
+    fixed: dict[str, Any] = {
+        "width": size[0],
+        "height": size[1],
+        "autosize": {"type": "fit", "contains": "padding"},
+    }
+    if font is not None:
+        fixed["config"] = layers.spec["config"] | {"font": font}
     return Chart(layers.spec | fixed)
 
 

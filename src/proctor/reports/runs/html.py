@@ -22,6 +22,7 @@ from proctor.reports.runs.serialize import (
     counts_by_tag,
     judge_notes,
     latency_scope,
+    prompt_record,
     reuse_notes,
 )
 from proctor.reports.runs.settings import describe_settings
@@ -61,7 +62,7 @@ def _overview(runs: Sequence[RunReport]) -> Table:
         rows=[
             (
                 *count_row(
-                    f"{report.run.suite.title} on {report.run.target.name}", report.tally.result_counts
+                    f"{report.run.suite.title} on {report.run.target_title}", report.tally.result_counts
                 ),
                 report.tally.latency_ms().p50,
                 cost_text(report.tally),
@@ -69,7 +70,7 @@ def _overview(runs: Sequence[RunReport]) -> Table:
             for report in runs
         ],
         notes=[
-            f"Latency{scope} in {report.run.suite.title} on {report.run.target.name}."
+            f"Latency{scope} in {report.run.suite.title} on {report.run.target_title}."
             for report in runs
             if (scope := latency_scope(report.tally.latency_ms()))
         ],
@@ -89,7 +90,7 @@ class RunSection:
     @property
     def name(self) -> str:
         """The suite and the target."""
-        return f"{self.run.suite.title} on {self.run.target.name}"
+        return f"{self.run.suite.title} on {self.run.target_title}"
 
     @property
     def notes(self) -> Iterator[Paragraph]:
@@ -178,6 +179,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Taken over", ", ".join(reuse_notes(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
     yield "Target", run.target.name
+    prompt = prompt_record(run)
+    yield "Prompt", "" if prompt is None else f"{prompt.name}, {prompt.digest}"
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
     request_params = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
     yield (

@@ -57,7 +57,7 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
 def _test_suite(report: RunReport) -> TestSuite:
     """Returns the test suite with its counts and without its tests, which are streamed."""
     run, counts = report.run, report.tally.result_counts
-    suite = _TestSuite(escape_invisible(f"{run.suite.name} on {run.target.name}"))
+    suite = _TestSuite(escape_invisible(f"{run.suite.name} on {run.target_title}"))
     suite.timestamp = run.started_at.isoformat()
     suite.tests = counts.total
     suite.errors = counts.errors + counts.unscored

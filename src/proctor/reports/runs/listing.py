@@ -12,7 +12,7 @@ from proctor.reports.document import Column, Table
 from proctor.reports.formatting import interval, to_json, unmeasured
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import RunSummaryRecord
-from proctor.reports.runs.serialize import counts_record, stopping_fields
+from proctor.reports.runs.serialize import counts_record, prompt_record, stopping_fields
 from proctor.verdicts import Counts
 
 _COLUMNS = (
@@ -54,7 +54,7 @@ def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
         rest = unmeasured(counts.unmeasured, counts.bounds) or None
         numbers = (passed, counts.pass_rate, interval(counts.ci95), rest)
     missing = run.planned - listed_run.verdict_count
-    name = f"{run.suite.title} on {run.target.name}" + (f" ({missing:,} missing)" if missing > 0 else "")
+    name = f"{run.suite.title} on {run.target_title}" + (f" ({missing:,} missing)" if missing > 0 else "")
     if run.early_stop is not None:
         name += " (stopped early)"
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
@@ -75,6 +75,7 @@ def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
         suite_digest=run.suite.digest,
         dialect=run.suite.dialect,
         target=run.target.name,
+        prompt=prompt_record(run),
         judges=tuple([judge.name for judge in run.judges]),
         missing=max(0, run.planned - listed_run.verdict_count),
         **numbers | hidden | _stopping_fields(listed_run),

@@ -88,7 +88,7 @@ def _overview(runs: Sequence[RunReport]) -> Iterator[Block]:
     more = len(runs) - _MAX_RUNS
     rows = []
     for report in runs[:_MAX_RUNS]:
-        name = f"{report.run.suite.title} on {report.run.target.name}"
+        name = f"{report.run.suite.title} on {report.run.target_title}"
         rows.append((report.run.id, *count_row(name, report.tally.result_counts)))
     yield Table(
         columns=(Column("run", "run"), Column("suite and target"), *RATE_COLUMNS),
@@ -100,7 +100,7 @@ def _overview(runs: Sequence[RunReport]) -> Iterator[Block]:
 def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     run, tally = report.run, report.tally
     counts = tally.result_counts
-    yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target.name, 200)}")
+    yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target_title, 200)}")
     passed = Strong(f"{counts.passed} of {counts.total} passed")
     rate = "no pass rate, as nothing was measured"
     if counts.pass_rate is not None:

@@ -18,7 +18,7 @@ def summarize_verdict(row: TrialResult) -> str:
     """Returns the verdict with its main reason: `failed: contains: … (required), and 1 more`."""
     word = VERDICT_WORDS[row.verdict.value]
     if row.sealed:
-        return f"{word}; question, answer and reasons are sealed"
+        return f"{word}; prompt, answer and reasons are hidden (holdout)"
     if row.verdict is Verdict.PASS:
         return f"{word}: {_passed_checks(row.trial)}"
     return f"{word}: {first_reason(row.trial)}"

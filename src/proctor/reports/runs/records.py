@@ -65,6 +65,18 @@ _IntervalKind = Annotated[
 ]
 
 
+class PromptRecord(Struct, frozen=True, kw_only=True):
+    """The prompt of a run."""
+
+    name: Annotated[str, Meta(examples=["terse"])]
+    digest: Annotated[Digest, about("The digest of its messages, whatever its name.")]
+
+
+_Prompt = Annotated[
+    PromptRecord | None, about("The prompt that its cases fill in; null if they are sent as they are.")
+]
+
+
 class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     """A run in a list; if `sealed`, its pass rate would be that of the holdout alone, and is null."""
 
@@ -75,6 +87,7 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     suite_digest: Digest
     dialect: str
     target: str
+    prompt: _Prompt
     judges: tuple[str, ...]
     status: Status
     planned: Annotated[int, about("Number of planned trials.")]
@@ -177,6 +190,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     suite_hash: str | None
     dialect: str
     target: str
+    prompt: _Prompt
     judges: tuple[str, ...]
     status: Status
     planned: int
@@ -276,6 +290,7 @@ class ExportedTrialRecord(Struct, frozen=True, kw_only=True, gc=False):
     suite_version: str | None
     case_id: str
     target: str
+    prompt: Annotated[str | None, about("The name of the run's prompt, if it has one.")]
     repeat: int
     verdict: Verdict
     score: float | None

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
 from proctor.clusters import is_own_cluster
+from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary
@@ -29,6 +30,7 @@ from proctor.reports.runs.records import (
     LatencyRecord,
     OutputRecord,
     PeoplePassRateRecord,
+    PromptRecord,
     RunRecord,
     ScoreRecord,
     TokenUsageRecord,
@@ -185,6 +187,13 @@ def counts_by_tag(tally: Tally) -> dict[str, Counts]:
     return {name: tally.tags[name] for name in sorted(tally.tags)}
 
 
+def prompt_record(run: Run) -> PromptRecord | None:
+    """Returns the prompt of a run as a record; None if it has none."""
+    if run.prompt is None:
+        return None
+    return PromptRecord(name=run.prompt.name, digest=template_digest(run.prompt))
+
+
 def run_record(report: RunReport) -> RunRecord:
     """Returns one run with its numbers as a record."""
     from proctor.reports.runs.gate import gate_record
@@ -201,6 +210,7 @@ def run_record(report: RunReport) -> RunRecord:
         suite_hash=run.suite.suite_hash,
         dialect=run.suite.dialect,
         target=run.target.name,
+        prompt=prompt_record(run),
         judges=tuple([judge.name for judge in run.judges]),
         **asdict(counts_record(tally.result_counts)),
         repeats_rule=run.suite.repeats_rule,
@@ -413,6 +423,7 @@ def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
         suite_version=run.suite.version,
         case_id=trial.case_id,
         target=trial.target or run.target.name,
+        prompt=run.prompt_name,
         repeat=trial.repeat,
         verdict=row.verdict,
         score=trial_score(trial),

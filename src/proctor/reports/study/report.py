@@ -165,7 +165,9 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
             "the cases pass, and two runs have nothing to do with one another."
         )
         return
-    run = one_line(f"Run {report.baseline.id} on {report.baseline.target.name}")
+    prompt = report.baseline.prompt
+    what = report.baseline.target.name if prompt is None else f"{report.baseline.target.name} · {prompt.name}"
+    run = one_line(f"Run {report.baseline.id} on {what}")
     cases = pluralize(
         noise.baseline_cases, "case" if report.baseline.suite.split_rule is None else "dev case"
     )
@@ -182,7 +184,10 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
             "the suite on a second target to count it."
         )
     else:
-        rivals = "another target" if noise.targets == 1 else f"{noise.targets:,} other targets"
+        has_prompts = any(run.prompt is not None for run in report.runs)
+        rivals = f"{noise.targets:,} other targets{' and prompts' if has_prompts else ''}"
+        if noise.targets == 1:
+            rivals = f"another target{' or prompt' if has_prompts else ''}"
         by_chance = f", {chance} by chance," if noise.is_chance_known else ""
         yield (
             f"{passed}. Its target and {rivals} differ in {differing} of the cases{by_chance} besides what "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from proctor.codec import judged_digest, target_digest, template_digest
 from proctor.comparison.comparability import incomparable_reason
 from proctor.comparison.compare import GroupBy, compare_runs
+from proctor.comparison.factors import compare_grid
 from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes, SplitName
 from proctor.comparison.ranking import rank_runs
 from proctor.errors import UsageError
@@ -46,12 +48,12 @@ def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
 
 
 class DifferentSuites(UsageError):
-    """Raised for runs of different suites, whose trials can only be matched by case digest."""
+    """Raised for runs of suites that have no case with the same id and the same checks."""
 
     def __init__(self, why: str) -> None:
         """`why` says in a sentence what differs."""
         super().__init__(
-            f"{why} Add --by-case-digest to compare the cases that are sent and judged alike in both."
+            f"{why} Add --by-case-digest to compare the cases with the same input and checks under any id."
         )
         self.why = why
 
@@ -60,26 +62,32 @@ def _group_key(run: Run) -> tuple[str, str, bool]:
     return run.group, run.suite.digest, run.imported is None
 
 
-def check_comparable(store: Store, runs: Sequence[Run], *, by_digest: bool) -> None:
+def check_comparable(
+    store: Store, runs: Sequence[Run], *, by_digest: bool, stores: Sequence[Store] | None = None
+) -> None:
     """Checks that the trials of runs can be matched.
 
     Args:
         store: has their suites.
         runs: the runs.
-        by_digest: match cases by what is sent and how it is judged, so that suites may differ.
+        by_digest: match cases by what is sent and how it is judged, instead of by their ids.
+        stores: the store of each run, if they are in several.
 
     Raises:
-        DifferentSuites: the suites differ; the text says how.
+        DifferentSuites: the suites differ, and no case of one can be paired with one of the other.
         UsageError: their suites count repeats by different rules.
     """
+    homes = [store] * len(runs) if stores is None else stores
     first = runs[0].suite
-    for run in runs[1:]:
+    for run, home in zip(runs[1:], homes[1:], strict=True):
         other = run.suite
         if first.digest == other.digest:
             continue
         if not by_digest:
-            difference = diff_suites(first, _read_cases(store, first), other, _read_cases(store, other))
-            raise DifferentSuites(one_line(incomparable_reason(first, other, difference)))
+            checks = {case.id: judged_digest(case) for case in _read_cases(homes[0], first)}
+            if not any(checks.get(case.id) == judged_digest(case) for case in _read_cases(home, other)):
+                difference = diff_suites(first, _read_cases(homes[0], first), other, _read_cases(home, other))
+                raise DifferentSuites(one_line(incomparable_reason(first, other, difference)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
                 f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
@@ -92,11 +100,17 @@ def _read_cases(store: Store, suite: Suite) -> Iterator[Case]:
     return (stored_case.case for stored_case in store.cases(suite.content))
 
 
+def has_several_suites(runs: Sequence[Run]) -> bool:
+    """Returns whether the runs are of several suites or versions, so that cases may have been edited."""
+    return len({run.suite.digest for run in runs}) > 1
+
+
 def load_outcomes(
     store: Store,
     runs: Sequence[Run],
     *,
     by_digest: bool = False,
+    with_digests: bool | None = None,
     cluster: str | None = None,
     on_progress: Callable[[int, int], None] = lambda _count, _total: None,
 ) -> list[RunOutcomes]:
@@ -106,19 +120,24 @@ def load_outcomes(
         store: has the runs.
         runs: the runs.
         by_digest: match cases by what is sent and how it is judged.
+        with_digests: whether to find out which cases were edited; None if the runs are of several suites.
         cluster: the field that says which cases are related; None for that of each run.
         on_progress: called with the number of trials read, and of all.
 
     Raises:
         StoreError: the store cannot be read.
     """
+    if with_digests is None:
+        with_digests = not by_digest and has_several_suites(runs)
     names: dict[str, str] = {}
     outcomes: dict[str, RunOutcomes] = {}
     total, count = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
     for run in runs:
         if run.id in outcomes:
             continue
-        gatherer = OutcomeCollector(run, by_digest=by_digest, names=names, cluster=cluster)
+        gatherer = OutcomeCollector(
+            run, by_digest=by_digest, with_digests=with_digests, names=names, cluster=cluster
+        )
         # No answer is kept, so nothing needs to be hidden.
         for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
@@ -137,20 +156,40 @@ def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: Group
     Args:
         runs: at least two, the earlier one first.
         split: one split of the suite, or all of it.
-        by: how the parts of a comparison of two runs are grouped.
+        by: how the parts of a comparison of two runs are grouped; `prompt` only for several runs, whose
+            targets are then compared for each prompt.
 
     Raises:
-        UsageError: the split is empty.
+        UsageError: the split is empty, or `by` is `prompt` and no prompt has several targets.
     """
     if split != "all" and not any(case.split == split for facts in runs for case in facts.cases):
         raise UsageError(
             f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
             "`proctor run --holdout`."
         )
+    if by == "prompt":
+        _check_prompts([facts.run for facts in runs])
     if len(runs) == 2:
         return ComparisonReport(comparisons=(compare_runs(runs[0], runs[1], split=split, by=by),))
     ranking = rank_runs(runs, split)
-    return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking)
+    grid = compare_grid(runs, split, by_prompt=by == "prompt")
+    return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking, grid=grid)
+
+
+def _check_prompts(runs: Sequence[Run]) -> None:
+    """Checks that runs have targets to compare for each of several prompts."""
+    prompts = {None if run.prompt is None else (run.prompt.name, template_digest(run.prompt)) for run in runs}
+    targets = {(run.target.name, target_digest(run.target)) for run in runs}
+    advice = "Name a group of `proctor run` with several --prompt and --target, or leave --by out."
+    if len(prompts) == 1:
+        name = "no prompt" if runs[0].prompt is None else f"the prompt {runs[0].prompt.name!r}"
+        raise UsageError(
+            f"Each of these {len(runs)} runs has {name}, so --by prompt has nothing to tell apart. {advice}"
+        )
+    if len(targets) == 1 or len(runs) == 2:
+        raise UsageError(f"None of these prompts was run on several targets that can be compared. {advice}")
+    if has_several_suites(runs):
+        raise UsageError(f"--by prompt takes runs of one suite, and these are of several. {advice}")
 
 
 def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.clusters import is_own_cluster, make_cluster_lookup
-from proctor.codec import target_digest
+from proctor.codec import call_digest, target_digest, template_digest
 from proctor.drift.detector import detect_drift
 from proctor.drift.observations import RunObservation, RunObserver, TrialPlaces, find_clustered_run
 from proctor.errors import NothingSelected, UnknownName, UsageError
@@ -19,7 +19,7 @@ from proctor.model import Case, Params, Run, TargetSpec
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.clusters import no_clusters_sentence
-from proctor.reports.drift.report import DriftReport
+from proctor.reports.drift.report import DriftReport, format_series_title
 from proctor.safe_text import one_line
 from proctor.services.runs.config import Config
 from proctor.services.runs.planning.target_names import TargetNames
@@ -40,6 +40,8 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
     suite: str | None = None
     """None for the only suite that has runs; the same holds for the target."""
     target: str | None = None
+    prompt: str | None = None
+    """The name of a prompt; None for the runs without one where there are several, else for all."""
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
@@ -49,7 +51,7 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
 
 
 class RunSelection(Struct, frozen=True, kw_only=True):
-    """The runs of one suite on one target, in time order."""
+    """The runs of one suite on one target with one prompt, in time order."""
 
     runs: tuple[Run, ...]
     notes: tuple[str, ...]
@@ -114,6 +116,7 @@ class DriftQuery:
             if request.target is None
             else self._filter_by_target(candidates, request.target, original_runs)
         )
+        candidates = _filter_by_prompt(candidates, request.prompt, original_runs)
         pair = _choose_pair([run for run in candidates if run.imported is None] or candidates, original_runs)
         # The newest comes first in a store; of two that started at once, the one stored later is later.
         pair_runs = sorted(
@@ -129,7 +132,7 @@ class DriftQuery:
             runs = [replace(run, settings=replace(run.settings, cluster=request.cluster)) for run in runs]
         if len(runs) < 2:
             since = " in that time" if request.since or request.until else ""
-            fits = f"{_run_title(pair_runs[-1])} fits{since}"
+            fits = f"{format_series_title(pair_runs[-1])} fits{since}"
             fitting = (
                 f"Only {pluralize(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
             )
@@ -190,8 +193,8 @@ class DriftQuery:
         notes += _describe_left_out(len(series) - 1 - len(usable), "without new answers of the target")
         if not usable:
             raise NothingSelected(
-                f"Only the last of the runs of {_run_title(selection.runs[-1])} has new answers of the "
-                "target. Run the suite with --no-reuse and without --cache."
+                f"Only the last of the runs of {format_series_title(selection.runs[-1])} has new answers of "
+                "the target. Run the suite with --no-reuse and without --cache."
             )
         return DriftReport(drift=detect_drift([*usable, series[-1]]), notes=tuple(notes))
 
@@ -291,7 +294,20 @@ def find_holdout_run(drifted: DriftReport) -> Run | None:
 
 
 def _pair_key(run: Run) -> tuple[str, str]:
-    return run.suite.digest, target_digest(run.target)
+    return run.suite.digest, call_digest(run.target, run.prompt)
+
+
+def _filter_by_prompt(runs: list[Run], name: str | None, all_runs: Sequence[Run]) -> list[Run]:
+    """Returns the runs with the prompt that had this name last; without a name, see `DriftRequest`."""
+    if name is None:
+        without_prompt = [run for run in runs if run.prompt is None]
+        return without_prompt if len(without_prompt) > 1 else runs
+    prompts = (run.prompt for run in runs if run.prompt is not None)
+    digest = next((template_digest(prompt) for prompt in prompts if prompt.name == name), None)
+    matches = [run for run in runs if run.prompt is not None and template_digest(run.prompt) == digest]
+    if not matches:
+        raise NothingSelected(f"No such run with the prompt {name!r} is stored. {_list_pairs(all_runs)}")
+    return matches
 
 
 def _choose_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
@@ -303,7 +319,8 @@ def _choose_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[st
     if len(counts) == 1 or len(repeated_pairs) == 1:
         return next(iter(counts)) if len(counts) == 1 else repeated_pairs[0]
     if repeated_pairs:
-        raise UsageError(f"Say which: proctor drift SUITE --target T. {_list_pairs(candidates)}")
+        flag = " --prompt P" if any(run.prompt for run in candidates) else ""
+        raise UsageError(f"Say which: proctor drift SUITE --target T{flag}. {_list_pairs(candidates)}")
     raise NothingSelected(
         f"No suite has two runs on one target, and drift needs two. {_list_pairs(candidates)}"
     )
@@ -315,7 +332,7 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
     targets = [
         run
         for run in same_suite
-        if run.target.name == latest.target.name and _pair_key(run) != _pair_key(latest)
+        if run.target.name == latest.target.name and target_digest(run.target) != target_digest(latest.target)
     ]
     if targets:
         differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
@@ -323,12 +340,18 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
             f"{pluralize(len(targets), 'run')} on the same name called another target ({differs}): left out. "
             "What changed there is on your side."
         )
+    prompts = [
+        run
+        for run in same_suite
+        if target_digest(run.target) == target_digest(latest.target) and _pair_key(run) != _pair_key(latest)
+    ]
+    yield from _describe_left_out(len(prompts), "used another prompt")
     versions = [
         run
         for run in all_runs
         if run.suite.name == latest.suite.name
         and run.suite.digest != latest.suite.digest
-        and target_digest(run.target) == target_digest(latest.target)
+        and call_digest(run.target, run.prompt) == call_digest(latest.target, latest.prompt)
     ]
     yield from _describe_left_out(len(versions), "used another version of the suite")
 
@@ -348,13 +371,9 @@ def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
 
 
 def _list_pairs(runs: Sequence[Run]) -> str:
-    counts = Counter(_run_title(run) for run in runs)
+    counts = Counter(format_series_title(run) for run in runs)
     if not counts:
         return "No run is stored here."
     pairs = [f"{name} ({pluralize(count, 'run')})" for name, count in counts.most_common(_MAX_LISTED)]
     more = f", and {len(counts) - _MAX_LISTED:,} more" if len(counts) > _MAX_LISTED else ""
     return f"Stored are: {', '.join(pairs)}{more}."
-
-
-def _run_title(run: Run) -> str:
-    return one_line(f"{run.suite.title} on {run.target.name}")

@@ -9,7 +9,7 @@ from math import fsum
 from msgspec import Struct
 
 from proctor.clusters import NO_CLUSTERS, ClusterLookup, check_cluster_field, make_cluster_lookup
-from proctor.codec import target_digest
+from proctor.codec import call_digest, target_digest
 from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
 from proctor.comparison.study_size import (
     DEFAULT_REPEATS,
@@ -237,25 +237,28 @@ def _trial_cost(trial: Trial) -> float | None:
 def _split_by_target(
     readings: Sequence[_RunReading], baseline: Run | None
 ) -> tuple[TallyByCase, TallyByCase, list[TallyByCase]]:
-    """Returns the tallies of the baseline, of all runs of its target, and of each other target."""
+    """Returns the tallies of the baseline, of all runs of its target and prompt, and of each other one."""
     if baseline is None:
         return {}, {}, []
     by_target: dict[str, list[RunOutcomes]] = {}
     for reading in readings:
         if reading.is_graded_like(baseline):
-            by_target.setdefault(target_digest(reading.run.target), []).append(reading.new_outcomes)
-    same_target = by_target.pop(target_digest(baseline.target), [])
+            by_target.setdefault(_call_key(reading.run), []).append(reading.new_outcomes)
+    same_target = by_target.pop(_call_key(baseline), [])
     own = [reading.outcomes for reading in readings if reading.run.id == baseline.id]
     return tally_cases(own), tally_cases(same_target), [tally_cases(runs) for runs in by_target.values()]
 
 
+def _call_key(run: Run) -> str:
+    """Returns what is equal for runs that send the same for the same case."""
+    return call_digest(run.target, run.prompt)
+
+
 def _mean_costs(readings: Sequence[_RunReading], baseline: Run | None) -> StudyCosts:
-    """Returns what new trials of the baseline's target took, in all runs that were read."""
+    """Returns what new trials of the baseline's target and prompt took, in all runs that were read."""
     if baseline is None:
         return StudyCosts()
-    same_target = [
-        reading for reading in readings if target_digest(reading.run.target) == target_digest(baseline.target)
-    ]
+    same_target = [reading for reading in readings if _call_key(reading.run) == _call_key(baseline)]
     costs = [cost for reading in same_target for cost in reading.costs]
     prices = [cost for cost in costs if cost is not None]
     latencies = [latency for reading in same_target for latency in reading.latencies_ms]

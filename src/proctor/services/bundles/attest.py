@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from proctor.bundles.reader import MAX_BUNDLE_LINE_BYTES
 from proctor.bundles.writer import BundleDigests, check_bundle_path, create_bundle
-from proctor.codec import target_digest
+from proctor.codec import target_digest, template_digest
 from proctor.errors import StoreError, UsageError
 from proctor.holdout import holdout_positions
 from proctor.model import Case, Run, Trial
@@ -30,6 +30,7 @@ from proctor.proof.statement import (
     SUITE,
     TRIALS,
     AccessCounts,
+    PromptReference,
     Statement,
     SuiteReference,
     TargetReference,
@@ -196,6 +197,7 @@ def stream_run(
         group=run.group,
         suite=SuiteReference(run.suite.name, run.suite.version, run.suite.digest),
         target=TargetReference(redacted_run.target.name, target_digest(redacted_run.target)),
+        prompt=None if run.prompt is None else PromptReference(run.prompt.name, template_digest(run.prompt)),
         started_at=run.started_at,
         finished_at=run.finished_at,
         split="holdout" if "holdout" in claims else "all",

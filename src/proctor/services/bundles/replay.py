@@ -131,9 +131,13 @@ def _make_request(
         reuse=False,
         cache=False,
     )
+    is_of_suite = run.seat.prompt is not None
+    if is_of_suite and run.prompt is not None:  # the suite has others too
+        suite = replace(suite, defaults=replace(suite.defaults, prompts=(run.prompt,)))
     return Request(
         saved_suites=(suite,),
         targets=(options.target,),
+        prompts=() if run.prompt is None or is_of_suite else (run.prompt,),
         judges=options.judges,
         params=run.target.params,
         judge_params=run.judges[0].params if run.judges else Params(),

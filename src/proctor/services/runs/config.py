@@ -51,8 +51,8 @@ class Config(Struct, frozen=True, kw_only=True):
     path: Path | None = None
     """The absolute path of the file."""
     flags: dict[str, Any] = {}
-    """Values of flags of `run`, by the flag without its dashes; suites and the store as the working directory
-    sees them."""
+    """Values of flags of `run`, by the flag without its dashes; suites, prompts and the store as the working
+    directory sees them."""
     prompts: Path | None = None
     """The absolute path of the folder of prompts."""
     evaluators: tuple[str, ...] = ()
@@ -168,6 +168,8 @@ def _parse_flags(
         flags["suite"] = [
             _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
         ]
+    if "prompt" in flags:
+        flags["prompt"] = _move_prompts(flags["prompt"], path.parent)
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
@@ -191,6 +193,18 @@ def _check_cluster(cluster: Any, shown_path: str) -> None:
 def _relative_to_cwd(word: str, folder: Path) -> str:
     """Returns a path of the file relative to the working directory; names of suites stay as they are."""
     return os.path.relpath(folder / word) if (folder / word).exists() else word
+
+
+def _move_prompts(value: Any, folder: Path) -> Any:
+    """Returns prompts of the file, each FILE or NAME=FILE, with paths relative to the working directory."""
+    if isinstance(value, list):
+        return [_move_prompts(item, folder) for item in value]
+    if not isinstance(value, str) or not value:
+        return value
+    name, equals, file = value.partition("=")
+    if not equals or (folder / value).exists():
+        return _relative_to_cwd(value, folder)
+    return f"{name}={_relative_to_cwd(file, folder)}"
 
 
 def _parse_texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import DecodeError
 
 from proctor.codec import decode
-from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.plurals import join_names, pluralize
 from proctor.store_protocol import Progress
 from proctor.stores.location import StoreProblem, StoreReport
@@ -38,6 +38,7 @@ _BODY_TYPES: dict[str, type] = {
     "looks": HoldoutAccess,
     "calibrations": Calibration,
     "labels": Label,
+    "comments": Comment,
     "trials": Trial,
     "runs": Run,
     "versions": Suite,
@@ -228,6 +229,7 @@ class _RowCheck:
 _SELECT = {
     "cases": "SELECT key, body, digest FROM cases",
     "labels": "SELECT number, body, run, case_id, repeat, by FROM labels",
+    "comments": "SELECT number, body, run, case_id, repeat FROM comments",
     "trials": "SELECT rowid, body, position, repeat, verdict FROM trials",
     "runs": "SELECT key, body, id, suite, content, status FROM runs",
     "versions": "SELECT name || ' v' || number, body, name, number, digest, content FROM versions "
@@ -253,6 +255,7 @@ def _columns_match_trial(trial: Trial, _body: bytes, *columns: Any) -> bool:
 _COLUMN_CHECKS: dict[str, Callable[..., bool]] = {
     "cases": lambda _case, body, digest: sha256(body).digest() == digest,
     "labels": lambda label, _body, *columns: columns == (label.run, label.case_id, label.repeat, label.by),
+    "comments": lambda comment, _body, *columns: columns == (comment.run, comment.case_id, comment.repeat),
     "trials": _columns_match_trial,
     "runs": _columns_match_run,
     "versions": _columns_match_suite,

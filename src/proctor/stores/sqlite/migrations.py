@@ -145,6 +145,17 @@ def _v7(db: Connection) -> None:
     db.execute("CREATE TABLE totals (run INTEGER PRIMARY KEY, changes INTEGER NOT NULL DEFAULT 0, body BLOB)")
 
 
+@MIGRATIONS.append
+def _v8(db: Connection) -> None:
+    """Adds comments on answers; they refer to a run by its id, as they outlive it."""
+    db.execute(
+        """CREATE TABLE comments (
+            number INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, case_id TEXT NOT NULL,
+            repeat INTEGER NOT NULL, at TEXT NOT NULL, body BLOB NOT NULL)"""
+    )
+    db.execute("CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)")
+
+
 class _Versions:
     """Numbers the suites of a store without versions; of one name and digest the last content is kept."""
 

@@ -28,6 +28,7 @@ _COPIED_TABLES = (
     ("versions", "content IN (SELECT content FROM rescue.runs)"),
     ("looks", "suite IN (SELECT suite FROM rescue.runs)"),
     ("labels", "run IN (SELECT id FROM rescue.runs)"),
+    ("comments", "run IN (SELECT id FROM rescue.runs)"),
     ("trials", "run = :run ORDER BY rowid"),
 )
 """The tables with rows of a run, each after those that it refers to."""

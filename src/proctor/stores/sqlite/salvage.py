@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
-from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.plurals import pluralize
 from proctor.store_protocol import Progress
 from proctor.stores.location import SalvageResult
@@ -50,6 +50,7 @@ _TABLES_BY_SHAPE = {
     "NT": ("contents",),
     "NB": ("secrets",),
     "NTTITITB": ("labels",),
+    "NTTITB": ("comments",),
     "TB": ("origins",),
     "NTTTB": ("suites",),
     "TI": ("sqlite_sequence",),
@@ -63,6 +64,7 @@ _BODY_TYPES: dict[str, type] = {
     "runs": Run,
     "trials": Trial,
     "labels": Label,
+    "comments": Comment,
 }
 _TABLE_BY_INDEX = {
     "sqlite_autoindex_cases_1": "cases",
@@ -73,10 +75,11 @@ _TABLE_BY_INDEX = {
     "looks_by_suite": "looks",
     "calibrations_by_judge": "calibrations",
     "labels_by_answer": "labels",
+    "comments_by_answer": "comments",
     "sqlite_autoindex_origins_1": "origins",
 }
 """The tables to whose rows the entries of these indexes point; each entry ends in a rowid."""
-_TABLE_BY_ENTRY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TII": "versions"}
+_TABLE_BY_ENTRY_SHAPE = {"IIII": "trials", "TTITI": "labels", "TTII": "comments", "TII": "versions"}
 """The tables of index entries whose index is unknown, by the types of their columns."""
 
 
@@ -417,6 +420,7 @@ _SEQUENCES = {
         ("entries", "run"),
     ),
     "labels": (("labels", "number"),),
+    "comments": (("comments", "number"),),
 }
 """Tables that never reuse a key, each with the columns that hold its keys."""
 

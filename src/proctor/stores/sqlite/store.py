@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from proctor.codec import call_digest, decode, encode, settings_digest
 from proctor.errors import StoreError
-from proctor.model import Calibration, Case, HoldoutAccess, Label, Run, Suite, Trial, Verdict
+from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.prompts.fill import fill_stored_case
 from proctor.protocols import (
     AnswerCache,
@@ -26,6 +26,7 @@ from proctor.protocols import (
     SameCaseRun,
     SavedSuite,
     StoredCase,
+    StoredComment,
     StoredLabel,
     StoredTotals,
     StoredTrial,
@@ -510,7 +511,7 @@ class SqliteStore:
         with as_store_errors(self.path):
             return self._run_locks.find_owner(self._key(run_id))
 
-    # --- calibrations, accesses and labels, which outlive the runs ---
+    # --- calibrations, accesses, labels and comments, which outlive the runs ---
 
     def add_calibration(self, calibration: Calibration) -> None:
         """Saves the calibration of a judge."""
@@ -580,6 +581,32 @@ class SqliteStore:
                 "SELECT run, count(*) FROM (SELECT DISTINCT run, case_id, repeat FROM labels) GROUP BY run"
             )
         )
+
+    def add_comment(self, comment: Comment) -> StoredComment:
+        """Saves a comment on a run's answer."""
+        at = datetime.now(UTC)
+        with as_store_errors(self.path):
+            cursor = self._db.execute(
+                "INSERT INTO comments (run, case_id, repeat, at, body) VALUES (?, ?, ?, ?, ?)",
+                (comment.run, comment.case_id, comment.repeat, at.isoformat(), encode(comment)),
+            )
+        assert cursor.lastrowid is not None
+        return StoredComment(number=cursor.lastrowid, comment=comment, at=at)
+
+    def remove_comment(self, number: int) -> bool:
+        """Removes a comment for good; returns False if it is already removed."""
+        with as_store_errors(self.path):
+            return self._db.execute("DELETE FROM comments WHERE number = ?", (number,)).rowcount > 0
+
+    def comments(self, run_id: str, case_id: str | None = None) -> list[StoredComment]:
+        """Returns the comments on the answers of a run, or of one of its cases, oldest first."""
+        one_case, values = ("", ()) if case_id is None else ("AND case_id = ?", (case_id,))
+        rows = self._select(
+            f"SELECT number, at, body FROM comments WHERE run = ? {one_case} ORDER BY number",  # noqa: S608
+            run_id,
+            *values,
+        )
+        return [self._read(partial(_decode_comment, *row)) for row in rows]
 
     # --- the file ---
 
@@ -686,6 +713,10 @@ def _decode_case_of_trial(body: bytes | None) -> Case:
 def _decode_label(number: int, held_out: int, at: str, body: bytes) -> StoredLabel:
     label = decode(body, Label)
     return StoredLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))
+
+
+def _decode_comment(number: int, at: str, body: bytes) -> StoredComment:
+    return StoredComment(number=number, comment=decode(body, Comment), at=datetime.fromisoformat(at))
 
 
 def _decode_verdict(word: str | None) -> Verdict | None:

@@ -37,6 +37,7 @@ ROUTERS = (
     "proctor.web.api.trials:router",
     "proctor.web.api.starts:router",
     "proctor.web.api.comparisons:router",
+    "proctor.web.api.grid:router",
     "proctor.web.api.certificates:router",
     "proctor.web.api.targets:router",
 )

@@ -35,11 +35,14 @@ def compare_runs(
             max_length=_MAX_RUNS,
             json_schema_extra={"uniqueItems": True},
             examples=[["20261121-225349-e91629", "20261122-101500-0a1b2c"]],
-            description="The ids of two or more runs of one suite, the earlier one first.",
+            description="The ids of two or more runs, the earlier one first.",
         ),
     ],
     split: Annotated[SplitName, Query(description="Only this part of the suite.")] = "all",
-    by: Annotated[GroupBy, Query(description="What `parts` are grouped by.")] = "category",
+    by: Annotated[
+        GroupBy,
+        Query(description="What `parts` of two runs are grouped by; `prompt` is for several runs."),
+    ] = "category",
     by_case_digest: Annotated[
         bool, Query(description="Pair cases with the same prompt and grading, also across suites.")
     ] = False,
@@ -61,7 +64,7 @@ def _compare(
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
     except comparing.DifferentSuites as error:
-        hint = "Add `by_case_digest=true` to compare the cases that are sent and judged alike."
+        hint = "Add `by_case_digest=true` to compare the cases with the same input and checks under any id."
         raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.load_outcomes(store, runs, by_digest=by_case_digest)
     report = comparing.compare_pairwise(facts, split=split, by=by)

@@ -48,7 +48,7 @@ def list_operations(request: Request) -> Response:
     (api,) = (route.app for route in request.app.routes if getattr(route, "path", "") == PATH)
     document = openapi_document(api)
     origin = str(request.base_url).rstrip("/")
-    token = get_project(request).token is not None
+    token = get_project(request).requires_token
     tagged_operations = list(_operations(document, f"{origin}{PATH}", token=token))
     groups = [
         (

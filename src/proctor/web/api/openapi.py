@@ -27,6 +27,7 @@ Errors are problems (RFC 9457) of type `application/problem+json`. Long lists co
 `next` of one page is the `after` of the next one, and `null` on the last one.
 
 Held-out content is hidden: answers and reasons are `null` until a run is revealed, which is recorded.
+A holdout access counts once for each person (token) and day (UTC).
 """
 TAGS = [
     {"name": "suites", "description": "Saved suites and their versions."},
@@ -63,7 +64,7 @@ def openapi_document(api: FastAPI) -> dict[str, Any]:
         tags=api.openapi_tags,
         servers=api.servers,
     )
-    with_token: bool = api.state.project.token is not None
+    with_token: bool = api.state.project.requires_token
     schemas = document["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from msgspec import Struct, to_builtins
@@ -22,7 +22,10 @@ from proctor.services.runs.reading.case_detail import CaseDetail, load_case_deta
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import TrialQuery
 from proctor.verdicts import trial_score
+from proctor.web.answer_markdown import markdown_to_html
 from proctor.web.browser_sessions import get_session
+from proctor.web.pages import comments
+from proctor.web.person_texts import MAX_NAME_LENGTH, MAX_NOTE_LENGTH
 from proctor.web.project import get_project
 from proctor.web.tasks import Task
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
@@ -30,6 +33,7 @@ from proctor.web.trial_filters import filter_query, parse_filter, parse_sort
 from proctor.web.trial_tasks import query_trials
 
 router = APIRouter()
+router.include_router(comments.router)
 
 MAX_TEXT_LENGTH = 100_000
 """Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
@@ -53,16 +57,25 @@ class AttachmentView(Struct, frozen=True):
 
 
 @router.get("/runs/{run_id}/cases/{position}")
-def show_case(request: Request, run_id: str, position: int, repeat: int | None = None) -> Response:
-    """Shows a case of a run, with one of its repeats."""
+def show_case(
+    request: Request,
+    run_id: str,
+    position: int,
+    repeat: int | None = None,
+    view: Literal["plain", "markdown"] = "plain",
+) -> Response:
+    """Shows a case of a run, with one of its repeats; its answer as plain text or as rendered Markdown."""
     detail = _load_case(request, run_id, position, history=True)
     row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
+    view_query: dict[str, str] = {"view": view} if view != "plain" else {}
     with get_project(request).open_store() as store:
         run_summary = get_project(request).summaries.refresh_in(store, detail.run, _TIMEOUT_S)
-        neighbours = _neighbours(request, store, run_summary, detail, row)
+        neighbours = _neighbours(request, store, run_summary, detail, row, view_query)
+        case_comments = comments.list_comments(store, run_id, row)
     task = neighbours if isinstance(neighbours, Task) else None
     before, after = (None, None) if isinstance(neighbours, Task) else neighbours
     visible_row, thinking = _without_thinking(row)
+    output = visible_row.trial.output
     return render_page(
         request,
         "case.html",
@@ -72,7 +85,14 @@ def show_case(request: Request, run_id: str, position: int, repeat: int | None =
         answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + summarize_verdict(row),
         facts=_facts(row),
         files=_list_attachments(row),
-        own_messages=() if row.trial.output is None else row.trial.output.messages,
+        rendered=markdown_to_html(output.text)
+        if output is not None and view == "markdown" and not row.sealed
+        else None,
+        state=view_query | filter_query(request),
+        comments=case_comments,
+        max_name=MAX_NAME_LENGTH,
+        max_note=MAX_NOTE_LENGTH,
+        own_messages=() if output is None else output.messages,
         before=before,
         after=after,
         task=task,
@@ -90,7 +110,16 @@ def download_trial(request: Request, run_id: str, position: int, repeat: int) ->
     """Returns one trial with its case as JSON."""
     detail = _load_case(request, run_id, position)
     row = _select_row(detail, repeat)
-    data = to_builtins(trial_record(detail.run, row)) | {"position": position, "case": row.case}
+    with get_project(request).open_store() as store:
+        case_comments = comments.list_comments(store, detail.run.id, row)
+    data = to_builtins(trial_record(detail.run, row)) | {
+        "position": position,
+        "case": row.case,
+        "comments": [
+            {"by": stored.comment.by, "at": format_utc(stored.at), "text": stored.comment.text}
+            for stored in case_comments
+        ],
+    }
     return Response(_encode_utf8(to_json(data) + "\n"), media_type="application/json")
 
 
@@ -100,7 +129,7 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
     detail = _load_case(request, run_id, position)
     files = _list_attachments(detail.rows[0])
     if not 0 <= number < len(files):
-        raise PageNotFound("This case has no such attachment, or it is sealed.")
+        raise PageNotFound("This case has no such attachment, or it is held out and hidden.")
     attached_file = files[number].attachment
     data = attached_file.data if attached_file.text is None else _encode_utf8(attached_file.text)
     kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
@@ -154,13 +183,12 @@ def _list_attachments(row: TrialResult) -> list[AttachmentView]:
 
 
 def _facts(row: TrialResult) -> list[tuple[str, str]]:
-    """Returns names and values of the trial besides its answer."""
+    """Returns names and values of the trial that stand nowhere else on the page."""
     trial, output = row.trial, row.trial.output
     facts: list[tuple[str, str | None]] = [
         ("category", row.case.category),
         ("tags", ", ".join(row.case.tags)),
         ("split", trial.split),
-        ("target", trial.target),
         ("failed while", None if trial.failure is None else _STAGES[trial.failure.stage]),
         ("started", f"{format_utc(trial.started_at)[:19].replace('T', ' ')} UTC"),
     ]
@@ -170,7 +198,7 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
             cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
             tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
         facts += [
-            ("answered by", output.target),
+            ("answered by", output.target if output.target != trial.target else None),
             ("model", output.model),
             ("latency", milliseconds(output.latency_ms)),
             ("waited before", milliseconds(output.queue_ms) if output.queue_ms >= 1 else None),
@@ -183,7 +211,7 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-_STAGES = {"setup": "its workspace was made", "target": "the target was asked", "grading": "it was graded"}
+_STAGES = {"setup": "making its workspace", "target": "calling the target", "grading": "grading"}
 
 
 def _command(detail: CaseDetail) -> str:
@@ -201,7 +229,12 @@ def _encode_utf8(text: str) -> bytes:
 
 
 def _neighbours(
-    request: Request, store: Store, run_summary: RunSummary, detail: CaseDetail, row: TrialResult
+    request: Request,
+    store: Store,
+    run_summary: RunSummary,
+    detail: CaseDetail,
+    row: TrialResult,
+    view_query: dict[str, str],
 ) -> tuple[str | None, str | None] | Task[Any]:
     """Returns the addresses of the trials before and after this one within the current filter.
 
@@ -230,6 +263,6 @@ def _neighbours(
         if position is None:
             return None
         repeat = position[1] if detail.planned > 1 or position[1] else None
-        return url(f"/runs/{run.id}/cases/{position[0]}", repeat=repeat, **filters)
+        return url(f"/runs/{run.id}/cases/{position[0]}", repeat=repeat, **view_query, **filters)
 
     return address(before), address(after)

@@ -19,7 +19,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.certificates.badge import COLOUR_MEANING
 from proctor.reports.certificates.run_certificate import CertificateRecord, grey_reason
-from proctor.reports.formatting import interval, percent
+from proctor.reports.formatting import format_run_name, interval, percent
 from proctor.safe_text import one_line
 from proctor.services.bundles.attest import check_finished
 from proctor.services.runs.reading.listing import RunFilter, find_runs
@@ -71,6 +71,7 @@ def show_certificates(request: Request, run: str = "", task: str = "") -> Respon
             kept=all_certificates[:_MAX_LISTED],
             more=len(all_certificates) - _MAX_LISTED,
             runs=_certifiable_runs(store),
+            run_name_text=format_run_name,
             **_signing_options(project),
         )
 
@@ -84,7 +85,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
     if certificate is None and run is None:
         raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
     task = get_task_runner(request).find(task_id) if task_id else None
-    answer, colour = f"Run {run_id} has no certificate yet", ""
+    answer, colour = f"{format_run_name(run) if run else run_id} has no certificate yet", ""
     if certificate is not None:
         document = certificate.document
         answer = summarize(document, _access_count(store, document))
@@ -121,7 +122,7 @@ def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     min_cases = _parse_min_cases(form.text("fewest"))
     task = _submit(tasks, project, run, key, None if public else min_cases, public=public)
     if task.wait(_TIMEOUT_S) and _task_error(task) is None:
-        get_session(request).flash("The public bundle is made." if public else "The certificate is made.")
+        get_session(request).flash("The public bundle is ready." if public else "The certificate is ready.")
         return RedirectResponse(url("/certificates", run=run.id), 303)
     return RedirectResponse(url("/certificates", run=run.id, task=task.id), 303)
 
@@ -186,13 +187,13 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 
 def summarize(document: CertificateRecord, access_count: int | None) -> str:
-    """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, looked at 3 times`."""
+    """Sums up a certificate, as in `77.5% (62–88%) verified on 40 holdout cases, accessed 3 times`."""
     noun = "case" if document.part == "all" else f"{document.part} case"
     rate = f"{percent(document.pass_rate)} ({interval(document.ci95)})"
     text = f"{rate} {document.word} on {pluralize(document.cases, noun)}"
     if document.part != "holdout" or access_count is None:
         return text
-    return f"{text}, looked at {'once' if access_count == 1 else f'{access_count:,} times'}"
+    return f"{text}, accessed {'once' if access_count == 1 else f'{access_count:,} times'}"
 
 
 def _access_count(store: Store, document: CertificateRecord) -> int | None:
@@ -258,5 +259,5 @@ def _file_response(certificate: SavedCertificate, name: str) -> Response:
     file_name, suffix, kind = CERTIFICATE_FILES[name]
     path = certificate.folder / file_name
     if not path.is_file():
-        raise PageNotFound("This file is not there. Make the certificate again.")
+        raise PageNotFound("This file is missing. Make the certificate again.")
     return FileResponse(path, media_type=kind, filename=f"{certificate.document.run}.{suffix}")

@@ -20,9 +20,11 @@ from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.comparison import sentences
+from proctor.reports.comparison.grid import grid_blocks, headline
+from proctor.reports.comparison.headlines import format_short_name, pair_headline, ranking_headline
+from proctor.reports.comparison.prompt_diff import group_prompt_blocks, prompt_diff_blocks
 from proctor.reports.comparison.report import (
     ComparisonReport,
-    candidate_table,
     difference_table,
     document_for,
     measure_facts,
@@ -75,7 +77,7 @@ class FlipTable(Struct, frozen=True):
 _FLIP_KINDS = (
     ("broken", "Broken: only the baseline passed"),
     ("fixed", "Fixed: only the candidate passed"),
-    ("other", "Not measured: an ERROR, or not scored, and in no number"),
+    ("other", "Not measured: ERROR or UNSCORED in a run, and in no number above"),
 )
 
 
@@ -218,18 +220,24 @@ def _comparison_page(
         "compared": report,
         "command": _command(query),
         "markdown": "".join(render_markdown(document_for(report))),
-        "look": list(sentences.access_notes(report.looks)),
+        "accesses": report.looks,
         "choose": _choose_url(list(query.runs)),
         "words": sentences,
+        "short_name": format_short_name,
+        "has_suites": len({run.suite.title for run in query.runs}) > 1,
+        "has_grid": report.grid is not None and len(report.grid.grid.targets) > 1,
     }
     if report.ranking is not None:
+        method, *remarks = ranking_notes(report.ranking)
         return render_page(
             request,
             "compare_several.html",
             **values,
-            verdict=sentences.ranking_sentence(report.ranking),
-            remarks=list(ranking_notes(report.ranking)),
-            candidates=candidate_table(report.ranking),
+            verdict=headline(report.grid) or ranking_headline(report.ranking),
+            grid=[] if report.grid is None else list(grid_blocks(report.grid, with_headline=False)),
+            prompts=list(group_prompt_blocks([ranked_run.run for ranked_run in report.ranking.runs])),
+            method=method,
+            remarks=remarks,
             ranks=[(ranked_run, rank_text(ranked_run)) for ranked_run in report.ranking.by_rank],
         )
     swapped = url("/compare", run=ids[::-1], **state)
@@ -241,12 +249,11 @@ def _pair_values(result: ComparisonResult, flips: int) -> dict[str, Any]:
     comparison = result.report.comparisons[0]
     return {
         "found": comparison,
-        "verdict": sentences.verdict_sentence(comparison),
-        "smallest": sentences.smallest_difference(comparison)
-        if comparison.whole.measured_direction in ("better", "worse")
-        else "",
+        "verdict": pair_headline(comparison),
+        "smallest": sentences.smallest_difference(comparison) if comparison.whole.value is not None else "",
         "differences": difference_table(comparison) if comparison.pairs else None,
         "measures": measure_facts(comparison),
+        "prompts": list(prompt_diff_blocks(comparison.baseline, comparison.candidate)),
         "notes": list(
             filter(None, [sentences.pair_rates_note(comparison), sentences.clusters_note(comparison)])
         ),
@@ -279,6 +286,6 @@ def _flip_tables(comparison: Comparison, max_rows: int) -> list[FlipTable]:
 def _command(query: ComparisonQuery) -> str:
     run_ids = " ".join(shlex.quote(run.id) for run in query.runs)
     flags = [f"--split {query.split}"] * (query.split != "all")
-    flags += [f"--by {query.by}"] * (query.by != "category" and len(query.runs) == 2)
+    flags += [f"--by {query.by}"] * (query.by == "prompt" or (query.by == "tag" and len(query.runs) == 2))
     flags += ["--by-case-digest"] * query.by_digest
     return " ".join(("proctor compare", run_ids, *flags))

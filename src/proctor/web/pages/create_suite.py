@@ -51,9 +51,9 @@ MAX_EDITED_LENGTH = 2**19
 DEMO = "demo"
 _STATES = {
     "new": "",
-    "same": " It is the same as before.",
-    "renewed": " It is the same but for tags, metadata, order, holdout or prompts.",
-    "earlier": " It was this version before, and is current again.",
+    "same": " Nothing changed.",
+    "renewed": " Only tags, metadata, order, holdout or prompts changed.",
+    "earlier": " An earlier version with these cases is current again.",
 }
 
 
@@ -186,8 +186,8 @@ def _read_upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upl
         upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
             raise UsageError(
-                "The upload is gone: it is held until the server stops, or until you upload others. "
-                "Choose the file once more."
+                "The upload is gone: the server holds it until it stops, or until you upload others. "
+                "Choose the file again."
             )
         main = form.text("main")
         return choose_suite(upload, main) if main else upload
@@ -301,7 +301,7 @@ def summarize_draft(draft: UploadDraft) -> str:
         return f"{', '.join(parts)}: fix {'it' if errors == 1 else 'them'} before saving"
     if warnings:
         return f"{', '.join(parts)}: fix or ignore before saving"
-    return f"{parts[0]}, no error, no warning: ready to be saved"
+    return f"{parts[0]}, no error, no warning: ready to save"
 
 
 def _split_text(draft: UploadDraft) -> str:

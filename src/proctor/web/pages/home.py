@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import get_project
-from proctor.web.security import PageForm, constant_time_equal, read_form
+from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import PageNotFound, render_page
 
 router = APIRouter()
@@ -70,10 +70,11 @@ def login(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Re
 
 def _log_in(request: Request, token: str, next_address: str) -> Response:
     project, session = get_project(request), get_session(request)
-    if project.token is not None and not constant_time_equal(token, project.token):
+    person = project.find_person(token)
+    if project.requires_token and person is None:
         return render_page(request, "login.html", 403, wrong=True, next=next_address)
-    if project.token is not None and not session.is_logged_in:
-        project.sessions.log_in(session)
+    if person is not None and (not session.is_logged_in or session.person != person):
+        project.sessions.log_in(session, person)
     # Only a place of this server: `//elsewhere` and `/\elsewhere` would be other ones.
     is_local = next_address.startswith("/") and not next_address.startswith(("//", "/\\"))
     return RedirectResponse(next_address if is_local else "/", 303)

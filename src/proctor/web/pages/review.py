@@ -30,13 +30,13 @@ from proctor.services.judges.review import (
 )
 from proctor.services.runs.reading.listing import RunFilter, find_runs
 from proctor.web.browser_sessions import get_session
+from proctor.web.person_texts import parse_note, parse_person_name
 from proctor.web.project import get_project
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
 
 router = APIRouter()
 
-_MAX_NAME_LENGTH, _MAX_NOTE_LENGTH = 80, 4_000
 _MAX_WORD_LENGTH = 500
 """Length of a word that goes into an address."""
 _PAGE_SIZE = 30
@@ -103,7 +103,7 @@ def _list_page(request: Request, store: Store, after: str) -> Response:
 @router.post("/review/name")
 def set_name(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Sets the name of the reviewer."""
-    get_session(request).reviewer_name = _parse_name(form.text("name"))
+    get_session(request).reviewer_name = parse_person_name(form.text("name"))
     return _redirect_back(form)
 
 
@@ -119,12 +119,10 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
     """Saves a label and goes on to the next answer."""
     session, verdict = get_session(request), form.text("label")
-    by = _parse_name(form.text("by") or session.reviewer_name)
+    by = parse_person_name(form.text("by") or session.reviewer_name)
     if verdict not in ("pass", "fail"):
-        raise UsageError("Say whether the answer passes: press Pass or Fail.")
-    note = _replace_invalid(form.text("note")).strip()
-    if len(note) > _MAX_NOTE_LENGTH:
-        raise UsageError(f"A note has at most {_MAX_NOTE_LENGTH:,} characters. Go back and make it shorter.")
+        raise UsageError("The label has no verdict: press Pass or Fail.")
+    note = parse_note(form.text("note"), "note")
     session.reviewer_name = by
     with get_project(request).open_store() as store:
         run = load_run(store, form.text("run"))
@@ -256,7 +254,7 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         return []
     share = calibration.agreement(matrix)
     sentence = (
-        f"So far {current_review.who} and people agree on {share.hits:,} of {share.total:,} answers "
+        f"{current_review.who.capitalize()} and people agree on {share.hits:,} of {share.total:,} answers "
         f"({percent(share.value)}, {interval(share.ci95)})"
     )
     if matrix.kappa is not None and matrix.kappa_ci95 is not None:
@@ -281,23 +279,6 @@ def _summarize_agreement(current_review: Review) -> list[str]:
 
 
 # --- input -------------------------------------------------------------------------------------------------
-
-
-def _parse_name(text: str) -> str:
-    """Parses a person's name.
-
-    Raises:
-        UsageError: there is none, or it is too long.
-    """
-    name = " ".join(one_line(_replace_invalid(text)).split())
-    if not name or len(name) > _MAX_NAME_LENGTH:
-        raise UsageError(f"Say who labels: a name of 1 to {_MAX_NAME_LENGTH} characters.")
-    return name
-
-
-def _replace_invalid(text: str) -> str:
-    """Replaces characters that no file can hold."""
-    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "")
 
 
 def _parse_show(form: PageForm) -> ReviewFilter:

@@ -1,31 +1,34 @@
-"""The page of a run: numbers with intervals, parts, charts, and the table of its trials."""
+"""The page of a run: its result, the table of its trials, and at the side its parts, charts and settings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from proctor.model import Run
-from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports import REPORTS
-from proctor.reports.formatting import interval, percent
+from proctor.reports.formatting import format_run_name, interval, percent
 from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import counts_by_tag
-from proctor.services.runs.reading.report import build_report, record_report_access
+from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.reading.run_summaries import RunSummary
 from proctor.services.runs.reading.trial_table import VERDICTS, TrialQuery, read_table_rows
-from proctor.verdicts import Counts, Tally
+from proctor.services.runs.request import new_id
+from proctor.verdicts import Counts
 from proctor.web.browser_sessions import BrowserSession, get_session
 from proctor.web.project import get_project
+from proctor.web.run_status import describe_progress, read_latest_answers
 from proctor.web.runs.charts import CHARTS, list_drawings, render_svg
 from proctor.web.runs.facts import list_facts
+from proctor.web.runs.start import count_retryable, retry_arguments, shell_command
 from proctor.web.security import PageForm, read_form
 from proctor.web.tasks import Task, stream_reading
 from proctor.web.templates_env import PageNotFound, load_run, render_page, url
@@ -48,6 +51,10 @@ _DOWN_FIRST = frozenset({"latency", "cost"})
 """Columns that are sorted in descending order first."""
 _MAX_GROUPS = 60
 """Number of categories and tags that are drawn."""
+_WORST_TAGS = 5
+"""Number of tags that are shown before the list of all is opened."""
+_MIN_TAG_CASES = 5
+"""Number of measured cases from which a tag can be one of the worst."""
 _MEDIA_TYPES = {
     "html": "text/html",
     "md": "text/markdown",
@@ -77,21 +84,32 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
             lambda selection: selection.page(after, _PAGE_SIZE),
             _TIMEOUT_S,
         )
+        latest = read_latest_answers(store, run_summary) if run_summary.alive else ()
         places = () if isinstance(trials, Task) else trials.places
         trial_rows = list(read_table_rows(store, stored_run, places, revealed=revealed))
     query, address = filter_query(request), f"/runs/{run_id}"
+    tags, all_tags = select_worst_tags(counts_by_tag(run_summary.totals.tally))
     return render_page(
         request,
         "run.html",
         run_summary=run_summary,
         run=stored_run,
         row=run_summary.summary,
+        name=format_run_name(stored_run),
         answer=headline(run_summary, revealed=revealed),
-        parts_of=_group_rows(run_summary.totals.tally),
+        heading=describe_progress(run_summary),
+        latest=latest,
+        categories=dict(sorted(run_summary.totals.tally.categories.items())[:_MAX_GROUPS]),
+        tags=tags,
+        all_tags=all_tags,
+        max_groups=_MAX_GROUPS,
         drawings=list_drawings(run_summary) if run_summary.whole and run_summary.done else [],
         facts=list_facts(run_summary),
         revealed=revealed,
         command=rerun_command(stored_run),
+        retryable=0 if run_summary.alive else count_retryable(stored_run, run_summary.counts),
+        retry_command=shell_command(project, retry_arguments(stored_run)),
+        retry_group=new_id(),
         trials=trials,
         task=trials if isinstance(trials, Task) else None,
         trial_rows=trial_rows,
@@ -137,14 +155,9 @@ def _shows_holdout_rate(run_summary: RunSummary) -> bool:
 
 def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     """Sums up a run in one line."""
-    counts, name = run_summary.counts, run_summary.run.target.name
-    if not run_summary.whole:
-        return f"{name}: {run_summary.done:,} of {run_summary.stored:,} stored trials are read so far"
-    if run_summary.alive:
-        return (
-            f"{name} is being asked: {pluralize(run_summary.planned, 'trial')} of "
-            f"{run_summary.run.suite.title}"
-        )
+    counts, name = run_summary.counts, run_summary.run.target_title
+    if run_summary.alive or not run_summary.whole:
+        return describe_progress(run_summary)
     if not counts.total:
         return f"{name} answered none of {run_summary.planned:,}"
     result_text = f"{name} passed {counts.passed:,} of {counts.total:,}"
@@ -155,19 +168,26 @@ def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     if run_summary.done < run_summary.planned:
         result_text += f"; {run_summary.planned - run_summary.done:,} trials are missing"
     if "holdout" in run_summary.summary.splits:
-        result_text += "; holdout revealed" if revealed else "; holdout sealed"
+        result_text += "; holdout revealed" if revealed else "; holdout hidden"
     return result_text
 
 
-def _group_rows(tally: Tally) -> list[tuple[str, str, list[tuple[str, Counts]], int]]:
-    """Returns categories and tags with counts: heading, filter name, parts, and the number left out."""
-    parts = []
-    categories, tags = dict(sorted(tally.categories.items())), counts_by_tag(tally)
-    for heading, name, groups in (("Category", "category", categories), ("Tag", "tag", tags)):
-        if groups:
-            first_groups = list(groups.items())[:_MAX_GROUPS]
-            parts.append((heading, name, first_groups, len(groups) - len(first_groups)))
-    return parts
+def select_worst_tags(
+    counts_by_name: Mapping[str, Counts],
+) -> tuple[dict[str, Counts], dict[str, Counts]]:
+    """Returns the tags that are shown at once, and all tags if these are more.
+
+    At once are shown the tags with the lowest pass rates among those with enough cases to tell.
+    """
+    if len(counts_by_name) <= _WORST_TAGS:
+        return dict(counts_by_name), {}
+    rates = {
+        name: counts.pass_rate
+        for name, counts in counts_by_name.items()
+        if counts.pass_rate is not None and counts.cases >= _MIN_TAG_CASES
+    }
+    worst = sorted(rates, key=rates.__getitem__)[:_WORST_TAGS]
+    return {name: counts_by_name[name] for name in worst}, dict(counts_by_name)
 
 
 def _sort_link(address: str, query: dict[str, list[str]], sort: str, name: str) -> tuple[str, str]:
@@ -197,15 +217,18 @@ def export(request: Request, run_id: str, extension: str) -> Response:
     if extension not in _export_endings():
         endings = ", ".join(_export_endings())
         raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
-    project, reveal = get_project(request), run_id in get_session(request).revealed
+    project, session = get_project(request), get_session(request)
+    reveal = run_id in session.revealed
     with project.open_store() as store:
         stored_run = load_run(store, run_id)
 
     def render_report() -> Iterator[str | bytes]:
         with project.open_store() as store:
             report = build_report(store, stored_run, reveal=reveal)
-            # The reveal was recorded already.
-            yield from REPORTS.get(f".{extension}")([record_report_access(store, report, reveal=False)])
+            if "holdout" in report.tally.splits:  # the reveal was recorded already
+                session.record_access(store, stored_run)
+                report = replace(report, looks=len(store.holdout_accesses(stored_run.suite.digest)))
+            yield from REPORTS.get(f".{extension}")([report])
 
     chunks = (
         chunk.encode("utf-8", "replace") if isinstance(chunk, str) else chunk for chunk in render_report()
@@ -228,7 +251,7 @@ def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
     session = get_session(request)
     with get_project(request).open_store() as store:
         session.reveal(store, load_run(store, run_id))
-    session.flash("The holdout of this run is revealed to you, and the look is recorded.")
+    session.flash("The holdout of this run is revealed to you, and the holdout access is recorded.")
     run_address = f"/runs/{run_id}"
     target_address = form.text("back", run_address)
     return RedirectResponse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any
 
 from fastapi import APIRouter
@@ -20,6 +21,7 @@ from proctor.services.runs.reading.totals import RunTotals
 from proctor.verdicts import Counts
 from proctor.web.paging import slice_page
 from proctor.web.project import Project, get_project
+from proctor.web.runs.scatter import PricedRun, Scatter, draw_scatter
 from proctor.web.templates_env import render_page, url
 from proctor.web.trial_filters import FilterChip, toggle_sort
 
@@ -27,8 +29,15 @@ router = APIRouter()
 
 _PAGE_SIZE = 50
 _STATUSES = ("running", "finished", "interrupted")
-_FILTERS = ("suite", "target", "status", "tag", "text")
-_CHIP_PREFIXES = {"suite": "suite ", "target": "on ", "status": "", "tag": "tag ", "text": "with "}
+_FILTERS = ("suite", "target", "prompt", "status", "tag", "text")
+_CHIP_PREFIXES = {
+    "suite": "suite ",
+    "target": "on ",
+    "prompt": "prompt ",
+    "status": "",
+    "tag": "tag ",
+    "text": "with ",
+}
 _MAX_WORD_LENGTH = 1000
 """Characters of one word that are read."""
 
@@ -43,7 +52,17 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     """Whether its pass rate is hidden, as it would be that of the holdout alone."""
     done_count: int
     cost: str
+    target_usd: float | None
+    """The cost without judges; None if it is not known."""
     tags: tuple[str, ...]
+
+
+class RunScatter(Struct, frozen=True, kw_only=True):
+    """The runs of one version of a suite on a drawing."""
+
+    suite_title: str
+    count: int
+    drawing: Scatter
 
 
 class RunListQuery(Struct, frozen=True, kw_only=True):
@@ -51,6 +70,7 @@ class RunListQuery(Struct, frozen=True, kw_only=True):
 
     suite: str = ""
     target: str = ""
+    prompt: str = ""
     status: str = ""
     tag: str = ""
     text: str = ""
@@ -76,7 +96,8 @@ def list_runs(request: Request) -> Response:
         return render_page(
             request,
             "runs.html",
-            entries=[],
+            blocks=[],
+            scatter=None,
             answer=_headline([], [], set(), query),
             following="",
             before=False,
@@ -94,7 +115,8 @@ def list_runs(request: Request) -> Response:
     return render_page(
         request,
         "runs.html",
-        entries=entries,
+        blocks=[list(block) for _, block in groupby(entries, lambda entry: entry.run.group)],
+        scatter=_make_scatter(entries),
         answer=_headline(all_runs, matching, alive, query),
         following=following,
         before=before,
@@ -109,6 +131,7 @@ def _filter_values(all_runs: Sequence[Run], query: RunListQuery) -> dict[str, An
         "query": query,
         "suites": sorted({run.suite.name for run in all_runs}),
         "targets": sorted({run.target.name for run in all_runs}),
+        "prompts": sorted({run.prompt.name for run in all_runs if run.prompt}),
         "statuses": _STATUSES,
         "tags": sorted({tag for run in all_runs for tag in run.tags}),
         "chips": _filter_chips(query),
@@ -130,13 +153,16 @@ def _matches(run: Run, query: RunListQuery, alive: set[str]) -> bool:
         return False
     if query.target and run.target.name != query.target:
         return False
+    if query.prompt and (run.prompt is None or run.prompt.name != query.prompt):
+        return False
     if query.status and _status(run, alive) != query.status:
         return False
     if query.tag and query.tag not in run.tags:
         return False
     if not query.text:
         return True
-    searched_texts = (run.id, run.suite.title, run.target.name, run.target.model, *run.tags)
+    prompt = run.prompt.name if run.prompt else ""
+    searched_texts = (run.id, run.suite.title, run.target.name, run.target.model, prompt, *run.tags)
     return any(query.text.casefold() in searched_text.casefold() for searched_text in searched_texts)
 
 
@@ -159,6 +185,7 @@ _SORTS: dict[str, Callable[[Run], str] | None] = {
     "started": None,
     "suite": lambda run: run.suite.name.casefold(),
     "target": lambda run: run.target.name.casefold(),
+    "prompt": lambda run: run.prompt.name.casefold() if run.prompt else "",
     "rate": None,
 }
 _DOWN_FIRST = frozenset({"started", "rate"})
@@ -205,9 +232,9 @@ def _filter_chips(query: RunListQuery) -> list[FilterChip]:
 
 def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
     if not all_runs:
-        return "Nothing was run yet"
+        return "No run is stored yet"
     running = sum(run.id in alive for run in matching)
-    suffix = f"; {running:,} {'is' if running == 1 else 'are'} being made" if running else ""
+    suffix = f"; {running:,} {'is' if running == 1 else 'are'} running" if running else ""
     if query.is_narrowed:
         verb = "fits" if len(matching) == 1 else "fit"
         return f"{len(matching):,} of {pluralize(len(all_runs), 'run')} {verb}{suffix}"
@@ -217,7 +244,7 @@ def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str],
 
 def _command(query: RunListQuery) -> str:
     line = "proctor runs list"
-    for name in ("suite", "tag"):
+    for name in ("suite", "prompt", "tag"):
         if value := getattr(query, name):
             line += f" --{name} {shlex.quote(value)}"
     return line
@@ -227,11 +254,12 @@ def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str
     is_sealed = run.settings.selection.split == "holdout"
     if totals is None:  # not counted yet
         listed_run = summarize_run(store, run)
-        counts, done_count, cost = listed_run.counts, listed_run.verdict_count, ""
+        counts, done_count, cost, usd = listed_run.counts, listed_run.verdict_count, "", None
     else:
         tally, judges = totals.tally, totals.tally.judge_usage
         counts, done_count = tally.result_counts, tally.all.total
-        cost = costs(tally.target_cost_usd, judges.cost_usd, judges.calls) if done_count else ""
+        usd = tally.target_cost_usd
+        cost = costs(usd, judges.cost_usd, judges.calls) if done_count else ""
     return RunEntry(
         run=run,
         status=_status(run, alive),
@@ -239,5 +267,27 @@ def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str
         is_sealed=is_sealed,
         done_count=done_count,
         cost=cost,
+        target_usd=usd,
         tags=run.tags,
     )
+
+
+def _make_scatter(entries: Sequence[RunEntry]) -> RunScatter | None:
+    """Returns the finished runs of the version of a suite that ran last, if at least two have a cost."""
+    newest = max((entry.run for entry in entries), key=lambda run: run.started_at, default=None)
+    if newest is None:
+        return None
+    runs = [
+        PricedRun(run=entry.run, usd=entry.target_usd, rate=entry.counts.pass_rate, ci95=entry.counts.ci95)
+        for entry in entries
+        if entry.run.suite.digest == newest.suite.digest
+        and entry.run.status == "finished"
+        and not entry.is_sealed
+        and entry.target_usd is not None
+        and entry.counts.pass_rate is not None
+        and entry.counts.ci95 is not None
+    ]
+    drawing = draw_scatter(runs)
+    if drawing is None:
+        return None
+    return RunScatter(suite_title=newest.suite.title, count=len(runs), drawing=drawing)

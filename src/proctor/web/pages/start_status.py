@@ -9,15 +9,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from proctor.model import Run
-from proctor.plurals import join_names, pluralize
-from proctor.reports.formatting import percent, percentage_points
+from proctor.reports.formatting import percentage_points
 from proctor.reports.runs.serialize import latency_scope
-from proctor.services.runs.request import check_group_id
+from proctor.services.runs.request import check_group_id, new_id
 from proctor.services.runs.starts.processes import get_run_processes
 from proctor.web.browser_sessions import get_session
 from proctor.web.project import Project, get_project
 from proctor.web.run_status import GroupLiveView, GroupSnapshot, RunSnapshot
-from proctor.web.runs.start import reason_not_resumable, shell_command
+from proctor.web.runs.start import count_retryable, reason_not_resumable, retry_arguments, shell_command
 from proctor.web.security import PageForm, read_form
 from proctor.web.templates_env import load_run, render_page, url
 
@@ -47,7 +46,7 @@ def show_start(request: Request, group: str) -> Response:
         request,
         "started.html",
         group=group_snapshot,
-        answer=_headline(group_snapshot),
+        answer=group_snapshot.heading,
         rows=[_row(project, snapshot) for snapshot in group_snapshot.runs] if group_snapshot.is_final else [],
         notes=_notes(group_snapshot),
         ids=[snapshot.run.id for snapshot in group_snapshot.runs],
@@ -74,46 +73,6 @@ def _form_arguments(group: GroupSnapshot) -> list[str]:
     ]
 
 
-def _headline(group: GroupSnapshot) -> str:
-    """The first line of the page."""
-    if not group.runs:
-        return (
-            f"Running {_describe_request(group)}"
-            if group.alive
-            else f"Nothing was run: {_describe_request(group)} did not begin"
-        )
-    target_text = group.runs[0].run.target.name if len(group.runs) == 1 else f"{len(group.runs)} targets"
-    title = f"{group.runs[0].run.suite.title} on {target_text}"
-    if not group.is_final:
-        return f"Running {title}"
-    unfinished = [snapshot for snapshot in group.runs if snapshot.run_summary.status != "finished"]
-    if unfinished:
-        done_count = sum(snapshot.run_summary.done for snapshot in unfinished)
-        planned_count = sum(snapshot.run_summary.planned for snapshot in unfinished)
-        return f"Stopped: {done_count:,} of {planned_count:,} trials of {title} are kept"
-    if len(group.runs) > 1:
-        return f"{title}: {len(group.runs)} runs are finished"
-    counts = group.runs[0].run_summary.counts
-    result_text = f"{title}: {counts.passed:,} of {counts.total:,} passed"
-    if counts.pass_rate is not None:
-        result_text += f" ({percent(counts.pass_rate, 0)})"
-    return f"{result_text}, {pluralize(counts.errors, 'error')}" if counts.errors else result_text
-
-
-def _describe_request(group: GroupSnapshot) -> str:
-    """Describes what was requested, before it has runs."""
-    assert group.start is not None
-    if group.start.run is not None:
-        return f"what is missing of {group.start.run}"
-    suite_argument = group.start.words[1]
-    suite = (
-        " ".join(suite_argument.removeprefix("--saved=").rsplit("@", 1))
-        if suite_argument.startswith("--saved=")
-        else suite_argument
-    )
-    return f"{suite} on {join_names(group.pending_targets, 3)}" if group.pending_targets else suite
-
-
 def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     """Returns the table row of a run."""
     tally = snapshot.run_summary.totals.tally
@@ -121,12 +80,13 @@ def _row(project: Project, snapshot: RunSnapshot) -> dict[str, Any]:
     difference = ""
     if dev and holdout and dev.pass_rate is not None and holdout.pass_rate is not None:
         difference = percentage_points(holdout.pass_rate - dev.pass_rate)
-    mean, budget = tally.latency_ms().mean, snapshot.run.settings.budget_usd
-    budget_flags = [] if budget is None else [f"--budget-usd={budget:.12g}"]
+    run, mean = snapshot.run, tally.latency_ms().mean
     return {
         "snapshot": snapshot,
-        "resume": shell_command(project, [f"--resume={snapshot.run.id}"]),
-        "retry": shell_command(project, [f"--retry-errors={snapshot.run.id}", *budget_flags]),
+        "resume": shell_command(project, [f"--resume={run.id}"]),
+        "retry": shell_command(project, retry_arguments(run)),
+        "retryable": count_retryable(run, snapshot.run_summary.counts),
+        "retry_group": new_id(),
         "dev": dev,
         "holdout": holdout,
         "difference": difference,
@@ -202,6 +162,24 @@ def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
         session.flash("This run is being made already.")
         return RedirectResponse(_return_address(form, run), 303)
     return RedirectResponse(f"/starts/{started_run.group}", 303)
+
+
+@router.post("/runs/{run_id}/retry")
+def retry(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_form)]) -> Response:
+    """Starts a new run of the errors of a run; a form that is sent twice starts one."""
+    project, session = get_project(request), get_session(request)
+    with project.open_store() as store:
+        run = load_run(store, run_id)
+        run_summary = project.summaries.refresh_in(store, run)
+    if run_summary.alive:
+        session.flash("This run is in progress. Retry its errors when it has ended.")
+    elif not count_retryable(run, run_summary.counts):
+        session.flash("This run has no errors that can be retried.")
+    else:
+        group = form.text("new_group") or None
+        started_run = get_run_processes(project).start(retry_arguments(run), group=group)
+        return RedirectResponse(f"/starts/{started_run.group}", 303)
+    return RedirectResponse(_return_address(form, run), 303)
 
 
 def _return_address(form: PageForm, run: Run) -> str:

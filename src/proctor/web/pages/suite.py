@@ -215,7 +215,7 @@ def export(
             lossy=lossy,
             problems=conversion.problems[:200],
             left_out=max(0, len(conversion.problems) - 200),
-            answer=f"Dialect {to} cannot say everything of {scope}",
+            answer=f"The format {to} cannot express all of {scope}",
             command=f"proctor suites export {shell_quoted(f'{name}@{suite.version}')} {flags}",
         )
     return _download(conversion)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from proctor.codec import template_digest
 from proctor.model import Run
 from proctor.reports.formatting import costs, milliseconds, seconds
 from proctor.reports.runs.records import RunRecord
@@ -28,6 +29,8 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     if row.mean_score is not None:
         yield "mean score", f"{row.mean_score:.3f}"
     yield "model", run.target.model
+    if run.prompt is not None:
+        yield "prompt", f"{run.prompt.name}, {template_digest(run.prompt)[:19]}"
     parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
     yield (
         "parameters",
@@ -37,7 +40,7 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     yield "judges", ", ".join(row.judges)
     yield "settings", ", ".join(describe_settings(run.settings))
     if run.finished_at is not None:
-        yield "took", seconds((run.finished_at - run.started_at).total_seconds())
+        yield "duration", seconds((run.finished_at - run.started_at).total_seconds())
     yield "prices of", run.prices_date or ""
     yield "made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 

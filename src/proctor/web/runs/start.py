@@ -13,6 +13,7 @@ from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.starts.allowed_targets import load_run_context
 from proctor.services.runs.starts.processes import StartedRun, get_run_processes
 from proctor.services.runs.starts.run_form import RunForm
+from proctor.verdicts import Counts
 from proctor.web.project import Project
 from proctor.web.runs.form import FormErrors, RawForm
 
@@ -79,3 +80,20 @@ def reason_not_resumable(store: Store, run: Run) -> str:
         return "This run was imported, and no request is sent for what a bundle says."
     done_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""
+
+
+def retry_arguments(run: Run) -> list[str]:
+    """Returns the arguments after `run` that retry the errors of a run, within the budget that it had."""
+    budget = run.settings.budget_usd
+    return [f"--retry-errors={run.id}", *([] if budget is None else [f"--budget-usd={budget:.12g}"])]
+
+
+def count_retryable(run: Run, counts: Counts) -> int:
+    """Returns the number of trials that a retry would make again; 0 if the run cannot be retried.
+
+    Args:
+        run: the run; imported runs and regrades call no target.
+        counts: its trials by verdict.
+    """
+    is_own = run.imported is None and run.regrade_of is None
+    return counts.errors + counts.unscored if is_own else 0

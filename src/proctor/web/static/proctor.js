@@ -34,14 +34,19 @@
     dialog.showModal();
   }
 
-  const rows = () => all("table[data-keys] tbody tr")
+  const rows = () => all("table[data-keys] tbody tr:not([data-part])")
     .filter((row) => one("a[href]", row) && row.getClientRects().length);
+  /** The links by which the keys h and l move through a row of a grid: the first one of each cell. */
+  const cellLinks = (row) => [...row.cells].map((cell) => one("a[href]", cell)).filter(Boolean);
+
+  let column = 0; // of a grid: 0 is the name of the case
 
   function choose(row) {
     for (const other of all("tr.selected")) other.classList.remove("selected");
     row.classList.add("selected");
     if (row.id) history.replaceState(history.state, "", `#${row.id}`);
-    one("a[href]", row).focus({ preventScroll: true });
+    const links = row.closest("[data-grid]") ? cellLinks(row) : [];
+    (links[Math.min(column, links.length - 1)] ?? one("a[href]", row)).focus({ preventScroll: true });
     row.scrollIntoView({ block: "nearest" });
   }
 
@@ -50,6 +55,15 @@
     const focused = list.findIndex((row) => row.contains(document.activeElement));
     const at = focused >= 0 ? focused : list.findIndex((row) => row.classList.contains("selected"));
     choose(list[Math.max(0, Math.min(at + by, list.length - 1))]);
+  }
+
+  /** Chooses the next cell of a grid's row, or the one before. */
+  function moveAcross(by) {
+    const row = document.activeElement.closest("[data-grid] tbody tr:not([data-part])") ?? one("[data-grid] tr.selected") ?? rows()[0];
+    const links = cellLinks(row), focused = links.indexOf(document.activeElement);
+    column = Math.max(0, Math.min((focused < 0 ? column : focused) + by, links.length - 1));
+    choose(row);
+    links[column].scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   /** What a key does here; nothing where the page has no use for it, so that it stays the browser's. */
@@ -63,6 +77,9 @@
     switch (key) {
       case "j": return rows().length ? () => move(1) : null;
       case "k": return rows().length ? () => move(-1) : null;
+      case "h": return one("[data-grid]") && (() => moveAcross(-1));
+      case "l": return one("[data-grid]") && (() => moveAcross(1));
+      case "d": return follow("[data-grid] tr.selected a[href]");
       case "f": return follow("a[data-failures]");
       case "[": case "p": return follow("a[rel~=prev]");
       case "]": case "n": return follow("a[rel~=next]");
@@ -83,7 +100,7 @@
     const target = event.target instanceof Element ? event.target : document.body;
     if (event.key === "Escape" && target.matches("[data-search]")) target.blur();
     if (keysAreOff || target.closest(TYPED) || one("dialog[open]")) return;
-    if (event.repeat && event.key !== "j" && event.key !== "k") return;
+    if (event.repeat && !"jkhl".includes(event.key)) return;
     const action = actionOf(event.key);
     if (!action) return;
     event.preventDefault();
@@ -165,6 +182,25 @@
     dropped(zone, [...event.dataTransfer.files]);
   });
 
+  // --- the lines of an edited text --------------------------------------------------------------------------
+  /** Select a line of a text field. A field that gets the focus scrolls to where its caret is. */
+  function selectLine(field, number) {
+    const lines = field.value.split("\n");
+    const start = lines.slice(0, number - 1).reduce((length, line) => length + line.length + 1, 0);
+    field.blur();
+    field.setSelectionRange(start, start);
+    field.focus();
+    field.setSelectionRange(start, start + (lines[number - 1] ?? "").length);
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-line]");
+    const field = link && one("textarea#text");
+    if (!field) return;
+    event.preventDefault();
+    selectLine(field, Number(link.dataset.line));
+  });
+
   // --- forms -----------------------------------------------------------------------------------------------
   /** What a form's page says of other choices: the address keeps them, and the parts that it names are new. */
   let asked = 0;
@@ -185,6 +221,18 @@
     say(one("h1").textContent.trim());
   });
 
+  /** Filters: `form[data-auto]` is sent by each choice. Its button is for browsers without this script. */
+  for (const button of all("form[data-auto] button")) button.hidden = true;
+  document.addEventListener("change", ({ target }) => {
+    if (target.form?.matches("[data-auto]")) target.form.requestSubmit();
+  });
+  document.addEventListener("formdata", ({ target, formData }) => {
+    if (!target.matches("[data-auto]")) return;
+    const choices = [...formData].filter(([, value]) => value);
+    for (const name of new Set(formData.keys())) formData.delete(name);
+    for (const [name, value] of choices) formData.append(name, value);
+  });
+
   /** How long a large file has been read for; a page that comes back from the browser's memory waits for nothing. */
   let waiting = 0;
   document.addEventListener("submit", ({ target }) => {
@@ -193,6 +241,54 @@
     waiting = setInterval(() => say(`${target.dataset.waits}: ${Math.round((performance.now() - began) / 1_000)} s so far.`), 2_000);
   });
   addEventListener("pageshow", () => clearInterval(waiting));
+
+  // --- choosing rows by the points of a drawing -----------------------------------------------------------
+  const boxes = () => all("form[data-chooses] input[type=checkbox]");
+
+  function showChoice() {
+    const values = new Set(boxes().filter((box) => box.checked).map((box) => box.value));
+    for (const point of all("[data-picks]")) point.classList.toggle("picked", values.has(point.dataset.picks));
+    for (const place of all("[data-chosen]")) {
+      place.dataset.chosen ||= place.textContent;
+      place.textContent = values.size ? `${values.size} chosen.` : place.dataset.chosen;
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const point = event.target.closest("[data-picks]");
+    const box = point && boxes().find((it) => it.value === point.dataset.picks);
+    if (!box || event.metaKey || event.ctrlKey || event.shiftKey) return; // a link, as without this script
+    event.preventDefault();
+    box.checked = !box.checked;
+    showChoice();
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (target.form?.matches("[data-chooses]")) showChoice();
+  });
+  addEventListener("pageshow", showChoice); // browsers keep what was chosen when one comes back
+
+  // --- local time ------------------------------------------------------------------------------------------
+  const LANGUAGE = navigator.languages.find((it) => it.startsWith("en")) ?? "en-GB";
+  const DIGITS = { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const CLOCK = new Intl.DateTimeFormat(LANGUAGE, { year: "numeric", ...DIGITS, timeZoneName: "short" });
+
+  /** Write times in the reader's zone; the title has what the server wrote, which is UTC. */
+  function localize() {
+    for (const time of all("time[datetime]:not([title])")) {
+      const moment = new Date(time.dateTime);
+      if (Number.isNaN(moment.valueOf())) continue;
+      time.title = time.textContent.trim();
+      const { year, month, day, hour, minute, timeZoneName } =
+        Object.fromEntries(CLOCK.formatToParts(moment).map((part) => [part.type, part.value]));
+      if (timeZoneName === "UTC") continue;
+      const zone = document.createElement("span");
+      zone.className = "quiet";
+      zone.textContent = timeZoneName;
+      time.replaceChildren(`${year}-${month}-${day} ${hour}:${minute} `, zone);
+    }
+  }
+  localize();
+  new MutationObserver(localize).observe(document.body, { childList: true, subtree: true });
 
   // --- live sections ---------------------------------------------------------------------------------------
   const FOCUSED = "a[href], button, input, select, textarea, summary, [tabindex]";
@@ -245,6 +341,11 @@
       const selecting = chosen && !chosen.isCollapsed && section.contains(chosen.anchorNode);
       if (html === shown || selecting) return; // what is being copied stays until the next message
       show(section, shown = html);
+      const heading = one("[data-heading]", section)?.dataset.heading;
+      if (heading) {
+        one("h1").textContent = heading;
+        document.title = `${heading} · Proctor`;
+      }
       const summary = one("[data-summary]", section)?.textContent.trim() ?? "";
       if (summary === said || performance.now() - saidAt < SAID_EVERY_MS) return;
       heard.textContent = said = summary;

@@ -121,7 +121,7 @@ class RunSession:
                 await asyncio.sleep(0.001)  # handles a signal that arrived during imports
                 if self._stopped:
                     self.not_started = [
-                        f"{remaining.run.suite.name} on {remaining.run.target.name}"
+                        f"{remaining.run.suite.name} on {remaining.run.target_title}"
                         for remaining in chain.from_iterable(batches[number:])
                     ]
                     break

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from proctor.codec import template_digest
 from proctor.dialects.shared.yaml_files import parse_json, parse_yaml
 from proctor.errors import SuiteError, UsageError
@@ -112,7 +114,29 @@ def parse_prompt(name: str, path: str, data: bytes) -> PromptTemplate:
         SuiteError: it is no prompt, or would send the same text for each case.
     """
     notes = ProblemLog(path, 1, "Prompt")
-    messages = list(_read_messages(path, data, notes))
+    return _make_prompt(name, list(_read_messages(path, data, notes)), notes)
+
+
+def prompt_from_value(name: str, value: Any) -> PromptTemplate:
+    """Returns the prompt of a text, or of a list of messages, as a file of JSON has it.
+
+    Raises:
+        SuiteError: it is no prompt, or would send the same text for each case.
+    """
+    notes = ProblemLog(f"prompt {name!r}", 1, "Prompt")
+    return _make_prompt(name, list(_read_value(value, notes)), notes)
+
+
+def check_prompt(prompt: PromptTemplate) -> PromptTemplate:
+    """Returns a prompt that was made in a program, checked as one in a file is.
+
+    Raises:
+        SuiteError: it is no prompt, or would send the same text for each case.
+    """
+    return prompt_from_value(prompt.name, [to_builtins(message) for message in prompt.messages])
+
+
+def _make_prompt(name: str, messages: Sequence[tuple[Message, int]], notes: ProblemLog) -> PromptTemplate:
     for message, line in messages:
         try:
             parse_template(message.content)
@@ -193,7 +217,7 @@ def _read_value(value: Any, notes: ProblemLog) -> Iterator[tuple[Message, int]]:
         actual = "empty" if value is None or value == [] else json_type(value)
         notes.error(
             "not-a-prompt",
-            f"The file is {actual}; it must be a text, or a list of messages with `role` and `content`.",
+            f"The prompt is {actual}; it must be a text, or a list of messages with `role` and `content`.",
         )
 
 

@@ -46,13 +46,13 @@ def refuse_to_resume(
     new_run = f"To start a new run: {command}" if command else "To start a new run, leave --resume out."
     nearest = _find_nearest(requested_runs, request, context)
     if nearest is None:
-        names = ", ".join(f"{wanted.suite.name} on {wanted.target.name}" for wanted in requested_runs)
+        names = ", ".join(f"{wanted.suite.name} on {wanted.target_title}" for wanted in requested_runs)
         return UsageError(f"There is no unfinished run to resume, of {names} or any other.\n{new_run}")
     run = nearest.run
     resume = shlex.join(["proctor", "run", f"--resume={run.id}", *format_store(request)])
     heading = (
         f"No unfinished run fits this command, so nothing is resumed. The nearest is {run.id} of "
-        f"{run.suite.title} on {run.target.name}, with {_count_trials(context.store, run)}:"
+        f"{run.suite.title} on {run.target_title}, with {_count_trials(context.store, run)}:"
     )
     lines = [
         heading,

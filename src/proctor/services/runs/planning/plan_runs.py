@@ -83,8 +83,8 @@ def _choose_group(request: Request, store: Store) -> str:
     if request.group is None:
         return new_id()
     check_group_id(request.group)
-    if request.resume is not None or request.retry_errors:
-        raise UsageError("A run that is taken up again keeps its group. Leave --group out.")
+    if request.resume is not None:
+        raise UsageError("A resumed run keeps its group. Leave --group out.")
     if any(request.group in (run.group, run.id) for run in store.runs()):
         raise UsageError(
             f"There is a group or a run {request.group!r} in the store already. Name another one with "

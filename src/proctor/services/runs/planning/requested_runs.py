@@ -64,6 +64,11 @@ class RequestedRun(Struct, frozen=True, kw_only=True):
     """The embedding model; None if no grader needs one."""
     warnings: tuple[str, ...]
 
+    @property
+    def target_title(self) -> str:
+        """The name of its target, with that of its prompt, as of a run."""
+        return self.target.name if self.prompt is None else f"{self.target.name} · {self.prompt.name}"
+
     def start(self, group: str, prices_date: str | None) -> PlannedRun:
         """Returns a new run.
 
@@ -125,16 +130,16 @@ def _select_last_failed(
     """Returns the runs with the cases that last failed only; all of them if none did.
 
     Raises:
-        UsageError: the named run is of none of the suites and targets.
+        UsageError: the named run is of none of the suites, targets and prompts.
     """
     from proctor.services.runs.planning.last_failed import find_last_failed
 
     latest = context.store.run(request.last_failed) if request.last_failed else None
-    names = {(run.suite.name, run.target.name) for run in runs}
-    if latest is not None and (latest.suite.name, latest.target.name) not in names:
+    names = {(run.suite.name, run.target_title) for run in runs}
+    if latest is not None and (latest.suite.name, latest.target_title) not in names:
         raise UsageError(
-            f"Run {latest.id} is of {latest.suite.name} on {latest.target.name}, which this command does not "
-            "run."
+            f"Run {latest.id} is of {latest.suite.name} on {latest.target_title}, which this command does "
+            "not run."
         )
     selected, passing = [], []
     for run in runs:
@@ -142,7 +147,7 @@ def _select_last_failed(
         prompt = None if run.prompt is None else run.prompt.name
         failed = find_last_failed(context.store, run.suite.name, run.target.name, prompt, latest)
         case_ids = () if failed is None else loaded_suite.indexer.keep_known(failed.case_ids)
-        name = f"{run.suite.name} on {run.target.name}"
+        name = f"{run.suite.name} on {run.target_title}"
         if failed is None:
             passing.append(f"There is no earlier run of {name}")
         elif not case_ids:
@@ -310,7 +315,7 @@ def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
         and len(runs) == len({requested_run.suite.digest for requested_run in runs})
     ):
         raise UsageError(
-            f"--interleave makes several runs in turns, and there is only one, on {runs[0].target.name!r}. "
+            f"--interleave makes several runs in turns, and there is only one, on {runs[0].target_title!r}. "
             "Name another target or prompt, or leave --interleave out."
         )
 

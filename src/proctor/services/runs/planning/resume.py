@@ -63,7 +63,7 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
     for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
         if stored is None:
             context.warn(
-                f"The run of {requested_run.suite.name} on {requested_run.target.name} has not been started "
+                f"The run of {requested_run.suite.name} on {requested_run.target_title} has not been started "
                 "yet: a new one begins."
             )
             planned_runs.append(requested_run.start(group, context.prices_date))
@@ -87,7 +87,7 @@ def _find_partners(run: Run, context: PlanningContext) -> list[Run]:
     ]
     for partner in partners:
         context.listen(
-            events.StatusMessage(f"Run {partner.id} on {partner.target.name} goes on with it, in turns.")
+            events.StatusMessage(f"Run {partner.id} on {partner.target_title} goes on with it, in turns.")
         )
     return partners
 

@@ -144,7 +144,7 @@ def _quote_id(case_id: str) -> str:
 
 
 def find_same_case(store: Store, run: Run, position: int, other: Run) -> int:
-    """Returns the position of the same case in another run: the one that sends the same.
+    """Returns the position of the same case in another run: the one that sends the same, else of the same id.
 
     Raises:
         NothingSelected: there is none.
@@ -154,8 +154,13 @@ def find_same_case(store: Store, run: Run, position: int, other: Run) -> int:
     other_position = None
     if place is not None:
         other_position = store.find_position(other, place.case.sent_digest, place.case.case.id)
+        if other_position is None and run.suite.content != other.suite.content:  # it may have been edited
+            heads = store.case_heads(other.suite.content)
+            matches = (number for number, head in enumerate(heads) if head.id == place.case.case.id)
+            other_position = next(matches, None)
     if other_position is None:
         raise NothingSelected(
-            f"Run {other.id} has no case that is sent like the one at place {position:,} of {run.id}."
+            f"Run {other.id} has no case with the input or the id of the one at place {position:,} of "
+            f"{run.id}."
         )
     return other_position

@@ -22,6 +22,8 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     version: str | None = None
     """The suite's, such as `v2`."""
     target: str | None = None
+    prompt: str | None = None
+    """The name of the prompt."""
     tag: str | None = None
     group: str | None = None
     status: str | None = None
@@ -32,6 +34,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
             (self.suite, run.suite.name),
             (self.version, run.suite.version),
             (self.target, run.target.name),
+            (self.prompt, run.prompt_name),
             (self.group, run.group),
             (self.status, run.status),
         )

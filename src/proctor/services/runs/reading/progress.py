@@ -36,7 +36,7 @@ def opening_line(store: Store, run: Run) -> str:
         line = split_sizes_line(splits.count("dev"), splits.count("holdout"))
         if line is not None:
             return line
-    return f"Running {run.suite.title} on {run.target.name}: {pluralize(run.planned, 'trial')}"
+    return f"Running {run.suite.title} on {run.target_title}: {pluralize(run.planned, 'trial')}"
 
 
 class RunSpeed(Struct, frozen=True):

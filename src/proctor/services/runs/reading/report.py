@@ -138,6 +138,28 @@ def record_holdout_access(store: Store, run: Run, kind: Literal["rate", "reveal"
     )
 
 
+def record_daily_access(
+    store: Store, run: Run, kind: Literal["rate", "reveal"], *, person: str, at: datetime
+) -> None:
+    """Records an access of a person, unless the same is recorded for the suite on the same day in UTC.
+
+    Args:
+        store: records the access.
+        run: the run that was shown.
+        kind: what was shown of its holdout.
+        person: who saw it.
+        at: the moment, in UTC.
+
+    Raises:
+        StoreError: the access cannot be recorded.
+    """
+    accesses = store.holdout_accesses(run.suite.digest)
+    if not any((seen.person, seen.kind, seen.at.date()) == (person, kind, at.date()) for seen in accesses):
+        store.add_holdout_access(
+            HoldoutAccess(suite=run.suite.digest, run=run.id, kind=kind, at=at, person=person)
+        )
+
+
 def _read_cases(store: Store, run: Run, positions: Sequence[int], *, reveal: bool) -> Iterator[TrialResult]:
     """Yields the finished trials of some cases of a run; see `read_trial_rows`."""
     for position in positions:

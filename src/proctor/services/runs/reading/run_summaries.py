@@ -5,7 +5,7 @@ Each trial of a run in progress is read once. The totals of a run without them a
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -38,6 +38,8 @@ from proctor.verdicts import Counts, Tally, is_reused
 
 _MAX_UNFINISHED = 64
 """The maximum number of unfinished runs whose numbers are held in memory."""
+_MAX_NEWEST = 8
+"""The number of trials of an unfinished run that are known as its newest."""
 _MAX_DECODED = 1_000
 """The maximum number of runs whose stored totals are held in memory."""
 
@@ -53,6 +55,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
     """Whether every finished trial in the store is in these numbers; else the next call adds more."""
     alive: bool
     """Whether a process is executing it right now."""
+    newest: tuple[tuple[int, int], ...] = ()
+    """The trials that were finished last, newest first, each as position and repeat; none if its totals are
+    stored."""
 
     @property
     def run(self) -> Run:
@@ -119,6 +124,7 @@ class _ReadProgress:
         self.tally = Tally.for_run(run)
         self.after = 0
         self.waiting: set[int] = set()
+        self.newest: deque[tuple[int, int]] = deque(maxlen=_MAX_NEWEST)
 
 
 class SummaryReader:
@@ -235,7 +241,8 @@ def _summarize_progress(
 ) -> RunSummary:
     trial_count, _ = store.get_progress(run.id)
     totals = copy_totals(run, progress.tally)
-    return _summarize(store, run, totals, stored=trial_count, whole=whole, alive=alive)
+    summary = _summarize(store, run, totals, stored=trial_count, whole=whole, alive=alive)
+    return replace(summary, newest=tuple(progress.newest))
 
 
 def _read_new_trials(store: Store, run: Run, progress: _ReadProgress, until: float) -> bool:
@@ -248,6 +255,7 @@ def _read_new_trials(store: Store, run: Run, progress: _ReadProgress, until: flo
             continue
         progress.waiting.discard(update.turn)
         progress.tally.add(update.trial, update.case, kept=is_reused(update.trial, run))
+        progress.newest.appendleft((update.trial.position, update.trial.repeat))
         if not count % 64 and monotonic() > until:
             return False
     return True
