@@ -159,7 +159,8 @@ def target_digest(spec: TargetSpec) -> str:
 
 def template_digest(prompt: PromptTemplate) -> str:
     """Returns the digest of the messages of a prompt, without its name."""
-    return _digest(_PROMPT_TEMPLATE_PREFIX, prompt.messages)
+    parts: Any = (prompt.messages, "literal") if prompt.is_literal else prompt.messages
+    return _digest(_PROMPT_TEMPLATE_PREFIX, parts)
 
 
 def call_digest(target: TargetSpec, prompt: PromptTemplate | None) -> str:

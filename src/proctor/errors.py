@@ -257,6 +257,11 @@ def suggest_file(word: str) -> str:
     return f" {_ask_for(files)}" if files else ""
 
 
+def has_near_name(name: str, candidates: Sequence[str]) -> bool:
+    """Returns whether a name is so like one of the valid names that it must be a misspelling of it."""
+    return bool(get_close_matches(name[:60], candidates, n=1, cutoff=0.7))
+
+
 def suggestion(name: str, candidates: Sequence[str]) -> str:
     """Returns a sentence with the nearest valid names for a wrong one, or with all of them."""
     near = get_close_matches(name, candidates, n=3, cutoff=0.6)

@@ -169,6 +169,8 @@ class Dialect:
     """Whether its regular expressions are JavaScript's."""
     keeps_origin: ClassVar[bool] = False
     """Whether it can store a suite's former format (`ORIGIN_NOTES`)."""
+    keeps_prompts: ClassVar[bool] = False
+    """Whether its writer can store the prompts of a suite apart from its cases."""
     reader: ClassVar[str] = ""
     """The function that reads its files, as `module:function`; empty if `read` is overridden."""
     types: ClassVar[str] = ""

@@ -47,7 +47,7 @@ def test_saving_again_says_which_version_it_is(
     assert proctor("suites", "save", saved).out == f"s v3: 9 cases from {saved}\n"
     suite(*(row | {"tags": ["new"]} for row in TEN[:9]))
     told = proctor("suites", "save", saved).out
-    assert told == f"s v3, the same but for tags, metadata, order or holdout: 9 cases from {saved}\n"
+    assert told == f"s v3, the same but for tags, metadata, order, holdout or prompts: 9 cases from {saved}\n"
     assert proctor("suites", "show", "s", "--json").json["tags"] == {"new": 9}
     suite({**TEN[0], "id": "only"})
     assert proctor("suites", "save", saved, "--name", "t").out == f"t v1: 1 case from {saved}\n"

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.dialects import DIALECTS
 from proctor.dialects.agentv.dialect import DIALECT
 from proctor.dialects.agentv.read.assertions import REFUSED_TYPES
 from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
+from proctor.env_substitution import substitute_in_case
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Case, Problem, Suite
+from proctor.prompts.fill import fill_prompt
 from support.suite_files import find_in, make_source, split_items
 
 KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
@@ -35,10 +38,19 @@ def errors(text: str, **files: str) -> list[tuple[str, str | None, int | None]]:
 
 
 def asked(text: str, **files: str) -> list[str]:
-    """What each case says, and no error."""
-    _, cases, problems = read(text, **files)
+    """What is sent for each case with each prompt that it is run with, and no error."""
+    suite, cases, problems = read(text, **files)
     assert [str(problem) for problem in problems if problem.level == "error"] == []
-    return [" | ".join(f"{one.role}: {one.content}" for one in case.input) for case in cases]
+    sent = [
+        messages
+        for case in cases
+        for messages in (
+            [fill_prompt(prompt, case) for prompt in suite.defaults.prompts]
+            if case.prompts is None and suite.defaults.prompts
+            else [case.input]
+        )
+    ]
+    return [" | ".join(f"{one.role}: {one.content}" for one in messages) for messages in sent]
 
 
 # --- told from promptfoo -----------------------------------------------------------------------------------
@@ -93,12 +105,54 @@ tests:
     assert asked(text) == ["system: Be kind. | user: Hi Ada", 'user: {\n  "ticket": 7\n}']
 
 
-def test_each_prompt_makes_a_case_of_a_test_under_its_own_id() -> None:
+def test_prompts_of_texts_are_those_of_the_suite_and_a_test_is_one_case() -> None:
     text = (
         f"prompts: [{{id: long, prompt: 'A {{{{ q }}}}'}}, {{label: short, raw: 'B {{{{ q }}}}'}}]\n{TESTS}"
+        "- {id: own, input: Hi, assert: [x]}\n"
     )
-    _, cases, problems = read(text)
-    assert ([case.id for case in cases], problems) == (["a~long", "a~short"], [])
+    suite, cases, problems = read(text)
+    assert [prompt.name for prompt in suite.defaults.prompts] == ["long", "short"]
+    assert [(case.id, case.prompts, len(case.input)) for case in cases] == [("a", None, 0), ("own", (), 1)]
+    assert problems == []
+    assert asked(text) == ["user: A Why?", "user: B Why?", "user: Hi"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("3", "3"), ("[a, 1]", '["a", 1]'), ("true", "true"), ("1.5", "1.5")]
+)
+def test_values_are_sent_as_agentv_writes_them(value: str, text: str) -> None:
+    suite = f"prompts: ['A {{{{ q }}}}', 'B {{{{ vars.q }}}}']\n{TESTS.replace('Why?', value)}"
+    assert asked(suite) == [f"user: A {text}", f"user: B {text}"]
+    assert read(suite)[1][0].id == "a"
+
+
+@pytest.mark.parametrize(
+    ("prompts", "tests"),
+    [
+        ("['A {{ q }}', [{role: user, content: [{type: text, value: B}]}]]", TESTS),
+        ("['A {{ q }}', 'B ${{ TONE }}']", TESTS),
+        ("['A {{ q }}', B]\ninput: Before", TESTS),
+        ("['A {{ q }}', '{{ q }}']", TESTS.replace("Why?", "[{role: user, content: B}]")),
+        ("['A {{ q }}', 'B {{ q }}']", TESTS.replace("Why?", "{c: [1, 2]}")),
+    ],
+)
+def test_what_no_prompt_of_texts_can_send_is_sent_by_a_case_for_each_prompt(prompts: str, tests: str) -> None:
+    source = make_source(f"prompts: {prompts}\n{tests}", "s.eval.yaml", environ={"TONE": "kind"})
+    suite, cases, problems = split_items(DIALECT.read(source))
+    assert problems == []
+    assert [case.id for case in cases] == ["a~prompt-1", "a~prompt-2"]
+    assert all(case.input for case in cases)
+    assert {case.prompts for case in cases} == {() if suite.defaults.prompts else None}
+
+
+def test_a_value_may_name_an_environment_variable() -> None:
+    tests = TESTS.replace("Why?", "'${{ TONE }}, {{ env.TONE }}'")
+    text = f"prompts: ['A {{{{ q }}}}']\n{tests}"
+    source = make_source(text, "s.eval.yaml", environ={"TONE": "kind"})
+    suite, (case,), problems = split_items(DIALECT.read(source))
+    assert (case.variables, case.input, problems) == (("TONE",), (), [])
+    filled = replace(case, input=fill_prompt(suite.defaults.prompts[0], case))
+    assert substitute_in_case(filled, {"TONE": "kind"}).input[0].content == "A kind, kind"
 
 
 def test_prompts_stand_in_files_too() -> None:
@@ -115,10 +169,10 @@ def test_a_prompt_that_cannot_be_filled_in_is_an_error(prompt: str, field: str) 
     assert [found[1] for found in errors(f"prompts: ['{prompt}']\n{TESTS}")] == [field]
 
 
-def test_what_is_wrong_under_several_prompts_is_told_once_and_no_case_is_lost() -> None:
+def test_what_is_wrong_under_several_prompts_is_told_once() -> None:
     text = f"prompts: [x, y]\n{TESTS.replace('[Says why]', '[{type: javascript, value: x}]')}"
     problems = read(text)[2]
-    assert [(one.case, one.repeated) for one in problems] == [("a~prompt-1", False), ("a~prompt-2", True)]
+    assert [(one.case, one.repeated) for one in problems] == [("a", False)]
 
 
 # --- the rest of a suite -----------------------------------------------------------------------------------
@@ -147,7 +201,8 @@ def test_a_field_means_what_it_meant_in_version_4(version_5: str, version_4: str
     new, cases, problems = read(f"{version_5}\nprompts: [x]\n{tests}")
     old, same, _ = read(f"{version_4}\n{tests}")
     assert [problem.code for problem in problems if problem.level == "error"] == []
-    assert (new, cases) == (old, same)
+    assert replace(new, defaults=replace(new.defaults, prompts=())) == old
+    assert [replace(case, prompts=None) for case in cases] == same
 
 
 def test_assertions_of_the_suite_name_the_vars_of_each_test() -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from proctor.codec import sent_digest
+from proctor.codec import judged_digest, sent_digest
 from proctor.dialects import DIALECTS
 from proctor.errors import UsageError
-from proctor.model import Attachment, Case, Message, Problem, Tool
+from proctor.model import Attachment, Case, Message, Problem, Suite, Tool
+from proctor.prompts.fill import fill_prompt
 from proctor.protocols import CaseAtLine
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
@@ -164,7 +165,11 @@ def test_files_below_one_another_do_not_share_ids_with_those_of_prompts_or_value
 # --- system prompts ----------------------------------------------------------------------------------------
 
 
-def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(root: Path) -> None:
+def read_suite(path: str) -> Suite:
+    return split_items(DIALECTS.get("ai_tester").read(source_from_path(Path(path))))[0]
+
+
+def test_each_prompt_of_a_test_is_sent_before_its_own_text(root: Path) -> None:
     write_files(
         root,
         {
@@ -175,21 +180,52 @@ def test_each_prompt_of_a_test_makes_a_case_with_its_text_before_the_tests_own(r
             "prompts/README.md": "About prompts.",
             "tests/a.md": with_front("systemPrompts: [loud, calm]", "Use km.\n" + TEST),
             "tests/b.md": TEST,
+            "tests/c.md": with_front("systemPrompts: [calm]"),
         },
     )
-    found = cases("tests")
-    assert list(found) == ["a~loud[how=very]", "a~loud[how=a bit]", "a~calm", "b"]
-    assert found["a~loud[how=a bit]"].input[0] == Message(role="system", content="Be a bit loud.\n\nUse km.")
-    assert found["a~calm"].metadata == {"file": "a.md", "prompt": "calm"}
+    found, prompts = cases("tests"), read_suite("tests").defaults.prompts
+    assert [prompt.name for prompt in prompts] == ["calm", "loud[how=very]", "loud[how=a bit]"]
+    assert {name: case.prompts for name, case in found.items()} == {
+        "a": ("loud[how=very]", "loud[how=a bit]", "calm"),
+        "b": (),
+        "c~calm": (),
+    }
+    sent = [fill_prompt(prompt, found["a"])[0] for prompt in prompts]
+    assert sent[2] == Message(role="system", content="Be a bit loud.\n\nUse km.")
+    assert found["a"].metadata == {"file": "a.md"}
     assert [message.role for message in found["b"].input] == ["user"]
+    assert found["c~calm"].input[0] == prompts[0].messages[0]
 
 
-def test_versions_come_before_prompts_in_order_and_in_ids(root: Path) -> None:
+def test_a_test_with_one_prompt_is_what_it_was_whether_others_have_several(root: Path) -> None:
+    write_files(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard")})
+    write_files(root, {"t/a.md": with_front("systemPrompts: [calm]")})
+    (alone,) = cases("t").values()
+    assert (alone.id, alone.prompts, read_suite("t").defaults.prompts) == ("a~calm", None, ())
+    write_files(root, {"t/b.md": with_front("systemPrompts: [calm, hard]")})
+    beside = cases("t")["a~calm"]
+    assert (sent_digest(beside), judged_digest(beside)) == (sent_digest(alone), judged_digest(alone))
+
+
+def test_braces_in_a_prompt_are_sent_as_they_are(root: Path) -> None:
+    text = "Write `{% if x %}`, `{# a note #}` or `{{}}`."
+    prompts = {f"prompts/{name}.md": with_front(f"id: {name}", text) for name in ("a", "b")}
+    write_files(root, {**prompts, "t/t.md": with_front("systemPrompts: [a, b]", "Be brief.\n" + TEST)})
+    (case,) = cases("t").values()
+    for prompt in read_suite("t").defaults.prompts:
+        assert fill_prompt(prompt, case)[0].content == f"{text}\n\nBe brief."
+
+
+def test_each_version_of_a_test_is_run_with_all_of_its_prompts(root: Path) -> None:
     test = with_front("systemPrompts: [calm, hard]\nreplacements: {n: [1, 2]}", "# 👤\n{{n}}\n---\nz")
     write_files(
         root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "hard"), "tests/t.md": test}
     )
-    assert list(cases("tests")) == ["t[n=1]~calm", "t[n=1]~hard", "t[n=2]~calm", "t[n=2]~hard"]
+    found = cases("tests")
+    assert {name: case.prompts for name, case in found.items()} == {
+        "t[n=1]": ("calm", "hard"),
+        "t[n=2]": ("calm", "hard"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -439,7 +475,7 @@ def test_a_file_that_cannot_be_sent_is_an_error(name: str, code: str, hint: str,
     assert hint in problem.message
 
 
-def test_each_row_with_a_missing_file_is_told_once_though_each_prompt_makes_a_case(root: Path) -> None:
+def test_each_row_with_a_missing_file_is_told_once_though_there_are_several_prompts(root: Path) -> None:
     lines = "systemPrompts: [calm, loud]\nreplacements: {f: [a.txt, b.txt]}"
     write_files(root, {"prompts/a.md": CALM, "prompts/b.md": CALM.replace("calm", "loud")})
     write_files(root, {"t/a.md": with_front(lines, "# 👤\n{{_file:{{f}}}}\n---\nz")})

@@ -219,6 +219,38 @@ def test_a_test_with_a_description_stays_a_test() -> None:
     assert case.metadata == {"description": "About x."}
 
 
+def test_a_column_or_a_field_with_another_name_is_a_variable() -> None:
+    table = "id,Input,expected,city,Lang\na,Hi,Ho,Lima,es\nb,,Ho,Oslo\n"
+    assert [(case.id, len(case.input), case.vars) for case in cases(table.encode())] == [
+        ("a", 1, {"city": "Lima", "Lang": "es"}),
+        ("b", 0, {"city": "Oslo", "Lang": ""}),
+    ]
+    row = {"id": "c", "expected": "Ho", "vars": {"place": {"city": "Bern"}, "n": 3}}
+    (case,) = cases(line(row))
+    assert (case.input, case.vars) == ((), row["vars"])
+
+
+@pytest.mark.parametrize(
+    ("column", "advice"),
+    [
+        ("expcted", "Did you mean 'expected'? A variable for prompts needs a name less like it."),
+        ("Tag", "Did you mean 'tags'?"),
+        ("home town", "A variable for prompts has a name of letters, digits and `_`, such as `city`."),
+        ("2nd", "A variable for prompts has a name"),
+    ],
+)
+def test_a_misspelt_column_is_no_variable(column: str, advice: str) -> None:
+    _, _, (problem,) = split_items(read(f"id,input,expected,{column}\na,Hi,Ho,x\n".encode(), "s.csv"))
+    assert problem.code == "unknown-field"
+    assert advice in problem.message
+
+
+@pytest.mark.parametrize("column", ["user", "product", "target", "language", "context", "idea"])
+def test_usual_names_are_variables(column: str) -> None:
+    (case,) = cases(f"input,expected,{column}\nHi,Ho,x\n".encode())
+    assert case.vars == {column: "x"}
+
+
 def test_a_generated_id_is_the_line_in_json_lines_and_the_row_in_csv() -> None:
     row = {"input": "x", "expected": "y"}
     assert [case.id for case in cases(b"\n" + line(row) + b"\n" + line(row))] == ["test_2", "test_4"]

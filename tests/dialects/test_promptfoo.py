@@ -20,6 +20,7 @@ from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.graders import GRADERS
 from proctor.grading import GradingContext, grade
 from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
+from proctor.prompts.fill import fill_prompt
 from proctor.prompts.templates import BadTemplate, as_text, fill_template, resolve_values
 from proctor.services.suites.file_source import source_from_path
 from proctor.targets.parse import parse_target
@@ -307,18 +308,66 @@ def test_values_are_written_as_javascript_writes_them(value: Any, text: str) -> 
 # --- cases -------------------------------------------------------------------------------------------------
 
 
-def test_each_value_of_a_list_makes_a_case_with_each_prompt(tmp_path: Path) -> None:
+def sent(suite: Suite, case: Case) -> list[str]:
+    """The text that each prompt of the suite sends for a case."""
+    filled = [fill_prompt(prompt, case) for prompt in suite.defaults.prompts]
+    return ["".join(message.content for message in messages) for messages in filled]
+
+
+def test_each_combination_of_values_makes_a_case_that_each_prompt_fills_in(tmp_path: Path) -> None:
     test = {"vars": {"a": ["x", "y"], "b": ["1", "2"], "c": [1, 2]}, "assert": [ONE]}
-    _, cases, problems = read(tmp_path, {"prompts": ["{{a}}{{b}}{{c}}", "{{b}}"], "tests": [test]})
+    suite, cases, problems = read(tmp_path, {"prompts": ["{{a}}{{b}}{{c}}", "{{b}}"], "tests": [test]})
     assert problems == []
-    assert [case.id for case in cases[:3]] == [
-        "test-1[a=x,b=1]~prompt-1",
-        "test-1[a=x,b=1]~prompt-2",
-        "test-1[a=x,b=2]~prompt-1",
-    ]
-    texts = ["x1[1,2]", "1", "x2[1,2]", "2", "y1[1,2]", "1", "y2[1,2]", "2"]
-    assert [case.input[0].content for case in cases] == texts
-    assert len({case.id for case in cases}) == 8
+    assert [case.id for case in cases] == [f"test-1[a={a},b={b}]" for a in "xy" for b in "12"]
+    assert [prompt.name for prompt in suite.defaults.prompts] == ["prompt-1", "prompt-2"]
+    assert [case.input for case in cases] == [()] * 4
+    texts = [["x1[1,2]", "1"], ["x2[1,2]", "2"], ["y1[1,2]", "1"], ["y2[1,2]", "2"]]
+    assert [sent(suite, case) for case in cases] == texts
+
+
+def test_a_suite_is_the_same_with_other_prompts(tmp_path: Path) -> None:
+    tests = [{"vars": {"q": "tea"}, "assert": [ONE]}]
+    _, (case,), _ = read(tmp_path, {"prompts": ["{{q}}"], "tests": tests})
+    _, (other,), _ = read(tmp_path, {"prompts": ["Say {{q}}.", "Shout {{q}}!"], "tests": tests})
+    assert case == other
+
+
+def test_a_prefix_and_a_suffix_go_around_the_text_of_each_prompt(tmp_path: Path) -> None:
+    options = {"prefix": "Dear {{q}}: ", "suffix": " ({{q}})"}
+    test = {"vars": {"q": "tea"}, "assert": [ONE], "options": options}
+    suite, (case,), problems = read(tmp_path, {"prompts": ["a {{q}}", "b"], "tests": [test]})
+    assert problems == []
+    assert sent(suite, case) == ["Dear tea: a tea (tea)", "Dear tea: b (tea)"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["Math"], ("math-terse", "math-long")),
+        (["Math:terse"], ("math-terse",)),
+        (["*:long", "prompt-3"], ("math-long", "prompt-3")),
+    ],
+)
+def test_a_test_is_only_run_with_the_prompts_that_it_names(
+    tmp_path: Path, words: list[str], names: tuple[str, ...]
+) -> None:
+    prompts = [{"raw": "a {{q}}", "label": "Math:terse"}, {"raw": "b", "label": "Math:long"}, "{{other}}"]
+    test: dict[str, Any] = {"vars": {"q": "1", "other": "2"}, "assert": [ONE], "prompts": words}
+    _, (case,), problems = read(tmp_path, {"prompts": prompts, "tests": [test]})
+    assert (case.prompts, problems) == (names, [])
+    del test["vars"]["other"]  # which only the third prompt uses
+    _, _, problems = read(tmp_path, {"prompts": prompts, "tests": [test]})
+    assert [problem.code for problem in problems] == ["unresolved-placeholder"] * ("prompt-3" in names)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["Maths"], "unknown-prompt"), ([], "empty-list"), ("a", "wrong-type")]
+)
+def test_a_test_that_names_no_prompt_is_an_error(tmp_path: Path, words: Any, code: str) -> None:
+    prompts = [{"raw": "a", "label": "Math"}]
+    configuration = {"prompts": prompts, "tests": [{"assert": [ONE], "prompts": words}]}
+    _, cases, (problem,) = read(tmp_path, configuration)
+    assert (cases, problem.code) == ([], code)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -326,8 +375,8 @@ def test_lists_stay_lists_where_that_is_asked_for(tmp_path: Path, shared: bool) 
     option = {"options": {"disableVarExpansion": True}}
     test = {"vars": {"a": ["x", "y"]}, "assert": [ONE], **({} if shared else option)}
     configuration = {"prompts": ["{{a}}"], "tests": [test], **({"defaultTest": option} if shared else {})}
-    _, (case,), problems = read(tmp_path, configuration)
-    assert (case.id, case.input[0].content, problems) == ("test-1", '["x","y"]', [])
+    suite, (case,), problems = read(tmp_path, configuration)
+    assert (case.id, sent(suite, case), problems) == ("test-1", ['["x","y"]'], [])
 
 
 def test_what_tests_have_in_common_comes_first_and_gives_way(tmp_path: Path) -> None:
@@ -336,11 +385,11 @@ def test_what_tests_have_in_common_comes_first_and_gives_way(tmp_path: Path) -> 
         {"vars": {"b": "z"}, "assert": [OTHER], "threshold": 0.9, "metadata": {"n": 3}},
         {"options": {"disableDefaultAsserts": True}, "assert": [OTHER]},
     ]
-    _, (first, second), problems = read(
+    suite, (first, second), problems = read(
         tmp_path, {"prompts": ["{{a}}{{b}}"], "defaultTest": default, "tests": tests}
     )
     assert problems == []
-    assert first.input[0].content == "xz"
+    assert sent(suite, first) == ["xz"]
     assert [one.params["value"] for one in first.assertions] == ["tea", "milk"]
     assert [one.params["value"] for one in second.assertions] == ["milk"]
     assert first.pass_rule is not None
@@ -361,8 +410,8 @@ def test_an_error_in_common_is_told_once_and_one_of_a_test_each_time(tmp_path: P
 
 def test_a_file_that_is_one_test_is_read_as_one(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("vars: {q: tea}\nassert:\n- {type: contains, value: tea}\n")
-    _, (case,), problems = read(tmp_path, {"prompts": ["{{q}}"], "tests": "file://one.yaml"})
-    assert (case.input[0].content, case.assertions[0].grader, problems) == ("tea", "contains", [])
+    suite, (case,), problems = read(tmp_path, {"prompts": ["{{q}}"], "tests": "file://one.yaml"})
+    assert (sent(suite, case), case.assertions[0].grader, problems) == (["tea"], "contains", [])
 
 
 def test_providers_that_are_one_object_are_one_provider(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from proctor.model import (
     Suite,
     SuiteDefaults,
 )
+from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import CaseAtLine
 from proctor.services.suites.convert import MAIN_FILE, ConvertedSuite, convert_suite
 from proctor.services.suites.file_source import source_from_path
@@ -161,6 +162,33 @@ def plain(case: Case) -> dict[str, Any]:
     return fields
 
 
+def check_prompts_are_refused(one: Read, to: str) -> None:
+    """Several prompts that the dialect has no place for are an error that names them."""
+    if len(one.suite.defaults.prompts) < 2 or DIALECTS.get(to).keeps_prompts:
+        return
+    made = convert_suite(one.suite, one.cases, to, lossy=False)
+    (problem,) = [problem for problem in made.problems if problem.field == "defaults.prompts"]
+    assert problem.level == "error"
+    assert all(repr(prompt.name) in problem.message for prompt in one.suite.defaults.prompts[:5])
+
+
+def with_prompts(one: Read, to: str) -> Read:
+    """A suite as it is written: where the dialect has no prompts, they are filled in."""
+    prompts = one.suite.defaults.prompts
+    if not prompts or DIALECTS.get(to).keeps_prompts:
+        return one
+    cases: list[Case] = []
+    for case in one.cases:
+        if case.prompts == ():
+            cases.append(replace(case, prompts=None))
+        for prompt in prompts:
+            if case.prompts is None or prompt.name in case.prompts:
+                name = f"{case.id}~{prompt.name}" if len(prompts) > 1 else case.id
+                cases.append(replace(fill_first_prompt(case, (prompt,)), id=name))
+    suite = replace(one.suite, defaults=replace(one.suite.defaults, prompts=()))
+    return Read(suite, tuple(cases), one.problems)
+
+
 def as_said(one: Read, to: str) -> Read:
     """A suite as it must come back: with its pass rules in the words of the dialect."""
     suite, cases, _ = restate_rules(one.suite, list(one.cases), to, DIALECTS.get(to))
@@ -177,6 +205,8 @@ def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
     name: str, to: str, tmp_path: Path
 ) -> None:
     one = suites()[name]
+    check_prompts_are_refused(one, to)
+    one = with_prompts(one, to)
     made = convert_suite(one.suite, one.cases, to, lossy=False)
     for problem in errors(made.problems):
         assert problem.code == "unsayable"
@@ -215,6 +245,7 @@ def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str
     if not one.cases:
         return
     made = convert_suite(one.suite, one.cases, to, lossy=True)
+    one = with_prompts(one, to)
     refused = {problem.case for problem in errors(made.problems)}
     assert refused == REFUSED.get((name, to), set())
     if MAIN_FILE in made.files:
@@ -262,5 +293,6 @@ def test_dialect_proctor_says_all_of_every_suite_and_fits_its_schema(name: str) 
 def test_a_dialect_can_say_what_it_has_read(dialect: str) -> None:
     for name, one in suites().items():
         if name.startswith(f"{dialect}/") and one.suite.dialect == dialect:
+            one = with_prompts(one, dialect)  # each of these cases it can say
             made = convert_suite(one.suite, one.cases, dialect, lossy=False)
             assert {problem.case for problem in errors(made.problems)} == OUTSIDE.get(name, set())

@@ -220,7 +220,7 @@ def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Visitor)
         assert read_answer(server.get(place).text) == "mine v1: 20 cases, not run yet"
     assert 'name="holdout" value="0"' in server.get("/suites/new?name=mine&version=v1").text
     server.post("/suites/save", {"text": GOOD, "name": "mine", "holdout": "0.5"})
-    assert "Only tags, metadata, order or holdout changed" in server.get("/suites").text
+    assert "Only tags, metadata, order, holdout or prompts changed" in server.get("/suites").text
     assert read_answer(server.get("/suite?name=mine").text).startswith(
         "mine v1: 20 cases, 10 dev + 10 holdout"
     )

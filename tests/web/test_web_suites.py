@@ -247,3 +247,10 @@ def test_the_list_and_the_selected_case_show_the_expected_answer(server: Visitor
     assert number
     page = server.page(f"/suite?name=answers&case={number[0]}")
     assert f'<pre class="text expected">Answer &lt;b&gt;{number[0]}&lt;/b&gt;</pre>' in page
+
+
+def test_a_case_without_an_input_is_shown_by_its_values(server: Visitor) -> None:
+    keep(server, '{"id": "a", "expected": "x", "vars": {"city": "Lima", "text": "<b>"}}\n')
+    page = server.get("/suite?name=mine&case=0").text
+    assert "city=Lima, text=&lt;b&gt;" in page
+    assert "<dt>variables</dt>" in page

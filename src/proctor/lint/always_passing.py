@@ -99,9 +99,9 @@ class AlwaysPassingRule:
 def _probe_answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, str]]:
     yield "vacuous-empty", ""
     yield "vacuous-refusal", REFUSAL
-    if "leak" not in codes:
+    if "leak" not in codes and case.input:
         prompts = [message.content for message in case.input if message.role == "user"]
-        yield "vacuous-echo", prompts[-1] if prompts else case.input[-1].content if case.input else ""
+        yield "vacuous-echo", prompts[-1] if prompts else case.input[-1].content
 
 
 def _wants_refusal(case: Case) -> bool:

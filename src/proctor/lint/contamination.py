@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
+from proctor.prompts.values import format_values
 
 RUN_LENGTH: Final = 8
 """The number of consecutive words that are compared."""
@@ -63,7 +64,8 @@ class QuestionIndex:
         turns = [
             message for message in case.input if message.role not in ("system", "developer", "assistant")
         ]
-        words = split_words("\n".join(message.content for message in turns or case.input))
+        texts = [message.content for message in turns or case.input]
+        words = split_words("\n".join(texts) if texts else format_values(case.vars))
         if len(words) < MIN_WORDS:
             return
         length = min(RUN_LENGTH, len(words))
@@ -223,7 +225,7 @@ def _canaries(case: Case) -> Iterator[str]:
     if isinstance(metadata_canary, str) and len(metadata_canary.strip()) >= _MIN_CANARY_LENGTH:
         guid = _GUID.search(metadata_canary)
         yield (guid[0] if guid else metadata_canary.strip()).casefold()
-    for message in case.input:
-        if "canary" in message.content.casefold():
-            for match in _GUID.finditer(message.content):
+    for text in (*(message.content for message in case.input), format_values(case.vars)):
+        if "canary" in text.casefold():
+            for match in _GUID.finditer(text):
                 yield match[0].casefold()

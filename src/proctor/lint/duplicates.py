@@ -19,12 +19,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 from proctor.codec import encode
 from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
+from proctor.prompts.values import format_values
 
 MAX_HASHES: Final = 96
 """At most this many hashes of word pairs are kept for each case."""
@@ -67,7 +68,8 @@ class DuplicateRule:
         """
         position = len(self._spots)
         self._spots.append(spot)
-        text = "\n".join(f"{message.role}: {message.content}" for message in case.input)
+        texts = [f"{message.role}: {message.content}" for message in case.input]
+        text = "\n".join([*texts, format_values(case.vars)] if case.vars else texts)
         words = _WORD.findall(_IS_CONTRACTION.sub(" is", text.casefold()))
         main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
         numbers = " ".join(word for word in words if not word.isalpha())
@@ -163,9 +165,10 @@ def _word_hash(word: str) -> int:
 def _context_bytes(case: Case) -> bytes:
     """Returns the parts of a prompt besides texts, which make another question of the same words."""
     attached = [part for message in case.input for part in message.parts if not isinstance(part, str)]
-    if case.workspace is None and case.form is None and case.target is None and not attached:
-        return b""
-    return encode((case.workspace, case.form, case.target, attached))
+    parts: list[Any] = [case.workspace, case.form, case.target, attached]
+    if case.prefix or case.suffix or case.prompts is not None:
+        parts += [case.prefix, case.suffix, case.prompts]
+    return encode(parts) if any(parts) else b""
 
 
 def _hash(data: bytes) -> bytes:

@@ -53,7 +53,7 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
 def check_token_estimate(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`tokens-est`: a token estimate of a case that is far from the length of its texts."""
     estimate = case.metadata.get("tokens_est")
-    if isinstance(estimate, bool) or not isinstance(estimate, int | float):
+    if isinstance(estimate, bool) or not isinstance(estimate, int | float) or not case.input:
         return
     characters = sum(len(message.content) for message in case.input) + _length(case.expected)
     about = max(1, round(characters / CHARACTERS_PER_TOKEN))

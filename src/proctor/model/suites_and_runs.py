@@ -176,6 +176,8 @@ class PromptTemplate(Record, frozen=True, kw_only=True):
     name: str
     messages: tuple[Message, ...]
     """Texts only: no attachments and no tool calls."""
+    is_literal: bool = False
+    """Whether its texts have no variables, and are sent with their double braces."""
 
 
 class SuiteDefaults(Record, frozen=True, kw_only=True):

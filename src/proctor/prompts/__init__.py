@@ -1,5 +1,6 @@
 """Prompts as templates, which the cases of a run fill in. Pure.
 
 In: a `PromptTemplate` and a case. Out: the messages that are sent for it. Start with `fill.py`.
-`templates.py` fills in a text, and `requirements.py` checks variables of prompts against cases.
+`templates.py` fills in a text, `requirements.py` checks the variables of prompts against the cases of a
+suite, and `values.py` writes the values of a case as text.
 """

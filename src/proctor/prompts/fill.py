@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ def is_system_prompt(prompt: PromptTemplate) -> bool:
 
 def list_placeholders(prompt: PromptTemplate) -> Iterator[TemplatePlaceholder]:
     """Yields the placeholders of a prompt; lines count from 0 in each message."""
-    for message in prompt.messages:
+    for message in () if prompt.is_literal else prompt.messages:
         for part in parse_template(message.content):
             if isinstance(part, TemplatePlaceholder):
                 yield part
@@ -39,6 +39,21 @@ def get_values(case: Case) -> dict[str, Any]:
     if len(turns) == 1 and not turns[0].parts and not turns[0].tool_calls:
         return {INPUT_VARIABLE: turns[0].content, **case.vars}
     return case.vars
+
+
+def fill_first_prompt(case: Case, prompts: Sequence[PromptTemplate]) -> Case:
+    """Returns a case as it is sent with the first of its suite's prompts that it is run with.
+
+    A case that is run with none of them, or has no value for a variable, is returned as it is.
+    """
+    prompt = next((item for item in prompts if case.prompts is None or item.name in case.prompts), None)
+    if prompt is None:
+        return case
+    try:
+        messages = fill_prompt(prompt, case)
+    except BadTemplate:
+        return case
+    return replace(case, input=messages, vars={}, prefix="", suffix="", prompts=None)
 
 
 def has_prompt_of_its_own(case: Case, run: Run) -> bool:
@@ -56,7 +71,11 @@ def fill_prompt(prompt: PromptTemplate, case: Case) -> tuple[Message, ...]:
         BadTemplate: the case has no value for a variable.
     """
     values = get_values(case)
-    messages = [_fill_message(message, case, values) for message in prompt.messages]
+    messages = (
+        list(prompt.messages)
+        if prompt.is_literal
+        else [_fill_message(message, case, values) for message in prompt.messages]
+    )
     if is_system_prompt(prompt):
         return (*_join_system(messages, case.input),)
     own = [message for message in case.input if message.role in SYSTEM_ROLES]

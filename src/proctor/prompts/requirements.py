@@ -82,7 +82,8 @@ class CaseVariables:
         """
         for signature, group in self._list_groups().items():
             own = of_suite and signature.prompts == ()
-            if signature.kind == "none" and (own or not prompts or any(map(is_system_prompt, prompts))):
+            only_system = not of_suite and any(map(is_system_prompt, prompts))
+            if signature.kind == "none" and (own or not prompts or only_system):
                 yield (
                     f"{_describe(group)} no input. Give a prompt that uses "
                     f"{_list_names(signature.names)} with --prompt FILE."
@@ -93,9 +94,9 @@ class CaseVariables:
                     yield from _find_problems(prompt, signature, group)
 
     def find_unused(self, prompts: Sequence[PromptTemplate]) -> list[str]:
-        """Returns the names that no prompt uses, sorted; empty without prompts."""
+        """Returns the names that no prompt uses, sorted; without prompts those of all values."""
         if not prompts:
-            return []
+            return sorted(self.names)
         placeholders = {hole.name for prompt in prompts for hole in list_placeholders(prompt)}
         used = {name.partition(".")[0] for name in placeholders}
         names = self.names

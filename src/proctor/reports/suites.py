@@ -299,6 +299,8 @@ def _facts(detail: SuiteDetail) -> Iterator[tuple[str, str]]:
     if detail.holdout is not None:
         cases += f": {suite.case_count - len(detail.holdout):,} dev + {len(detail.holdout):,} holdout"
     yield "cases", cases
+    if suite.defaults.prompts:
+        yield "prompts", ", ".join(prompt.name for prompt in suite.defaults.prompts)
     if detail.categories:
         yield "categories", _counts_text(detail.categories)
     if detail.tags:

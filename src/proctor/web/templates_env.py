@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 from proctor import __version__
 from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
+from proctor.prompts.values import format_values
 from proctor.protocols import Store
 from proctor.reports.html_templates import make_environment
 from proctor.web.browser_sessions import BrowserSession, get_session
@@ -47,6 +48,7 @@ def get_templates(project: Project) -> Environment:
 def _templates(project: Project) -> Environment:
     jinja = make_environment(PackageLoader("proctor.web"))
     jinja.globals.update(url=url, places=SECTIONS, proctor_version=__version__, run_address="/runs/{}".format)
+    jinja.filters["values"] = format_values
     jinja.filters["in_terminal"] = partial(_add_store_flags, project)
     return jinja
 

@@ -36,7 +36,7 @@ from proctor.suite_diff import diff_suites
 _STATES = {
     "new": "",
     "same": ", the same as before",
-    "renewed": ", the same but for tags, metadata, order or holdout",
+    "renewed": ", the same but for tags, metadata, order, holdout or prompts",
     "earlier": ", which it was before",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from posixpath import basename, normpath
 from typing import Any, Final
@@ -42,6 +42,7 @@ from proctor.model import (
     Case,
     Message,
     Problem,
+    PromptTemplate,
     ResponseFormat,
     Suite,
     SuiteDefaults,
@@ -57,6 +58,7 @@ TEST_FIELDS: Final = (
     *("lint", "proctor"),
 )
 """The fields that the front matter of a test may have."""
+_PROMPTS_FIELD: Final = b"systemPrompts"
 LOSSES_FIELD: Final = "proctor"
 """The field with what the format could not express, in a converted suite."""
 
@@ -85,18 +87,20 @@ class _FrontMatter(Struct, frozen=True):
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     """Yields the header, the cases by file and line, and each problem where it occurs."""
     name = suite_name(source)
-    defaults = SuiteDefaults(reuse=True, cluster="metadata.file")
-    yield Suite(name=name, dialect="ai_tester", defaults=defaults, folder=source.folder)
     inside = source.expand_glob("**/*") if source.is_folder else []
     inside = [path for path in inside if path.lower().endswith(ENDING)]
+    tests = [path for path in inside if not (is_readme(path) or is_prompt(path, source))]
+    single = None if source.is_folder else read_all(source)
     reader = _FolderReader(source, inside)
+    files = (file.data for path in tests if (file := source.find_file(path)) is not None)
+    prompts = reader.share_prompts(files if single is None else (single,))
+    defaults = SuiteDefaults(reuse=True, cluster="metadata.file", prompts=prompts)
+    yield Suite(name=name, dialect="ai_tester", defaults=defaults, folder=source.folder)
     yield from reader.prompts.problems
-    if not source.is_folder:
+    if single is not None:
         path = file_name(source.path).name or f"{name}{ENDING}"
-        yield from reader.read_file(path, read_all(source))
-    for path in inside:
-        if is_readme(path) or is_prompt(path, source):
-            continue
+        yield from reader.read_file(path, single)
+    for path in tests:
         file = source.find_file(path)
         if file is None or file.path != path:
             where = display_path(source, path)
@@ -131,6 +135,12 @@ def suite_name(source: SuiteSource) -> str:
     return name if name.strip("./") else basename(source.folder) or "suite"
 
 
+def _make_template(name: str, text: str) -> PromptTemplate:
+    message = Message(role="system", content=text)
+    is_literal = any(mark in text for mark in ("{{", "{%", "{#"))
+    return PromptTemplate(name=name, messages=(message,), is_literal=is_literal)
+
+
 class _FolderReader:
     """Reads the files of one suite, one after the other."""
 
@@ -140,6 +150,31 @@ class _FolderReader:
         self.prompts = read_prompts(source, inside)
         self._assertions = (make_assertion(list(self.prompts.evaluators)),)
         self._not_tests: dict[str, Problem] = {}
+        self._has_shared_prompts = False
+
+    def share_prompts(self, files: Iterable[bytes]) -> tuple[PromptTemplate, ...]:
+        """Returns the prompts of the suite, which are those of the tests that have several.
+
+        Any other test is sent with its own prompt, if it has one. Call it before `read_file`.
+
+        Args:
+            files: the tests, which are read twice as the header of a suite comes first.
+        """
+        texts = {name: text for versions in self.prompts.system.values() for name, text in versions}
+        names = set[str]()
+        for data in files if len(texts) > 1 else ():
+            if _PROMPTS_FIELD in data:
+                names.update(self._list_several_prompts(data))
+        self._has_shared_prompts = bool(names)
+        return tuple([_make_template(name, text) for name, text in texts.items() if name in names])
+
+    def _list_several_prompts(self, data: bytes) -> list[str]:
+        """Returns the names of the prompts of a test that has several; else, or in case of errors, none."""
+        notes = ProblemLog("", 1)  # `read_file` reports the problems
+        text = decode_text(data, notes)
+        document = None if text is None else parse_document(text, notes)
+        prompts = () if document is None else self._select_prompts(FieldReader(document.front, notes))
+        return [name for name, _ in prompts] if len(prompts) > 1 else []
 
     def read_file(self, path: str, data: bytes) -> Iterator[CaseAtLine | Problem]:
         """Yields the cases of one file, or its problems.
@@ -194,7 +229,7 @@ class _FolderReader:
                 first = first_numbers[version]
                 message = f"Versions {first} and {number} of the test are the same. Remove one of them."
                 notes.error("duplicate-version", message, "replacements", line=get_first_line(heading.groups))
-            cases += self._build_cases(path, bracket, values, version, talk, heading, notes)
+            cases.append(self._build_case(path, bracket, values, version, talk, heading, notes))
         return cases
 
     # --- front matter ---
@@ -258,7 +293,7 @@ class _FolderReader:
 
     # --- cases ---
 
-    def _build_cases(
+    def _build_case(
         self,
         path: str,
         bracket: str,
@@ -267,29 +302,33 @@ class _FolderReader:
         talk: Conversation,
         heading: _FrontMatter,
         notes: ProblemLog,
-    ) -> Iterator[CaseAtLine]:
-        """Yields the cases of one version, one for each prompt."""
+    ) -> CaseAtLine:
+        """Returns the case of one version; a single prompt is part of its input."""
         own, *texts, instructions = version
         stem = path[: -len(ENDING)] if path.lower().endswith(ENDING) else path
         turns = self._build_turns(texts, talk, notes)
         _check_version(version, turns, talk, notes)
-        for word, prompt in heading.prompts:
-            system = "\n\n".join(filter(None, (prompt, own)))
-            metadata: dict[str, Any] = {"file": path}
-            if word:
-                metadata["prompt"] = word
-            if values:
-                metadata["replacements"] = dict(values)
-            case = Case(
-                id=f"{stem}{bracket}~{word}" if word else f"{stem}{bracket}",
-                input=(Message(role="system", content=system), *turns) if system else turns,
-                criteria=instructions,
-                assertions=self._assertions,
-                tags=heading.tags,
-                metadata={**metadata, **heading.extra_metadata},
-                form=heading.form,
-            )
-            yield CaseAtLine(case, talk.turns[0].begin, notes.path if self._source.is_folder else None)
+        names: tuple[str, ...] | None = () if self._has_shared_prompts else None
+        word, prompt = heading.prompts[0] if len(heading.prompts) == 1 else ("", "")
+        if len(heading.prompts) > 1:
+            names = tuple([name for name, _ in heading.prompts])
+        system = "\n\n".join(filter(None, (prompt, own)))
+        metadata: dict[str, Any] = {"file": path}
+        if word:
+            metadata["prompt"] = word
+        if values:
+            metadata["replacements"] = dict(values)
+        case = Case(
+            id=f"{stem}{bracket}~{word}" if word else f"{stem}{bracket}",
+            input=(Message(role="system", content=system), *turns) if system else turns,
+            criteria=instructions,
+            assertions=self._assertions,
+            tags=heading.tags,
+            metadata={**metadata, **heading.extra_metadata},
+            form=heading.form,
+            prompts=names,
+        )
+        return CaseAtLine(case, talk.turns[0].begin, notes.path if self._source.is_folder else None)
 
     def _build_turns(self, texts: list[str], talk: Conversation, notes: ProblemLog) -> tuple[Message, ...]:
         messages: list[Message] = []

@@ -39,7 +39,7 @@ LOST_INSTRUCTIONS: Final = (
 _UNSUPPORTED_SUITE_FIELDS: Final = ("description", "declared_version", "pass_rule", "repeats_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
     *("expected", "category", "repeats", "pass_rule", "target", "only_targets", "workspace", "variables"),
-    "notes",
+    *("notes", "vars", "prefix", "suffix", "prompts"),
 )
 _DEFINITION_FIELDS: Final = ("structuredResponseSchema", "availableTools")
 _PROVENANCE_FIELDS: Final = ("prompt", "replacements")

@@ -22,7 +22,12 @@ from proctor.dialects.meridian.expected import (
 )
 from proctor.dialects.meridian.expected import TYPES as EXPECTED_TYPES
 from proctor.dialects.shared.case_rows import read_cases
-from proctor.dialects.shared.csv_rows import detect_separator, parse_column_names, read_csv_rows
+from proctor.dialects.shared.csv_rows import (
+    VARS_FIELD,
+    detect_separator,
+    parse_column_names,
+    read_csv_rows,
+)
 from proctor.dialects.shared.jsonl import (
     HOLDOUT_FIELD,
     UTF_16_BOMS,
@@ -65,7 +70,7 @@ _METADATA_FIELDS: Final = (
 """Fields of a test that have no effect; they become its metadata."""
 _TEST_FIELDS: Final = (
     *("id", "input", "prompt", "expected", "answer", "scorer", "rubric", "tags", "scoring"),
-    *("num_runs", "category", "metadata", *_METADATA_FIELDS),
+    *("num_runs", "category", "metadata", VARS_FIELD, *_METADATA_FIELDS),
 )
 _HEADER_FIELDS: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
@@ -99,7 +104,10 @@ class Meridian(Dialect):
         if not names and not first.startswith(("{", "[")):
             column_names = _parse_csv_header(first)
             others = is_inspect(head) or is_deepeval(head)
-            own = [name for name in (_OWN_FIELDS if others else _PROMPT_COLUMNS) if name in column_names]
+            own_names: tuple[str, ...] = _OWN_FIELDS if others else _PROMPT_COLUMNS
+            if not others and len(column_names) > 1 and "question" not in column_names:
+                own_names = (*_PROMPT_COLUMNS, *_OWN_FIELDS)  # its other columns are variables
+            own = [name for name in own_names if name in column_names]
             return f"its first line names the column `{own[0]}`" if own else None
         return None
 
@@ -160,7 +168,7 @@ def _late_header_problem(line: int, path: str) -> Problem:
 
 
 def _is_header(row: dict[str, Any]) -> bool:
-    return "suite_name" in row and "input" not in row and "prompt" not in row
+    return "suite_name" in row and row.keys().isdisjoint((*_PROMPT_COLUMNS, VARS_FIELD))
 
 
 def _parse_header(fields: FieldReader, path: str) -> Suite:
@@ -203,11 +211,15 @@ def _drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
 def _parse_case(fields: FieldReader, notes: ProblemLog, default_id: str) -> Case:
     notes.case = case_id = _parse_id(fields, default_id)
     prompt, name = _take_either(fields, "input", "prompt")
-    if prompt is None:
+    variables: dict[str, Any] = fields.instance(VARS_FIELD, dict) or {}
+    if prompt is None and not variables and not notes.has_error_at(VARS_FIELD):
         fields.error(
-            "missing-prompt", "input", "is missing or blank; write the prompt as `input` or `prompt`."
+            "missing-prompt",
+            "input",
+            "is missing or blank; write the prompt as `input` or `prompt`, or give the case `vars` for the "
+            "prompt of a run.",
         )
-    elif not isinstance(prompt, str):
+    elif prompt is not None and not isinstance(prompt, str):
         fields.report_wrong_type(name, prompt, "text")
         prompt = None
     expected, assertions = parse_grading(fields, notes)
@@ -217,13 +229,14 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, default_id: str) -> Case
         fields.warn("no-repeats", "num_runs", "is not given, so there is one answer and nothing to compare.")
     return Case(
         id=case_id,
-        input=(Message(role="user", content=prompt or ""),),
+        input=() if prompt is None else (Message(role="user", content=prompt),),
         expected=expected,
         assertions=assertions,
         tags=tags,
         category=category,
         metadata=metadata,
         repeats=repeats,
+        vars=variables,
     )
 
 

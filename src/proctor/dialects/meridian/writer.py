@@ -24,6 +24,7 @@ from proctor.validation import FieldReader, ProblemLog
 _UNSUPPORTED_SUITE_FIELDS: Final = ("pass_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
     *("criteria", "pass_rule", "target", "only_targets", "workspace", "form", "variables", "notes"),
+    *("prefix", "suffix", "prompts"),
 )
 
 
@@ -73,7 +74,11 @@ def _render_header(suite: Suite) -> dict[str, Any]:
 
 def _render_case(case: Case, unsaid: LossReport, above: dict[str, Any]) -> dict[str, Any]:
     unsaid.note_fields(_UNSUPPORTED_CASE_FIELDS)
-    row: dict[str, Any] = {"id": case.id, "input": _render_prompt(case, unsaid)}
+    row: dict[str, Any] = {"id": case.id}
+    if case.input or not case.vars:
+        row["input"] = _render_prompt(case, unsaid)
+    if case.vars:
+        row["vars"] = case.vars
     row |= _render_grading(case, unsaid)
     tags = [tag for tag in case.tags if tag and tag == tag.strip()]
     if len(tags) < len(case.tags):

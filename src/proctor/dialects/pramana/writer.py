@@ -23,7 +23,7 @@ from proctor.validation import FieldReader, ProblemLog
 _UNSUPPORTED_SUITE_FIELDS: Final = ("description", "pass_rule", "repeats_rule", "notes")
 _UNSUPPORTED_CASE_FIELDS: Final = (
     *("criteria", "repeats", "pass_rule", "target", "only_targets", "workspace", "form", "variables"),
-    "notes",
+    *("notes", "vars", "prefix", "suffix", "prompts"),
 )
 _METADATA_FIELDS: Final = ("difficulty", "tokens_est")
 _IMPOSSIBLE_JUDGE_PROMPT: Final = (

@@ -18,6 +18,7 @@ class Proctor(Dialect):
     """Reads and writes Proctor's own format."""
 
     keeps_origin = True
+    keeps_prompts = True
     renderer = "proctor.dialects.proctor.writer:render"
     output_format = "JSONL"
     reader = "proctor.dialects.proctor.reader:parse_suite"

@@ -15,7 +15,7 @@ from proctor.dialects.proctor.schema import SCHEMA_FIELD, VERSION, check_case, c
 from proctor.dialects.shared.attachments import build_attachment
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
-from proctor.model import Attachment, Case, Problem, Suite
+from proctor.model import Attachment, Case, Problem, PromptTemplate, Suite
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
@@ -29,10 +29,12 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     first = next(items, None)
     if isinstance(first, tuple) and HEADER_KEY in first[1]:
         notes = ProblemLog(source.path, first[0])
-        yield _parse_header(first[1], source, notes)
+        suite = _parse_header(first[1], source, notes)
+        yield suite
         yield from notes.problems
     else:
-        yield _make_fallback_suite(source)
+        suite = _make_fallback_suite(source)
+        yield suite
         message = (
             f'The first line is no header. Begin the file with {{"{HEADER_KEY}": {VERSION}, "name": "…"}}.'
         )
@@ -40,7 +42,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         if not isinstance(first, Problem):
             yield Problem(code="missing-header", message=message, path=source.path, line=line)
         items = items if first is None else chain((first,), items)
-    yield from read_cases(items, source.path, partial(_parse_case, source))
+    yield from read_cases(items, source.path, partial(_parse_case, source, suite.defaults.prompts))
 
 
 def _make_fallback_suite(source: SuiteSource) -> Suite:
@@ -73,7 +75,13 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     return with_holdout(convert(suite_fields, Suite), fields)
 
 
-def _parse_case(source: SuiteSource, notes: ProblemLog, row: dict[str, Any], _line: int) -> CaseAtLine | None:
+def _parse_case(
+    source: SuiteSource,
+    prompts: tuple[PromptTemplate, ...],
+    notes: ProblemLog,
+    row: dict[str, Any],
+    _line: int,
+) -> CaseAtLine | None:
     if HEADER_KEY in row:
         notes.error(
             "late-header", f"A header (`{HEADER_KEY}`) must be the first line; move it there.", HEADER_KEY
@@ -84,19 +92,21 @@ def _parse_case(source: SuiteSource, notes: ProblemLog, row: dict[str, Any], _li
     check_case(row, notes)
     if notes.has_errors:
         return None
-    case = _attach_files(convert(row, Case), row, source, notes)
+    case = _attach_files(convert({"input": (), **row}, Case), row, source, notes)
     if case is None:
         return None
-    if any(message.parts or message.content.strip() for message in case.input):
+    is_blank = not any(message.parts or message.content.strip() for message in case.input)
+    if not is_blank or (not case.input and (case.vars or (prompts and case.prompts != ()))):
         return CaseAtLine(case, notes.line)
-    notes.error("missing-prompt", "`input` is empty; write what is asked.", "input")
+    message = "`input` is empty; write what is asked, or `vars` for the prompt of a run, without `input`."
+    notes.error("missing-prompt", message, "input")
     return None
 
 
 def _attach_files(case: Case, row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:
     """Adds the content of files that a row names by path alone. Returns None if one is missing."""
     messages = list(case.input)
-    for number, message in enumerate(row["input"]):
+    for number, message in enumerate(row.get("input", ())):
         parts = list(messages[number].parts)
         for place, part in enumerate(message.get("parts", ())):
             if isinstance(part, dict) and part.get("text") is None and "data" not in part:

@@ -53,7 +53,6 @@ _COUNT = Meta(ge=1)
 _LIMITS: Final[dict[tuple[type[Record], str], Meta]] = {
     (Suite, "name"): _NON_BLANK,
     (Case, "id"): _NON_BLANK,
-    (Case, "input"): Meta(min_length=1),
     (Case, "assertions"): Meta(min_length=1),
     (Case, "repeats"): _COUNT,
     (Message, "role"): _NON_BLANK,
@@ -86,7 +85,7 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
     },
     Case: {
         "id": "The name of the case, which no other case of the suite has.",
-        "input": "What is sent.",
+        "input": "What is sent; may be missing if there are `vars` for the prompt of a run.",
         "expected": "A correct answer.",
         "criteria": "What a correct answer does; judges read it.",
         "assertions": "What is checked of the answer.",
@@ -100,6 +99,10 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
         "workspace": "The folder in which an agent works.",
         "form": "What is requested besides the messages.",
         "variables": "The environment variables that the case names as ${{ NAME }}.",
+        "vars": "Values for {{ names }} in the prompt of a run.",
+        "prefix": "Goes before the text of the prompt of a run.",
+        "suffix": "Goes after the text of the prompt of a run.",
+        "prompts": "The prompts of the suite that the case is run with; empty if it has its own in `input`.",
         "notes": "Fields of another format that have no effect.",
     },
     Message: {
@@ -127,6 +130,7 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
     SplitRule: {"ratio": "The share of cases to hold out.", "seed": "The seed of the division."},
     SuiteDefaults: {
         "targets": "The targets that are called.",
+        "prompts": "The prompts that are used, each in a run of its own.",
         "concurrency": "Maximum concurrent calls.",
         "budget_usd": "What a run may cost, in US dollars.",
     },
@@ -139,6 +143,8 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
 """What a field means, for editors."""
 _UNWRITTEN_FIELDS: Final = frozenset({(Case, "problems")})
 """Fields that no file contains."""
+_OPTIONAL_FIELDS: Final[dict[tuple[type[Record], str], Any]] = {(Case, "input"): ()}
+"""Fields that need not be given although they have no default, each with its default in a file."""
 _REQUIRED_FIELDS: Final = frozenset({(Case, "assertions")})
 """Fields that must be given although they have a default."""
 
@@ -178,6 +184,7 @@ def _strict_fields(noun: type[Record], names: tuple[str, ...]) -> list[tuple[Any
         default = field_info.default
         if default is NODEFAULT and field_info.default_factory is not NODEFAULT:
             default = field_info.default_factory()
+        default = _OPTIONAL_FIELDS.get((noun, field_info.name), default)
         if default is NODEFAULT or (noun, field_info.name) in _REQUIRED_FIELDS:
             struct_fields.append((field_info.name, kind))
         else:

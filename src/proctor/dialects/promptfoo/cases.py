@@ -1,4 +1,4 @@
-"""Expands a test of a promptfoo configuration into cases, one for each combination of vars and prompt."""
+"""Expands a test of a promptfoo configuration into cases, one for each combination of its vars."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from proctor.dialects.promptfoo.prompts import PromptfooPrompt
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
 from proctor.dialects.shared.yaml_files import ignore_fields, refuse_fields
-from proctor.model import Assertion, Case, Message, PassRule, Problem
+from proctor.errors import suggestion
+from proctor.model import Assertion, Case, PassRule, Problem
+from proctor.prompts.fill import fill_prompt
 from proctor.prompts.templates import BadTemplate, as_text, resolve_values
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import to_plain
 
-TEST_FIELDS: Final = ("description", "vars", "assert", "threshold", "options", "metadata", "provider")
+TEST_FIELDS: Final = (
+    *("description", "vars", "assert", "threshold", "options", "metadata", "provider", "prompts"),
+)
 _OPTIONS: Final = (
     FieldSpec("prefix", FieldReader.text),
     FieldSpec("suffix", FieldReader.text),
@@ -48,7 +52,6 @@ _REFUSED_FIELDS: Final = {
         "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` "
         "target.",
         "providers": "limits the test to some providers, which is not read. Remove it.",
-        "prompts": "limits the test to some prompts, which is not read. Give it a configuration of its own.",
     }.items()
 }
 MAX_CASES: Final = 10_000
@@ -75,6 +78,8 @@ class ParsedTest(Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     target: str | None = None
+    prompts: tuple[str, ...] | None = None
+    """The names, labels or globs of the prompts that it is run with; None for all."""
 
 
 class ConfigurationLevel(Struct, frozen=True, kw_only=True):
@@ -143,6 +148,7 @@ def parse_test(fields: FieldReader, source: SuiteSource, inherited: dict[str, An
         options=options,
         metadata=to_plain(metadata or {}),
         target=_parse_target(fields),
+        prompts=_parse_words(fields, "prompts"),
     )
 
 
@@ -168,6 +174,13 @@ def _parse_target(fields: FieldReader) -> str | None:
             "unknown-provider", "provider", f"is {quote_value(provider)}, which is no target here. Remove it."
         )
     return name
+
+
+def _parse_words(fields: FieldReader, name: str) -> tuple[str, ...] | None:
+    """Returns a list of texts; None if the field is missing."""
+    if name not in fields:
+        return None
+    return tuple([word for word in fields.texts(name) if isinstance(word, str)])
 
 
 def _parse_vars(fields: FieldReader, source: SuiteSource, *, expand: bool) -> dict[str, list[Any]]:
@@ -219,7 +232,7 @@ def _parse_values(
 def _expand_cases(
     test: ParsedTest, name: str, notes: ProblemLog, common: ConfigurationLevel
 ) -> Iterator[Case]:
-    """Yields a case for each combination of values and each prompt; stops at the first error."""
+    """Yields a case for each combination of values; stops at the first error."""
     default = common.default
     options = {**default.options, **test.options}
     values = {**default.vars, **test.vars}
@@ -229,6 +242,8 @@ def _expand_cases(
         notes.error("too-many-cases", message, "vars")
         return
     threshold = default.threshold if test.threshold is None else test.threshold
+    words = default.prompts if test.prompts is None else test.prompts
+    prompts = common.prompts if words is None else _select_prompts(words, notes, common)
     for suffix, combination in _combine_values(values):
         try:
             context = AssertionContext(resolve_values(combination), common.templates, common.source)
@@ -243,24 +258,46 @@ def _expand_cases(
             # There, an assertion of weight 0 always passes: a gate that every score reaches.
             rule = 0.0
             assertions = [replace(assertion, required=assertion.required or 0.0) for assertion in assertions]
-        for prompt in common.prompts:
-            ending = f"~{prompt.label}" if len(common.prompts) > 1 else ""
-            yield Case(
-                id=name + suffix + ending,
-                input=_build_messages(prompt, options, notes, context),
-                assertions=tuple(assertions),
-                metadata={**default.metadata, **test.metadata},
-                repeats=common.repeats,
-                pass_rule=None if rule is None else PassRule(threshold=rule),
-                target=test.target or default.target,
-            )
+        case = Case(
+            id=name + suffix,
+            input=(),
+            assertions=tuple(assertions),
+            metadata={**default.metadata, **test.metadata},
+            repeats=common.repeats,
+            pass_rule=None if rule is None else PassRule(threshold=rule),
+            target=test.target or default.target,
+            vars=context.values,
+            prefix=options.get("prefix") or "",
+            suffix=options.get("suffix") or "",
+            prompts=None if words is None else tuple([prompt.template.name for prompt in prompts]),
+        )
+        for prompt in prompts:
+            _check_prompt(prompt, case, notes)
+        yield case
         if notes.has_errors:
             return
 
 
+def _select_prompts(
+    words: tuple[str, ...], notes: ProblemLog, common: ConfigurationLevel
+) -> tuple[PromptfooPrompt, ...]:
+    """Returns the prompts that a test names; an error for a word that names none."""
+    names = [prompt.label or prompt.template.name for prompt in common.prompts]
+    if not words:
+        notes.error("empty-list", "`prompts` is an empty list, so the test would not be run.", "prompts")
+    for place, word in enumerate(words):
+        if common.prompts and not any(prompt.is_named(word) for prompt in common.prompts):
+            message = (
+                f"`prompts[{place}]` is {quote_value(word)}, which is no prompt. "
+                f"{suggestion(word[:60], names)}"
+            )
+            notes.error("unknown-prompt", message, f"prompts[{place}]")
+    return tuple([prompt for prompt in common.prompts if any(map(prompt.is_named, words))])
+
+
 def _count_cases(test: ParsedTest, common: ConfigurationLevel) -> int:
     """Returns the number of cases of a test."""
-    return prod(map(len, {**common.default.vars, **test.vars}.values())) * len(common.prompts)
+    return prod(map(len, {**common.default.vars, **test.vars}.values()))
 
 
 def _combine_values(values: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -296,20 +333,17 @@ def _parse_all_assertions(
     return shared + parse_assertions(test.assertions, "assert", notes, context)
 
 
-def _build_messages(
-    prompt: PromptfooPrompt, options: dict[str, Any], notes: ProblemLog, context: AssertionContext
-) -> tuple[Message, ...]:
-    before, after = options.get("prefix") or "", options.get("suffix") or ""
-    if prompt.is_chat and (before or after):
+def _check_prompt(prompt: PromptfooPrompt, case: Case, notes: ProblemLog) -> None:
+    """Notes why a case cannot be sent with a prompt."""
+    if prompt.is_chat and (case.prefix or case.suffix):
         message = (
             f"`options` has a prefix or suffix, and `{prompt.field}` is a conversation. Put it in there."
         )
         notes.error("unsupported", message, "options")
     try:
-        messages = prompt.fill(context.values, before, after)
+        messages = fill_prompt(prompt.template, case)
     except BadTemplate as error:
         notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
-        return ()
+        return
     if not any(message.content.strip() for message in messages):
         notes.error("missing-prompt", f"`{prompt.field}` comes to nothing with these vars.", prompt.field)
-    return messages

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,8 +23,8 @@ from proctor.dialects.promptfoo.files import (
     refuse_reference,
 )
 from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields
-from proctor.model import Message
-from proctor.prompts.templates import BadTemplate, fill_template, parse_template
+from proctor.model import Message, PromptTemplate
+from proctor.prompts.templates import BadTemplate, parse_template
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 
@@ -40,39 +41,19 @@ _NON_WORD: Final = re.compile(r"[^\w.]+")
 
 
 class PromptfooPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt with placeholders."""
+    """A prompt of a configuration, and how tests and messages call it."""
 
-    label: str
-    """Its name in case ids: its own label in lower case, or `prompt-` and its number."""
+    template: PromptTemplate
+    """Named by its own label in lower case, or `prompt-` and its number."""
+    label: str | None
+    """Its own label, as written."""
     field: str
-    messages: tuple[Message, ...]
-    is_chat: bool = False
+    is_chat: bool
 
-    def fill(self, values: Mapping[str, Any], before: str, after: str) -> tuple[Message, ...]:
-        """Returns the messages to send.
-
-        Args:
-            values: the vars of the test.
-            before: goes before each text.
-            after: goes after it.
-
-        Raises:
-            BadTemplate: a name has no value.
-        """
-        return tuple(
-            Message(
-                role=message.role,
-                content=fill_template(before + message.content + after, values),
-                name=message.name,
-            )
-            for message in self.messages
-        )
-
-
-_UNREADABLE_PROMPT: Final = PromptfooPrompt(
-    label="unreadable", field="prompts", messages=(Message(role="user", content="?"),)
-)
-"""Replaces an invalid prompt; its error keeps every case from running."""
+    def is_named(self, word: str) -> bool:
+        """Returns whether a word of a test means this prompt: by name, label, group of labels or glob."""
+        label = self.label or self.template.name
+        return word in (self.template.name, label) or label.startswith(f"{word}:") or fnmatchcase(label, word)
 
 
 class _PromptEntry(Struct, frozen=True, kw_only=True):
@@ -103,18 +84,19 @@ def read_prompts(
             raw_prompts += _read_entry(item, _PromptEntry(field=field, line=lines[place]), source, notes)
     if not raw_prompts and not notes.has_errors:
         notes.error("missing-prompt", "`prompts` is empty; write at least one prompt.", "prompts", line=line)
-    prompts = (_parse_prompt(raw, entry, number, notes) for number, (entry, raw) in enumerate(raw_prompts, 1))
-    readable_prompts = [prompt for prompt in prompts if prompt is not None]
-    # An unreadable prompt counts for as many cases as any other.
-    names = [f"prompts[{place}]" for place in range(len(entries))] if isinstance(value, list) else ["prompts"]
-    readable = {prompt.field for prompt in readable_prompts}
-    readable_prompts += [
-        _UNREADABLE_PROMPT for name in names if name not in readable and notes.has_error_at(name)
+    prompts = [
+        prompt
+        for number, (entry, raw) in enumerate(raw_prompts, 1)
+        if (prompt := _parse_prompt(raw, entry, number, notes)) is not None
     ]
-    labels = [prompt.label for prompt in readable_prompts]
+    names = [prompt.template.name for prompt in prompts]
     return tuple(
-        replace(prompt, label=f"{prompt.label}-{number}") if labels.count(prompt.label) > 1 else prompt
-        for number, prompt in enumerate(readable_prompts, 1)
+        [
+            replace(prompt, template=replace(prompt.template, name=f"{name}-{number}"))
+            if names.count(name) > 1
+            else prompt
+            for number, (prompt, name) in enumerate(zip(prompts, names, strict=True), 1)
+        ]
     )
 
 
@@ -236,10 +218,11 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
     notes.extend(own)
     if own.has_errors:
         return None
+    name = _NON_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}"
     return PromptfooPrompt(
-        label=_NON_WORD.sub("-", (entry.label or "").lower()).strip("-") or f"prompt-{number}",
+        template=PromptTemplate(name=name, messages=tuple(messages)),
+        label=entry.label,
         field=entry.field,
-        messages=tuple(messages),
         is_chat=not isinstance(raw, str),
     )
 

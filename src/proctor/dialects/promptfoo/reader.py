@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from posixpath import basename
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from proctor.dialects.promptfoo.cases import ConfigurationLevel, ParsedTest, build_cases, parse_test
 from proctor.dialects.promptfoo.files import FILE_SCHEME, read_value
 from proctor.dialects.promptfoo.prompts import read_prompts
@@ -81,6 +83,7 @@ def _parse_heading(
     default = _parse_default_test(fields, source)
     templates = fields.instance("assertionTemplates", dict)
     defaults, repeats = _parse_defaults(fields)
+    defaults = replace(defaults, prompts=tuple([prompt.template for prompt in prompts]))
     suite = Suite(
         name=_get_suite_name(source),
         dialect="promptfoo",
@@ -126,7 +129,7 @@ def _parse_default_test(fields: FieldReader, source: SuiteSource) -> ParsedTest:
     inner.drop_null()
     inner.pop("description")
     test = parse_test(inner, source, {})
-    inner.finish(("vars", "assert", "threshold", "options", "metadata", "provider"))
+    inner.finish(("vars", "assert", "threshold", "options", "metadata", "provider", "prompts"))
     return test
 
 

@@ -7,17 +7,22 @@ text and stay as they are written.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, peek, read_rows
-from proctor.errors import suggestion
+from proctor.errors import has_near_name, suggestion
 from proctor.model import Problem, UnreadableRow
 from proctor.protocols import SuiteSource
 from proctor.validation import ProblemLog, quote_value
 
+VARS_FIELD: Final = "vars"
+"""The field of a row with its variables."""
+_VARIABLE: Final = re.compile(r"[^\W\d]\w*")
+"""A name that a prompt can have in double braces."""
 _SEPARATORS: Final = ",;\t"
 _JSON_ENDINGS: Final = (".jsonl", ".ndjson", ".json")
 
@@ -56,7 +61,7 @@ def read_table(source: SuiteSource) -> Iterator[tuple[int, int, dict[str, Any]] 
 
 def read_csv_rows(
     lines: Iterable[bytes], path: str, columns: Sequence[str] = (), prompt_columns: Sequence[str] = ()
-) -> Iterator[tuple[int, int, dict[str, str]] | Problem]:
+) -> Iterator[tuple[int, int, dict[str, Any]] | Problem]:
     """Yields the line, number from 1 and cells by column of each row; a problem for each invalid row.
 
     A row may span several lines. Rows without any text are skipped and not numbered; blank cells are left
@@ -65,8 +70,9 @@ def read_csv_rows(
     Args:
         lines: of the file.
         path: of the file.
-        columns: the only columns that a file may have; empty for any.
-        prompt_columns: the columns for the prompt, of which a file must have one.
+        columns: the columns with a meaning; empty for any. Each other column is a variable for prompts,
+            unless its name is nearly that of a column: its cells, blank or not, are an object in `vars`.
+        prompt_columns: the columns for the prompt, of which a file without variables must have one.
     """
     first, lines = peek(lines)
     header: list[str] | None = None
@@ -79,11 +85,14 @@ def read_csv_rows(
         if header is None:
             header = _read_header(record[1], notes, columns, prompt_columns)
             yield from notes.problems
-            if prompt_columns and set(prompt_columns).isdisjoint(header):
+            variables = [name for name in header if _is_variable(name, columns)]
+            if prompt_columns and not variables and set(prompt_columns).isdisjoint(header):
                 return
             continue
         number += 1
-        row = _read_row(header, record[1], notes, columns)
+        row = _read_row(header, record[1], notes, (*columns, *variables))
+        if variables:
+            row[VARS_FIELD] = {name: row.pop(name, "") for name in variables}
         if not notes.has_errors:
             yield notes.line, number, row
         yield from notes.problems
@@ -92,24 +101,47 @@ def read_csv_rows(
 def _read_header(
     cells: list[str], notes: ProblemLog, columns: Sequence[str], prompt_columns: Sequence[str]
 ) -> list[str]:
-    names = [cell.strip().lower() for cell in cells]
+    names = [_fold_name(cell.strip(), columns) for cell in cells]
     for place, name in enumerate(names):
-        if name and columns and name not in columns:
-            hint = suggestion(name[:60], columns)
-            notes.error("unknown-field", f"Unknown column {quote_value(name)}. {hint}", name)
-        elif name and name in names[:place]:
+        if name and name in names[:place]:
             notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
-    if prompt_columns and set(prompt_columns).isdisjoint(names):
+        elif name and columns and name not in columns and not _is_variable(name, columns):
+            message = f"Unknown column {quote_value(name)}. {_get_advice(name, columns)}"
+            notes.error("unknown-field", message, name)
+    variables = any(_is_variable(name, columns) for name in names)
+    if prompt_columns and not variables and set(prompt_columns).isdisjoint(names):
         either = " or ".join(f"`{name}`" for name in prompt_columns)
         message = f"The first line names no column {either}; name the columns there."
         notes.error("missing-prompt", message)
     return names
 
 
+def _fold_name(name: str, columns: Sequence[str]) -> str:
+    """Returns a column's name in lower case, but that of a variable as it is written."""
+    lower = name.lower()
+    return name if columns and lower not in columns else lower
+
+
+def _is_variable(name: str, columns: Sequence[str]) -> bool:
+    """Whether a column is a variable for prompts, and neither a known column nor a misspelt one."""
+    return (
+        bool(columns)
+        and name not in columns
+        and _VARIABLE.fullmatch(name) is not None
+        and not has_near_name(name.lower(), columns)
+    )
+
+
+def _get_advice(name: str, columns: Sequence[str]) -> str:
+    if has_near_name(name.lower(), columns):
+        return f"{suggestion(name[:60].lower(), columns)} A variable for prompts needs a name less like it."
+    return "A variable for prompts has a name of letters, digits and `_`, such as `city`."
+
+
 def _read_row(
     header: list[str], cells: list[str], notes: ProblemLog, columns: Sequence[str]
-) -> dict[str, str]:
-    row: dict[str, str] = {}
+) -> dict[str, Any]:
+    row: dict[str, Any] = {}
     for place, cell in enumerate(cells):
         if not cell or cell.isspace():
             continue

@@ -17,7 +17,7 @@ from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
-from proctor.prompts.templates import as_text
+from proctor.prompts.values import format_values
 from proctor.protocols import CaseHead
 from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
@@ -444,18 +444,22 @@ def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
 
 
 def question_text(case: Case | CaseHead) -> str:
-    """Returns the messages of a case as one text, with roles unless it is a single user message."""
-    if len(case.input) == 1 and case.input[0].role == "user":
-        return _message_text(case.input[0])
-    return "\n".join(f"{message.role}: {_message_text(message)}" for message in case.input)
+    """Returns the messages of a case as one text, with roles unless it is a single user message.
+
+    Of a case without messages, its values for the variables of a prompt.
+    """
+    return _messages_text(case) or format_values(case.vars)
 
 
 def case_subject(case: Case | CaseHead) -> str:
     """Returns what tells a case from others with the same prompt: its input, and its values for variables."""
-    if not case.vars:
-        return question_text(case)
-    values = [f"{name}: {as_text(value)}" for name, value in case.vars.items()]
-    return "\n".join([*filter(None, [question_text(case)]), *values])
+    return "\n".join(filter(None, (_messages_text(case), format_values(case.vars))))
+
+
+def _messages_text(case: Case | CaseHead) -> str:
+    if len(case.input) == 1 and case.input[0].role == "user":
+        return _message_text(case.input[0])
+    return "\n".join(f"{message.role}: {_message_text(message)}" for message in case.input)
 
 
 def _message_text(message: Message) -> str:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode, judged_digest, sent_digest
 from proctor.dialects import get_writable
-from proctor.dialects.shared.losses import LOSS_CODE, LOSSES_FIELD
+from proctor.dialects.shared.losses import LOSS_CODE, LOSSES_FIELD, LossReport
 from proctor.dialects.shared.output_files import unique_file_stem
 from proctor.errors import UsageError
 from proctor.model import Case, Problem, Suite
 from proctor.plurals import join_names, pluralize
+from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, Dialect, SourceFile, SuiteSource
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX
 from proctor.services.suites.load import with_repeats_rule
@@ -29,7 +30,10 @@ MAIN_FILE: Final = ""
 
 _SENT_FIELDS: Final = ("input", "workspace", "target", "form")
 _JUDGED_FIELDS: Final = ("expected", "criteria", "assertions", "pass_rule")
-_OTHER_FIELDS: Final = ("tags", "category", "repeats", "only_targets", "variables", "notes", "metadata")
+_OTHER_FIELDS: Final = (
+    *("tags", "category", "repeats", "only_targets", "variables", "vars", "prefix", "suffix", "prompts"),
+    *("notes", "metadata"),
+)
 """The fields of a case that must be the same afterwards, in the order in which a difference is looked for."""
 _WILDCARD: Final = re.compile(r"\*\*/|\*|\?")
 _WILDCARD_REGEXES: Final = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
@@ -88,9 +92,12 @@ def convert_suite(
         suite = replace(suite, notes=notes)
     cases = list(cases)
     _check_readable(suite, cases)
+    prompt_problems: list[Problem] = []
+    if suite.defaults.prompts and not dialect.keeps_prompts:
+        suite, cases, prompt_problems = _fill_prompts(suite, cases, to, lossy=lossy)
     suite, prepared_cases, restatements = restate_rules(suite, cases, to, dialect)
     chunks: dict[str, list[bytes]] = {}
-    problems: list[Problem] = []
+    problems = [replace(problem, path=path) for problem in prompt_problems]
     for item in dialect.render(suite, prepared_cases, lossy=lossy):
         if isinstance(item, Problem):
             problems.append(replace(item, path=item.path or path))
@@ -117,6 +124,37 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
             f"{join_names(names, 5)}. No file can hold such a case. Correct the file and save the suite "
             "again."
         )
+
+
+def _fill_prompts(
+    suite: Suite, cases: list[Case], to: str, *, lossy: bool
+) -> tuple[Suite, list[Case], list[Problem]]:
+    """Returns a suite with prompts as one without: each case has the messages that are sent.
+
+    Several prompts are a loss: in a lossy conversion a case becomes one for each of its prompts.
+    """
+    prompts = suite.defaults.prompts
+    names = join_names([repr(prompt.name) for prompt in prompts], 5)
+    report = LossReport(suite, to, lossy=lossy)
+    if len(prompts) > 1:
+        example = f"{cases[0].id if cases else 'case'}~{prompts[0].name}"
+        report.note(
+            "defaults.prompts",
+            f"the suite has {len(prompts)} prompts, {names}, and this format none apart from its tests. "
+            f"Dialect proctor keeps them. With --lossy each case is written once for each prompt, such as "
+            f"{quote_value(example)}.",
+        )
+    filled_cases: list[Case] = []
+    for case in cases:
+        if case.prompts == ():
+            filled_cases.append(replace(case, prompts=None))
+            continue
+        for prompt in prompts:
+            if case.prompts is None or prompt.name in case.prompts:
+                filled = fill_first_prompt(case, (prompt,))
+                name = case.id if len(prompts) == 1 else f"{case.id}~{prompt.name}"
+                filled_cases.append(replace(filled, id=name))
+    return replace(suite, defaults=replace(suite.defaults, prompts=())), filled_cases, report.problems
 
 
 # --- reading again -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from proctor.grading import build_grader
 from proctor.invalid_cases import PlaceholderFactory
 from proctor.model import Assertion, Case, Problem, RunSlot, Selection, Suite
 from proctor.plan import CaseIndex, CaseIndexer
+from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
 from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
 from proctor.services.suites.file_source import source_from_path
@@ -107,7 +108,8 @@ def load_source(
         dialect: its dialect; None detects it from the content.
         writer: stores the cases, if none of them has an error.
         indexer: gets every case; None selects all.
-        inspect: called for each case that has no error, in file order.
+        inspect: called for each case that has no error, in file order, as it is sent with the first prompt
+            of the suite, if it has prompts.
         tell: called with the number of cases read, now and then.
         skip_invalid: an invalid case becomes a placeholder, and the others can be run; a file without any
             case keeps its errors.
@@ -273,7 +275,9 @@ class _SuiteReader:
             return
         self.add(located_case.case, graders, (located_case.path or self._path, located_case.line))
         if self.inspect is not None and not problems:
-            self.inspect(located_case)
+            prompts = () if self._suite is None else self._suite.defaults.prompts
+            case = fill_first_prompt(located_case.case, prompts) if prompts else located_case.case
+            self.inspect(replace(located_case, case=case))
 
     def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
         """Adds the next case, with its graders and its location; a placeholder has none."""

@@ -26,8 +26,8 @@ _EMPTY_CONFIG = Config()
 
 
 SaveState = Literal["new", "same", "renewed", "earlier"]
-"""The result of saving: a new version; the current one, unchanged or with other tags, metadata, order or
-holdout; or an earlier one, which is current again."""
+"""The result of saving: a new version; the current one, unchanged or with other tags, metadata, order,
+holdout or prompts; or an earlier one, which is current again."""
 
 
 class SaveResult(Struct, frozen=True, kw_only=True):
@@ -287,8 +287,10 @@ def get_save_state(suite: Suite, before: list[SavedSuite]) -> SaveState:
         return "new"
     if not previous.current:
         return "earlier"
-    same = (previous.suite.content, previous.suite.split_rule) == (suite.content, suite.split_rule)
-    return "same" if same else "renewed"
+    then, now = (
+        (header.content, header.split_rule, header.defaults.prompts) for header in (previous.suite, suite)
+    )
+    return "same" if then == now else "renewed"
 
 
 def _list_names(store: Store) -> list[str]:

@@ -23,8 +23,8 @@ class SavedSuiteRecord(Struct, frozen=True, kw_only=True):
     state: Annotated[
         Literal["new", "same", "renewed", "earlier"],
         about(
-            "A new version; the current one, unchanged or with other tags, metadata, order or holdout; or "
-            "an earlier one, which becomes current again."
+            "A new version; the current one, unchanged or with other tags, metadata, order, holdout or "
+            "prompts; or an earlier one, which becomes current again."
         ),
     ]
     cases: int

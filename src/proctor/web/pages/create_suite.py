@@ -52,7 +52,7 @@ DEMO = "demo"
 _STATES = {
     "new": "",
     "same": " Nothing changed.",
-    "renewed": " Only tags, metadata, order or holdout changed.",
+    "renewed": " Only tags, metadata, order, holdout or prompts changed.",
     "earlier": " An earlier version with these cases is current again.",
 }
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from proctor import field_schemas as schemas
 from proctor.dialects.agentv.read.assertions import DEFAULT_ASSERTION
 from proctor.dialects.agentv.read.messages import parse_input, read_input_files
+from proctor.dialects.agentv.read.prompt_templates import merge_cases
 from proctor.dialects.agentv.read.test_files import JSON_LINES_ENDINGS, RawTest, read_json_lines, read_tests
 from proctor.dialects.agentv.read.tests import (
     OLD_LIST,
@@ -20,7 +21,7 @@ from proctor.dialects.agentv.read.tests import (
     parse_test,
     read_assertion_list,
 )
-from proctor.dialects.agentv.read.v5 import Version5Level, is_version_5, translate_test
+from proctor.dialects.agentv.read.v5 import Version5Level, get_variables, is_version_5, translate_test
 from proctor.dialects.agentv.read.v5 import translate_heading as version_5_heading
 from proctor.dialects.agentv.read.workspace import build_workspace, read_workspace_level
 from proctor.dialects.agentv.shared import (
@@ -45,7 +46,7 @@ from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, ignore_fields, parse_yaml
 from proctor.env_substitution import names_in
 from proctor.field_schemas import Fields
-from proctor.model import PassRule, Problem, Suite, SuiteDefaults
+from proctor.model import Case, PassRule, Problem, Suite, SuiteDefaults
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import to_plain
@@ -142,7 +143,12 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         heading = parse_heading(row, source, notes)
         tests = read_tests(heading.tests, heading.field, heading.line, source) if readable else iter(())
     if shared is not None:
-        heading = replace(heading, common=replace(heading.common, asks_for_criteria=False))
+        defaults = replace(heading.suite.defaults, prompts=shared.templates)
+        heading = replace(
+            heading,
+            suite=replace(heading.suite, defaults=defaults),
+            common=replace(heading.common, asks_for_criteria=False),
+        )
     yield heading.suite
     yield from notes.problems
     for item in tests:
@@ -152,7 +158,13 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
 def _parse_cases(
     raw: RawTest, heading: SuiteHeading, shared: Version5Level | None, source: SuiteSource
 ) -> Iterator[CaseAtLine | Problem]:
-    """Yields the case of a test; in version 5 one case for each prompt. Repeated problems are marked."""
+    """Yields the case of a test, which the prompts of version 5 fill in.
+
+    Where these are no prompts of the suite, there is a case for each, and repeated problems are marked.
+    """
+    if shared is not None and shared.templates:
+        yield from _parse_shared_case(raw, heading, shared, source)
+        return
     reported_keys: set[tuple[int | None, str | None, str]] = set()
     prompts = shared.prompts if shared is not None and "input" not in raw.row else ()
     for prompt in prompts or (None,):
@@ -167,6 +179,37 @@ def _parse_cases(
         reported_keys |= {(problem.line, problem.field, problem.code) for problem in notes.problems}
         if not notes.has_errors:
             yield CaseAtLine(case, raw.line, raw.path)
+
+
+def _parse_shared_case(
+    raw: RawTest, heading: SuiteHeading, shared: Version5Level, source: SuiteSource
+) -> Iterator[CaseAtLine | Problem]:
+    """Yields the case of a test that the prompts of the suite fill in.
+
+    A test with an input of its own has none of these. One for which a prompt would send anything else than
+    its texts has a case for each prompt.
+    """
+    prompts = () if "input" in raw.row else shared.prompts
+    problems: dict[tuple[int | None, str | None, str], Problem] = {}
+    cases: list[Case] = []
+    for prompt in prompts or (None,):
+        notes = ProblemLog(raw.path or source.path, raw.line, "Test", of_case=True)
+        test = replace(raw, row=translate_test(raw.row, shared, prompt, notes))
+        cases.append(parse_test(test, heading.common, notes))
+        for problem in notes.problems:
+            problems.setdefault((problem.line, problem.field, problem.code), problem)
+    row = next((problem.row for problem in problems.values() if problem.row is not None), None)
+    yield from (
+        problem if problem.row is None else replace(problem, row=row) for problem in problems.values()
+    )
+    if any(problem.level == "error" for problem in problems.values()):
+        return
+    merged = merge_cases(cases, shared.templates, get_variables(raw.row, shared)) if prompts else None
+    for place, case in enumerate(cases if merged is None else (merged,)):
+        if merged is None:
+            name = f"{case.id}~{prompts[place].label}" if len(cases) > 1 else case.id
+            case = replace(case, id=name, prompts=())
+        yield CaseAtLine(case, raw.line, raw.path)
 
 
 # --- YAML --------------------------------------------------------------------------------------------------

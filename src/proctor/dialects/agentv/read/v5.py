@@ -20,10 +20,12 @@ from proctor.dialects.agentv.read.case_vars import (
     find_missing_names,
     iter_texts,
 )
+from proctor.dialects.agentv.read.prompt_templates import make_templates
 from proctor.dialects.agentv.read.tests import THRESHOLD
 from proctor.dialects.agentv.shared import with_fields
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields, parse_yaml
 from proctor.field_schemas import Fields, accepts, spec_fields
+from proctor.model import PromptTemplate
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlList, YamlMap, empty_like, map_strings
@@ -141,6 +143,8 @@ class Version5Level(Struct, frozen=True, kw_only=True):
     variables: dict[str, Any] = {}
     assertions: list[Any] = []
     """Assertions that use variables, so that each test has its own."""
+    templates: tuple[PromptTemplate, ...] = ()
+    """The prompts as those of the suite; empty if one of them cannot be."""
 
 
 def is_version_5(row: Mapping[str, Any]) -> bool:
@@ -185,7 +189,11 @@ def translate_heading(
         _read_prompts(row["prompts"], source, notes, _get_line(row, "prompts")) if "prompts" in row else ()
     )
     variables = default.get("vars", {})
-    return suite_row, Version5Level(prompts=prompts, variables=variables, assertions=shared_list)
+    # What a suite sends before each test stands in the input of its cases.
+    own = [] if "input" in row or "input_files" in row else [(item.label, item.template) for item in prompts]
+    return suite_row, Version5Level(
+        prompts=prompts, variables=variables, assertions=shared_list, templates=make_templates(own)
+    )
 
 
 def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
@@ -308,8 +316,7 @@ def translate_test(
     if own is not None and not isinstance(own, dict):
         message = f"`vars` is {json_type(own)}; it must be an object."
         notes.error("wrong-type", message, "vars", line=_get_line(row, "vars"))
-    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
-    variables = fill_value(variables, {**variables, "vars": variables})
+    variables = get_variables(row, shared)
     values = {**variables, "vars": variables}
     _with_execution(test, row, notes)
     if "expected_output" in variables:
@@ -319,9 +326,18 @@ def translate_test(
     _with_assertions(test, row, shared, values, notes)
     if prompt is not None:
         test["input"] = prompt.fill(values, notes)
-        if len(shared.prompts) > 1 and notes.case:
+        if len(shared.prompts) > 1 and notes.case and not shared.templates:
             test["id"] = f"{notes.case}~{prompt.label}"
     return test
+
+
+def get_variables(row: Mapping[str, Any], shared: Version5Level) -> dict[str, Any]:
+    """Returns the values for the prompts, those of the test before those of all tests."""
+    own: Any = row.get("vars")
+    variables = {**shared.variables, **(own if isinstance(own, dict) else {})}
+    variables = map_strings(variables, _translate_references)
+    filled: dict[str, Any] = fill_value(variables, {**variables, "vars": variables})
+    return filled
 
 
 def _with_execution(test: dict[str, Any], row: dict[str, Any], notes: ProblemLog) -> None:

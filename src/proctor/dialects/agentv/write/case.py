@@ -47,6 +47,7 @@ _FIELD_PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "workspace": (("workspace",), "it has no workspace that is read as this one."),
     "form": ((), "its tests ask by messages alone."),
     "notes": ((), "it has no such fields."),
+    **dict.fromkeys(("vars", "prefix", "suffix", "prompts"), ((), "its tests say all that is sent.")),
 }
 """The place of each field of a case in a test, and the message if it cannot be written there."""
 

@@ -190,7 +190,7 @@ def pair_with_targets(
     for loaded_suite in suites:
         prompts = given_prompts or loaded_suite.suite.defaults.prompts
         check_variables(loaded_suite, prompts, of_suite=not given_prompts)
-        _warn_about_unused(loaded_suite, given_prompts, context)
+        _warn_about_unused(loaded_suite, prompts, of_suite=not given_prompts, context=context)
         names = context.target_names.for_folder(loaded_suite.suite.folder)
         if context.files is not None and names.path is not None:
             context.files.add(names.path)
@@ -300,12 +300,17 @@ def check_variables(loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate]
 
 
 def _warn_about_unused(
-    loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate], context: PlanningContext
+    loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate], *, of_suite: bool, context: PlanningContext
 ) -> None:
-    """Warns about variables that none of the prompts of the user uses."""
+    """Warns about variables that no prompt uses, unless the prompts are those of the suite."""
     unused = loaded_suite.indexer.variables.find_unused(prompts)
-    if unused:
-        names = join_names([f"`{name}`" for name in unused], 5)
+    names = join_names([f"`{name}`" for name in unused], 5)
+    if unused and not prompts:
+        context.warn(
+            f"{loaded_suite.path}: The cases have values for {names}, and no prompt uses them. Give a prompt "
+            f"with `{{{{ {unused[0]} }}}}` with --prompt FILE."
+        )
+    elif unused and not of_suite:
         which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
         verb = "does not use" if len(prompts) == 1 else "uses"
         context.warn(f"{loaded_suite.path}: {which} {verb} {names}.")
