@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
-from proctor.prompts.values import format_values
+from proctor.prompts.templates import format_values
 
 RUN_LENGTH: Final = 8
 """The number of consecutive words that are compared."""

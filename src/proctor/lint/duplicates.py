@@ -25,7 +25,7 @@ from zlib import crc32
 from proctor.codec import encode
 from proctor.lint.findings import CaseLocation, Finding, quote_text
 from proctor.model import Case
-from proctor.prompts.values import format_values
+from proctor.prompts.templates import format_values
 
 MAX_HASHES: Final = 96
 """At most this many hashes of word pairs are kept for each case."""

@@ -96,6 +96,11 @@ def as_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def format_values(values: Mapping[str, Any]) -> str:
+    """Returns the values of a case as one text, such as `city=Lima, lang=es`."""
+    return ", ".join(f"{name}={as_text(value)}" for name, value in values.items())
+
+
 def resolve_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Fills in the names of other values in each value; other text is left unchanged.
 

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from proctor import __version__
 from proctor.errors import ProctorError, StoreError
 from proctor.model import Run
-from proctor.prompts.values import format_values
+from proctor.prompts.templates import format_values
 from proctor.protocols import Store
 from proctor.reports.html_templates import make_environment
 from proctor.web.browser_sessions import BrowserSession, get_session

@@ -76,7 +76,7 @@ def test_lists_and_searches_show_what_tells_cases_apart(store: SqliteStore) -> N
     rows = list(read_table_rows(store, run, [(0, 0)], revealed=False))
     assert [row.question for row in rows] == ["Lima"]
     rows = list(read_table_rows(store, plain, [(1, 0)], revealed=False))
-    assert [row.question for row in rows] == ["city: Rome\nyear: 1990"]
+    assert [row.question for row in rows] == ["city=Rome, year=1990"]
     finder = TrialFinder()
     reader = SummaryReader(lambda: nullcontext(store))
     searches = (("rome", plain, 1), ("1990", plain, 1), ("lima", run, 1), ("long words", run, 0))

@@ -17,7 +17,7 @@ from proctor.latency import LatencySummary
 from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
-from proctor.prompts.values import format_values
+from proctor.prompts.templates import format_values
 from proctor.protocols import CaseHead
 from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
