@@ -2,5 +2,5 @@
 
 In: a `PromptTemplate` and a case. Out: the messages that are sent for it. Start with `fill.py`.
 `templates.py` fills in a text, `requirements.py` checks the variables of prompts against the cases of a
-suite, and `values.py` writes the values of a case as text.
+suite.
 """
