@@ -77,6 +77,13 @@ def test_a_prompt_that_is_better_on_one_target_alone_is_told() -> None:
     assert "choose a prompt for each target" in text
 
 
+def test_a_prompt_that_is_better_on_every_target_by_unlike_differences_is_named() -> None:
+    small = {("terse", "small"): "-" * 40, ("steps", "small"): "-" * 30 + "+" * 10}
+    large = {("terse", "large"): "-" * 40, ("steps", "large"): "+" * 40}
+    text = in_terminal(group(small | large))
+    assert 'all 4 runs): "steps" is ahead on every target, by 25.0 to 100.0 pp.' in text
+
+
 def test_parts_are_prompts_by_target_and_if_asked_for_targets_by_prompt() -> None:
     text = in_terminal(group(SIGNS))
     assert "Prompts for each target" in text

@@ -95,7 +95,7 @@ def grid_blocks(compared: GridComparison, *, with_headline: bool = True) -> Iter
     if compared.targets is not None:
         yield Paragraph(factor_sentence(compared.targets))
     if compared.interaction is not None:
-        yield Paragraph(interaction_sentence(compared.interaction))
+        yield Paragraph(interaction_sentence(compared.interaction, compared.by_target))
     for factor in (compared.prompts, compared.targets):
         if factor is not None:
             yield factor_table(factor)
@@ -183,20 +183,40 @@ def _shows_better(pair: LevelDifference, level: GridLevel) -> bool:
     return level == pair.baseline and direction == "worse"
 
 
-def interaction_sentence(test: InteractionTest) -> str:
-    """Returns whether the difference between the prompts depends on the target."""
+def interaction_sentence(test: InteractionTest, by_target: Sequence[LevelPart]) -> str:
+    """Returns whether the difference between the prompts depends on the target.
+
+    Args:
+        test: the test.
+        by_target: the differences between the prompts for each target.
+    """
     cases = f"{pluralize(test.cases, 'case')} measured in all {len(test.prompts) * len(test.targets)} runs"
     if test.p_value is None:
         return f"Whether the prompts differ alike on every target cannot be tested with {cases}."
     if test.p_value < _ALPHA:
         return (
             f"The difference between the prompts depends on the target ({probability(test.p_value)}, "
-            f"{cases}): choose a prompt for each target."
+            f"{cases}): {_range_over_targets(by_target) or 'choose a prompt for each target'}."
         )
     return (
         f"The difference between the prompts is not shown to depend on the target "
         f"({probability(test.p_value)}, {cases})."
     )
+
+
+def _range_over_targets(by_target: Sequence[LevelPart]) -> str:
+    """Returns by how much one of two prompts is ahead on every target; empty if none is."""
+    pairs = [pair for part in by_target for pair in part.differences]
+    values = [pair.difference.value for pair in pairs if pair.difference.value is not None]
+    if (
+        len({(pair.baseline, pair.candidate) for pair in pairs}) != 1
+        or not values
+        or min(values) * max(values) <= 0
+    ):
+        return ""
+    ahead = pairs[0].candidate if values[0] > 0 else pairs[0].baseline
+    least, most = sorted(abs(value) * 100 for value in (min(values), max(values)))
+    return f"{_name(ahead)} is ahead on every target, by {least:.1f} to {most:.1f} pp"
 
 
 def factor_table(compared: FactorComparison) -> Table:

@@ -143,7 +143,9 @@ def grid_record(compared: GridComparison) -> GridComparisonRecord:
         missing=grid.missing,
         prompt=None if compared.prompts is None else _factor_record(compared.prompts),
         target=None if compared.targets is None else _factor_record(compared.targets),
-        interaction=None if compared.interaction is None else _interaction_record(compared.interaction),
+        interaction=None
+        if compared.interaction is None
+        else _interaction_record(compared.interaction, compared.by_target),
         by_target=tuple(map(_part_record, compared.by_target)),
         by_prompt=tuple(map(_part_record, compared.by_prompt)),
         notes=tuple(grid_notes(compared)),
@@ -205,9 +207,9 @@ def _factor_record(compared: FactorComparison) -> FactorRecord:
     )
 
 
-def _interaction_record(test: InteractionTest) -> InteractionRecord:
+def _interaction_record(test: InteractionTest, by_target: Sequence[LevelPart]) -> InteractionRecord:
     return InteractionRecord(
-        verdict=interaction_sentence(test),
+        verdict=interaction_sentence(test, by_target),
         prompts=tuple([level.name for level in test.prompts]),
         targets=tuple([level.name for level in test.targets]),
         cases=test.cases,

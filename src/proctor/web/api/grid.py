@@ -58,7 +58,7 @@ class ListGridQuery(BaseModel):
     limit: int = Field(default=50, ge=1, le=200, description="Maximum number of results.")
 
 
-class GridCellRecord(Struct, frozen=True, kw_only=True):
+class CaseCellRecord(Struct, frozen=True, kw_only=True):
     """What one run has for one case."""
 
     position: Annotated[int, about("The position of the case in the suite of the run, from 0.")]
@@ -82,7 +82,7 @@ class GridRowRecord(Struct, frozen=True, kw_only=True):
 
     case: str
     input: Annotated[str | None, about("The beginning of its prompt; null if it is hidden.")]
-    cells: Annotated[tuple[GridCellRecord | None, ...], about("One for each run; null if it has no trial.")]
+    cells: Annotated[tuple[CaseCellRecord | None, ...], about("One for each run; null if it has no trial.")]
 
 
 class GridPageRecord(Struct, frozen=True, kw_only=True):
@@ -140,9 +140,9 @@ def list_grid(request: Request, query: Annotated[ListGridQuery, Query()]) -> Gri
     )
 
 
-def _cell_record(cell: GridCell) -> GridCellRecord:
+def _cell_record(cell: GridCell) -> CaseCellRecord:
     output = cell.output
-    return GridCellRecord(
+    return CaseCellRecord(
         position=cell.position,
         repeat=cell.trial.trial.repeat,
         verdict=cell.verdict,
