@@ -41,7 +41,7 @@ def test_an_interval_is_that_of_the_console_although_json_has_it_rounded() -> No
     counts = make_counts(passed=1, failed=1)
     assert interval(counts.ci95) == "9–91%"
     assert counts_record(counts).ci95 == (0.095, 0.905)
-    assert "n 2 · 9–91%" in made("{{ parts.share(counts) }}", counts=counts)
+    assert 'n 2 · <span class="whole">9–91%' in made("{{ parts.share(counts) }}", counts=counts)
 
 
 def test_a_share_says_what_was_not_measured_and_could_change_it() -> None:

@@ -575,7 +575,7 @@ def test_a_page_shows_how_many_trials_are_read_until_its_table_is_there(
     case = server.page(f"/runs/r1/cases/3?{query}")
     assert "Question 3?" in case
     assert "The links to the previous and next case appear once all trials have been read" in case
-    assert link(case, "load the page again") == f"/runs/r1/cases/3?{query}"
+    assert link(case, "reload the page") == f"/runs/r1/cases/3?{query}"
     reader.finish(server, page)
     assert len(rows(server.page(address))) == 10
     case = server.page(f"/runs/r1/cases/3?{query}")

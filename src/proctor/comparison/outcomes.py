@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.clusters import make_cluster_lookup
-from proctor.codec import judged_digest, sent_digest
+from proctor.codec import judged_digest
 from proctor.latency import measured_latency
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
@@ -170,7 +170,7 @@ class OutcomeCollector:
                 return  # it has no verdict before all of its trials are in
             facts = (self._combine(case, trials, facts),)
         id_ = self._intern(case.id)
-        digests = (sent_digest(case), judged_digest(case)) if self._with_digests else None
+        digests = (trials[0][0].sent, judged_digest(case)) if self._with_digests else None
         self._cases.append(
             CaseOutcomes(
                 id=id_,
