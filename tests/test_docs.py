@@ -51,7 +51,6 @@ USES = [page for page in PAGES if page.parent.name == "docs" and page.name.islow
 BLOCK = re.compile(r"^```(\w+) (check|write)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARYING = (
     (re.compile(r"\b20\d{6}-\d{6}-[0-9a-f]{6}\b"), "…"),
-    (re.compile(r"\b\d{1,2} [A-Z][a-z]{2} \d\d:\d\d · …"), "…"),
     (re.compile(r"\bin [^·\n]+ · latency p50 [^·\n]+ ·"), "in … · latency … ·"),
     (re.compile(r"\bin [\d.]+ (ms|s),"), "in …,"),
     (re.compile(r"\"(started_at|finished_at)\": \"[^\"]+\""), r'"\1": "…"'),

@@ -310,9 +310,9 @@ def run_label(run: Run) -> str:
 
 
 def target_label(run: Run) -> str:
-    """Returns the target, prompt, start, id and tags of a run in one line."""
+    """Returns the target, prompt, id, which has the time, and tags of a run in one line."""
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
-    return one_line(f"{format_run_name(run)} · {run.id}{tags}")
+    return one_line(f"{run.target_title} · {run.id}{tags}")
 
 
 def access_notes(looks: int | None) -> Iterator[str]:
