@@ -6,12 +6,18 @@ Everything in it is made up, and the same every time.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tools.picture_tickets import write_tickets
+
 Row = dict[str, Any]
+GROUP = "prompts"
+"""The id of the group of runs with prompts."""
+_EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tickets"
 
 _WRITTEN: tuple[tuple[str, str, str, Row, str, str], ...] = (
     (
@@ -113,7 +119,14 @@ def write(folder: Path) -> None:
     (folder / "referee.jsonl").write_text(_json_lines(judged), encoding="utf-8")
     names = (*skills, "referee")
     targets = "".join(f"  - name: {name}\n    target: scripted:{name}.jsonl\n" for name in names)
+    targets += "".join(
+        f"  - name: {name}\n    provider: function\n    function: models:{name}\n"
+        for name in ("small", "medium", "large")
+    )
     (folder / "targets.yaml").write_text(f"targets:\n{targets}", encoding="utf-8")
+    for name in ("models.py", "steps.md", "terse.txt"):
+        shutil.copy(_EXAMPLE / name, folder)
+    write_tickets(1000, folder / "tickets.csv")
 
 
 def commands() -> Iterator[list[str]]:
@@ -122,6 +135,9 @@ def commands() -> Iterator[list[str]]:
         yield ["run", "support-desk.jsonl", "--target", target, "--judge", "referee", "--concurrency", "4"]
     yield ["run", "cheap", "--target", "echo"]
     yield ["suites", "save", "support-desk-next.jsonl"]
+    prompts, models = ("terse.txt", "steps.md"), ("small", "medium", "large")
+    words = [f"--prompt={prompt}" for prompt in prompts] + [f"--target={model}" for model in models]
+    yield ["run", "tickets.csv", *words, "--holdout=0", "--group", GROUP]
 
 
 def _changed(lines: list[Row]) -> list[Row]:

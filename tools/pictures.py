@@ -120,7 +120,7 @@ def browser() -> Iterator[Browser]:
 
 def pages(runs: list[str]) -> Iterator[Shown]:
     """Every page with something to see on it."""
-    weak, base, again, new, echo = runs
+    weak, base, again, new, echo, *prompted = runs
     suite = urlencode({"name": "support-desk"})
     yield Shown("suites", "/suites", on_phone=True)
     yield Shown("suite", f"/suite?{suite}")
@@ -141,6 +141,10 @@ def pages(runs: list[str]) -> Iterator[Shown]:
     yield Shown("run", f"/runs/{weak}", on_phone=True)
     yield Shown("run-revealed", f"/runs/{base}", (("click", "button:has-text('Reveal')", ""),))
     yield Shown("run-nothing-passed", f"/runs/{echo}?verdict=fail")
+    grid = f"/grid?group={picture_project.GROUP}&show=differ"
+    yield Shown("grid", grid, on_phone=True)
+    yield Shown("grid-open", f"{grid}&open=5#row-5")
+    yield Shown("compare-prompts", f"/compare?{urlencode({'run': prompted}, doseq=True)}", on_phone=True)
     yield Shown("case", f"/runs/{weak}/cases/2", on_phone=True)
     yield Shown("case-sum", f"/runs/{weak}/cases/12")
     yield Shown("compare-choose", "/compare")
@@ -223,11 +227,14 @@ def _see_all(page: Page) -> None:
 
 def of_docs(chromium: Browser, url: str, runs: list[str]) -> None:
     """The pictures of the README."""
-    weak, _, _, new, _ = runs
+    weak, _, _, new, *_ = runs
     compared = urlencode({"run": [weak, new]}, doseq=True)
     for name, path in (("run", f"/runs/{weak}"), ("compare", f"/compare?{compared}")):
         shown = Shown(name, path)
         take(chromium, url, shown, DOCS / f"web-{name}.png", size=README, whole=False)
+    grid = Shown("grid", f"/grid?group={picture_project.GROUP}&show=differ")
+    for ending, theme in (("", "light"), ("-dark", "dark")):
+        take(chromium, url, grid, DOCS / f"web-grid{ending}.png", theme=theme, size=WIDE, whole=False)
 
 
 if __name__ == "__main__":
