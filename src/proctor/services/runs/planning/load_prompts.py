@@ -29,6 +29,7 @@ _MARKDOWN_ENDINGS: Final = (".md", ".markdown")
 _ROLE_HEADING: Final = re.compile(
     rf"^#{{1,6}}[ \t]+({'|'.join(ROLES)})[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
+_CODE_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def load_prompts(
@@ -188,7 +189,7 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
             line=line,
         )
         return
-    headings = list(_ROLE_HEADING.finditer(text)) if ending in _MARKDOWN_ENDINGS else []
+    headings = _list_headings(text) if ending in _MARKDOWN_ENDINGS else []
     if not headings or text[: headings[0].start()].strip():
         yield Message(role="user", content=text.strip()), _first_line(text, 0)
         return
@@ -201,6 +202,16 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
                 "empty-prompt", f"Nothing is written under the heading {heading[0].strip()!r}.", line=line
             )
         yield Message(role=heading[1].lower(), content=content.strip()), line
+
+
+def _list_headings(text: str) -> list[re.Match[str]]:
+    """Returns the headings of roles, without those that are examples in a block of code."""
+    blocks = [block.span() for block in _CODE_BLOCK.finditer(text)]
+    return [
+        heading
+        for heading in _ROLE_HEADING.finditer(text)
+        if not any(start < heading.start() < end for start, end in blocks)
+    ]
 
 
 def _first_line(text: str, start: int) -> int:
