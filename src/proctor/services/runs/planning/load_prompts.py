@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from proctor.codec import template_digest
 from proctor.dialects.shared.yaml_files import parse_json, parse_yaml
@@ -19,7 +20,7 @@ from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.request import split_prompt_word
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, ProblemLog, has_surrogates, json_type
 
 MAX_PROMPT_BYTES: Final = 4 * 1024 * 1024
 ROLES: Final = ("system", "developer", "user", "assistant")
@@ -143,11 +144,16 @@ def check_prompt(prompt: PromptTemplate) -> PromptTemplate:
     Raises:
         SuiteError: it is no prompt, or would send the same text for each case.
     """
-    return prompt_from_value(prompt.name, [to_builtins(message) for message in prompt.messages])
+    checked = prompt_from_value(prompt.name, [to_builtins(message) for message in prompt.messages])
+    return replace(checked, is_literal=prompt.is_literal)
 
 
 def _make_prompt(name: str, messages: Sequence[tuple[Message, int]], notes: ProblemLog) -> PromptTemplate:
     for message, line in messages:
+        if has_surrogates(message.content):
+            notes.error(
+                "bad-encoding", "The prompt has half of a character. Write the character itself.", line=line
+            )
         try:
             parse_template(message.content)
         except BadTemplate as error:
