@@ -6,6 +6,7 @@ limits come from the caller.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -59,6 +60,14 @@ def quote_value(value: Any) -> str:
         return "true" if value else "false"
     text = repr(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_surrogates(text: str) -> bool:
+    """Returns whether a text has half of a character, which no file can hold."""
+    return _SURROGATE.search(text) is not None
 
 
 def json_type(value: Any) -> str:

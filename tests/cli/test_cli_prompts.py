@@ -72,6 +72,17 @@ def test_a_run_is_graded_again_with_its_prompt(files: Path, proctor: Proctor) ->
     assert proctor("regrade", "last", "--json").run["passed"] == 2
 
 
+def test_a_suite_without_a_variable_of_the_prompt_grades_nothing_again(files: Path, proctor: Proctor) -> None:
+    (files / "cases.csv").write_text("id,input,expected,city\na,x,x,Lima\n", encoding="utf-8")
+    (files / "city.txt").write_text("{{ input }} {{ city }}", encoding="utf-8")
+    (run,) = run_prompts(proctor, "-pcity.txt")
+    (files / "other.csv").write_text("id,input,expected\na,x,x\n", encoding="utf-8")
+    told = proctor("regrade", run["run"], "--suite", "other.csv")
+    assert told.code == 4
+    assert "The prompt 'city' uses `{{ city }}`, and case 'a' has no value for it." in told.err
+    assert len(proctor("runs", "list", "--json").json["runs"]) == 1
+
+
 def test_a_bundle_is_derived_again_with_the_prompt(files: Path, proctor: Proctor) -> None:
     run_prompts(proctor, "-psteps.md")
     proctor("attest", "last", "-o", "b.zip")

@@ -426,6 +426,15 @@ def test_resuming_from_python_with_other_settings_is_refused_too(
     assert package.run(half, target="echo", resume=True, progress=False).id == run_id
 
 
+def test_the_command_of_a_new_run_names_the_file_of_a_prompt(
+    proctor: Proctor, half: str, tmp_path: Path
+) -> None:
+    (tmp_path / "terse.txt").write_text("{{ input }}", encoding="utf-8")
+    told = proctor("run", half, "--target", "echo", "--prompt", "terse.txt", "--resume")
+    assert told.code == 4
+    assert f"proctor run {half} --target echo --prompt terse.txt\n" in told.err
+
+
 def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_new_one(
     proctor: Proctor, half: str
 ) -> None:

@@ -172,6 +172,23 @@ def test_a_prompt_without_problems_can_be_filled_in_and_others_cannot(
         assert fill_prompt(prompt, case)
 
 
+def test_a_name_may_begin_with_any_letter() -> None:
+    prompt = PromptTemplate(name="p", messages=(Message(role="user", content="{{ \u0433\u043e\u0434 }}"),))
+    case = make_case(vars={"\u0433\u043e\u0434": "1961"})
+    assert find_problems(prompt, case) == []
+    assert texts(fill_prompt(prompt, case)) == [("user", "1961")]
+
+
+def test_a_value_whose_name_has_a_dot_can_be_used_by_no_prompt() -> None:
+    prompt = PromptTemplate(name="p", messages=(Message(role="user", content="{{ a.b }}"),))
+    case = make_case(vars={"a.b": "x"})
+    (problem,) = find_problems(prompt, case)
+    assert problem.startswith("The prompt 'p' uses `{{ a.b }}`, and case 'c' has no value for it.")
+    variables = CaseVariables()
+    variables.add(case)
+    assert variables.find_unused([ASK]) == ["a.b"]
+
+
 def test_names_that_no_prompt_uses_are_listed() -> None:
     variables = CaseVariables()
     variables.add(make_case(vars={"lang": "es", "city": "Lima"}))

@@ -86,6 +86,9 @@ def test_a_name_that_several_runs_share_is_refused() -> None:
         ({"a": [{"role": "user"}]}, SuiteError, "`[0].content` is missing"),
         ({"a": 3}, SuiteError, "The prompt is a number"),
         ({"": "{{ input }}"}, UsageError, "'' is no name of a prompt"),
+        (proctor.PromptTemplate(name=" ", messages=USER.messages), UsageError, "' ' is no name of a prompt"),
+        ({"a\ud800": "{{ input }}"}, UsageError, "'a\\ud800' is no name of a prompt"),
+        ({"a": "\ud800{{ input }}"}, SuiteError, "The prompt has half of a character"),
         ({"a": "{{ city }}"}, SuiteError, "The prompt 'a' uses `{{ city }}`"),
         ("Say {{ input }}", UsageError, "is a text and has no name"),
         ("nope.txt", UsageError, "There is no prompt file 'nope.txt'. Write `prompts` FILE"),
@@ -108,6 +111,14 @@ def test_what_is_no_prompt_is_refused_before_anything_is_sent(
     with pytest.raises(error) as caught:
         proctor.run(ROWS, target=answer, prompts=prompts, **QUIET)
     assert message in str(caught.value)
+
+
+def test_a_system_prompt_that_is_literal_keeps_its_braces() -> None:
+    message = proctor.Message(role="system", content="Write {{ name }}.")
+    literal = proctor.PromptTemplate(name="literal", messages=(message,), is_literal=True)
+    run = proctor.run(ROWS, target="echo", prompts=literal, **QUIET)
+    assert run.record.prompt is not None
+    assert run.record.prompt.digest == template_digest(literal)
 
 
 def test_trials_of_several_prompts_are_iterated(rows: Any) -> None:

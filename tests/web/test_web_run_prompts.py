@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import proctor
 from proctor.codec import template_digest
@@ -18,7 +19,7 @@ from proctor.services.runs.starts.allowed_targets import load_run_context
 from proctor.services.runs.starts.processes import StartedRun, get_run_processes
 from proctor.web.project import Project
 from proctor.web.run_status import GroupSnapshot
-from proctor.web.runs.form import MAX_PROMPT_LENGTH, FormErrors, validate_form
+from proctor.web.runs.form import MAX_PROMPT_LENGTH, FormErrors, list_offered_prompts, validate_form
 from support.builders import NOON
 from support.waiting import wait_until
 from support.web import read_answer
@@ -163,6 +164,25 @@ def test_a_missing_variable_is_an_error_of_the_prompts(server: Any) -> None:
     assert answer.status == 422
     assert '<a href="#prompt">Prompts</a>: The prompt &#39;p&#39; uses `{{ city }}`' in answer.text
     assert "--prompt=p.md" in answer.text
+
+
+def test_a_stored_prompt_is_sent_with_the_names_of_its_messages(server: Any, site: Project) -> None:
+    named = PromptTemplate(name="named", messages=(Message(role="user", content="{{ input }}", name="bob"),))
+    rows = [{"input": "a", "expected": "a"}]
+    proctor.run(rows, target="echo", prompts=named, store=site.location.address, progress=False)
+    group = re.search(r'name="group" value="([^"]+)"', server.get("/run").text)
+    assert group
+    server.post("/run", {"suite": "ten", "target": "echo", "prompt": "named", "group": group[1]})
+    (run,) = finished(site, group[1], 1)
+    assert run.prompt == named
+
+
+def test_a_prompt_that_is_sent_with_its_braces_is_not_offered(site: Project) -> None:
+    literal = replace(TERSE, name="literal", is_literal=True)
+    with site.open_store() as store:
+        run = next(iter(store.runs()))
+        store.add_run(replace(run, id="other", prompt=literal))
+        assert set(list_offered_prompts(store)) == {"terse"}
 
 
 def test_several_prompts_take_turns_on_one_target(site: Project) -> None:

@@ -28,12 +28,14 @@ class _Signature(Struct, frozen=True):
     """What cases offer to a prompt."""
 
     names: frozenset[str]
-    """The names of their values, with dots for the fields of an object."""
+    """The names that a prompt can use, with dots for the fields of an object."""
+    variables: frozenset[str]
+    """The names of all values, also of those that no prompt can use, as they have a dot."""
     kind: InputKind
     prompts: tuple[str, ...] | None
 
 
-_PLAIN: Final = _Signature(frozenset(), "text", None)
+_PLAIN: Final = _Signature(frozenset(), frozenset(), "text", None)
 
 
 class _CaseGroup(Struct):
@@ -58,7 +60,9 @@ class CaseVariables:
             self._plain = self._plain or _CaseGroup(case.id)
             self._plain.count += 1
             return
-        signature = _Signature(frozenset(_flatten(case.vars)), _classify_input(case), case.prompts)
+        signature = _Signature(
+            frozenset(_flatten(case.vars)), frozenset(case.vars), _classify_input(case), case.prompts
+        )
         group = self._groups.get(signature)
         if group is None:
             group = self._groups[signature] = _CaseGroup(case.id)
@@ -70,8 +74,7 @@ class CaseVariables:
     @property
     def names(self) -> set[str]:
         """The names of all values, without `input`; those of an object only by its own name."""
-        names = {name for signature in self._groups for name in signature.names}
-        return {name for name in names if "." not in name}
+        return {name for signature in self._groups for name in signature.variables}
 
     def find_problems(self, prompts: Sequence[PromptTemplate], *, of_suite: bool) -> Iterator[str]:
         """Yields a sentence for each reason why the cases cannot be sent with these prompts.
@@ -155,6 +158,8 @@ def _is_plain(messages: tuple[Message, ...]) -> bool:
 
 def _flatten(values: dict[str, Any], before: str = "", depth: int = 0) -> Iterator[str]:
     for name, value in values.items():
+        if "." in name:
+            continue
         path = f"{before}{name}"
         yield path
         inner = dict(enumerate(value)) if isinstance(value, list) else value

@@ -19,8 +19,8 @@ from proctor.errors import suggestion
 from proctor.validation import quote_value
 
 _TAG: Final = re.compile(r"\{\{(?P<name>(?:(?!\}\}|\{\{).){0,400})\}\}|\{%|\{#", re.DOTALL)
-_NAME: Final = re.compile(r"\s*([A-Za-z_$][\w$]*(?:\.[\w$]+)*)\s*")
-_PLAIN_TAG: Final = re.compile(r"\{\{\s*([A-Za-z_$][\w$]*)\s*\}\}")
+_NAME: Final = re.compile(r"\s*((?!\d)[\w$]+(?:\.[\w$]+)*)\s*")
+_PLAIN_TAG: Final = re.compile(r"\{\{\s*((?!\d)[\w$]+)\s*\}\}")
 
 
 class BadTemplate(ValueError):

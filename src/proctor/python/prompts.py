@@ -8,6 +8,7 @@ from typing import Any
 
 from proctor.errors import UsageError
 from proctor.model import PromptTemplate
+from proctor.validation import has_surrogates
 
 PromptLike = str | Path | PromptTemplate
 """A prompt: a file or "NAME=FILE", the name of a prompt in the store, or a template."""
@@ -39,14 +40,19 @@ def _resolve_prompt(prompt: Any) -> Iterator[str | PromptTemplate]:
     if isinstance(prompt, (str, Path)):
         yield str(prompt)
     elif isinstance(prompt, PromptTemplate):
+        _check_name(prompt.name)
         yield check_prompt(prompt)
     elif isinstance(prompt, Mapping):
         for name, value in prompt.items():
-            if not isinstance(name, str) or not name.strip():
-                raise UsageError(f"{name!r} is no name of a prompt. Give a text that is not empty.")
+            _check_name(name)
             yield prompt_from_value(name, value)
     else:
         raise UsageError(
             f"{prompt!r:.80} is no prompt. Give a file, a `proctor.PromptTemplate`, or a dictionary of names "
             "and texts such as {'terse': 'Answer briefly. {{ input }}'}."
         )
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name.strip() or has_surrogates(name):
+        raise UsageError(f"{name!r} is no name of a prompt. Give a text that is not empty.")

@@ -21,6 +21,11 @@ CHAT = [("system", "Be brief."), ("user", "Hi {{ input }}")]
         ("a.md", "\n## system\nBe brief.\n## user\nHi {{ input }}", CHAT),
         ("a.md", "# system\n# Rules\n* one", [("system", "# Rules\n* one")]),
         (
+            "a.md",
+            "# user\n```md\n# assistant\n```\n{{ a }}\n# assistant\n~~~\n# user",
+            [("user", "```md\n# assistant\n```\n{{ a }}"), ("assistant", "~~~\n# user")],
+        ),
+        (
             "a.json",
             '[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi {{ input }}"}]',
             CHAT,

@@ -70,12 +70,15 @@ _NO_GATE = "There is no gate. Say at which rate the run passes."
 
 
 def list_offered_prompts(store: Store) -> dict[str, PromptTemplate]:
-    """Returns the prompts of stored runs that the command line can name, newest first."""
+    """Returns the prompts of stored runs that the command line can name and a file can hold, newest first."""
     prompts = list_stored_prompts(store)
     return {
         name: prompt
         for name, prompt in prompts.items()
-        if name == name.strip() and name.isprintable() and not set(name) & set("=/\\")
+        if name == name.strip()
+        and name.isprintable()
+        and not set(name) & set("=/\\")
+        and not prompt.is_literal
     }
 
 

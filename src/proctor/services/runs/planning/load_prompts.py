@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from proctor.codec import template_digest
 from proctor.dialects.shared.yaml_files import parse_json, parse_yaml
@@ -19,7 +20,7 @@ from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.request import split_prompt_word
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, ProblemLog, has_surrogates, json_type
 
 MAX_PROMPT_BYTES: Final = 4 * 1024 * 1024
 ROLES: Final = ("system", "developer", "user", "assistant")
@@ -29,6 +30,7 @@ _MARKDOWN_ENDINGS: Final = (".md", ".markdown")
 _ROLE_HEADING: Final = re.compile(
     rf"^#{{1,6}}[ \t]+({'|'.join(ROLES)})[ \t]*:?[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
+_CODE_BLOCK: Final = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def load_prompts(
@@ -142,11 +144,16 @@ def check_prompt(prompt: PromptTemplate) -> PromptTemplate:
     Raises:
         SuiteError: it is no prompt, or would send the same text for each case.
     """
-    return prompt_from_value(prompt.name, [to_builtins(message) for message in prompt.messages])
+    checked = prompt_from_value(prompt.name, [to_builtins(message) for message in prompt.messages])
+    return replace(checked, is_literal=prompt.is_literal)
 
 
 def _make_prompt(name: str, messages: Sequence[tuple[Message, int]], notes: ProblemLog) -> PromptTemplate:
     for message, line in messages:
+        if has_surrogates(message.content):
+            notes.error(
+                "bad-encoding", "The prompt has half of a character. Write the character itself.", line=line
+            )
         try:
             parse_template(message.content)
         except BadTemplate as error:
@@ -188,7 +195,7 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
             line=line,
         )
         return
-    headings = list(_ROLE_HEADING.finditer(text)) if ending in _MARKDOWN_ENDINGS else []
+    headings = _list_headings(text) if ending in _MARKDOWN_ENDINGS else []
     if not headings or text[: headings[0].start()].strip():
         yield Message(role="user", content=text.strip()), _first_line(text, 0)
         return
@@ -201,6 +208,16 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
                 "empty-prompt", f"Nothing is written under the heading {heading[0].strip()!r}.", line=line
             )
         yield Message(role=heading[1].lower(), content=content.strip()), line
+
+
+def _list_headings(text: str) -> list[re.Match[str]]:
+    """Returns the headings of roles, without those that are examples in a block of code."""
+    blocks = [block.span() for block in _CODE_BLOCK.finditer(text)]
+    return [
+        heading
+        for heading in _ROLE_HEADING.finditer(text)
+        if not any(start < heading.start() < end for start, end in blocks)
+    ]
 
 
 def _first_line(text: str, start: int) -> int:

@@ -20,8 +20,9 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
 
     Raises:
         SuiteError: the suite is invalid.
-        UsageError: several suites are named; a variable has changed since; the run stopped early; or it is
-            imported, needs a judge, and none is named.
+        UsageError: several suites are named; a case has no value for a variable of the prompt; a variable of
+            the environment has changed since; the run stopped early; or it is imported, needs a judge, and
+            none is named.
     """
     earlier = context.store.run(request.regrade or "")
     if earlier.early_stop is not None:
@@ -41,6 +42,10 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
     changes |= {"order_seed": None, "until": None, "stop_when_shown": False}
     settings = replace(earlier.settings, **changes)
     indexer, required = index_stored_suite(context.store, suite, settings)
+    prompts = () if earlier.prompt is None else (earlier.prompt,)
+    problems = indexer.variables.find_problems(prompts, of_suite=earlier.seat.prompt is not None)
+    if prompts and (sentences := list(problems)):
+        raise UsageError("\n".join(sentences))
     index = indexer.build(suite.split_rule, earlier.seat)
     changed_variables = context.variable_values.find_changed(earlier.id, required.variables)
     if changed_variables:

@@ -83,6 +83,10 @@ def _prompt_names(prompts: Iterable[str | PromptTemplate]) -> tuple[str, ...]:
     )
 
 
+def _prompt_words(prompts: Iterable[str | PromptTemplate]) -> tuple[str, ...]:
+    return tuple(prompt if isinstance(prompt, str) else prompt.name for prompt in prompts)
+
+
 def _own_prompt(run: Run) -> tuple[PromptTemplate, ...]:
     """Returns the prompt that the user gave; none if it is one of the suite's."""
     return () if run.prompt is None or run.seat.prompt is not None else (run.prompt,)
@@ -130,6 +134,10 @@ _FLAGS: dict[str, _FlagValue] = {
 }  # fmt: skip
 _COMMAND_FLAGS = _FLAGS | {flag: _attribute(f"settings.{name}") for flag, name in _CHANGEABLE_FLAGS.items()}
 """The flags that a command for a new run includes."""
+# A name alone would take the text of the last run of that name.
+_COMMAND_FLAGS["--prompt"] = replace(
+    _FLAGS["--prompt"], get_from_request=lambda request: _prompt_words(request.prompts)
+)
 _DEFAULT_VALUES = {flag: source.get_from_request(Request()) for flag, source in _COMMAND_FLAGS.items()} | {
     "--split-method": "rank",
 }

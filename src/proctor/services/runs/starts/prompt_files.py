@@ -45,7 +45,10 @@ class PromptFiles:
             for prompt in prompts:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 path = self._path(prompt)
-                messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
+                messages = [
+                    {"role": message.role, "content": message.content, "name": message.name}
+                    for message in prompt.messages
+                ]
                 temporary = path.with_suffix(".part")
                 temporary.write_bytes(msgspec.json.encode(messages))
                 temporary.replace(path)
