@@ -164,6 +164,12 @@ def test_filters_are_in_the_address_and_can_be_removed(server: Visitor, runs: Ru
         "tag": ["t1"],
         "sort": ["-cost"],
     }
+    head = read_text(page.partition("<thead>")[2].partition("</thead>")[0])
+    assert head.count("of these 1: 100.0%") == head.count("of these 1: 0.0%") == 1
+    assert '<option value="">+ tag</option>' in page
+    all_rows = server.page(address(*both))
+    assert "of these" not in all_rows
+    assert '<option value="">any tag</option>' in all_rows
     nothing = server.page(address(*both, more="&text=nowhere"))
     assert "No case matches." in nothing
     assert "Show all 6" in nothing
@@ -282,6 +288,23 @@ def test_held_out_answers_stay_hidden_until_they_are_revealed(server: Visitor, r
     assert case_ids(server.page(address(*both, more="&text=answer+2"))) == ["c2"]
     assert "Answer 2" not in read_text(server.another().page(address(*both)))
     assert server.post("/grid/reveal", {"back": "//evil"}).headers["location"] == "/grid"
+
+
+def test_the_expected_answer_stands_in_the_row_unless_the_case_is_held_out(
+    server: Visitor, runs: Runs
+) -> None:
+    cases = [make_case(f"c{place}", f"Question {place}?", expected=f"billing-{place}") for place in range(2)]
+    both = runs.add("pp", cases=cases, held_out=[1]), runs.add("pf", target="two", cases=cases, held_out=[1])
+    page = read_text(server.page(address(*both)))
+    assert "expected: billing-0" in page
+    assert "billing-1" not in page
+    opened = read_text(server.page(address(*both, more="&open=0&open=1")))
+    assert "expected billing-0" in opened
+    assert "billing-1" not in opened
+    server.post("/grid/reveal", {"run": ["r0"]})
+    assert "billing-1" not in read_text(server.page(address(*both, more="&open=1"))), "one run hides it"
+    server.post("/grid/reveal", {"run": ["r1"]})
+    assert "expected: billing-1" in read_text(server.page(address(*both)))
 
 
 def test_an_edited_case_says_that_its_input_changed(server: Visitor, runs: Runs) -> None:

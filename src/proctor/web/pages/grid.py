@@ -263,6 +263,7 @@ def _grid_page(request: Request, store: Store, state: GridState, runs: Sequence[
         counts=selection.grid.counts,
         rows=rows,
         whole=_open_rows(rows, state),
+        rates=selection.rates() if state.is_narrowed else [],
         chips=_filter_chips(state),
         kind_names=_KIND_NAMES,
         list_values=list_values,
