@@ -105,7 +105,7 @@ def address(*chosen: Run, more: str = "") -> str:
 def case_ids(page: str) -> list[str]:
     """The cases of the rows of the grid, in order."""
     table = page.partition("<tbody>")[2].partition("</tbody>")[0]
-    return re.findall(r'<tr id="row-\d+".*?<a href="[^"]*">(c\d+)<', table, re.DOTALL)
+    return re.findall(r'<tr id="row-\d+".*?<a href="[^"]*"><span[^>]*>[▸▾]</span>(c\d+)<', table, re.DOTALL)
 
 
 def links(page: str, start: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_a_row_for_each_case_and_a_column_for_each_run(server: Visitor, runs: Ru
     page = server.page(address(first, second))
     assert read_heading(page) == "2 of 3 cases differ between 2 runs; 0 fail in all"
     rows = read_tables(page)[0]
-    assert [row[0].split()[0] for row in rows] == ["c0", "c1", "c2"]
+    assert [row[0].split()[1] for row in rows] == ["c0", "c1", "c2"]
     assert rows[1][1].startswith("gpt-x · terse: pass Answer 1 of gpt-x is <script>")
     assert "fail" in rows[1][2]
     assert "error timeout: Too late." in rows[2][2]
@@ -205,10 +205,25 @@ def test_a_row_opens_to_the_whole_answers_with_differences_marked(server: Visito
     assert case_ids(server.page(close)) == ["c0", "c1"]
     plain = server.page(next(link for link in links(page, "/grid") if "diff=0" in link))
     assert "<ins>two" not in plain
+    assert "Underlined" in page
+    assert "Underlined" not in plain
+    (link,) = re.findall(r'data-copy="(http[^"]*)">Copy link<', page)
+    assert re.fullmatch(r"https?://[^/]+/grid\?run=r0&amp;run=r1&amp;open=1#row-1", link)
     assert "Mark differences" in plain
     three = server.page(address(first, second, third, more="&open=0&open=1"))
     assert three.count("Answer 1 of <ins>two</ins>") == 1
     assert "<del>gpt" not in three
+
+
+def test_nothing_is_marked_in_answers_with_little_in_common(server: Visitor, runs: Runs) -> None:
+    both = (
+        runs.add("pp"),
+        runs.add("pf", target="another name of many words " * 9),
+    )
+    page = server.page(address(*both, more="&open=1"))
+    assert "Too unlike the first answer to mark differences." in page
+    assert "<ins>" not in page
+    assert "<del>" not in page
 
 
 def test_a_row_has_the_input_of_its_case_and_each_run_the_prompt_that_it_sent(
@@ -313,7 +328,7 @@ def test_an_edited_case_says_that_its_input_changed(server: Visitor, runs: Runs)
     second = runs.add("pf", cases=cases, suite="other", target="two")
     page = server.page(address(first, second, more="&open=1"))
     rows = read_tables(page)[0]
-    assert [row[0].split()[0] for row in rows if "whole answers" in row[0]] == ["c0", "c1", "c9"]
+    assert [row[0].split()[1] for row in rows if "whole answers" in row[0]] == ["c0", "c1", "c9"]
     assert rows[0][2] == "not run"
     assert "pass input changed" in rows[1][2]
     assert "Another question?" in read_text(page)
