@@ -258,7 +258,9 @@ def test_a_cell_leads_to_its_case_its_label_its_command_and_a_new_case(server: V
     assert 'data-copy="proctor runs show r1 --case c1"' in page
     (new_case,) = links(page, "/suites/add-case?run=r1")
     editor = server.page(new_case)
-    assert read_heading(editor) == "Add c1 to a suite"
+    assert read_heading(editor) == "Add c1-2 to sums", "the suite of the run is the default"
+    assert "Change the text: the suite has this question already." in editor
+    assert "Change the text" not in server.page(f"{new_case}&suite=@new")
 
 
 def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visitor, runs: Runs) -> None:
@@ -266,11 +268,18 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
     for name, ids in (("", ["c1"]), ("sums", ["c0", "c1", "c1-2"])):
         page = server.page(f"/suites/add-case?run={run.id}&position=1&suite={name}")
         (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+        lines = unescape(text).splitlines()
+        (line,) = re.findall(r'data-select-line="(\d+)"', page)
+        assert ids[-1] in lines[int(line) - 1]
+        assert len(lines) == int(line), "it is the last one"
         fields = {"text": unescape(text), "name": name or "regressions", "file_name": "suite"}
+        fields["new_case"] = ids[-1]
         checked = server.post("/suites/check", fields)
+        assert f'name="new_case" value="{ids[-1]}"' in checked.text
         assert read_heading(checked.text).startswith(f"{len(ids)} case"), checked.text
         saved = server.post("/suites/save", fields)
         assert saved.status == 303, saved.text
+        assert saved.headers["location"].endswith(f"&case={len(ids) - 1}#case")
         suite = runs.store.suite(fields["name"])
         assert suite is not None
         cases = [stored.case for stored in runs.store.cases(suite.content)]
@@ -451,13 +460,13 @@ def test_keys_move_through_rows_and_columns_and_open_a_row(browser_page: Page, r
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**open=1#row-1")
-    assert page.locator("td ins").inner_text() == "two"
+    assert page.locator("td pre ins").inner_text() == "two"
     page.keyboard.press("d")
     page.wait_for_url("**diff=0*")
-    assert page.locator("td ins").count() == 0
+    assert page.locator("td pre ins").count() == 0
     page.keyboard.press("d")
     page.wait_for_url(lambda url: "diff=0" not in url)
-    assert page.locator("td ins").count() == 1
+    assert page.locator("td pre ins").count() == 1
     page.keyboard.press("j")
     assert page.evaluate(focused)[1] == "row-2", "the whole answers are no row of their own"
 
