@@ -31,13 +31,13 @@ def test_the_gate_that_was_missed_comes_before_all_else() -> None:
         score("contains", Verdict.FAIL, required=1.0, reason="The answer does not contain 'hola'."),
         score("other", Verdict.PASS),
     )
-    said = "failed: contains: The answer does not contain 'hola' (required), and 1 more"
+    said = "failed contains: The answer does not contain 'hola' (required), and 1 more"
     assert summarize_verdict(found) == said
 
 
 def test_without_a_gate_the_first_that_was_missed_is_told() -> None:
     assert (
-        summarize_verdict(row(score("length", Verdict.FAIL, reason="too long"))) == "failed: length: too long"
+        summarize_verdict(row(score("length", Verdict.FAIL, reason="too long"))) == "failed length: too long"
     )
     unscored = row(score("rubric", Verdict.UNSCORED), verdict=Verdict.UNSCORED)
     assert summarize_verdict(unscored) == "unscored: rubric: unscored"

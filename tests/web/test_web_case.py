@@ -92,9 +92,18 @@ def link(text: str, rel: str) -> str | None:
 def test_the_first_line_says_what_decided(world: World) -> None:
     failed, passed = (next(n for n in world.dev if n % 2 == odd) for odd in (0, 1))
     said = read_heading(world.page(failed))
-    assert said.startswith("failed: contains: The answer does not contain 'Paris'")
+    assert said.startswith("Failed contains: The answer does not contain 'Paris'")
     assert said.endswith("(required)")
-    assert read_heading(world.page(passed)) == "passed: all 2 checks, score 1.00"
+    assert read_heading(world.page(passed)) == "Passed: all 2 checks, score 1.00"
+
+
+@pytest.mark.slow
+def test_a_case_leads_to_a_new_case_and_its_address_can_be_copied(world: World) -> None:
+    place = world.dev[0]
+    text = world.page(place)
+    assert f'href="/suites/add-case?run={world.run.id}&amp;position={place}"' in text
+    (link,) = re.findall(r'data-copy="(http[^"]*)">Copy link<', text)
+    assert re.fullmatch(rf"https?://[^/]+/runs/{world.run.id}/cases/{place}", link)
 
 
 @pytest.mark.slow
@@ -127,7 +136,7 @@ def test_repeats_stand_side_by_side_with_their_verdicts(world: World) -> None:
     assert "3 of 3 repeats finished" in text
     assert re.findall(r'class="verdict (\w+)"', text)[:3] == ["pass", "fail", "pass"]
     assert read_heading(world.page(world.dev[0], "?repeat=1", world.thrice)).startswith(
-        "repeat 1 failed: contains"
+        "Repeat 1 failed contains: "
     )
     assert world.server.get(f"/runs/{world.thrice.id}/cases/{world.dev[0]}?repeat=3").status == 404
 

@@ -105,7 +105,7 @@ def address(*chosen: Run, more: str = "") -> str:
 def case_ids(page: str) -> list[str]:
     """The cases of the rows of the grid, in order."""
     table = page.partition("<tbody>")[2].partition("</tbody>")[0]
-    return re.findall(r'<tr id="row-\d+".*?<a href="[^"]*">(c\d+)<', table, re.DOTALL)
+    return re.findall(r'<tr id="row-\d+".*?<a href="[^"]*"><span[^>]*>[▸▾]</span>(c\d+)<', table, re.DOTALL)
 
 
 def links(page: str, start: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_a_row_for_each_case_and_a_column_for_each_run(server: Visitor, runs: Ru
     page = server.page(address(first, second))
     assert read_heading(page) == "2 of 3 cases differ between 2 runs; 0 fail in all"
     rows = read_tables(page)[0]
-    assert [row[0].split()[0] for row in rows] == ["c0", "c1", "c2"]
+    assert [row[0].split()[1] for row in rows] == ["c0", "c1", "c2"]
     assert rows[1][1].startswith("gpt-x · terse: pass Answer 1 of gpt-x is <script>")
     assert "fail" in rows[1][2]
     assert "error timeout: Too late." in rows[2][2]
@@ -164,6 +164,12 @@ def test_filters_are_in_the_address_and_can_be_removed(server: Visitor, runs: Ru
         "tag": ["t1"],
         "sort": ["-cost"],
     }
+    head = read_text(page.partition("<thead>")[2].partition("</thead>")[0])
+    assert head.count("of these 1: 100.0%") == head.count("of these 1: 0.0%") == 1
+    assert '<option value="">+ tag</option>' in page
+    all_rows = server.page(address(*both))
+    assert "of these" not in all_rows
+    assert '<option value="">any tag</option>' in all_rows
     nothing = server.page(address(*both, more="&text=nowhere"))
     assert "No case matches." in nothing
     assert "Show all 6" in nothing
@@ -199,10 +205,25 @@ def test_a_row_opens_to_the_whole_answers_with_differences_marked(server: Visito
     assert case_ids(server.page(close)) == ["c0", "c1"]
     plain = server.page(next(link for link in links(page, "/grid") if "diff=0" in link))
     assert "<ins>two" not in plain
+    assert "Underlined" in page
+    assert "Underlined" not in plain
+    (link,) = re.findall(r'data-copy="(http[^"]*)">Copy link<', page)
+    assert re.fullmatch(r"https?://[^/]+/grid\?run=r0&amp;run=r1&amp;open=1#row-1", link)
     assert "Mark differences" in plain
     three = server.page(address(first, second, third, more="&open=0&open=1"))
     assert three.count("Answer 1 of <ins>two</ins>") == 1
     assert "<del>gpt" not in three
+
+
+def test_nothing_is_marked_in_answers_with_little_in_common(server: Visitor, runs: Runs) -> None:
+    both = (
+        runs.add("pp"),
+        runs.add("pf", target="another name of many words " * 9),
+    )
+    page = server.page(address(*both, more="&open=1"))
+    assert "Too unlike the first answer to mark differences." in page
+    assert "<ins>" not in page
+    assert "<del>" not in page
 
 
 def test_a_row_has_the_input_of_its_case_and_each_run_the_prompt_that_it_sent(
@@ -237,7 +258,9 @@ def test_a_cell_leads_to_its_case_its_label_its_command_and_a_new_case(server: V
     assert 'data-copy="proctor runs show r1 --case c1"' in page
     (new_case,) = links(page, "/suites/add-case?run=r1")
     editor = server.page(new_case)
-    assert read_heading(editor) == "Add c1 to a suite"
+    assert read_heading(editor) == "Add c1-2 to sums", "the suite of the run is the default"
+    assert "Change the text: the suite has this question already." in editor
+    assert "Change the text" not in server.page(f"{new_case}&suite=@new")
 
 
 def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visitor, runs: Runs) -> None:
@@ -245,11 +268,18 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
     for name, ids in (("", ["c1"]), ("sums", ["c0", "c1", "c1-2"])):
         page = server.page(f"/suites/add-case?run={run.id}&position=1&suite={name}")
         (text,) = re.findall(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+        lines = unescape(text).splitlines()
+        (line,) = re.findall(r'data-select-line="(\d+)"', page)
+        assert ids[-1] in lines[int(line) - 1]
+        assert len(lines) == int(line), "it is the last one"
         fields = {"text": unescape(text), "name": name or "regressions", "file_name": "suite"}
+        fields["new_case"] = ids[-1]
         checked = server.post("/suites/check", fields)
+        assert f'name="new_case" value="{ids[-1]}"' in checked.text
         assert read_heading(checked.text).startswith(f"{len(ids)} case"), checked.text
         saved = server.post("/suites/save", fields)
         assert saved.status == 303, saved.text
+        assert saved.headers["location"].endswith(f"&case={len(ids) - 1}#case")
         suite = runs.store.suite(fields["name"])
         assert suite is not None
         cases = [stored.case for stored in runs.store.cases(suite.content)]
@@ -284,13 +314,30 @@ def test_held_out_answers_stay_hidden_until_they_are_revealed(server: Visitor, r
     assert server.post("/grid/reveal", {"back": "//evil"}).headers["location"] == "/grid"
 
 
+def test_the_expected_answer_stands_in_the_row_unless_the_case_is_held_out(
+    server: Visitor, runs: Runs
+) -> None:
+    cases = [make_case(f"c{place}", f"Question {place}?", expected=f"billing-{place}") for place in range(2)]
+    both = runs.add("pp", cases=cases, held_out=[1]), runs.add("pf", target="two", cases=cases, held_out=[1])
+    page = read_text(server.page(address(*both)))
+    assert "expected: billing-0" in page
+    assert "billing-1" not in page
+    opened = read_text(server.page(address(*both, more="&open=0&open=1")))
+    assert "expected billing-0" in opened
+    assert "billing-1" not in opened
+    server.post("/grid/reveal", {"run": ["r0"]})
+    assert "billing-1" not in read_text(server.page(address(*both, more="&open=1"))), "one run hides it"
+    server.post("/grid/reveal", {"run": ["r1"]})
+    assert "expected: billing-1" in read_text(server.page(address(*both)))
+
+
 def test_an_edited_case_says_that_its_input_changed(server: Visitor, runs: Runs) -> None:
     first = runs.add("pp")
     cases = [make_case("c1", "Another question?"), make_case("c9", "New?")]
     second = runs.add("pf", cases=cases, suite="other", target="two")
     page = server.page(address(first, second, more="&open=1"))
     rows = read_tables(page)[0]
-    assert [row[0].split()[0] for row in rows if "whole answers" in row[0]] == ["c0", "c1", "c9"]
+    assert [row[0].split()[1] for row in rows if "whole answers" in row[0]] == ["c0", "c1", "c9"]
     assert rows[0][2] == "not run"
     assert "pass input changed" in rows[1][2]
     assert "Another question?" in read_text(page)
@@ -413,13 +460,13 @@ def test_keys_move_through_rows_and_columns_and_open_a_row(browser_page: Page, r
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**open=1#row-1")
-    assert page.locator("td ins").inner_text() == "two"
+    assert page.locator("td pre ins").inner_text() == "two"
     page.keyboard.press("d")
     page.wait_for_url("**diff=0*")
-    assert page.locator("td ins").count() == 0
+    assert page.locator("td pre ins").count() == 0
     page.keyboard.press("d")
     page.wait_for_url(lambda url: "diff=0" not in url)
-    assert page.locator("td ins").count() == 1
+    assert page.locator("td pre ins").count() == 1
     page.keyboard.press("j")
     assert page.evaluate(focused)[1] == "row-2", "the whole answers are no row of their own"
 

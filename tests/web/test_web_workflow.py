@@ -109,7 +109,7 @@ def test_quick_start_from_an_empty_folder(browser_page: Page) -> None:
     press(page, "f")
     expect(page).to_have_url(re.compile("verdict=fail"))
     page.get_by_role("link", name="math_1").click()
-    expect(h1(page)).to_contain_text("failed: ")
+    expect(h1(page)).to_contain_text("Failed ")
     page.go_back()
     expect(page.get_by_role("link", name="math_1")).to_be_visible()
     assert page.url.startswith(run)
@@ -170,7 +170,7 @@ def run_and_look_at_the_failures(page: Page) -> str:
     shown = trials.get_by_role("row").count() - 1
     assert 4 <= shown <= 10
     trials.get_by_role("row").nth(1).get_by_role("link").click()
-    expect(h1(page)).to_contain_text("failed: ")
+    expect(h1(page)).to_contain_text("Failed ")
     page.go_back()
     page.get_by_role("link", name="Without holdout").or_(page.get_by_role("link", name="Without dev")).click()
     expect(trials.get_by_role("row")).to_have_count(11)

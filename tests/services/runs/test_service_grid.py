@@ -140,6 +140,17 @@ def test_rows_are_selected_by_tag_and_by_a_text_of_any_run(runs: Runs) -> None:
     assert runs.rows(text="c1") == ["c1"]
 
 
+def test_rates_count_the_selected_cases_that_passed_or_failed(runs: Runs) -> None:
+    runs.add("ppfe-f")
+    runs.add("pffpup")
+    query = GridQuery(filter=GridFilter(tags=("t1",)))
+    rates = runs.finder.select(runs.store, runs.trials, runs.summaries(), query).rates()
+    assert [(rate.measured, rate.passed) for rate in rates] == [(2, 1), (3, 2)]
+    errors = GridQuery(filter=GridFilter(text="Too late"))
+    rates = runs.finder.select(runs.store, runs.trials, runs.summaries(), errors).rates()
+    assert [rate.share for rate in rates] == [None, 1.0]
+
+
 def test_most_disagreement_is_the_most_pairs_of_pass_and_fail_and_then_the_scores(runs: Runs) -> None:
     runs.add("pppp")
     runs.add("pfff")

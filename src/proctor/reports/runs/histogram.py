@@ -13,6 +13,8 @@ from proctor.charts import COLOURS, Chart, layered
 
 WIDTH, HEIGHT = 560, 260
 """The size of a chart with its axes, so that a page can reserve the space."""
+_LABEL_GAP = 14
+"""The least distance between two labels of the axis, in pixels."""
 _TARGET_BINS = 16
 """The approximate number of bins."""
 
@@ -86,7 +88,14 @@ def draw_histogram(
         "type": "ordinal",
         "sort": names,
         "title": f"{unit}, from",
-        "axis": {"labelAngle": 0, "labelOverlap": True, "ticks": False, "domain": True},
+        # The browser's font may be wider than the one that the labels are measured with.
+        "axis": {
+            "labelAngle": 0,
+            "labelOverlap": "greedy",
+            "labelSeparation": _LABEL_GAP,
+            "ticks": False,
+            "domain": True,
+        },
         "scale": {"paddingInner": 0.06},
     }
     up = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proctor.model import Trial, Verdict
+from proctor.model import Score, Trial, Verdict
 from proctor.plurals import pluralize
 from proctor.reports.runs.serialize import TrialResult, failure_reason
 from proctor.safe_text import truncate
@@ -15,27 +15,36 @@ _MAX_REASON_LENGTH = 100
 
 
 def summarize_verdict(row: TrialResult) -> str:
-    """Returns the verdict with its main reason: `failed: contains: … (required), and 1 more`."""
+    """Returns the verdict with its main reason: `failed contains: … (required), and 1 more`."""
     word = VERDICT_WORDS[row.verdict.value]
     if row.sealed:
         return f"{word}; prompt, answer and reasons are hidden (holdout)"
     if row.verdict is Verdict.PASS:
         return f"{word}: {_passed_checks(row.trial)}"
-    return f"{word}: {first_reason(row.trial)}"
+    has_check = row.verdict is Verdict.FAIL and _first_missed(row.trial) is not None
+    return f"{word} {first_reason(row.trial)}" if has_check else f"{word}: {first_reason(row.trial)}"
 
 
 def first_reason(trial: Trial) -> str:
     """Returns why a trial did not pass: its failure, else the first score below its gate, else not passed."""
     missed = [score for score in trial.scores if score.outcome is not Verdict.PASS]
     gates = [score for score in trial.scores if is_below_gate(score)]
-    first = next(iter((*gates, *missed)), None)
-    if trial.failure is not None or first is None:
+    first = _first_missed(trial)
+    if first is None:
         return truncate(failure_reason(trial), _MAX_REASON_LENGTH)
     more = len({id(score) for score in (*gates, *missed)}) - 1
     required = " (required)" if gates else ""
     reason = truncate(first.reason, _MAX_REASON_LENGTH).rstrip(".") or first.outcome.value
     text = truncate(f"{first.name}: {reason}", 2 * _MAX_REASON_LENGTH)
     return f"{text}{required}" + (f", and {more:,} more" if more else "")
+
+
+def _first_missed(trial: Trial) -> Score | None:
+    """Returns the score that is the reason, one below its gate before others; None without one."""
+    if trial.failure is not None:
+        return None
+    missed = [score for score in trial.scores if score.outcome is not Verdict.PASS]
+    return next((score for score in trial.scores if is_below_gate(score)), next(iter(missed), None))
 
 
 def _passed_checks(trial: Trial) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,10 @@ class ExtendedSuite(Struct, frozen=True, kw_only=True):
     """None if the suite needs several files, so that it cannot be edited as one text."""
     case_id: str
     """The id of the new case, which no other case of the suite has."""
+    line: int = 1
+    """The line of the text at which the new case begins."""
+    has_same_input: bool = False
+    """Whether another case of the suite has the same input."""
     no_holdout: bool = False
     """Whether the suite says that nothing is held out, which not every format can express."""
 
@@ -51,8 +56,14 @@ def extend_suite(store: Store, suite: Suite, case: Case) -> ExtendedSuite:
     """
     cases = [stored_case.case for stored_case in store.cases(suite.content)]
     new_case = replace(case, id=_free_id(case.id, {each.id for each in cases}))
-    text = _render([*cases, new_case], replace(suite, case_count=len(cases) + 1))
-    return ExtendedSuite(text=text, case_id=new_case.id, no_holdout=suite.no_holdout)
+    text, line = _render([*cases, new_case], replace(suite, case_count=len(cases) + 1))
+    return ExtendedSuite(
+        text=text,
+        case_id=new_case.id,
+        line=line,
+        has_same_input=any((each.input, each.vars) == (case.input, case.vars) for each in cases),
+        no_holdout=suite.no_holdout,
+    )
 
 
 def begin_suite(run: Run, case: Case) -> ExtendedSuite:
@@ -61,16 +72,28 @@ def begin_suite(run: Run, case: Case) -> ExtendedSuite:
     It has no holdout, which would be that one case.
     """
     suite = Suite(name="new", dialect=LOSSLESS, pass_rule=run.suite.pass_rule, case_count=1, no_holdout=True)
-    return ExtendedSuite(text=_render([case], suite), case_id=case.id, no_holdout=True)
+    text, line = _render([case], suite)
+    return ExtendedSuite(text=text, case_id=case.id, line=line, no_holdout=True)
 
 
-def _render(cases: list[Case], suite: Suite) -> str | None:
+def _render(cases: list[Case], suite: Suite) -> tuple[str | None, int]:
+    """Returns the text of a suite, and the line at which its last case begins."""
     for dialect in dict.fromkeys((suite.dialect, LOSSLESS)):
-        if dialect in writable_names():
-            conversion = convert_suite(suite, cases, dialect, lossy=False)
-            if not conversion.has_errors and conversion.files.keys() == {MAIN_FILE}:
-                return conversion.files[MAIN_FILE].decode("utf-8")
-    return None
+        text = _convert(cases, suite, dialect)
+        if text is not None:
+            before = _convert(cases[:-1], replace(suite, case_count=len(cases) - 1), dialect) or ""
+            pairs = zip(before.splitlines(), text.splitlines(), strict=False)
+            return text, 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return None, 1
+
+
+def _convert(cases: list[Case], suite: Suite, dialect: str) -> str | None:
+    """Returns a suite in a format as one text; None if that is impossible."""
+    if dialect not in writable_names():
+        return None
+    conversion = convert_suite(suite, cases, dialect, lossy=False)
+    is_one_text = not conversion.has_errors and conversion.files.keys() == {MAIN_FILE}
+    return conversion.files[MAIN_FILE].decode("utf-8") if is_one_text else None
 
 
 def _free_id(case_id: str, taken: Collection[str]) -> str:

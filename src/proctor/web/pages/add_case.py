@@ -22,9 +22,12 @@ router = APIRouter()
 
 @router.get("/suites/add-case")
 def show_form(
-    request: Request, run: str, position: int, repeat: int | None = None, suite: str = ""
+    request: Request, run: str, position: int, repeat: int | None = None, suite: str | None = None
 ) -> Response:
-    """Shows a suite's text with the new case at its end; without a suite, a suite of the new case alone."""
+    """Shows a suite's text with the new case at its end.
+
+    By default the suite is that of the run; if no suite is saved under the name, it has the new case alone.
+    """
     with get_project(request).open_store() as store:
         stored_run = load_run(store, run)
         is_revealed = stored_run.id in get_session(request).revealed
@@ -38,7 +41,8 @@ def show_form(
         if row.sealed:
             raise PageNotFound("This case is held out and hidden. Reveal the holdout of its run first.")
         names = sorted({saved.suite.name for saved in store.versions()})
-        target_suite = store.suite(suite) if suite in names else None
+        name = stored_run.suite.name if suite is None else suite
+        target_suite = store.suite(name) if name in names else None
         case = copy_case(row.case, stored_run, row.trial.output)
         extended = (
             begin_suite(stored_run, case) if target_suite is None else extend_suite(store, target_suite, case)

@@ -83,6 +83,8 @@ def show_case(
         row=visible_row,
         thinking=thinking,
         answer=(f"repeat {row.trial.repeat} " if detail.planned > 1 else "") + summarize_verdict(row),
+        link=f"{request.base_url}".rstrip("/")
+        + url(f"/runs/{run_id}/cases/{position}", repeat=row.trial.repeat or None),
         facts=_facts(row),
         files=_list_attachments(row),
         rendered=markdown_to_html(output.text)

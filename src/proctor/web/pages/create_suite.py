@@ -18,6 +18,7 @@ from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.holdout import holdout_size
 from proctor.model import Suite
 from proctor.plurals import pluralize
+from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.convert import MAIN_FILE, convert_suite
@@ -71,6 +72,8 @@ class SuiteForm(Struct, frozen=True, kw_only=True):
     """The key of the upload that is held instead of a text."""
     holdout: str = ""
     """The share held out; empty for what the file says."""
+    new_case: str = ""
+    """The id of the case that was added, which is shown once it is saved; empty if there is none."""
 
     @property
     def share(self) -> float | None:
@@ -143,6 +146,7 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
         upload = _read_upload(request, form, suite_form)
         with project.open_store() as store:
             saved = save_draft(store, upload, _draft_settings(suite_form, project))
+            place = _find_case(store, saved.suite, suite_form.new_case)
     except SuiteError:
         return _checked_page(request, suite_form, upload, status=400)
     except UsageError as error:
@@ -150,7 +154,14 @@ def save_version(request: Request, form: Annotated[PageForm, Depends(read_form)]
     suite = saved.suite
     cases = pluralize(suite.case_count, "case")
     get_session(request).flash(f"Saved {one_line(suite.title)}: {cases}.{_STATES[saved.state]}")
-    return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)
+    saved_at = url("/suite", name=suite.name, version=suite.version, case=place)
+    return RedirectResponse(saved_at if place is None else f"{saved_at}#case", 303)
+
+
+def _find_case(store: Store, suite: Suite, case_id: str) -> int | None:
+    """Returns the position of a case in a suite; None if no case has the id."""
+    heads = enumerate(store.case_heads(suite.content)) if case_id else ()
+    return next((position for position, head in heads if head.id == case_id), None)
 
 
 # --- input -------------------------------------------------------------------------------------------------
@@ -164,6 +175,7 @@ def _parse_form(form: PageForm) -> SuiteForm:
         text=form.text("text"),
         key=form.text("key"),
         holdout=form.text("holdout").strip(),
+        new_case=form.text("new_case"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -19,7 +20,7 @@ from proctor.plurals import pluralize
 from proctor.prompts.fill import fill_case
 from proctor.protocols import Store
 from proctor.reports.runs.serialize import TrialResult
-from proctor.reports.word_diff import DiffSpan, diff_words
+from proctor.reports.word_diff import DiffSpan, WordDiff, diff_words
 from proctor.services.runs.reading.grid import (
     GRID_KINDS,
     GRID_SORTS,
@@ -55,6 +56,9 @@ _MAX_WORD_LENGTH = 1000
 _MAX_TAGS = 500
 _DIFF_STEPS = 1_000_000
 """The steps of all word differences of one page, which take about a second."""
+_MIN_COMMON_SHARE = 1 / 3
+"""Of answers with less in common nothing is marked: almost all would be."""
+_LETTER = re.compile(r"\w")
 _KIND_NAMES: dict[GridKind, str] = {
     "differ": "verdicts differ",
     "failed": "all fail",
@@ -122,6 +126,13 @@ class WholeCell(Struct, frozen=True):
     """Whether the others are compared with it."""
     sent: TrialResult | None
     """The trial with what its run sent; None if that is the input of the case, or hidden."""
+    is_unlike: bool = False
+    """Whether it is too unlike the first answer to mark differences."""
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether differences are marked in it."""
+        return any(piece.changed for piece in self.pieces)
 
 
 @router.get("/grid")
@@ -263,6 +274,7 @@ def _grid_page(request: Request, store: Store, state: GridState, runs: Sequence[
         counts=selection.grid.counts,
         rows=rows,
         whole=_open_rows(rows, state),
+        rates=selection.rates() if state.is_narrowed else [],
         chips=_filter_chips(state),
         kind_names=_KIND_NAMES,
         list_values=list_values,
@@ -270,6 +282,7 @@ def _grid_page(request: Request, store: Store, state: GridState, runs: Sequence[
         tags=selection.grid.tags[:_MAX_TAGS],
         held_out_runs=held_out_runs,
         has_sealed=has_sealed,
+        origin=f"{request.base_url}".rstrip("/"),
         unfinished=[
             (_column_name(summary.run), summary) for summary in run_summaries if summary.status != "finished"
         ],
@@ -335,14 +348,17 @@ def _open_rows(rows: Sequence[GridRow], state: GridState) -> dict[int, list[Whol
 def _whole_cells(row: GridRow, steps: int, *, has_marks: bool) -> Iterator[WholeCell | None]:
     texts = [None if cell is None or cell.output is None else cell.output.text for cell in row.cells]
     answers = [(place, text[:MAX_TEXT_LENGTH]) for place, text in enumerate(texts) if text is not None]
+    unlike = set[int]()
     spans: dict[int, tuple[DiffSpan, ...]] = {
         place: (DiffSpan(text, False),) for place, text in answers if text
     }
     if has_marks and answers:
         first_place, first_text = answers[0]
         diffs = {place: diff_words(first_text, text, steps) for place, text in answers[1:]}
+        unlike = {place for place, diff in diffs.items() if _common_share(diff) < _MIN_COMMON_SHARE}
+        diffs = {place: diff for place, diff in diffs.items() if place not in unlike}
         spans |= {place: diff.after for place, diff in diffs.items()}
-        if len(diffs) == 1:
+        if len(answers) == 2 and diffs:  # of more, each differs from the first elsewhere
             spans[first_place] = next(iter(diffs.values())).before
     for place, (cell, text) in enumerate(zip(row.cells, texts, strict=True)):
         if cell is None:
@@ -351,7 +367,20 @@ def _whole_cells(row: GridRow, steps: int, *, has_marks: bool) -> Iterator[Whole
             hidden_length = max(0, len(text or "") - MAX_TEXT_LENGTH)
             is_first = bool(answers) and place == answers[0][0]
             pieces, command = spans.get(place, ()), _cell_command(cell)
-            yield WholeCell(cell, pieces, hidden_length, command, is_first, _with_prompt(cell))
+            sent, is_unlike = _with_prompt(cell), place in unlike
+            yield WholeCell(cell, pieces, hidden_length, command, is_first, sent, is_unlike)
+
+
+def _common_share(diff: WordDiff) -> float:
+    """Returns the share of the letters of two answers that stand in words that both have."""
+    before_count, after_count = (_count_letters(pieces) for pieces in (diff.before, diff.after))
+    total = before_count + after_count
+    common = 2 * _count_letters([piece for piece in diff.after if not piece.changed])
+    return common / total if total else 1.0
+
+
+def _count_letters(pieces: Sequence[DiffSpan]) -> int:
+    return sum(len(_LETTER.findall(piece.text)) for piece in pieces)
 
 
 def _with_prompt(cell: GridCell) -> TrialResult | None:

@@ -201,6 +201,9 @@
     selectLine(field, Number(link.dataset.line));
   });
 
+  const edited = one("textarea[data-select-line]");
+  if (edited) selectLine(edited, Number(edited.dataset.selectLine));
+
   // --- forms -----------------------------------------------------------------------------------------------
   /** What a form's page says of other choices: the address keeps them, and the parts that it names are new. */
   let asked = 0;

@@ -7,7 +7,7 @@ are read for the rows of one page (`grid_cells.py`), and texts are searched by t
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import inf, isnan, nan
 from operator import and_
@@ -84,11 +84,28 @@ class GridPage(Struct, frozen=True, kw_only=True):
     previous: str | None = None
 
 
+class GridRate(Struct, frozen=True):
+    """How many of some rows passed in one column, each by the verdict of its case."""
+
+    measured: int
+    """The number of rows that passed or failed."""
+    passed: int
+
+    @property
+    def share(self) -> float | None:
+        """The share that passed; None without a measured row."""
+        return self.passed / self.measured if self.measured else None
+
+
 class GridSelection(Struct, frozen=True):
     """The rows that a query selects, in its order, with the grid that they are of."""
 
     grid: Grid
     rows: array[int]
+
+    def rates(self) -> list[GridRate]:
+        """Returns for each column how many of these rows passed."""
+        return self.grid.get_rates(self.rows)
 
     def page(self, after: str = "", limit: int = 50) -> GridPage:
         """Returns one page.
@@ -269,6 +286,14 @@ class Grid:
     def get_positions(self, row: int) -> tuple[int, ...]:
         """Returns the positions of a row's case in the suites of the runs, -1 for none."""
         return tuple([positions[row] for positions in self._positions])
+
+    def get_rates(self, rows: Sequence[int]) -> list[GridRate]:
+        """Returns for each column how many of some rows passed."""
+        counts = [Counter[int]() for _ in self._positions]
+        for code, row_count in Counter([self._pattern_codes[row] for row in rows]).items():
+            for column_counts, verdict in zip(counts, self._patterns[code], strict=True):
+                column_counts[verdict] += row_count
+        return [GridRate(each[_PASS] + each[_FAIL], each[_PASS]) for each in counts]
 
     def _count(self, kind: GridKind | None) -> int:
         is_selected = [_is_of_kind(pattern, kind) for pattern in self._patterns]
