@@ -50,7 +50,8 @@ router.include_router(compare_answers.router)
 RunIds = Query(default_factory=list)
 _TIMEOUT_S = 0.6
 """What is read within this time is shown at once."""
-_MAX_RUNS = 12
+MAX_COMPARED_RUNS = 12
+"""Runs that one page compares."""
 _MAX_CANDIDATES = 60
 """Number of newest runs to choose from."""
 _DEFAULT_FLIPS = 100
@@ -127,10 +128,10 @@ def stream_progress(request: Request, task: str) -> Response:
 
 
 def _find_runs(store: Store, run_ids: list[str]) -> list[Run]:
-    if len(run_ids) > _MAX_RUNS:
+    if len(run_ids) > MAX_COMPARED_RUNS:
         raise UsageError(
-            f"{len(run_ids)} runs are too many for one page: it takes {_MAX_RUNS}. `proctor compare` takes "
-            "any number."
+            f"{len(run_ids)} runs are too many for one page: it takes {MAX_COMPARED_RUNS}. "
+            "`proctor compare` takes any number."
         )
     return comparing.resolve_runs(store, run_ids)
 
