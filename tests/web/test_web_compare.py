@@ -43,8 +43,9 @@ def suite(name: str = "caps", word: str = "Paris") -> str:
 class World:
     """A server with runs of two suites: the first answers little, the second nearly all."""
 
-    def __init__(self, server: Served, runs: list[Run]) -> None:
+    def __init__(self, server: Served, runs: list[Run], folder: Path) -> None:
         self.server = server
+        self.folder = folder
         self.worse, self.better, self.third, self.other = runs
 
     def compare(self, *runs: Run, more: str = "", status: int = 200) -> str:
@@ -68,6 +69,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         (folder / f"{name}.jsonl").write_text(json.dumps(said), encoding="utf-8")
     site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite())
+    bare = [
+        {k: v for k, v in json.loads(line).items() if k not in ("category", "split_rule")}
+        for line in suite("tagged").splitlines()
+    ]
+    save_suite(site, "tagged", "".join(json.dumps(line) + "\n" for line in bare))
     save_suite(site, "caps2", suite("caps2", "Rome"))
     targets = [f"scripted:{folder}/{name}.jsonl" for name in ("worse", "better", "third")]
     runs = [make_runs(site, "caps", target)[0] for target in targets]
@@ -75,7 +81,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with site.open_store() as store:
         store.update_run(replace(runs[0], tags=("baseline",)))
     with serve(site) as server:
-        yield World(server, runs)
+        yield World(server, runs, folder)
 
 
 @pytest.mark.slow
@@ -157,6 +163,31 @@ def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
     assert "--split dev --by tag" in dev
     assert "Look" not in dev
     assert world.compare(world.worse, world.better, more="&split=other", status=400)
+
+
+def test_only_choices_that_have_cases_are_offered(world: World) -> None:
+    buttons = re.compile(r'<a class="button"[^>]*>([^<]*)</a>')
+    side_by_side = "Answers side by side"
+    both = ["all cases", "dev", "holdout", "by category", "by tag", side_by_side]
+    assert buttons.findall(world.compare(world.worse, world.better)) == both
+    targets = [f"scripted:{world.folder}/{name}.jsonl" for name in ("worse", "better")]
+    tagged = make_runs(world.server.site, "tagged", *targets, holdout=0)
+    page = world.compare(*tagged)
+    assert buttons.findall(page) == [side_by_side], "no split and no category"
+    assert "t0" in page, "the tags are the parts"
+    assert "--by tag" in page
+
+
+def test_the_numbers_of_fixed_and_broken_cases_lead_to_their_answers(world: World) -> None:
+    grid = f"/grid?run={world.worse.id}&run={world.better.id}&show="
+    pair = unescape(world.compare(world.worse, world.better))
+    assert re.findall(r'href="([^"]*)">read the answers<', pair) == [grid + "broken", grid + "fixed"]
+    (count,) = re.findall(r">Fixed: [^<]*<span class=\"quiet\">(\d+)<", pair)
+    assert read_heading(world.server.page(grid + "fixed")).startswith(f"{count} of {CASES} cases")
+    several = unescape(world.compare(world.worse, world.better, world.third))
+    assert f'href="{grid}fixed" aria-label="{count} fixed: read the answers">{count}</a>' in several
+    dev = unescape(world.compare(world.worse, world.better, world.third, more="&split=dev"))
+    assert f'href="/compare?run={world.worse.id}&run={world.better.id}&split=dev#fixed"' in dev
 
 
 @pytest.mark.slow

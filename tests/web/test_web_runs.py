@@ -110,7 +110,7 @@ def rows(html: str, name: str = "rows") -> list[list[str]]:
 
 def run_ids(html: str) -> list[str]:
     """The ids of the runs in the list."""
-    return [row[1].split()[-1] for row in rows(html)]
+    return [row[1].split()[-1] for row in rows(html) if len(row) > 1]
 
 
 def link(html: str, said: str) -> str:
@@ -246,7 +246,7 @@ def test_runs_are_filtered_and_sorted_by_prompt_where_any_has_one(kept: Kept, se
     kept.made("r2", prompt=TERSE)
     kept.made("r3", prompt=replace(TERSE, name="steps"))
     page = server.get("/runs?sort=prompt").text
-    assert [row[1:3] for row in rows(page)] == [
+    assert [row[1:3] for row in rows(page) if len(row) > 1] == [
         ["gpt-x r1", ""],
         ["gpt-x r3", "steps"],
         ["gpt-x r2", "terse"],
@@ -264,11 +264,30 @@ def test_the_runs_of_one_command_are_joined(kept: Kept, server: Visitor) -> None
     kept.made("r3", group="g2")
     page = server.get("/runs").text
     assert re.findall(r"<tr([^>]*)>", page.partition("<tbody>")[2].partition("</tbody>")[0]) == [
+        ' data-part class="together"',
         ' class="group first"',
         ' class="group last"',
         "",
     ]
     assert "A line joins the runs of one command." in read_text(page)
+
+
+def test_above_the_runs_of_one_command_stands_what_they_are_and_the_ways_to_compare_them(
+    kept: Kept, server: Visitor
+) -> None:
+    for place, (prompt, target) in enumerate((p, t) for p in ("terse", "steps") for t in ("m1", "m2", "m3")):
+        template = PromptTemplate(name=prompt, messages=(Message(role="system", content=prompt),))
+        kept.made(f"r{place}", group="g", prompt=template, target=target)
+    page = server.get("/runs").text
+    title = rows(page)[0][0]
+    assert title.startswith("caps")
+    assert "2 prompts × 3 targets" in title
+    assert link(page, "Compare all 6") == "/compare?" + "&".join(f"run=r{place}" for place in range(6))
+    assert link(page, "Open as grid") == "/grid?group=g"
+    assert len(run_ids(page)) == 6
+    part = server.get("/runs?target=m1").text
+    assert "2 prompts" in rows(part)[0][0]
+    assert link(part, "Open as grid") == "/grid?run=r0&run=r3", "only what the filter leaves"
 
 
 def test_two_points_are_chosen_and_compared(

@@ -28,7 +28,8 @@ class ComparisonQuery(Struct, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...]
     split: SplitName = "all"
-    by: GroupBy = "category"
+    by: GroupBy | None = None
+    """Without it parts are made by category if any case has one, else by tag."""
     by_digest: bool = False
 
     @property
@@ -51,6 +52,12 @@ class ComparisonResult(Struct, frozen=True, kw_only=True):
     """The runs whose holdout pass rates the comparison shows."""
     judge_outcomes: tuple[RunOutcomes, ...]
     """The facts of the runs without cases, to look up their judges."""
+    by: GroupBy = "category"
+    """How its parts are made."""
+    groupings: tuple[GroupBy, ...] = ()
+    """Of category and tag, those that any case has."""
+    has_holdout: bool = False
+    """Whether any case is held out."""
     positions: Mapping[str, int] = {}
     """Positions in the baseline of cases that flipped or were not measured, by their id in the candidate."""
 
@@ -63,16 +70,32 @@ def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuer
         with project.open_store() as store:
             comparing.check_comparable(store, query.runs, by_digest=query.by_digest)
             facts = facts_cache.load(store, query.runs, by_digest=query.by_digest, on_progress=on_progress)
-        report = comparing.compare_pairwise(facts, split=query.split, by=query.by)
+        groupings = _find_groupings(facts)
+        by = query.by or (*groupings, "category")[0]
+        report = comparing.compare_pairwise(facts, split=query.split, by=by)
         holdout_runs = comparing.find_holdout_runs(facts, query.split) if report.shows_rates else ()
         return ComparisonResult(
             report=report,
             holdout_runs=tuple(holdout_runs),
             judge_outcomes=tuple(replace(run_facts, cases=()) for run_facts in facts),
+            by=by,
+            groupings=groupings,
+            has_holdout=any(case.split == "holdout" for run_facts in facts for case in run_facts.cases),
             positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
         )
 
     return tasks.submit(query.key, compare_runs, "trials read", cacheable=query.is_cacheable)
+
+
+def _find_groupings(facts: Sequence[RunOutcomes]) -> tuple[GroupBy, ...]:
+    """Returns of category and tag those that any case has."""
+    cases = [case for run_facts in facts for case in run_facts.cases]
+    groupings: list[GroupBy] = []
+    if any(case.category is not None for case in cases):
+        groupings.append("category")
+    if any(case.tags for case in cases):
+        groupings.append("tag")
+    return tuple(groupings)
 
 
 def _flip_positions(comparison: Comparison, baseline: RunOutcomes) -> dict[str, int]:

@@ -50,7 +50,8 @@ router.include_router(compare_answers.router)
 RunIds = Query(default_factory=list)
 _TIMEOUT_S = 0.6
 """What is read within this time is shown at once."""
-_MAX_RUNS = 12
+MAX_COMPARED_RUNS = 12
+"""Runs that one page compares."""
 _MAX_CANDIDATES = 60
 """Number of newest runs to choose from."""
 _DEFAULT_FLIPS = 100
@@ -86,7 +87,7 @@ def compare(
     request: Request,
     run: list[str] = RunIds,
     split: SplitName = "all",
-    by: GroupBy = "category",
+    by: GroupBy | None = None,
     by_digest: bool = False,
     flips: int = Query(_DEFAULT_FLIPS, ge=0, le=100_000),
     order: Literal["given", "time"] = "given",
@@ -117,7 +118,7 @@ def compare(
         return render_page(request, "compare_refused.html", 400, why=error.why, alike=alike, runs=runs)
     except ProctorError as error:
         return render_page(request, "compare_refused.html", 400, why=str(error), alike=None, runs=runs)
-    return _comparison_page(request, query, result, flips)
+    return _comparison_page(request, query, state, result, flips)
 
 
 @router.get("/compare/events")
@@ -127,19 +128,19 @@ def stream_progress(request: Request, task: str) -> Response:
 
 
 def _find_runs(store: Store, run_ids: list[str]) -> list[Run]:
-    if len(run_ids) > _MAX_RUNS:
+    if len(run_ids) > MAX_COMPARED_RUNS:
         raise UsageError(
-            f"{len(run_ids)} runs are too many for one page: it takes {_MAX_RUNS}. `proctor compare` takes "
-            "any number."
+            f"{len(run_ids)} runs are too many for one page: it takes {MAX_COMPARED_RUNS}. "
+            "`proctor compare` takes any number."
         )
     return comparing.resolve_runs(store, run_ids)
 
 
-def _query_state(split: str, by: str, *, by_digest: bool) -> dict[str, Any]:
+def _query_state(split: str, by: str | None, *, by_digest: bool) -> dict[str, Any]:
     """Returns the parameters of the address that differ from their defaults."""
     return {
         "split": None if split == "all" else split,
-        "by": None if by == "category" else by,
+        "by": by,
         "by_digest": 1 if by_digest else None,
     }
 
@@ -208,11 +209,11 @@ def _default_suite(runs: list[Run]) -> str:
 
 
 def _comparison_page(
-    request: Request, query: ComparisonQuery, result: ComparisonResult, flips: int
+    request: Request, query: ComparisonQuery, state: dict[str, Any], result: ComparisonResult, flips: int
 ) -> Response:
     report = _record_accesses(request, result)
     ids = [run.id for run in query.runs]
-    state = _query_state(query.split, query.by, by_digest=query.by_digest)
+    query = replace(query, by=result.by)
     values: dict[str, Any] = {
         "ids": ids,
         "state": state,
@@ -220,6 +221,8 @@ def _comparison_page(
         "compared": report,
         "command": _command(query),
         "markdown": "".join(render_markdown(document_for(report))),
+        "groupings": result.groupings,
+        "has_holdout": result.has_holdout,
         "accesses": report.looks,
         "choose": _choose_url(list(query.runs)),
         "words": sentences,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -16,9 +17,11 @@ from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
+from proctor.services.runs.reading.grid import MAX_GRID_RUNS
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.runs.reading.totals import RunTotals
 from proctor.verdicts import Counts
+from proctor.web.pages.compare import MAX_COMPARED_RUNS
 from proctor.web.paging import slice_page
 from proctor.web.project import Project, get_project
 from proctor.web.runs.scatter import PricedRun, Scatter, draw_scatter
@@ -55,6 +58,18 @@ class RunEntry(Struct, frozen=True, kw_only=True):
     target_usd: float | None
     """The cost without judges; None if it is not known."""
     tags: tuple[str, ...]
+
+
+class RunBlock(Struct, frozen=True, kw_only=True):
+    """Consecutive entries of the list whose runs one command started together."""
+
+    entries: tuple[RunEntry, ...]
+    title: str = ""
+    """What they are, `tickets v1 · 2 prompts × 3 targets`; empty for a single run and for several suites."""
+    compare_address: str = ""
+    """Where they are compared; empty if one page cannot."""
+    grid_address: str = ""
+    """Where their answers are side by side; empty if one page cannot show them."""
 
 
 class RunScatter(Struct, frozen=True, kw_only=True):
@@ -115,7 +130,7 @@ def list_runs(request: Request) -> Response:
     return render_page(
         request,
         "runs.html",
-        blocks=[list(block) for _, block in groupby(entries, lambda entry: entry.run.group)],
+        blocks=_make_blocks(entries, all_runs),
         scatter=_make_scatter(entries),
         answer=_headline(all_runs, matching, alive, query),
         following=following,
@@ -270,6 +285,40 @@ def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str
         target_usd=usd,
         tags=run.tags,
     )
+
+
+def _make_blocks(entries: Sequence[RunEntry], all_runs: Sequence[Run]) -> list[RunBlock]:
+    """Returns the entries in blocks of the runs of one command."""
+    sizes = Counter(run.group for run in all_runs)
+    blocks = []
+    for group, members in groupby(entries, lambda entry: entry.run.group):
+        block = tuple(members)
+        runs = sorted((entry.run for entry in block[::-1]), key=lambda run: run.started_at)
+        has_one_suite = len({run.suite.digest for run in runs}) == 1
+        if len(runs) == 1 or not has_one_suite:
+            blocks.append(RunBlock(entries=block))
+            continue
+        ids = [run.id for run in runs]
+        is_whole = sizes[group] == len(runs) and not any(run.imported for run in runs)
+        grid_address = url("/grid", group=group) if is_whole else url("/grid", run=ids)
+        blocks.append(
+            RunBlock(
+                entries=block,
+                title=f"{runs[0].suite.title} · {_describe_axes(runs)}",
+                compare_address=url("/compare", run=ids) if len(runs) <= MAX_COMPARED_RUNS else "",
+                grid_address=grid_address if len(runs) <= MAX_GRID_RUNS else "",
+            )
+        )
+    return blocks
+
+
+def _describe_axes(runs: Sequence[Run]) -> str:
+    """Returns what runs differ in, `2 prompts × 3 targets`; their number if there are more or fewer."""
+    prompts, targets = {run.prompt_name for run in runs}, {run.target.name for run in runs}
+    if len(prompts) * len(targets) != len(runs) or (None in prompts and len(prompts) > 1):
+        return pluralize(len(runs), "run")
+    axes = ((len(prompts), "prompt"), (len(targets), "target"))
+    return " × ".join(pluralize(count, name) for count, name in axes if count > 1)
 
 
 def _make_scatter(entries: Sequence[RunEntry]) -> RunScatter | None:
