@@ -43,6 +43,11 @@ def test_without_a_gate_the_first_that_was_missed_is_told() -> None:
     assert summarize_verdict(unscored) == "unscored: rubric: unscored"
 
 
+def test_the_answer_that_a_reason_quotes_is_left_out() -> None:
+    found = row(score("contains", Verdict.FAIL, reason="The answer does not contain 'a': 'x'."))
+    assert summarize_verdict(found) == "failed contains: The answer does not contain 'a'"
+
+
 def test_one_below_the_threshold_without_a_missed_check_says_the_score() -> None:
     found = row(score("similarity", Verdict.PASS, value=0.6))
     assert summarize_verdict(found) == "failed: no assertion failed, but the score is 0.60"

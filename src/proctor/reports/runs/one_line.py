@@ -12,6 +12,8 @@ VERDICT_WORDS = {"pass": "passed", "fail": "failed", "error": "error", "unscored
 """The verdicts as words in a sentence."""
 _MAX_REASON_LENGTH = 100
 """Maximum length of a reason."""
+_MAX_QUOTE_START = 12
+"""The number of characters by which a quoted answer is recognized."""
 
 
 def summarize_verdict(row: TrialResult) -> str:
@@ -34,9 +36,18 @@ def first_reason(trial: Trial) -> str:
         return truncate(failure_reason(trial), _MAX_REASON_LENGTH)
     more = len({id(score) for score in (*gates, *missed)}) - 1
     required = " (required)" if gates else ""
-    reason = truncate(first.reason, _MAX_REASON_LENGTH).rstrip(".") or first.outcome.value
+    reason = (
+        truncate(_without_answer(first.reason, trial), _MAX_REASON_LENGTH).rstrip(".") or first.outcome.value
+    )
     text = truncate(f"{first.name}: {reason}", 2 * _MAX_REASON_LENGTH)
     return f"{text}{required}" + (f", and {more:,} more" if more else "")
+
+
+def _without_answer(reason: str, trial: Trial) -> str:
+    """Returns a reason without the answer that it quotes at its end."""
+    start = "" if trial.output is None else trial.output.text.lstrip()[:_MAX_QUOTE_START]
+    at = reason.find(f": '{start}") if start else -1
+    return reason[:at] if at > 0 else reason
 
 
 def _first_missed(trial: Trial) -> Score | None:
