@@ -34,6 +34,21 @@ def test_what_two_changes_have_between_them_and_is_no_word_is_no_likeness() -> N
     )
 
 
+def test_a_variable_of_a_prompt_is_one_word() -> None:
+    assert shown(diff_words("Sort {{ ticket }} now.", "Sort {{ mail }} now.")) == (
+        "Sort [{{ ticket }}] now.",
+        "Sort [{{ mail }}] now.",
+    )
+    assert shown(diff_words("{{ ticket", "{{ mail")) == ("{{ [ticket]", "{{ [mail]")
+
+
+@given(st.text(alphabet="a{} _,\n", max_size=40), st.text(alphabet="a{} _,\n", max_size=40))
+def test_the_pieces_make_up_both_prompts(one: str, other: str) -> None:
+    pieces = diff_words(one, other)
+    assert "".join(piece.text for piece in pieces.before) == one
+    assert "".join(piece.text for piece in pieces.after) == other
+
+
 def test_the_same_answers_are_the_same() -> None:
     found = diff_words("as it is\n", "as it is\n")
     assert found.is_same

@@ -103,6 +103,21 @@ def test_the_texts_of_two_prompts_are_marked_word_by_word(prompted: Prompted) ->
     assert HOSTILE not in page
 
 
+def test_a_case_shows_what_each_run_sent_and_keeps_the_choices(prompted: Prompted) -> None:
+    terse, steps = prompted.grid[0], prompted.grid[2]
+    page = prompted.compare(terse, steps, more="&by=tag")
+    links = re.findall(r'href="([^"]+)">case-0[2-8]</a>', page)
+    cases = (prompted.server.page(link.replace("&amp;", "&")) for link in links)
+    case = next(case for case in cases if "This case is held out" not in case)
+    text = read_text(case)
+    assert "Compare model-0 · terse and model-0 · steps" in text
+    assert f"You are terse{HOSTILE}." in text
+    assert f"You are steps{HOSTILE}." in text
+    assert f'/compare?run={terse.id}&amp;run={steps.id}&amp;by=tag"' in case
+    assert "Candidate: model-0 · steps Command line proctor runs show" in text
+    assert HOSTILE not in case
+
+
 def test_parts_by_prompt_of_two_runs_are_refused_in_a_sentence(prompted: Prompted) -> None:
     page = prompted.compare(*prompted.grid[:2], more="&by=prompt", status=400)
     assert "has the prompt 'terse', so --by prompt has nothing to tell apart" in read_text(page)

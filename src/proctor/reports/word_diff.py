@@ -24,7 +24,8 @@ _MAX_STEPS = 1_000_000
 """Takes less than a second."""
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 """Scripts without spaces between words, in which each character counts as a word."""
-_WORD = re.compile(rf"[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
+_WORD = re.compile(rf"\{{\{{[^{{}}\n]+\}}\}}|[{_WIDE}]|(?:(?![{_WIDE}])\w)+|[^\w\s]|\s+")
+"""A variable of a prompt such as `{{ city }}`, a word, a mark or blanks."""
 
 
 class DiffSpan(Struct, frozen=True):
@@ -159,7 +160,9 @@ def _meaningful_blocks(
         at_edge = not (start or other_start) or (
             start + length == len(old_parts) and other_start + length == len(new_parts)
         )
-        if at_edge or any(part[0].isalnum() for part in old_parts[start : start + length]):
+        if at_edge or any(
+            part[0].isalnum() or part[:2] == "{{" for part in old_parts[start : start + length]
+        ):
             yield start, other_start, length
 
 

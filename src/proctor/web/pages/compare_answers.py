@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from proctor.comparison.compare import GroupBy
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import NothingSelected
 from proctor.model import Run, Score, Verdict
@@ -37,6 +38,7 @@ _OUTCOMES = {
     (Verdict.PASS, Verdict.FAIL): "broken: the baseline passed, the candidate failed",
     (Verdict.FAIL, Verdict.PASS): "fixed: the baseline failed, the candidate passed",
 }
+GROUPINGS: tuple[GroupBy, ...] = ("category", "tag")
 RunIds = Query(default_factory=list)
 
 
@@ -56,6 +58,7 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
     kind: str
     split: SplitName
     by_digest: bool
+    by: GroupBy | None = None
 
     def address(self, position: int, repeat: int) -> str:
         """Returns the address of another case of the table."""
@@ -66,6 +69,7 @@ class CaseNavigation(Struct, frozen=True, kw_only=True):
             repeat=repeat or None,
             kind=self.kind,
             split=None if self.split == "all" else self.split,
+            by=self.by,
             by_digest=1 if self.by_digest else None,
         )
 
@@ -78,6 +82,7 @@ def show_answers(
     repeat: int = 0,
     kind: str = "",
     split: SplitName = "all",
+    by: GroupBy | None = None,
     by_digest: bool = False,
 ) -> Response:
     """Shows the answers of two runs to one case; `position` is its place in the first run's suite."""
@@ -85,7 +90,11 @@ def show_answers(
         raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
     before, after = _load_sides(request, run, position, repeat)
     navigation = CaseNavigation(
-        runs=(before.case_detail.run, after.case_detail.run), kind=kind, split=split, by_digest=by_digest
+        runs=(before.case_detail.run, after.case_detail.run),
+        kind=kind,
+        split=split,
+        by_digest=by_digest,
+        by=by,
     )
     previous, following = _neighbours(request, navigation, after.row)
     texts = [side.row.trial.output.text for side in (before, after) if side.row.trial.output is not None]
@@ -108,8 +117,15 @@ def show_answers(
         previous=previous,
         following=following,
         back=url(
-            "/compare", run=run, split=None if split == "all" else split, by_digest=1 if by_digest else None
+            "/compare",
+            run=run,
+            split=None if split == "all" else split,
+            by=by,
+            by_digest=1 if by_digest else None,
         ),
+        has_same_prompt=before.row.sealed
+        or after.row.sealed
+        or before.row.case.input == after.row.case.input,
         commands=[_command(side) for side in (before, after)],
     )
 
@@ -126,9 +142,9 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     numbers = [form.text(name, "0") for name in ("position", "repeat")]
     position, repeat = (int(number) if number.isascii() and number.isdigit() else 0 for number in numbers)
     split: SplitName = next((number for number in SPLITS if number == form.text("split")), "all")
-    navigation = CaseNavigation(
-        runs=runs, kind=form.text("kind"), split=split, by_digest=form.text("by_digest") == "1"
-    )
+    by: GroupBy | None = next((word for word in GROUPINGS if word == form.text("by")), None)
+    by_digest = form.text("by_digest") == "1"
+    navigation = CaseNavigation(runs=runs, kind=form.text("kind"), split=split, by_digest=by_digest, by=by)
     return RedirectResponse(navigation.address(position, repeat), 303)
 
 
@@ -188,7 +204,12 @@ def _neighbours(
     """Returns the addresses of the cases before and after this one in the table."""
     if not navigation.kind:
         return None, None
-    query = ComparisonQuery(runs=navigation.runs, split=navigation.split, by_digest=navigation.by_digest)
+    query = ComparisonQuery(
+        runs=navigation.runs,
+        split=navigation.split,
+        by=navigation.by,
+        by_digest=navigation.by_digest,
+    )
     task = submit_comparison(get_task_runner(request), get_project(request), query)
     task.wait(_TIMEOUT_S)
     flips = list_flips(task, navigation.kind)
