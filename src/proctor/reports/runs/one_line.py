@@ -39,7 +39,7 @@ def first_reason(trial: Trial) -> str:
     reason = (
         truncate(_without_answer(first.reason, trial), _MAX_REASON_LENGTH).rstrip(".") or first.outcome.value
     )
-    text = truncate(f"{first.name}: {reason}", 2 * _MAX_REASON_LENGTH)
+    text = truncate(f"{first.name}: {reason or first.outcome.value}", 2 * _MAX_REASON_LENGTH)
     return f"{text}{required}" + (f", and {more:,} more" if more else "")
 
 
