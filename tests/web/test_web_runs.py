@@ -173,7 +173,7 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
     page = server.get("/runs").text
     assert read_heading(page) == "2 runs of 1 suite; 1 is running"
     states = ["running 4 of 10", "interrupted 3 of 10"]
-    assert [row[6].partition("UTC ")[2] for row in rows(page)] == states
+    assert [row[6].partition("UTC ")[2] for row in rows(page) if len(row) > 1] == states
     assert run_ids(server.get("/runs?status=interrupted").text) == ["died"]
 
 
