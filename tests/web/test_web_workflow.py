@@ -166,7 +166,7 @@ def run_and_look_at_the_failures(page: Page) -> str:
     page.wait_for_url("**split=dev**")
     page.get_by_label("Any verdict").select_option("fail")
     page.wait_for_url("**verdict=fail**")
-    trials = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="Prompt"))
+    trials = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="Input"))
     shown = trials.get_by_role("row").count() - 1
     assert 4 <= shown <= 10
     trials.get_by_role("row").nth(1).get_by_role("link").click()
@@ -177,7 +177,7 @@ def run_and_look_at_the_failures(page: Page) -> str:
     held = trials.get_by_role("row").filter(has_text="hidden")
     expect(held).to_have_count(10 - shown)
     held.first.get_by_role("link").click()
-    expect(h1(page)).to_contain_text("failed; prompt, answer and reasons are hidden (holdout)")
+    expect(h1(page)).to_contain_text("Failed; prompt, answer and reasons are hidden (holdout)")
     expect(page.get_by_text("What is")).to_have_count(0)
     return page.url.split("/runs/")[1].partition("/")[0]
 
@@ -284,7 +284,7 @@ def test_every_format_is_uploaded_and_comes_back_the_same(browser_page: Page, di
     page.get_by_label("File").set_input_files(begun.value.path())
     page.get_by_role("button", name="Validate").click()
     page.get_by_role("button", name="Save", exact=True).click()
-    told(page, "It is the same as before.")
+    told(page, "Nothing changed.")
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
@@ -324,7 +324,7 @@ def test_keys_alone_do_everything(browser_page: Page) -> None:
     press(page, "Enter")
     expect(page).to_have_url(re.compile("text=math"))
     press(page, "j", "j", "Enter")
-    expect(h1(page)).to_contain_text("failed")
+    expect(h1(page)).to_contain_text("Failed")
     case = page.url
     press(page, "n")
     expect(page).not_to_have_url(case)
@@ -349,9 +349,9 @@ def test_everything_works_without_scripts(
         expect(h1(page)).to_contain_text("first passed 20 of 30")
         page.get_by_role("link", name="Failed and errored").click()
         page.get_by_role("link", name=re.compile("^q")).first.click()
-        expect(h1(page)).to_contain_text("failed")
+        expect(h1(page)).to_contain_text("Failed")
         page.get_by_role("link", name="next").click()
-        expect(h1(page)).to_contain_text("failed")
+        expect(h1(page)).to_contain_text("Failed")
 
 
 def test_a_run_is_printed_without_what_is_only_for_screens(
