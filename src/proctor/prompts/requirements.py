@@ -121,7 +121,7 @@ def _find_problems(prompt: PromptTemplate, signature: _Signature, group: _CaseGr
     names = signature.names | ({INPUT_VARIABLE} if signature.kind == "text" else set())
     missing = dict.fromkeys(hole.name for hole in list_placeholders(prompt) if hole.name not in names)
     for name in missing:
-        top = sorted(known for known in names if "." not in known)
+        top = sorted(name for name in names if "." not in name)
         yield (
             f"The prompt {prompt.name!r} uses `{{{{ {name} }}}}`, and {_describe_lower(group)} no value for "
             f"it. {suggestion(name[:60], top)}"

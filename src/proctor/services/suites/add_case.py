@@ -96,9 +96,9 @@ def _convert(cases: list[Case], suite: Suite, dialect: str) -> str | None:
     return conversion.files[MAIN_FILE].decode("utf-8") if is_one_text else None
 
 
-def _free_id(case_id: str, taken: Collection[str]) -> str:
-    """Returns the id, with a number if it is taken."""
+def _free_id(case_id: str, used_ids: Collection[str]) -> str:
+    """Returns the id, with a number if another case has it."""
     candidate, number = case_id, 2
-    while candidate in taken:
+    while candidate in used_ids:
         candidate, number = f"{case_id}-{number}", number + 1
     return candidate

@@ -189,7 +189,7 @@ def _parse_state(request: Request) -> GridState:
     return GridState(
         runs=read_words("run"),
         group=query.get("group", "").strip()[:_MAX_WORD_LENGTH],
-        kind=next((known for known in GRID_KINDS if known == kind), None),
+        kind=next((name for name in GRID_KINDS if name == kind), None),
         tags=read_words("tag"),
         text=query.get("text", "").strip()[:_MAX_WORD_LENGTH],
         sort=sort if sort.removeprefix("-") in GRID_SORTS else "position",

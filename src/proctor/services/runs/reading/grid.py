@@ -331,7 +331,10 @@ class Grid:
                 labels: all(not tags.isdisjoint(labels) for tags in words) for labels in set(self._tags)
             }
             selection = bytearray(
-                [wanted and has_tags[tags] for wanted, tags in zip(selection, self._tags, strict=True)]
+                [
+                    is_selected and has_tags[tags]
+                    for is_selected, tags in zip(selection, self._tags, strict=True)
+                ]
             )
         if matches is not None:
             has_text = bytearray(len(selection))
