@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from proctor.choices import CHOICE_METRICS, MULTIPLE_CHOICE, ChoiceMetric
 from proctor.clusters import ClusterLookup, cluster_key, make_cluster_lookup
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
@@ -498,6 +499,26 @@ class JudgeStats(Struct):
         return self.judged_counts.add(verdict, shape) if alone else shape
 
 
+class ChoiceAccuracy(Struct):
+    """The number of answers whose likeliest choice is right, by each measure of `choices.CHOICE_METRICS`."""
+
+    answers: int = 0
+    right: dict[str, int] = field(default_factory=dict)
+
+    def add(self, trial: Trial) -> None:
+        """Adds a trial that the grader of multiple choice graded; several such checks of it count once."""
+        for score in trial.scores:
+            if score.grader == MULTIPLE_CHOICE and score.details:
+                self.answers += 1
+                for metric in CHOICE_METRICS:
+                    self.right[metric] = self.right.get(metric, 0) + (score.details.get(metric) == 1)
+                return
+
+    def rate(self, metric: ChoiceMetric) -> float:
+        """Returns the share of answers that are right by a measure; there must be one."""
+        return self.right.get(metric, 0) / self.answers
+
+
 class TallyState(Struct, kw_only=True):
     """The numbers of a `Tally`, which has fields of the same names."""
 
@@ -521,6 +542,7 @@ class TallyState(Struct, kw_only=True):
     score_count: int
     first_failures: list[int]
     latency_summary: LatencySummary
+    choice_accuracy: ChoiceAccuracy = field(default_factory=ChoiceAccuracy)
 
 
 class _OpenCase:
@@ -571,6 +593,7 @@ class Tally:
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
         self.judge_stats = JudgeStats()
+        self.choice_accuracy = ChoiceAccuracy()
         self.graders: set[str] = set()
         """The names of the graders that graded any answer."""
         self.refused_params: set[str] = set()
@@ -641,6 +664,8 @@ class Tally:
             self.score_count += 1
         for graded in trial.scores:
             self.graders.add(graded.grader)
+        if MULTIPLE_CHOICE in self.graders:
+            self.choice_accuracy.add(trial)
         if trial.scores and not kept:
             self.graded_count += 1
         self._count_output(trial, kept=kept)

@@ -22,7 +22,7 @@ _PREFIX = sha256(b"proctor/cache/1\n")
 _UNSENT_TARGET_FIELDS = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
 """Fields of a target that are not sent, or are handled separately."""
 _UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
-_SENT_IF_SET_FIELDS = frozenset({"json_answer", "tools"})
+_SENT_IF_SET_FIELDS = frozenset({"choice_delimiter", "choices", "json_answer", "tools"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
 """Fields whose keys are sent in their order, which may change the answer."""

@@ -18,6 +18,7 @@ from proctor.model.messages import (
     Workspace,
 )
 from proctor.model.outputs import (
+    ChoiceLikelihood,
     Comment,
     Evidence,
     Failure,
@@ -66,6 +67,7 @@ __all__ = [
     "Attachment",
     "Calibration",
     "Case",
+    "ChoiceLikelihood",
     "Comment",
     "EarlyStop",
     "Evidence",

@@ -37,6 +37,20 @@ class Usage(Record, frozen=True, kw_only=True):
     cached_tokens: int = 0
 
 
+class ChoiceLikelihood(Record, frozen=True, kw_only=True):
+    """How likely one choice is after the prompt, by the probabilities that a model gives to its tokens."""
+
+    text: str
+    logprob: float
+    """The sum of the natural logarithms of the probabilities of its tokens."""
+    tokens: int
+    """The number of its tokens, with the delimiter before it."""
+    is_greedy: bool = False
+    """Whether each of its tokens is the likeliest one at its place."""
+    splits_token: bool = False
+    """Whether its first characters share a token with the prompt, so that they do not count."""
+
+
 class Output(Record, frozen=True, kw_only=True):
     """One answer of a target, with its usage, latency and cost.
 
@@ -74,6 +88,8 @@ class Output(Record, frozen=True, kw_only=True):
     """The fallback that answered, if one did."""
     cached: bool = False
     """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
+    choices: tuple[ChoiceLikelihood, ...] = ()
+    """The likelihood of each choice of the prompt, in its order; `text` is then the likeliest one."""
 
 
 class Judgment(Record, frozen=True, kw_only=True):

@@ -128,6 +128,10 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Given the part after the colon, returns the id of a case that the target can answer."""
     open_embeddings: Callable[[TargetSpec, TargetContext], Embedder] | None = None
     """Opens an embedding model, if the kind has any."""
+    scores_choices: bool = False
+    """Whether it reports how likely the choices of a prompt are."""
+    choice_models: str = ""
+    """A regular expression for the models at its `address` that do; empty for all."""
 
     # --- prices ---
     bills_per_prompt: bool = False

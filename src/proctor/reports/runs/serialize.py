@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
+from proctor.choices import CHOICE_METRICS
 from proctor.clusters import is_own_cluster
 from proctor.codec import template_digest
 from proctor.errors import ExitCode
@@ -23,6 +24,7 @@ from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import percent, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
+    ChoiceAccuracyRecord,
     EarlyStopRecord,
     ExportedTrialRecord,
     FailureRecord,
@@ -40,6 +42,7 @@ from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
 from proctor.verdicts import (
     CaseRepeats,
+    ChoiceAccuracy,
     Counts,
     Tally,
     failed_gates,
@@ -239,8 +242,16 @@ def run_record(report: RunReport) -> RunRecord:
         stopped=UNSET if run.stopped is None else run.stopped,
         gate=gate_record(run, tally.result_counts),
         **stopping_fields(run),
+        multiple_choice=_choice_accuracy_record(tally.choice_accuracy),
         bundle=UNSET if report.bundle is None else report.bundle,
     )
+
+
+def _choice_accuracy_record(accuracy: ChoiceAccuracy) -> ChoiceAccuracyRecord | UnsetType:
+    if not accuracy.answers:
+        return UNSET
+    rates = {metric: accuracy.rate(metric) for metric in CHOICE_METRICS}
+    return ChoiceAccuracyRecord(answers=accuracy.answers, **rates)
 
 
 def _calibration_rows(report: RunReport) -> tuple[dict[str, Any], ...]:
@@ -321,6 +332,15 @@ def access_note(report: RunReport) -> str | None:
     if looks is None or looks < 2 or "holdout" not in report.tally.splits:
         return None
     return f"Look {looks:,} at this holdout."
+
+
+def choice_note(report: RunReport) -> str | None:
+    """Returns a sentence on how often the likeliest choice was right, by measure; None without choices."""
+    accuracy = report.tally.choice_accuracy
+    if not accuracy.answers:
+        return None
+    rates = ", ".join(f"{metric} {percent(accuracy.rate(metric))}" for metric in CHOICE_METRICS)
+    return f"Multiple choice: {rates} of {pluralize(accuracy.answers, 'answer')}."
 
 
 def reuse_notes(tally: Tally) -> list[str]:

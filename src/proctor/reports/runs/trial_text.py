@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from proctor.model import Output, PassRule, Score, ToolCall, Verdict
-from proctor.plurals import trial_name
+from proctor.model import ChoiceLikelihood, Output, PassRule, Score, ToolCall, Verdict
+from proctor.plurals import pluralize, trial_name
 from proctor.reports.formatting import cost, milliseconds
 from proctor.reports.runs.serialize import TrialResult, failed_gates_text, failure_reason, question_text
 from proctor.safe_text import escape_invisible, one_line, truncate
@@ -74,6 +74,8 @@ def _answer_lines(output: Output) -> Iterator[str]:
     if calls:
         yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _MAX_CALLS, "call")]))
     yield from _block("answer", output.text)
+    if output.choices:
+        yield from _block("choices", "\n".join(map(_choice_line, output.choices)))
     if output.file_changes:
         change_lines = output.file_changes.splitlines()
         more = _more(len(change_lines) - _MAX_CHANGED_LINES, "line")
@@ -82,6 +84,14 @@ def _answer_lines(output: Output) -> Iterator[str]:
         tokens = f"{output.usage.input_tokens:,} tokens in, {output.usage.output_tokens:,} out"
         took = output.duration_ms or output.latency_ms or None
         yield from _block("took", f"{milliseconds(took)} · {tokens} · cost {cost(output.cost_usd)}")
+
+
+def _choice_line(choice: ChoiceLikelihood) -> str:
+    greedy = ", the most likely text" if choice.is_greedy else ""
+    return (
+        f"{choice.logprob:>9.4f}  {truncate(choice.text, _MAX_CALL_LENGTH)} "
+        f"({pluralize(choice.tokens, 'token')}{greedy})"
+    )
 
 
 def _call_line(call: ToolCall) -> str:

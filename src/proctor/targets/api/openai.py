@@ -20,6 +20,7 @@ from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
+    from proctor.targets.api.completions import EchoScorer
     from proctor.targets.api.http import Body, JsonEndpoint
     from proctor.targets.context import TargetContext
 
@@ -96,6 +97,14 @@ class OpenAiTarget(ApiTarget):
 
     # `max_tokens` is sent again under its newer name, so it is never left out altogether.
     optional_params = ("temperature", "seed", "response_format", "max_tokens", "tools")
+    scorer: EchoScorer | None = None
+    """Scores choices, if the endpoint can."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """Returns the model's answer, or the likelihoods of the prompt's choices."""
+        if prompt.choices and self.scorer is not None:
+            return self._endpoint.redact_keys(await self.scorer.score(prompt))
+        return await super().answer(prompt)
 
     def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
@@ -187,13 +196,17 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     """
     from yarl import URL
 
+    from proctor.targets.api.completions import EchoScorer
     from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    url = URL(endpoint.rstrip("/") + "/chat/completions")
-    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
+    url, headers = URL(endpoint.rstrip("/") + "/chat/completions"), _bearer_header(key)
+    target = OpenAiTarget.from_spec(model, spec, context, url, headers)
+    url = URL(endpoint.rstrip("/") + "/completions")
+    target.scorer = EchoScorer.from_spec(model, spec, context, url, headers)
+    return target
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -229,6 +242,8 @@ OPENAI = TargetKind(
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,
+    scores_choices=True,
+    choice_models=r"(babbage|davinci)-002",
 )
 
 

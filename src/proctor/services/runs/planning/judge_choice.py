@@ -30,6 +30,8 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The judges that graders name."""
     targets: frozenset[str] = frozenset()
     """The targets that cases name."""
+    choice_cases: dict[str | None, str] = {}
+    """The first case with choices for each target that a case names; None is for the run's target."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
     suppressed_rules: frozenset[str] = frozenset()
@@ -50,6 +52,7 @@ class RequirementCollector:
         self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
+        self._choice_cases: dict[str | None, str] = {}
         self._variables: set[str] = set()
         self._suppressed_rules: set[str] = set()
         self._related_cases = RelatedCasesRule() if find_related else None
@@ -60,6 +63,9 @@ class RequirementCollector:
         if case.target is not None:
             self._targets.add(case.target)
             self._note_location(case.target, location)
+        if case.form is not None and case.form.choices:
+            for name in case.only_targets or (case.target,):
+                self._choice_cases.setdefault(name, case.id)
         if case.variables:
             self._variables.update(case.variables)
         if "lint" in case.metadata:
@@ -90,6 +96,7 @@ class RequirementCollector:
             unjudged=frozenset(self._unjudged),
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
+            choice_cases=self._choice_cases,
             variables=frozenset(self._variables),
             suppressed_rules=frozenset(self._suppressed_rules),
             related_cases=None if finding is None else finding.message,

@@ -45,6 +45,7 @@ from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.targets import get_kind
+from proctor.targets.choice_targets import check_scores_choices
 
 MISSING_VARIABLE = "missing-variable"
 """The code of the problem that cases cannot be sent with a prompt."""
@@ -233,6 +234,8 @@ def _describe_run(
     selection = select_judges(
         required, spec, judges, path=loaded_suite.path, params=request.params, resolve=resolve
     )
+    if index.trial_count and required.choice_cases:
+        _check_choices(loaded_suite, slot, (spec, *selection.named_targets))
     warnings = selection.warnings if index.trial_count else ()
     for message in warnings:
         context.warn(message)
@@ -269,6 +272,24 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
             f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
             "ask. Add one of them with --target, or leave the case out with --id."
         )
+
+
+def _check_choices(loaded_suite: LoadedSuite, slot: RunSlot, specs: Sequence[TargetSpec]) -> None:
+    """Refuses a run in which a target would get choices and cannot report how likely they are.
+
+    Args:
+        loaded_suite: has cases with choices.
+        slot: the position of the run.
+        specs: the run's target, and then those that cases name.
+    """
+    cases = loaded_suite.required.choice_cases
+    for spec in specs:
+        case_id = cases.get(spec.name)
+        if spec is specs[0]:
+            # Cases for certain targets are run on any if it is the only one.
+            case_id = cases.get(None) or case_id or (next(iter(cases.values())) if slot.alone else None)
+        if case_id is not None:
+            check_scores_choices(spec, case_id, loaded_suite.path)
 
 
 def load_request_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:
