@@ -13,6 +13,7 @@ from proctor.errors import UnknownName, UsageError
 from proctor.model import Params, TargetSpec
 from proctor.targets import TARGETS, iter_kinds
 from proctor.targets.kind import TargetKind
+from proctor.targets.parameters import check_kind_takes
 
 _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
@@ -35,6 +36,7 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
     except UnknownName:
         suggested = [f"{kind.name}:{word}" for kind in iter_kinds() if _is_usual_model(kind, word)]
         raise UnknownName("target", name if colon else word, known_words(), suggested) from None
+    check_kind_takes(kind, params, f"Target {_redact_address(word)}")
     if kind.has_address:
         return _parse_model(word, kind, model, params, environ)
     argument = kind.syntax.partition(":")[2]
@@ -78,7 +80,12 @@ def build_api_spec(
     elif kind.address is None:
         advice = kind.address_help or f"needs an address in {kind.address_variable}."
         raise UsageError(f"Target {_redact_address(name)} {advice}")
-    return TargetSpec(name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params)
+    # The kind alone does not tell a service that shares it with others, nor does an address of the user.
+    is_elsewhere = kind.spec_kind != kind.name and address != kind.address
+    options = {"service": kind.name} if is_elsewhere else {}
+    return TargetSpec(
+        name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params, options=options
+    )
 
 
 def _expand_alias(word: str) -> str:

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params, Problem, TargetSpec
 from proctor.services.runs.config import find_upward
+from proctor.targets import get_service
+from proctor.targets.parameters import check_kind_takes, merge_parameters
 from proctor.targets.parse import known_words, parse_target
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class TargetNames:
         """Returns the target of a name in the file, else of a word of the command line.
 
         Args:
-            word: the name; a target stays what it is, but for its parameters.
+            word: the name; a target stays what it is, but for parameters that the user set.
             params: the parameters that the user set.
             judged: whether its answers are judged; else its judge is left out.
 
@@ -107,12 +109,17 @@ class TargetNames:
             SuiteError: the targets file is invalid; or the target, its judge or a fallback is invalid there,
                 or names a variable that is not set.
             UnknownName: there is no such target.
-            UsageError: the word is not complete, or the file cannot be read.
+            UsageError: the word is not complete, the file cannot be read, or the target does not take a
+                parameter.
         """
         if isinstance(word, TargetSpec):
-            return replace(word, params=params)
+            spec = replace(word, params=merge_parameters(word.params, params))
+            check_kind_takes(get_service(spec), spec.params, f"Target {word.name!r}")
+            return spec
         if self.file is not None and word in self.names():
-            return self.file.get_spec(word, params, self._environ, judged=judged)
+            spec = self.file.get_spec(word, params, self._environ, judged=judged)
+            check_kind_takes(get_service(spec), spec.params, f"Target {word!r}")
+            return spec
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
