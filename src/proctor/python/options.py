@@ -11,9 +11,9 @@ from msgspec import Meta
 from proctor.clusters import check_cluster_field
 from proctor.errors import UsageError, suggestion
 from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
+from proctor.parameters import PARAMETERS, check_parameters
 from proctor.services.runs.config import Config, load_config
 from proctor.services.runs.request import Request, complete_settings
-from proctor.targets.parameters import PARAMETERS, check_parameters
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=1)]

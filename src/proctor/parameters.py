@@ -1,4 +1,4 @@
-"""The parameters of models: how they are written, which values they take, and which kinds take them. Pure.
+"""The parameters of models: how they are written, and which values they take. Pure.
 
 `temperature`, `seed` and `max_tokens` have fields and flags of their own. All others are in `PARAMETERS`:
 fields of targets.yaml, words `NAME=VALUE` of `--param`, entries of `params` in Python and in a case.
@@ -10,17 +10,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.env_substitution import names_in
 from proctor.errors import UsageError, suggestion
-from proctor.model import FURTHER_PARAMS, Params
+from proctor.model import Params
 from proctor.validation import FieldSchema, NumberLimit, quote_value
-
-if TYPE_CHECKING:
-    from proctor.targets.kind import TargetKind
 
 MAX_STOPS: Final = 16
 PARAMETERS: Final[Mapping[str, FieldSchema]] = {
@@ -280,36 +277,3 @@ def merge_parameters(own: Params, params: Params) -> Params:
         if getattr(params, name) == getattr(defaults, name)
     }
     return replace(params, **changes)
-
-
-def check_kind_takes(kind: TargetKind, params: Params, subject: str) -> None:
-    """Checks that a kind of target takes all parameters that are set.
-
-    Args:
-        kind: the kind of the target.
-        params: the parameters; temperature, seed and maximum tokens are not checked.
-        subject: the target, as the beginning of a sentence.
-
-    Raises:
-        UsageError: it does not take one of them.
-    """
-    check_names_taken(kind, params.further, subject)
-
-
-def check_names_taken(kind: TargetKind, names: Iterable[str], subject: str) -> None:
-    """Does the same for the names of parameters."""
-    for name in names:
-        if name in FURTHER_PARAMS and name not in kind.all_params:
-            raise UsageError(f"{subject}: {describe_refusal(kind, name)}")
-
-
-def describe_refusal(kind: TargetKind, name: str) -> str:
-    """Returns that a kind does not take a parameter, and what to do, as a sentence."""
-    if name == "api_format":
-        return f"targets of kind `{kind.name}` only have `api_format: chat`."
-    remedy = "Leave it out"
-    if kind.has_address and name not in {"stream", "api_format", "prompt_cache"}:
-        remedy += f", or send what its server understands with extra_body.{name}"
-    takes = sorted(kind.all_params - UNIVERSAL_PARAMETERS)
-    what = f" It takes {', '.join(takes)}." if takes else ""
-    return f"targets of kind `{kind.name}` do not take `{name}`. {remedy}.{what}"
