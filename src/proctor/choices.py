@@ -8,16 +8,9 @@ type `multiple_choice`, lm_eval/api/task.py of https://github.com/EleutherAI/lm-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
-from proctor.model import Attachment, Case, ChoiceLikelihood
-
-ChoiceMetric = Literal["acc", "acc_norm", "acc_bytes"]
-"""How choices are compared: `acc` by the sum of the log-probabilities of their tokens, `acc_norm` by that sum
-divided by the number of their characters, `acc_bytes` by that sum divided by the number of their bytes."""
-CHOICE_METRICS: Final[tuple[ChoiceMetric, ...]] = get_args(ChoiceMetric)
-MULTIPLE_CHOICE: Final = "multiple_choice"
-"""The name of the grader."""
+from proctor.model import Attachment, Case, ChoiceLikelihood, ChoiceMetric
 
 
 def find_likeliest(choices: Sequence[ChoiceLikelihood], metric: ChoiceMetric) -> int:

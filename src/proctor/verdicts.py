@@ -15,10 +15,21 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from proctor.choices import CHOICE_METRICS, MULTIPLE_CHOICE, ChoiceMetric
 from proctor.clusters import ClusterLookup, cluster_key, make_cluster_lookup
 from proctor.latency import LatencySummary, measured_latency, summarize_latencies
-from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
+from proctor.model import (
+    CHOICE_METRICS,
+    Case,
+    ChoiceMetric,
+    Judgment,
+    Output,
+    PassRule,
+    Run,
+    Score,
+    Settings,
+    Trial,
+    Verdict,
+)
 from proctor.plan import count_repeats
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
 
@@ -28,6 +39,8 @@ _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
 ORDER_SEED = 42
 """The seed of the order in which a run that may stop early sends its cases."""
+MULTIPLE_CHOICE = "multiple_choice"
+"""The name of the grader whose measures are totals of a run."""
 MAX_FIRST_FAILURES = 10
 """A tally remembers this many cases that did not pass."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
@@ -500,7 +513,7 @@ class JudgeStats(Struct):
 
 
 class ChoiceAccuracy(Struct):
-    """The number of answers whose likeliest choice is right, by each measure of `choices.CHOICE_METRICS`."""
+    """The number of answers whose likeliest choice is right, by measure."""
 
     answers: int = 0
     right: dict[str, int] = field(default_factory=dict)

@@ -55,6 +55,8 @@ EVERY_KIND: list[dict[str, Any]] = [
         "api_key": "${{ OPENAI_API_KEY }}",
         "base_url": "https://example.org/v1",
         "api_format": "chat",
+        "extra_body": {"min_p": 0.1},
+        "headers": {"X-Team": "evals"},
         "temperature": 0.2,
         "max_output_tokens": 20,
         "seed": 3,

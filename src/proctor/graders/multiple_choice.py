@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from proctor.choices import CHOICE_METRICS, ChoiceMetric, choice_length, find_likeliest, find_right_choices
+from proctor.choices import choice_length, find_likeliest, find_right_choices
 from proctor.errors import CannotScore
 from proctor.graders.text import quote, quote_list
-from proctor.model import Case, ChoiceLikelihood, Evidence, GraderResult
+from proctor.model import CHOICE_METRICS, Case, ChoiceLikelihood, ChoiceMetric, Evidence, GraderResult
 from proctor.protocols import BaseGrader, GradingInput
 
 _WORDS: dict[ChoiceMetric, str] = {

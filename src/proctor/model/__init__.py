@@ -18,7 +18,9 @@ from proctor.model.messages import (
     Workspace,
 )
 from proctor.model.outputs import (
+    CHOICE_METRICS,
     ChoiceLikelihood,
+    ChoiceMetric,
     Comment,
     Evidence,
     Failure,
@@ -28,11 +30,13 @@ from proctor.model.outputs import (
     LabelDraw,
     Output,
     Score,
+    TokenLogprob,
     Usage,
     Verdict,
     VerdictShift,
 )
 from proctor.model.suites_and_runs import (
+    FURTHER_PARAMS,
     MAX_ANSWER_BYTES,
     Assertion,
     Calibration,
@@ -62,12 +66,15 @@ from proctor.model.suites_and_runs import (
 )
 
 __all__ = [
+    "CHOICE_METRICS",
+    "FURTHER_PARAMS",
     "MAX_ANSWER_BYTES",
     "Assertion",
     "Attachment",
     "Calibration",
     "Case",
     "ChoiceLikelihood",
+    "ChoiceMetric",
     "Comment",
     "EarlyStop",
     "Evidence",
@@ -103,6 +110,7 @@ __all__ = [
     "Suite",
     "SuiteDefaults",
     "TargetSpec",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "Trial",

@@ -7,25 +7,16 @@ from urllib.parse import urlsplit
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets import get_kind, iter_kinds
-
-_THIS_MACHINE = (None, "localhost", "127.0.0.1", "::1")
-"""Hosts at which any server may listen."""
+from proctor.targets import get_service
 
 
 def scores_choices(spec: TargetSpec) -> bool:
-    """Returns whether a target reports how likely choices are, by its kind.
-
-    At the address of a service in the table it is what that service can do, whatever kind calls it.
-    """
-    kind = get_kind(spec)
-    host = _get_host(spec.endpoint or kind.address)
-    services = (
-        [] if host in _THIS_MACHINE else [other for other in iter_kinds() if _get_host(other.address) == host]
-    )
-    if not kind.scores_choices or not all(service.scores_choices for service in services):
-        return False
-    return not services or re.fullmatch(kind.choice_models or ".*", spec.model) is not None
+    """Returns whether a target reports how likely choices are, by the service that it calls."""
+    service = get_service(spec)
+    is_usual_address = _get_host(spec.endpoint or service.address) == _get_host(service.address)
+    if is_usual_address and service.choice_models:
+        return re.fullmatch(service.choice_models, spec.model) is not None
+    return service.scores_choices
 
 
 def check_scores_choices(spec: TargetSpec, case_id: str, path: str) -> None:

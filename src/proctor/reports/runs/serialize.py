@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.structs import asdict, replace
 
-from proctor.choices import CHOICE_METRICS
 from proctor.clusters import is_own_cluster
 from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary
-from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
+from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
 from proctor.prompts.templates import format_values

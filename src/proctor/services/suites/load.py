@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.choices import check_choices
 from proctor.codec import judged_digest, sent_digest, suite_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, detect_folder
@@ -311,6 +310,8 @@ class _SuiteReader:
         problems: list[Problem] = []
         case = located_case.case
         if case.form is not None and case.form.choices:
+            from proctor.choices import check_choices
+
             try:
                 check_choices(case)
             except ValueError as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 from msgspec import Struct
 
+from proctor.env_substitution import substitute
 from proctor.errors import TargetError
 from proctor.model import ChoiceLikelihood, Message, Output, Prompt, TargetSpec, Usage
 from proctor.targets.api.choices import (
@@ -25,7 +26,7 @@ from proctor.targets.api.choices import (
     strip_context,
 )
 from proctor.targets.api.messages import get_system_message, with_system_message
-from proctor.targets.api.target import ENCODER
+from proctor.targets.api.target import ENCODER, with_own_headers
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -74,10 +75,13 @@ _ECHO_DECODER = msgspec.json.Decoder(_EchoedReply)
 class EchoScorer:
     """Scores choices on a server that returns the log-probabilities of a prompt."""
 
-    def __init__(self, model: str, endpoint: JsonEndpoint, system: Message | None) -> None:
+    def __init__(
+        self, model: str, endpoint: JsonEndpoint, system: Message | None, extra_body: Mapping[str, Any]
+    ) -> None:
         self._model = model
         self._endpoint = endpoint
         self._system = system
+        self._extra_body = extra_body
 
     @classmethod
     def from_spec(
@@ -86,11 +90,16 @@ class EchoScorer:
         """Creates a scorer at the URL of a completions endpoint.
 
         Raises:
-            UsageError: a variable in the system message is not set.
+            UsageError: a variable in the system message, a header or the extra body is not set.
         """
         from proctor.targets.api.http import JsonEndpoint
 
-        return cls(model, JsonEndpoint(context, url, headers), get_system_message(spec, context.environ))
+        return cls(
+            model,
+            JsonEndpoint(context, url, with_own_headers(spec, headers, context.environ)),
+            get_system_message(spec, context.environ),
+            substitute(spec.params.extra_body, context.environ),
+        )
 
     async def score(self, prompt: Prompt) -> Output:
         """Returns the likelihood of each choice of a prompt, which must be one user message.
@@ -146,6 +155,7 @@ class EchoScorer:
         """Returns the tokens of a text with their log-probabilities, without the one that is generated."""
         body = ENCODER.encode(
             {
+                **self._extra_body,
                 "model": self._model,
                 "prompt": prompt,
                 "temperature": 0,
@@ -154,10 +164,10 @@ class EchoScorer:
                 "echo": True,
             }
         )
-        data, latency_ms = await self._endpoint.send(lambda _names: body, ())
-        reply = self._endpoint.decode(_ECHO_DECODER, data)
+        received = await self._endpoint.send(lambda _names: body, ())
+        reply = self._endpoint.decode(_ECHO_DECODER, received.body)
         if reply.error or not reply.choices:
-            raise self._endpoint.error_in_reply(200, data)
+            raise self._endpoint.error_in_reply(200, received.body)
         choice, usage = reply.choices[0], reply.usage or _EchoedUsage()
         logprobs = choice.logprobs
         if logprobs is None or not choice.text.startswith(prompt):
@@ -172,7 +182,7 @@ class EchoScorer:
             top_logprobs=None if logprobs.top_logprobs is None else logprobs.top_logprobs[:count],
             model=reply.model,
             usage=Usage(input_tokens=usage.prompt_tokens or count, output_tokens=generated),
-            latency_ms=latency_ms,
+            latency_ms=received.latency_ms,
         )
 
     def _missing_error(self, what: str) -> TargetError:

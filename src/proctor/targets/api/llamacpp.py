@@ -142,13 +142,13 @@ class LlamaScorer:
     async def _split(self, text: str) -> list[int]:
         """Returns the tokens of a text, with those that the model wants at its beginning."""
         body = {"content": text, "add_special": True, "parse_special": True}
-        data, _ = await self._tokenize.send(lambda _names: ENCODER.encode(body), ())
-        return self._tokenize.decode(_TOKENS_DECODER, data).tokens
+        reply = await self._tokenize.send(lambda _names: ENCODER.encode(body), ())
+        return self._tokenize.decode(_TOKENS_DECODER, reply.body).tokens
 
     async def _apply_template(self, prompt: Prompt) -> str:
         messages = [{"role": message.role, "content": format_message(message)} for message in prompt.messages]
-        data, _ = await self._template.send(lambda _names: ENCODER.encode({"messages": messages}), ())
-        return self._template.decode(_TEMPLATE_DECODER, data).prompt
+        reply = await self._template.send(lambda _names: ENCODER.encode({"messages": messages}), ())
+        return self._template.decode(_TEMPLATE_DECODER, reply.body).prompt
 
     async def _force(self, context: list[int], tokens: list[int]) -> tuple[_ForcedReply, float]:
         """Returns the reply of a server that can only generate these tokens, and how long it took."""
@@ -161,5 +161,5 @@ class LlamaScorer:
             "temperature": 0,
             "cache_prompt": False,
         }
-        data, latency_ms = await self._complete.send(lambda _names: ENCODER.encode(body), ())
-        return self._complete.decode(_FORCED_DECODER, data), latency_ms
+        reply = await self._complete.send(lambda _names: ENCODER.encode(body), ())
+        return self._complete.decode(_FORCED_DECODER, reply.body), reply.latency_ms

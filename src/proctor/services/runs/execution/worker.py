@@ -170,6 +170,7 @@ def _make_prompt(planned_trial: PlannedTrial, workspace: str | None) -> Prompt:
         json_answer=form.json,
         response_schema=form.schema,
         tools=form.tools,
+        params=form.params,
         choices=form.choices,
         choice_delimiter=form.choice_delimiter,
     )

@@ -45,7 +45,6 @@ from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.services.suites.suite_argument import SuiteLocator
 from proctor.targets import get_kind
-from proctor.targets.choice_targets import check_scores_choices
 
 MISSING_VARIABLE = "missing-variable"
 """The code of the problem that cases cannot be sent with a prompt."""
@@ -282,6 +281,8 @@ def _check_choices(loaded_suite: LoadedSuite, slot: RunSlot, specs: Sequence[Tar
         slot: the position of the run.
         specs: the run's target, and then those that cases name.
     """
+    from proctor.targets.choice_targets import check_scores_choices
+
     cases = loaded_suite.required.choice_cases
     for spec in specs:
         case_id = cases.get(spec.name)
