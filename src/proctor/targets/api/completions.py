@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 class _EchoedLogprobs(Struct):
-    tokens: list[str]
-    token_logprobs: list[float | None]
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
     top_logprobs: list[dict[str, float] | None] | None = None
 
 
