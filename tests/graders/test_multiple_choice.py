@@ -116,6 +116,7 @@ def test_what_cannot_be_compared_is_unscored() -> None:
 def test_a_case_that_cannot_be_graded_is_refused_when_it_is_loaded(
     params: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
-    checked = Case(**{"id": "c", "input": (), "form": ResponseFormat(choices=("no", "yes"))} | fields)
+    given: dict[str, Any] = {"form": ResponseFormat(choices=("no", "yes"))}
+    checked = Case(id="c", input=(), **given | fields)
     with pytest.raises(ValueError, match=reason):
         make_grader("multiple_choice", params).check_case(checked)

@@ -1,15 +1,17 @@
-"""Scores choices on llama.cpp's own server, exactly: its log-probabilities are those before any sampling.
+"""Scores choices on llama.cpp's own server, by its log-probabilities before any sampling.
 
-A grammar of token ids makes the server generate the tokens of a choice, whatever the model would say. With
-`n_probs` the reply has the log-probability of each, over the whole vocabulary, which neither grammar nor
-temperature changes. llama.cpp adds up the probabilities in single precision, which moves each log-probability
-by up to some 0.0002. Source: tools/server/README.md and grammars/README.md of
-https://github.com/ggml-org/llama.cpp.
+Each token is scored by a request of its own with all tokens before it, without a cache. So they are evaluated
+as one batch, as the harness evaluates a text: token by token, llama.cpp rounds quantized models in other
+places, which moves a log-probability by up to 0.2. A bias on one token makes the server generate it, and with
+`n_probs` the reply has its log-probability over the whole vocabulary, which no bias, temperature or other
+sampling changes. llama.cpp adds up probabilities in single precision, so that each log-probability is up to
+0.0003 too high. Source: tools/server/README.md of https://github.com/ggml-org/llama.cpp.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import msgspec
@@ -32,6 +34,12 @@ from proctor.targets.context import TargetContext
 
 _LEAST_LOGPROB = -1e30
 """A lower value stands for a probability that is 0 in single precision."""
+_BIAS = 1e6
+"""Added to the logit of the token to generate; no logit of a model is as large."""
+_SHARED_TOKENS = 1_000
+"""The number of the likeliest tokens in a reply where several choices go on."""
+_WHOLE_VOCABULARY = 10_000_000
+"""More tokens than any vocabulary has."""
 
 
 class _TokensReply(Struct):
@@ -44,6 +52,7 @@ class _TemplateReply(Struct):
 
 class _LikelyToken(Struct):
     id: int
+    logprob: float
 
 
 class _ForcedToken(Struct):
@@ -56,6 +65,11 @@ class _ForcedReply(Struct):
     completion_probabilities: list[_ForcedToken] = []
     tokens_evaluated: int = 0
     tokens_predicted: int = 0
+
+
+class _ScoredToken(Struct, frozen=True):
+    logprob: float
+    is_greedy: bool
 
 
 _TOKENS_DECODER = msgspec.json.Decoder(_TokensReply)
@@ -101,43 +115,30 @@ class LlamaScorer:
             delimiter = DEFAULT_DELIMITER if is_begun else ""
         delimiter = delimiter if prompt.choice_delimiter is None else prompt.choice_delimiter
         context = await self._split(strip_context(text))
-        choices: list[ChoiceLikelihood] = []
-        usage, latency_ms = Usage(), 0.0
-        for choice in prompt.choices:
-            tokens, splits_token = cut_choice(
-                context, await self._split(f"{text}{delimiter}{choice}"), choice
-            )
-            reply, took_ms = await self._force(context, list(tokens))
-            forced = reply.completion_probabilities
-            self._check_tokens(choice, list(tokens), forced)
+        parts = [
+            cut_choice(context, await self._split(f"{text}{delimiter}{choice}"), choice)
+            for choice in prompt.choices
+        ]
+        scorer = _TokenScorer(self._complete, await self._split("a"))
+        # The tokens that choices have after the same text are scored together.
+        places: dict[tuple[int, ...], list[int]] = {}
+        for tokens, _ in parts:
+            for count, token in enumerate(tokens):
+                places.setdefault((*context, *tokens[:count]), []).append(token)
+        scored = {before: await scorer.score(before, tokens) for before, tokens in places.items()}
+        choices = []
+        for choice, (tokens, splits_token) in zip(prompt.choices, parts, strict=True):
+            likelihoods = [scored[(*context, *tokens[:count])][token] for count, token in enumerate(tokens)]
             choices.append(
                 ChoiceLikelihood(
                     text=choice,
-                    logprob=math.fsum(token.logprob for token in forced),
+                    logprob=math.fsum(token.logprob for token in likelihoods),
                     tokens=len(tokens),
-                    is_greedy=all(token.top_logprobs[:1] == [_LikelyToken(token.id)] for token in forced),
+                    is_greedy=all(token.is_greedy for token in likelihoods),
                     splits_token=splits_token,
                 )
             )
-            usage = Usage(
-                input_tokens=usage.input_tokens + reply.tokens_evaluated,
-                output_tokens=usage.output_tokens + reply.tokens_predicted,
-            )
-            latency_ms += took_ms
-        return make_choice_output(choices, usage, latency_ms, self._model)
-
-    def _check_tokens(self, choice: str, tokens: list[int], forced: list[_ForcedToken]) -> None:
-        if [token.id for token in forced] != tokens:
-            raise TargetError(
-                f"The server did not report the log-probability of each of the {len(tokens)} tokens of the "
-                f"choice {choice!r}. It must be a llama.cpp that knows tokens in grammars, of 2026 or later.",
-                kind="protocol",
-            )
-        if any(token.logprob < _LEAST_LOGPROB for token in forced):
-            raise TargetError(
-                f"A token of the choice {choice!r} is too improbable for the number format of llama.cpp.",
-                kind="protocol",
-            )
+        return make_choice_output(choices, scorer.usage, scorer.latency_ms, self._model)
 
     async def _split(self, text: str) -> list[int]:
         """Returns the tokens of a text, with those that the model wants at its beginning."""
@@ -150,16 +151,56 @@ class LlamaScorer:
         reply = await self._template.send(lambda _names: ENCODER.encode({"messages": messages}), ())
         return self._template.decode(_TEMPLATE_DECODER, reply.body).prompt
 
-    async def _force(self, context: list[int], tokens: list[int]) -> tuple[_ForcedReply, float]:
-        """Returns the reply of a server that can only generate these tokens, and how long it took."""
+
+class _TokenScorer:
+    """Scores tokens, and adds up what that takes."""
+
+    def __init__(self, endpoint: JsonEndpoint, letter: Sequence[int]) -> None:
+        self._endpoint = endpoint
+        self._letter = letter[-1]
+        """A token of a whole character."""
+        self.usage = Usage()
+        self.latency_ms = 0.0
+
+    async def score(self, before: Sequence[int], tokens: Sequence[int]) -> dict[int, _ScoredToken]:
+        """Returns the log-probability of each of several tokens after the same text."""
+        logprobs: dict[int, float] = {}
+        likeliest = None
+        for token in tokens:
+            if token in logprobs:
+                continue
+            reply = await self._generate(before, token, 1 if len(tokens) == 1 else _SHARED_TOKENS)
+            if reply is None:
+                # The server reports no token that ends inside a character, so it generates another one.
+                reply = await self._generate(before, self._letter, _WHOLE_VOCABULARY)
+            if reply is not None:
+                top = {entry.id: entry.logprob for entry in reply.top_logprobs}
+                logprobs = {**top, reply.id: reply.logprob, **logprobs}
+                likeliest = next(iter(top), None)
+            if logprobs.get(token, -math.inf) < _LEAST_LOGPROB:
+                raise TargetError(
+                    f"The server reported no log-probability of token {token}, which a choice has. Only the "
+                    "server of llama.cpp does.",
+                    kind="protocol",
+                )
+        return {token: _ScoredToken(logprobs[token], token == likeliest) for token in tokens}
+
+    async def _generate(self, before: Sequence[int], token: int, count: int) -> _ForcedToken | None:
+        """Makes the server generate a token, and returns what it reports of it and of the likeliest ones."""
         body: dict[str, Any] = {
-            "prompt": context,
-            "n_predict": len(tokens),
-            "n_probs": 1,
+            "prompt": before,
+            "n_predict": 1,
+            "n_probs": count,
             "post_sampling_probs": False,
-            "grammar": "root ::= " + " ".join(f"<[{token}]>" for token in tokens),
+            "logit_bias": [[token, _BIAS]],
             "temperature": 0,
             "cache_prompt": False,
         }
-        reply = await self._complete.send(lambda _names: ENCODER.encode(body), ())
-        return self._complete.decode(_FORCED_DECODER, reply.body), reply.latency_ms
+        received = await self._endpoint.send(lambda _names: ENCODER.encode(body), ())
+        reply = self._endpoint.decode(_FORCED_DECODER, received.body)
+        self.latency_ms += received.latency_ms
+        self.usage = Usage(
+            input_tokens=self.usage.input_tokens + reply.tokens_evaluated,
+            output_tokens=self.usage.output_tokens + reply.tokens_predicted,
+        )
+        return reply.completion_probabilities[0] if reply.completion_probabilities else None
