@@ -102,6 +102,9 @@ CASE_PARAMETERS: Final = frozenset(
     {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
 )
 """The parameters that a case may set for itself."""
+VISITOR_PARAMETERS: Final = frozenset(PARAMETERS) - UNIVERSAL_PARAMETERS
+"""The parameters that may be typed into a page: none that adds anything to a request unseen, or names a
+variable of the server."""
 PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
     "temperature": {"type": "number", "minimum": 0},
     "seed": {"type": "integer"},
@@ -259,9 +262,14 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
 
 def format_parameters(params: Params) -> tuple[str, ...]:
     """Returns the words for `parse_parameters` that set a target's further parameters."""
+    return format_words(params.further)
+
+
+def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the words for `parse_parameters` that give parameters these values."""
     return tuple(
         f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in params.further.items()
+        for name, value in values.items()
     )
 
 
