@@ -30,8 +30,8 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The judges that graders name."""
     targets: frozenset[str] = frozenset()
     """The targets that cases name."""
-    choice_cases: dict[str | None, str] = {}
-    """The first case with choices for each target that a case names; None is for the run's target."""
+    choice_cases: dict[tuple[str | None, tuple[str, ...]], str] = {}
+    """The first case with choices for each `target` and `only_targets` of a case."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
     params: dict[str, str] = {}
@@ -54,7 +54,7 @@ class RequirementCollector:
         self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
-        self._choice_cases: dict[str | None, str] = {}
+        self._choice_cases: dict[tuple[str | None, tuple[str, ...]], str] = {}
         self._variables: set[str] = set()
         self._params: dict[str, str] = {}
         self._suppressed_rules: set[str] = set()
@@ -67,8 +67,7 @@ class RequirementCollector:
             self._targets.add(case.target)
             self._note_location(case.target, location)
         if case.form is not None and case.form.choices:
-            for name in case.only_targets or (case.target,):
-                self._choice_cases.setdefault(name, case.id)
+            self._choice_cases.setdefault((case.target, case.only_targets), case.id)
         if case.variables:
             self._variables.update(case.variables)
         if case.form is not None and case.form.params:

@@ -285,14 +285,12 @@ def _check_choices(loaded_suite: LoadedSuite, slot: RunSlot, specs: Sequence[Tar
     """
     from proctor.targets.choice_targets import check_scores_choices
 
-    cases = loaded_suite.required.choice_cases
-    for spec in specs:
-        case_id = cases.get(spec.name)
-        if spec is specs[0]:
+    for (own_target, only_targets), case_id in loaded_suite.required.choice_cases.items():
+        for spec in specs[1:] if own_target is not None else specs[:1]:
             # Cases for certain targets are run on any if it is the only one.
-            case_id = cases.get(None) or case_id or (next(iter(cases.values())) if slot.alone else None)
-        if case_id is not None:
-            check_scores_choices(spec, case_id, loaded_suite.path)
+            is_sent = slot.alone or not only_targets or spec.name in only_targets
+            if spec.name == own_target or (own_target is None and is_sent):
+                check_scores_choices(spec, case_id, loaded_suite.path)
 
 
 def _check_params_of_cases(
