@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from proctor.errors import ExitCode
 from support.cli import Proctor
 
 SCORER = """
@@ -80,6 +81,7 @@ def test_a_target_that_cannot_score_choices_is_refused_before_the_first_request(
     proctor: Proctor, target: str
 ) -> None:
     result = proctor("run", write_suite(make_case("a", "no", "yes")), "--target", target)
+    assert result.code == ExitCode.USAGE
     assert REFUSAL.format(target=target) in result.err
 
 

@@ -21,7 +21,7 @@ from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import get_row_field_names
-from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite
 from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type
 
@@ -58,10 +58,14 @@ class FieldkitQa(Dialect):
         return None
 
     def settings(self) -> tuple[DialectSetting, ...]:
-        """Whether questions of FinanceBench are shown with their evidence."""
+        """Whether questions of FinanceBench are shown with their evidence, and how choices are used."""
         return (
             DialectSetting(
                 "open-book", about="Whether questions of FinanceBench are shown with their evidence."
+            ),
+            DialectSetting(
+                "score-choices",
+                about="Whether a model chooses among `choices` by likelihood, instead of writing an answer.",
             ),
         )
 
@@ -113,6 +117,8 @@ class QuestionRow(Struct, kw_only=True):
     """The source of its evidence."""
     letters: str = "ABCD"
     """The letters of its options."""
+    choices: tuple[str, ...] = ()
+    """The texts of which the model chooses the likeliest."""
 
 
 def detect_form(row: dict[str, Any]) -> QuestionForm | None:
@@ -149,6 +155,7 @@ def _parse_case(
         assertions=(Assertion(grader=grader, params=params),),
         tags=tags,
         category=category if isinstance(category, str) else None,
+        form=ResponseFormat(choices=row.choices) if row.choices else None,
         metadata={name: fields.pop(name) for name in fields.remaining_names() if name != "category"},
     )
     return CaseAtLine(case, notes.line)
@@ -336,6 +343,8 @@ LEGAL_BENCH: Final = QuestionForm(
 
 def _generic_prompt(row: QuestionRow) -> str:
     """Returns just the question, and warns about fields that a reader would expect with it."""
+    if row.source.options.get("score_choices") and "choices" in row.fields:
+        row.choices = _read_choices(row)
     for name in ("choices", "options", "context"):
         if name in row.fields:
             message = (
@@ -347,6 +356,40 @@ def _generic_prompt(row: QuestionRow) -> str:
     return row.question
 
 
+def _read_choices(row: QuestionRow) -> tuple[str, ...]:
+    """Returns the choices: a list, or in CSV its JSON."""
+    value: Any = row.fields.pop("choices")
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    row.fields.error("bad-choices", "choices", "must be a list of at least two texts.")
+    return ()
+
+
+def _generic_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
+    if not row.choices:
+        return _make_exact_check(row)
+    if row.expected in row.choices:
+        return "multiple_choice", {"value": row.expected}
+    letters = ascii_uppercase[: len(row.choices)]
+    index = letters.find(row.expected) if len(row.expected) == 1 else -1
+    if row.expected.isdecimal() and int(row.expected) < len(row.choices):
+        index = int(row.expected)
+    if index < 0:
+        row.notes.error(
+            "bad-choices",
+            f"The right answer is {row.expected!r}; it must be one of `choices`, its letter, or its index "
+            "from 0.",
+            "choices",
+        )
+    row.expected = row.choices[index]
+    return "multiple_choice", {"value": index}
+
+
 GENERIC: Final = QuestionForm(
     name="questions and answers",
     id_fields=("id", "qid"),
@@ -354,7 +397,7 @@ GENERIC: Final = QuestionForm(
     question_fields=("question", "prompt", "input"),
     expected_fields=_ANSWER_FIELDS,
     build_prompt=_generic_prompt,
-    build_check=_make_exact_check,
+    build_check=_generic_check,
 )
 
 DIALECT = FieldkitQa()
