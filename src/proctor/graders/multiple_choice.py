@@ -70,7 +70,8 @@ class MultipleChoice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         passed = likeliest[self.metric] in right
         reason = f"{_WORDS[self.metric]} {quote(texts[likeliest[self.metric]])}"
         if not passed:
-            reason += f"; expected {quote_list(texts[index] for index in sorted(right))}"
+            expected = [texts[index] for index in sorted(right)]
+            reason += f"; expected {quote(expected[0]) if len(expected) == 1 else quote_list(expected)}"
         split = [choice.text for choice in choices if choice.splits_token]
         if split:
             reason += (
