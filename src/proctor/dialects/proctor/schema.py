@@ -110,7 +110,7 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
         "content": "What is said.",
         "name": "The name of the speaker.",
         "tool_calls": "The tools that an assistant calls.",
-        "parts": "Texts, files and images, instead of `content`.",
+        "parts": "Texts, files, images, audio and videos, instead of `content`.",
     },
     Assertion: {
         "grader": "The grader that checks it.",

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.protocols import Store
+from proctor.services.runs.planning.check_media import check_media
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.request import Request, check_group_id, new_id
@@ -17,7 +18,7 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
 
     Raises:
         SuiteError: a suite is invalid; has all problems of all suites.
-        UsageError: a word names no suite, target or run.
+        UsageError: a word names no suite, target or run; or a target does not take the files of a case.
         NothingSelected: the selection leaves no case of any suite.
     """
     if request.resume is not None and request.retry_errors:
@@ -38,6 +39,7 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
             "all of them, or name one."
         )
     _check_bundles(planned_runs, request)
+    check_media(planned_runs, context.store)
     return planned_runs
 
 
