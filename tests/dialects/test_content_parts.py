@@ -189,9 +189,7 @@ def test_content_without_a_media_type_gets_that_of_its_bytes() -> None:
 
 def test_audio_of_a_suite_of_proctor_that_is_none_is_an_error() -> None:
     row = ROWS["proctor"] | {
-        "input": [
-            {"role": "user", "parts": [{"kind": "audio", "path": "a.pdf", "data": encoded(media.PDF)}]}
-        ]
+        "input": [{"role": "user", "parts": [{"kind": "audio", "path": "a.pdf", "data": encoded(media.PDF)}]}]
     }
     _, cases, problems = read_rows(DIALECTS.get("proctor"), *HEADERS["proctor"], row)
     assert (cases, list_errors(problems)) == ([], [("unknown-audio", "input[0].parts[0].path")])
