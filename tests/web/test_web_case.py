@@ -215,6 +215,31 @@ def test_audio_and_videos_are_played_and_a_pdf_is_a_download(world: World) -> No
     assert world.server.get(f"{address}/3").data == media.WAV
 
 
+@pytest.mark.parametrize(
+    ("header", "status", "start", "end"),
+    [
+        ("bytes=0-", 206, 0, 60),
+        ("bytes=0-59", 206, 0, 60),
+        ("bytes=4-", 206, 4, 60),
+        ("bytes=4-7", 206, 4, 8),
+        ("bytes=4-999", 206, 4, 60),
+        ("bytes=60-", 200, 0, 60),
+        ("bytes=7-4", 200, 0, 60),
+        ("bytes=-4", 200, 0, 60),
+        ("words=4-7", 200, 0, 60),
+    ],
+)
+def test_a_player_gets_the_bytes_that_it_seeks(
+    world: World, header: str, status: int, start: int, end: int
+) -> None:
+    if 3 in world.held_out:
+        world.server.post(f"/runs/{world.run.id}/reveal")
+    response = world.server.get(f"/runs/{world.run.id}/cases/3/attachments/3", range=header)
+    assert (response.status, response.data) == (status, media.WAV[start:end])
+    assert response.headers["content-type"] == "audio/wav"
+    assert (response.headers.get("content-range") == f"bytes {start}-{end - 1}/60") is (status == 206)
+
+
 def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) -> None:
     position = world.held_out[0]
     visitor, other = world.server.another(), world.server.another()

@@ -68,6 +68,7 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
         return _make_fallback_suite(source)
     check_header(row, notes)
     fields = FieldReader(row, notes)
+    _check_prompts(row, fields)
     if row.get(HOLDOUT_FIELD) is not None and row.get("split_rule") is not None:
         fields.error("conflicting-fields", HOLDOUT_FIELD, "and `split_rule` both divide the suite; keep one.")
     if notes.has_errors:
@@ -81,6 +82,17 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}
     suite_fields |= {"dialect": "proctor", "folder": source.folder}
     return with_holdout(convert(suite_fields, Suite), fields)
+
+
+def _check_prompts(row: dict[str, Any], fields: FieldReader) -> None:
+    """Refuses prompts with files, which only the input of a case can have."""
+    if fields.problem_log.has_errors:
+        return
+    for number, prompt in enumerate((row.get("defaults") or {}).get("prompts", ())):
+        for place, message in enumerate(prompt.get("messages", ())):
+            if isinstance(message.get("content"), list):
+                name = f"defaults.prompts[{number}].messages[{place}].content"
+                fields.report_wrong_type(name, message["content"], "text")
 
 
 def _parse_case(
@@ -120,8 +132,11 @@ def _parse_chat_content(row: dict[str, Any], notes: ProblemLog) -> tuple[dict[st
     messages = row.get("input")
     parsed: dict[int, Message] = {}
     for number, message in enumerate(messages if isinstance(messages, list) else ()):
-        if isinstance(message, dict) and isinstance(message.get("content"), list) and "parts" not in message:
-            parsed[number] = parse_content_parts(FieldReader(message, notes, f"input[{number}]."), "")
+        if isinstance(message, dict) and isinstance(message.get("content"), list):
+            fields = FieldReader(message, notes, f"input[{number}].")
+            if message.get("parts"):
+                fields.error("conflicting-fields", "parts", "and a list as `content` say the same; keep one.")
+            parsed[number] = parse_content_parts(fields, "")
     if not parsed:
         return row, {}
     contents = [

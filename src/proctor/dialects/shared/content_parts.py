@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from binascii import Error as NotBase64
-from typing import Final
+from typing import Any, Final
 
 from proctor.dialects.shared.attachments import (
     AUDIO_MEDIA_TYPES,
@@ -21,6 +21,34 @@ CONTENT_PART_TYPES: Final = ("text", "image_url", "input_audio", "video_url", "f
 _DATA_PREFIX: Final = "data:"
 _AUDIO_FORMATS: Final = tuple(ending.removeprefix(".") for ending in AUDIO_MEDIA_TYPES)
 _WEB_PREFIXES: Final = ("http://", "https://")
+_TEXT: Final = {"type": "string", "minLength": 1}
+
+
+def _object_schema(description: str, required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
+    return {
+        "description": description,
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+CONTENT_PART_SCHEMA: Final[dict[str, Any]] = {
+    "properties": {
+        "type": {"description": "Which of the other fields it has.", "enum": list(CONTENT_PART_TYPES)},
+        "text": {"description": "The text.", "type": "string"},
+        "image_url": _object_schema("An image.", ("url",), url=_TEXT, detail=_TEXT),
+        "input_audio": _object_schema(
+            "Audio in base64.", ("data", "format"), data=_TEXT, format={"enum": list(_AUDIO_FORMATS)}
+        ),
+        "video_url": _object_schema("A video.", ("url",), url=_TEXT),
+        "file": _object_schema("A file in base64.", ("file_data",), filename=_TEXT, file_data=_TEXT),
+    },
+    "required": ["type"],
+    "additionalProperties": False,
+}
+"""The JSON Schema of a content part, besides its type; a `url` is a data URL."""
 
 
 def parse_content_parts(message: FieldReader, role: str, name: str | None = None) -> Message:

@@ -51,6 +51,7 @@ _PLAYERS: Mapping[str, Literal["image", "audio", "video"]] = {
 """Media types that browsers only draw or play, each with the element that does."""
 _DOWNLOAD_TYPES = frozenset({*_PLAYERS, "application/pdf"})
 """Media types under which attachments are sent; any other is sent as bytes, so that no browser runs it."""
+_BYTE_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -151,11 +152,25 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
         or "attachment"
     )
     headers = {
+        "accept-ranges": "bytes",
         "content-disposition": f'attachment; filename="{name}"',
         "content-security-policy": "default-src 'none'; sandbox",
         "x-content-type-options": "nosniff",
     }
-    return Response(data, media_type=kind, headers=headers)
+    requested = _parse_range(request.headers.get("range", ""), len(data))
+    if requested is None:
+        return Response(data, media_type=kind, headers=headers)
+    headers["content-range"] = f"bytes {requested.start}-{requested.stop - 1}/{len(data)}"
+    return Response(data[requested], 206, media_type=kind, headers=headers)
+
+
+def _parse_range(header: str, size: int) -> slice | None:
+    """Returns the bytes that a player requests, to seek or to begin at all; None for all of them."""
+    match = _BYTE_RANGE.fullmatch(header.strip())
+    if match is None:
+        return None
+    start, end = int(match[1]), min(int(match[2]) + 1, size) if match[2] else size
+    return slice(start, end) if start < end else None
 
 
 def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> CaseDetail:

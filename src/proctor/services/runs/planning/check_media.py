@@ -28,27 +28,30 @@ def check_media(planned_runs: Iterable[PlannedRun], store: Store) -> None:
     Raises:
         UsageError: a target does not; names the first case with each kind of file that cannot be sent.
     """
-    sentences = dict.fromkeys(
-        sentence
-        for planned_run in planned_runs
-        if planned_run.run.regrade_of is None
-        for sentence in _find_unsendable(planned_run, store)
-    )
+    uses: set[MediaUse] = set()
+    sentences: dict[str, None] = {}
+    for planned_run in planned_runs:
+        if planned_run.run.regrade_of is None:
+            for use, sentence in _find_unsendable(planned_run, store):
+                uses.add(use)
+                sentences[sentence] = None
     if sentences:
-        raise UsageError("\n".join(sentences))
+        remedy = (
+            "Select other cases, such as with --exclude-tag, or name a target that takes "
+            f"{'it' if len(sentences) == 1 else 'them'}, such as {_suggest_target(uses)}."
+        )
+        raise UsageError("\n".join((*sentences, remedy)))
 
 
-def _find_unsendable(planned_run: PlannedRun, store: Store) -> Iterator[str]:
+def _find_unsendable(planned_run: PlannedRun, store: Store) -> Iterator[tuple[MediaUse, str]]:
+    """Yields each kind of file that cannot be sent, with a sentence about the first case that has one."""
     run, index = planned_run.run, planned_run.index
     for use, position in index.media.items():
         for spec in _list_specs(run, use.target):
             kind = get_kind(spec)
             if not kind.takes(use.medium, use.media_type):
-                yield (
-                    f"{_describe_case(run, index, use, position, store)}, and the target {spec.name!r} takes "
-                    f"{_describe_limit(kind, use)}. Select other cases, as with --exclude-tag, or name a "
-                    f"target that takes it, such as {_suggest_target(use)}."
-                )
+                case = _describe_case(run, index, use, position, store)
+                yield use, f"{case}, and the target {spec.name!r} takes {_describe_limit(kind, use)}."
 
 
 def _list_specs(run: Run, name: str | None) -> Iterator[TargetSpec]:
@@ -82,6 +85,11 @@ def _describe_limit(kind: TargetKind, use: MediaUse) -> str:
     return f"{noun} only as {', '.join(first)} or {last}" if first else f"{noun} only as {last}"
 
 
-def _suggest_target(use: MediaUse) -> str:
-    kinds = (kind for kind in iter_kinds() if kind.has_address and kind.takes(use.medium, use.media_type))
+def _suggest_target(uses: Iterable[MediaUse]) -> str:
+    """Returns the first kind of endpoint that takes all of these."""
+    kinds = (
+        kind
+        for kind in iter_kinds()
+        if kind.has_address and all(kind.takes(use.medium, use.media_type) for use in uses)
+    )
     return next((kind.syntax.partition("[")[0] for kind in kinds), "cli:COMMAND LINE")
