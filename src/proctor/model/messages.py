@@ -40,7 +40,13 @@ Medium = Literal["text", "image", "pdf", "audio", "video", "file"]
 
 
 class Attachment(Record, frozen=True, kw_only=True):
-    """A file, an image, audio or a video inside a message, with all of its content."""
+    """A file, an image, audio or a video inside a message, with all of its content.
+
+    Example:
+        >>> from proctor import Attachment
+        >>> Attachment(kind="file", path="a.pdf", media_type="application/pdf", data=b"%PDF-1.7").medium
+        'pdf'
+    """
 
     kind: AttachmentKind
     path: str

@@ -13,7 +13,6 @@ from typing import Any, Final
 from proctor.codec import hash_rows, hash_text
 from proctor.dialects.pramana.manifest import CaseTotals, Manifest, Tier, check_tier, parse_manifest
 from proctor.dialects.shared.case_rows import read_cases
-from proctor.dialects.shared.content_parts import parse_content_parts
 from proctor.dialects.shared.json_arrays import read_lines
 from proctor.dialects.shared.jsonl import file_name, read_rows
 from proctor.dialects.shared.signatures import is_openai_evals
@@ -174,6 +173,8 @@ def _parse_message(item: Any, name: str, fields: FieldReader, notes: ProblemLog)
     message.drop_null("name")
     speaker = message.text("name")
     if isinstance(message.peek("content"), list):
+        from proctor.dialects.shared.content_parts import parse_content_parts
+
         parsed = parse_content_parts(message, role, speaker)
     else:
         parsed = Message(role=role, content=message.text("content") or "", name=speaker)

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.protocols import Store
-from proctor.services.runs.planning.check_media import check_media
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.services.runs.request import Request, check_group_id, new_id
@@ -39,7 +38,10 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
             "all of them, or name one."
         )
     _check_bundles(planned_runs, request)
-    check_media(planned_runs, context.store)
+    if any(planned_run.index.media for planned_run in planned_runs):
+        from proctor.services.runs.planning.check_media import check_media
+
+        check_media(planned_runs, context.store)
     return planned_runs
 
 
