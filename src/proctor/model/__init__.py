@@ -29,11 +29,13 @@ from proctor.model.outputs import (
     LabelDraw,
     Output,
     Score,
+    TokenLogprob,
     Usage,
     Verdict,
     VerdictShift,
 )
 from proctor.model.suites_and_runs import (
+    FURTHER_PARAMS,
     MAX_ANSWER_BYTES,
     Assertion,
     Calibration,
@@ -63,6 +65,7 @@ from proctor.model.suites_and_runs import (
 )
 
 __all__ = [
+    "FURTHER_PARAMS",
     "MAX_ANSWER_BYTES",
     "Assertion",
     "Attachment",
@@ -105,6 +108,7 @@ __all__ = [
     "Suite",
     "SuiteDefaults",
     "TargetSpec",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "Trial",
