@@ -155,7 +155,9 @@ def _prompt_parts(prompt: Prompt) -> KeyParts:
     """Returns the parts of a prompt that its answers depend on."""
     names = [name for name in prompt.__struct_fields__ if name not in _UNSENT_PROMPT_FIELDS]
     parts: KeyParts = {name: getattr(prompt, name) for name in names}
-    parts = {name: part for name, part in parts.items() if part or name not in _SENT_IF_SET_FIELDS}
+    parts = {
+        name: part for name, part in parts.items() if part or part == "" or name not in _SENT_IF_SET_FIELDS
+    }
     parts |= {
         name: _digest(part, in_order=name in _ORDER_SENSITIVE_FIELDS or _calls_tools(name, prompt))
         for name, part in parts.items()
