@@ -256,3 +256,14 @@ async def test_a_prompt_without_choices_is_still_a_chat(opening: Make) -> None:
     async with serve_app(app) as server.url:
         output = await score(server, opening, prompt=make_prompt("Is it late?"))
     assert (output.text, output.choices) == ("Yes.", ())
+
+
+@pytest.mark.parametrize("kind", ["azure", "anthropic", "google", "groq"])
+async def test_a_service_that_reports_no_likelihood_is_sent_nothing(
+    server: EchoServer, opening: Make, kind: str
+) -> None:
+    spec = make_spec(kind, "m", f"{server.url}/v1")
+    target = await TARGETS.get(kind).open_target(spec, opening(PROCTOR_API_KEY=KEY))
+    with pytest.raises(TargetError, match="'m' does not report how likely choices are") as caught:
+        await target.answer(make_prompt("Is it late?", choices=("yes", "no")))
+    assert (caught.value.kind, server.seen) == ("unsupported", [])

@@ -76,7 +76,7 @@ async def server() -> AsyncIterator[LlamaServer]:
 
 
 async def score(server: LlamaServer, opening: Make, prompt: Prompt) -> Output:
-    return await LlamaScorer("tiny", opening(), URL(server.url), None).score(prompt)
+    return await LlamaScorer("tiny", opening(), URL(server.url)).score(prompt)
 
 
 def tokens(text: str) -> list[int]:
@@ -174,7 +174,7 @@ async def test_the_embedded_models_likelihoods_are_those_of_plain_calls(opening:
     try:
         address = await asyncio.to_thread(server.read_address)
         assert address is not None
-        scorer = LlamaScorer("tiny", opening(60.0), URL(address), None)
+        scorer = LlamaScorer("tiny", opening(60.0), URL(address))
         prompt = make_prompt("The capital of France is", choices=("Paris", "Lyon", "the city", "🦙"))
         output = await scorer.score(prompt)
         async with ClientSession() as session:

@@ -7,7 +7,7 @@ to call a model or a program.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -144,6 +144,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Opens an embedding model, if the kind has any."""
     scores_choices: bool = False
     """Whether it reports how likely the choices of a prompt are."""
+    choice_interface: Literal["echo", "llamacpp"] = "echo"
+    """How a server with OpenAI's interface does it: by echoing a prompt, or by the own one of llama.cpp."""
     choice_models: str = ""
     """A regular expression for the models at its `address` that do; empty for all."""
 

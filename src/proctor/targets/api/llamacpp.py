@@ -11,7 +11,7 @@ sampling changes. llama.cpp adds up probabilities in single precision, so that e
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
@@ -29,7 +29,7 @@ from proctor.targets.api.choices import (
 )
 from proctor.targets.api.http import JsonEndpoint
 from proctor.targets.api.messages import format_message, get_system_message, with_system_message
-from proctor.targets.api.target import ENCODER
+from proctor.targets.api.target import ENCODER, with_own_headers
 from proctor.targets.context import TargetContext
 
 _LEAST_LOGPROB = -1e30
@@ -80,22 +80,37 @@ _FORCED_DECODER = msgspec.json.Decoder(_ForcedReply)
 class LlamaScorer:
     """Scores choices on one server of llama.cpp."""
 
-    def __init__(self, model: str, context: TargetContext, url: URL, system: Message | None) -> None:
+    def __init__(
+        self,
+        model: str,
+        context: TargetContext,
+        url: URL,
+        system: Message | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> None:
         """Takes the server's base URL, without `/v1`."""
         self._model = model
         self._system = system
-        self._tokenize = JsonEndpoint(context, url / "tokenize", {})
-        self._template = JsonEndpoint(context, url / "apply-template", {})
-        self._complete = JsonEndpoint(context, url / "completion", {})
+        self._tokenize = JsonEndpoint(context, url / "tokenize", headers)
+        self._template = JsonEndpoint(context, url / "apply-template", headers)
+        self._complete = JsonEndpoint(context, url / "completion", headers)
 
     @classmethod
-    def from_spec(cls, model: str, spec: TargetSpec, context: TargetContext, url: URL) -> Self:
-        """Creates a scorer with the system message of a specification.
+    def from_spec(
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str] = {},
+    ) -> Self:
+        """Creates a scorer with the system message and the headers of a specification.
 
         Raises:
-            UsageError: a variable in the system message is not set.
+            UsageError: a variable in one is not set.
         """
-        return cls(model, context, url, get_system_message(spec, context.environ))
+        system = get_system_message(spec, context.environ)
+        return cls(model, context, url, system, with_own_headers(spec, headers, context.environ))
 
     async def score(self, prompt: Prompt) -> Output:
         """Returns the likelihood of each choice of a prompt.

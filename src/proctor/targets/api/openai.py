@@ -6,7 +6,7 @@ service: only the endpoint and its key differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +15,7 @@ from msgspec import Struct
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
+from proctor.targets import get_service
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -27,7 +28,7 @@ from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.completions import EchoScorer
+    from proctor.targets.api.choice_scorer import ChoiceScorer
     from proctor.targets.api.http import Body, JsonEndpoint
     from proctor.targets.context import TargetContext
 
@@ -104,14 +105,16 @@ class OpenAiTarget(ApiTarget):
 
     # `max_tokens` is sent again under its newer name, so it is never left out altogether.
     optional_params = ("temperature", "seed", "response_format", "max_tokens", "tools")
-    scorer: EchoScorer | None = None
-    """Scores choices, if the endpoint can."""
+    make_scorer: Callable[[], ChoiceScorer] | None = None
+    """Opens what scores choices, if the service can; called at the first prompt with choices."""
+    _scorer: ChoiceScorer | None = None
 
-    async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer, or the likelihoods of the prompt's choices."""
-        if prompt.choices and self.scorer is not None:
-            return self._endpoint.redact_keys(await self.scorer.score(prompt))
-        return await super().answer(prompt)
+    async def _score_choices(self, prompt: Prompt) -> Output:
+        if self.make_scorer is None:
+            return await super()._score_choices(prompt)
+        if self._scorer is None:
+            self._scorer = self.make_scorer()
+        return self._endpoint.redact_keys(await self._scorer.score(prompt))
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
@@ -201,16 +204,19 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     """
     from yarl import URL
 
-    from proctor.targets.api.completions import EchoScorer
     from proctor.targets.api.http import address_for, key_for_target
+
+    def make_scorer() -> ChoiceScorer:
+        from proctor.targets.api.choice_scorer import open_scorer
+
+        return open_scorer(model, spec, context, endpoint.rstrip("/"), headers)
 
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
     url, headers = URL(endpoint.rstrip("/") + "/chat/completions"), _bearer_header(key)
     target = OpenAiTarget.from_spec(model, spec, context, url, headers)
-    url = URL(endpoint.rstrip("/") + "/completions")
-    target.scorer = EchoScorer.from_spec(model, spec, context, url, headers)
+    target.make_scorer = make_scorer if get_service(spec).scores_choices else None
     return target
 
 

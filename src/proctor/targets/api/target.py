@@ -73,6 +73,8 @@ class ApiTarget(ABC):
         Raises:
             TargetError: there is none; of kind `refused` where the API blocked the prompt.
         """
+        if prompt.choices:
+            return await self._score_choices(prompt)
         prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
 
@@ -94,6 +96,10 @@ class ApiTarget(ABC):
 
     async def aclose(self) -> None:  # noqa: B027  # nothing to close is the rule
         """Does nothing: the session belongs to the context that the target was opened with."""
+
+    async def _score_choices(self, prompt: Prompt) -> Output:  # noqa: ARG002
+        """Returns how likely each choice of a prompt is; most services do not report that."""
+        raise TargetError(f"{self._model!r} does not report how likely choices are.", kind="unsupported")
 
     @abstractmethod
     def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> msgspec.Struct:
