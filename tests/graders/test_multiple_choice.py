@@ -120,3 +120,10 @@ def test_a_case_that_cannot_be_graded_is_refused_when_it_is_loaded(
     checked = Case(id="c", input=(), **given | fields)
     with pytest.raises(ValueError, match=reason):
         make_grader("multiple_choice", params).check_case(checked)
+
+
+def test_a_check_inside_another_is_checked_too() -> None:
+    member = {"name": "sky", "assertion": {"grader": "multiple_choice", "params": {"value": "maybe"}}}
+    params = {"members": [member], "aggregator": {"type": "threshold", "threshold": 0.5}}
+    with pytest.raises(ValueError, match="'maybe' is none of the 2 choices"):
+        make_grader("composite", params).check_case(case("no", "yes"))

@@ -12,6 +12,7 @@ from aiohttp import web
 from proctor.errors import TargetError
 from proctor.model import ChoiceLikelihood, Message, Output, Prompt, Usage
 from proctor.targets import TARGETS
+from proctor.targets.choice_targets import scores_choices
 from proctor.targets.context import TargetContext
 from support.builders import make_prompt, make_spec
 from support.endpoints import serve_app
@@ -267,3 +268,28 @@ async def test_a_service_that_reports_no_likelihood_is_sent_nothing(
     with pytest.raises(TargetError, match="'m' does not report how likely choices are") as caught:
         await target.answer(make_prompt("Is it late?", choices=("yes", "no")))
     assert (caught.value.kind, server.seen) == ("unsupported", [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "address", "expected"),
+    [
+        ("openai", "babbage-002", None, True),
+        ("openai", "davinci-002", "https://api.openai.com/v1", True),
+        ("openai", "gpt-5.2", None, False),
+        ("openai", "m", "http://127.0.0.1:8000/v1", True),
+        ("openai", "m", "https://vllm.example.com/v1", True),
+        ("openai", "m", "https://api.deepseek.com/v1", False),
+        ("together", "m", None, False),
+        ("ollama", "m", None, False),
+        ("azure", "babbage-002", "https://a.openai.azure.com", False),
+        ("local", "", None, True),
+        ("function", "m:f", None, True),
+        ("replay", "r.jsonl", None, True),
+        ("cli", "model", None, False),
+        ("a-kind-that-is-not-installed", "m", None, False),
+    ],
+)
+def test_which_targets_score_choices_is_known_before_any_request(
+    kind: str, model: str, address: str | None, expected: bool
+) -> None:
+    assert scores_choices(make_spec(kind, model, address)) is expected
