@@ -94,7 +94,7 @@ EVERY_KIND: list[dict[str, Any]] = [
     {"name": "scripted", "provider": "scripted", "path": "a.jsonl"},
     {"name": "echo", "provider": "echo"},
     {"name": "short", "target": "anthropic:claude-sonnet-4-6", "temperature": 1},
-    {"name": "short-local", "target": "local", "seed": 1},
+    {"name": "short-local", "target": "local", "seed": 1, "prompt_cache": True},
     {"name": "short-echo", "target": "echo"},
     {"name": "other", "use_target": "api", "workers": 2},
 ]

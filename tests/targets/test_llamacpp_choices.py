@@ -102,6 +102,13 @@ async def test_each_token_is_generated_after_all_tokens_before_it(server: LlamaS
     assert output.usage == Usage(input_tokens=3 + 4, output_tokens=2)
 
 
+async def test_the_cache_of_prompts_is_used_if_the_user_says_so(server: LlamaServer, opening: Make) -> None:
+    prompt = make_prompt("Q:", choices=("a", "b"))
+    for spec in (make_spec("local"), make_spec("local", prompt_cache=True)):
+        await LlamaScorer.from_spec("tiny", spec, opening(), URL(server.url)).score(prompt)
+    assert [seen["cache_prompt"] for seen in server.seen if seen["prompt"] == tokens("Q:")] == [False, True]
+
+
 async def test_choices_that_go_on_from_one_text_share_a_request(server: LlamaServer, opening: Make) -> None:
     output = await score(
         server, opening, make_prompt("Q:", choices=("ab", "b", "ad", "~"), choice_delimiter="")

@@ -2,7 +2,8 @@
 
 Each token is scored by a request of its own with all tokens before it, without a cache. So they are evaluated
 as one batch, as the harness evaluates a text: token by token, llama.cpp rounds quantized models in other
-places, which moves a log-probability by up to 0.2. A bias on one token makes the server generate it, and with
+places, which moves a log-probability by up to 0.2. With the parameter `prompt_cache` the user prefers the
+cache, which is many times faster. A bias on one token makes the server generate it, and with
 `n_probs` the reply has its log-probability over the whole vocabulary, which no bias, temperature or other
 sampling changes. llama.cpp adds up probabilities in single precision, so that each log-probability is up to
 0.0003 too high. Source: tools/server/README.md of https://github.com/ggml-org/llama.cpp.
@@ -87,10 +88,13 @@ class LlamaScorer:
         url: URL,
         system: Message | None = None,
         headers: Mapping[str, str] = {},
+        *,
+        uses_cache: bool = False,
     ) -> None:
         """Takes the server's base URL, without `/v1`."""
         self._model = model
         self._system = system
+        self._uses_cache = uses_cache
         self._tokenize = JsonEndpoint(context, url / "tokenize", headers)
         self._template = JsonEndpoint(context, url / "apply-template", headers)
         self._complete = JsonEndpoint(context, url / "completion", headers)
@@ -104,13 +108,14 @@ class LlamaScorer:
         url: URL,
         headers: Mapping[str, str] = {},
     ) -> Self:
-        """Creates a scorer with the system message and the headers of a specification.
+        """Creates a scorer with the system message, the headers and the `prompt_cache` of a specification.
 
         Raises:
             UsageError: a variable in one is not set.
         """
         system = get_system_message(spec, context.environ)
-        return cls(model, context, url, system, with_own_headers(spec, headers, context.environ))
+        own_headers = with_own_headers(spec, headers, context.environ)
+        return cls(model, context, url, system, own_headers, uses_cache=spec.params.prompt_cache)
 
     async def score(self, prompt: Prompt) -> Output:
         """Returns the likelihood of each choice of a prompt.
@@ -134,7 +139,7 @@ class LlamaScorer:
             cut_choice(context, await self._split(f"{text}{delimiter}{choice}"), choice)
             for choice in prompt.choices
         ]
-        scorer = _TokenScorer(self._complete, await self._split("a"))
+        scorer = _TokenScorer(self._complete, await self._split("a"), uses_cache=self._uses_cache)
         # The tokens that choices have after the same text are scored together.
         places: dict[tuple[int, ...], list[int]] = {}
         for tokens, _ in parts:
@@ -170,8 +175,9 @@ class LlamaScorer:
 class _TokenScorer:
     """Scores tokens, and adds up what that takes."""
 
-    def __init__(self, endpoint: JsonEndpoint, letter: Sequence[int]) -> None:
+    def __init__(self, endpoint: JsonEndpoint, letter: Sequence[int], *, uses_cache: bool) -> None:
         self._endpoint = endpoint
+        self._uses_cache = uses_cache
         self._letter = letter[-1]
         """A token of a whole character."""
         self.usage = Usage()
@@ -209,7 +215,7 @@ class _TokenScorer:
             "post_sampling_probs": False,
             "logit_bias": [[token, _BIAS]],
             "temperature": 0,
-            "cache_prompt": False,
+            "cache_prompt": self._uses_cache,
         }
         received = await self._endpoint.send(lambda _names: ENCODER.encode(body), ())
         reply = self._endpoint.decode(_FORCED_DECODER, received.body)

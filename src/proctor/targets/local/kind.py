@@ -39,6 +39,7 @@ LOCAL = TargetKind(
     },
     read_entry=_read_entry,
     model_is_file=True,
+    params=frozenset({"prompt_cache"}),
     media=frozenset(),
     default_concurrency=1,
     is_cacheable=False,
