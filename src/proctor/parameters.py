@@ -102,11 +102,15 @@ CASE_PARAMETERS: Final = frozenset(
     {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
 )
 """The parameters that a case may set for itself."""
-_PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
+VISITOR_PARAMETERS: Final = frozenset(PARAMETERS) - UNIVERSAL_PARAMETERS
+"""The parameters that may be typed into a page: none that adds anything to a request unseen, or names a
+variable of the server."""
+PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
     "temperature": {"type": "number", "minimum": 0},
     "seed": {"type": "integer"},
     "max_tokens": {"type": "integer", "minimum": 1},
 }
+"""The parameters of every model, which have flags and fields of their own."""
 _NESTED: Final = ("extra_body", "headers")
 _RESERVED_FIELDS: Final = frozenset({"messages", "input", "contents", "stream"})
 """Fields of a body that `extra_body` may not replace, as the case decides them."""
@@ -119,6 +123,12 @@ SECRET_HEADER: Final = re.compile(
 """Matches the names of headers that hold secrets."""
 
 
+def case_fields() -> dict[str, FieldSchema]:
+    """Returns the parameters that a case may set for itself, each with the JSON Schema of its value."""
+    schemas = {**PLAIN_PARAMETERS, **PARAMETERS}
+    return {name: schemas[name] for name in schemas if name in CASE_PARAMETERS}
+
+
 # --- values ------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +138,7 @@ def check_parameter(name: str, value: Any) -> Any:
     Raises:
         UsageError: the value is not valid; the message starts with its name.
     """
-    schema = PARAMETERS.get(name) or _PLAIN_PARAMETERS[name]
+    schema = PARAMETERS.get(name) or PLAIN_PARAMETERS[name]
     if name == "stop" and isinstance(value, str):
         value = [value]
     if not _fits(value, schema):
@@ -236,7 +246,7 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
         name, equals, text = word.partition("=")
         if not equals or not name:
             raise UsageError(f"--param {word[:60]!r} needs the form NAME=VALUE, such as top_p=0.9.")
-        if name in _PLAIN_PARAMETERS:
+        if name in PLAIN_PARAMETERS:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--param {word[:60]!r}: write {flag} {text or 'N'}.")
         group, dot, field = name.partition(".")
@@ -252,9 +262,14 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
 
 def format_parameters(params: Params) -> tuple[str, ...]:
     """Returns the words for `parse_parameters` that set a target's further parameters."""
+    return format_words(params.further)
+
+
+def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the words for `parse_parameters` that give parameters these values."""
     return tuple(
         f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in params.further.items()
+        for name, value in values.items()
     )
 
 

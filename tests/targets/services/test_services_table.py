@@ -116,6 +116,9 @@ class Recorder(InterfacesServer):
         """What arrives for a prompt; None if it is refused before the first call."""
         before = len(self.seen)
         spec = build_api_spec(f"{kind.name}:m", kind, "m", f"{self.url}/{kind.name}", params, ENVIRON)
+        files = [part for part in prompt.messages[-1].parts if isinstance(part, Attachment)]
+        if not all(kind.takes(file.medium, file.media_type) for file in files):
+            return None
         try:
             check_params_taken(spec)
             target = await TARGETS.get(spec.kind).open_target(spec, self._context)
@@ -196,9 +199,8 @@ def find_role(body: dict[str, Any], role: str) -> str:
 
 def find_parts(body: dict[str, Any]) -> list[Any]:
     """The parts of the last message."""
-    message = (body.get("messages") or body.get("input") or body.get("contents"))[-1]
-    parts = message.get("content") or message.get("parts")
-    return list(parts)
+    messages: list[Any] = body.get("messages") or body.get("input") or body["contents"]
+    return list(messages[-1].get("content") or messages[-1]["parts"])
 
 
 def name_part(part: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from proctor.model import Medium
 from proctor.targets.api.chat_style import (
     OPENAI_FIELDS,
     OPENAI_STYLE,
@@ -23,6 +24,8 @@ _PARSED: Final = {"reasoning_format": "parsed"}
 """Keeps reasoning out of the text, with Groq and Cerebras."""
 _LIMIT: Final = ChatField("max_completion_tokens")
 """The maximum of tokens where `max_tokens` is deprecated."""
+_IMAGES: Final[frozenset[Medium]] = frozenset({"image"})
+_IMAGES_AND_AUDIO: Final[frozenset[Medium]] = frozenset({"image", "audio"})
 _SWITCH: Final = "chat_template_kwargs.enable_thinking"
 """Turns thinking on and off in the chat templates of Qwen, GLM, Nemotron and others."""
 
@@ -56,15 +59,25 @@ def openai_service(
     )
 
 
-def _older_service(name: str, address: str, key_variable: str, summary: str, style: ChatStyle) -> TargetKind:
+def _older_service(
+    name: str,
+    address: str,
+    key_variable: str,
+    summary: str,
+    style: ChatStyle,
+    media: frozenset[Medium] = _IMAGES,
+) -> TargetKind:
     """Returns the kind of a service that older stored runs have under the kind `openai`."""
-    return replace(openai_service(name, address, key_variable, summary, style), stored_kind="openai")
+    kind = openai_service(name, address, key_variable, summary, style)
+    return replace(kind, stored_kind="openai", media=media)
 
 
-def _local_server(name: str, address: str, summary: str, style: ChatStyle) -> TargetKind:
+def _local_server(
+    name: str, address: str, summary: str, style: ChatStyle, media: frozenset[Medium] = _IMAGES
+) -> TargetKind:
     """Returns the kind of a server on this machine, which needs no key and has no prices."""
     kind = openai_service(name, address, "", summary, style)
-    return replace(kind, syntax=f"{name}:MODEL[@URL]", has_list_prices=False)
+    return replace(kind, syntax=f"{name}:MODEL[@URL]", has_list_prices=False, media=media)
 
 
 # --- services ----------------------------------------------------------------------------------------------
@@ -87,6 +100,7 @@ DEEPSEEK = replace(
                 ),
             },
         ),
+        media=frozenset(),
     ),
     aliases={"deepseek_chat": "deepseek-chat"},
     usual_models=r"deepseek-(chat|reasoner|v\d)",
@@ -180,6 +194,7 @@ OPENROUTER = replace(
             },
             has_developer_role=True,
         ),
+        media=OPENAI.media,
     ),
     has_list_prices=False,
 )
@@ -196,6 +211,7 @@ XAI = replace(
         ),
     ),
     usual_models=r"grok-",
+    media=_IMAGES,
 )
 # Sources: https://docs.fireworks.ai/api-reference/post-chatcompletions and
 # https://docs.fireworks.ai/guides/reasoning. Streams end with the token counts unasked.
@@ -214,6 +230,7 @@ FIREWORKS = replace(
         ),
     ),
     has_list_prices=False,
+    media=_IMAGES,
 )
 # Sources: https://inference-docs.cerebras.ai/api-reference/chat-completions,
 # https://inference-docs.cerebras.ai/capabilities/reasoning and https://inference-docs.cerebras.ai/resources/openai:
@@ -233,6 +250,7 @@ CEREBRAS = replace(
         ),
     ),
     has_list_prices=False,
+    media=_IMAGES,
 )
 
 
@@ -279,6 +297,7 @@ VLLM = _local_server(
             "thinking_budget": ChatField("thinking_token_budget", instead={0: {_SWITCH: False}}),
         },
     ),
+    media=_IMAGES_AND_AUDIO,
 )
 # Source: `ChatCompletionRequest` of python/sglang/srt/entrypoints/openai/protocol.py in
 # https://github.com/sgl-project/sglang. A budget of a request needs a logit processor of the server.
@@ -306,6 +325,7 @@ LLAMACPP = _local_server(
             "thinking_budget": ChatField("thinking_budget_tokens", instead={0: {_SWITCH: False}}),
         },
     ),
+    media=_IMAGES_AND_AUDIO,
 )
 # Source: https://lmstudio.ai/docs/developer/openai-compat/chat-completions. Its settings have the effort.
 LMSTUDIO = _local_server(
