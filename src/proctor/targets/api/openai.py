@@ -57,8 +57,6 @@ class _EmbeddingsReply(Struct):
     data: list[_Embedding]
 
 
-_UNWRITTEN_PARAMS = frozenset({"api_format", "extra_body", "headers"})
-"""The parameters that are no field of a body."""
 _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 
 
@@ -119,26 +117,11 @@ class OpenAiTarget(ApiTarget):
     def _write_params(self, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
         """Returns the fields of parameters; those of the target itself are written once."""
         if params is not self._params:
-            self._check_params(params)
             return self._style.write_params(params, self._model, refused_names)
         if self._written is None or self._written[0] != refused_names:
             fields = self._style.write_params(params, self._model, refused_names)
             self._written = (refused_names, fields)
         return self._written[1]
-
-    def _check_params(self, params: Params) -> None:
-        """Checks that a case sets no parameter that the service lacks.
-
-        Raises:
-            TargetError: it does.
-        """
-        for name in params.further:
-            if name not in self._style.fields and name not in _UNWRITTEN_PARAMS:
-                raise TargetError(
-                    f"The case sets `{name}`, which the service of {self._model!r} does not take. "
-                    "Leave it out of the case, or choose another target.",
-                    kind="unsupported",
-                )
 
     def _parse_logprobs(self, reply: ChatReply, params: Params) -> tuple[TokenLogprob, ...]:
         """Returns the log-probabilities of a reply; those that nobody asked for may have any form."""
