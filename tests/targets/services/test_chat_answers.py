@@ -132,6 +132,16 @@ async def test_log_probabilities_are_read_with_the_likeliest_first(api: Api, log
     assert output.refused_params == ()
 
 
+@pytest.mark.parametrize(("count", "top"), [(0, ()), (1, (("4", -0.5),)), (2, (("4", -0.5), ("5", -1.0)))])
+async def test_no_more_of_the_likeliest_tokens_are_kept_than_were_asked_for(
+    api: Api, count: int, top: tuple[tuple[str, float], ...]
+) -> None:
+    likeliest = [{"token": str(number), "logprob": -number / 2 + 1.5} for number in (4, 5, 6)]
+    entry = {"token": "4", "logprob": -0.5, "top_logprobs": likeliest}
+    output = await read(api, {"content": "4"}, {"logprobs": count}, logprobs={"content": [entry]})
+    assert output.logprobs == (TokenLogprob(token="4", logprob=-0.5, top=top),)
+
+
 @pytest.mark.parametrize(
     "logprobs",
     [

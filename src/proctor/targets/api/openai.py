@@ -124,9 +124,14 @@ class OpenAiTarget(ApiTarget):
         return self._written[1]
 
     def _parse_logprobs(self, reply: ChatReply, params: Params) -> tuple[TokenLogprob, ...]:
-        """Returns the log-probabilities of a reply; those that nobody asked for may have any form."""
+        """Returns the log-probabilities of a reply; those that nobody asked for may have any form.
+
+        A server that reports more of the likeliest tokens than it was asked for is cut off.
+        """
+        count = params.logprobs
         try:
-            return reply.parse_logprobs()
+            logprobs = reply.parse_logprobs()
+            return logprobs if count is None else tuple(replace(lp, top=lp.top[:count]) for lp in logprobs)
         except ValueError as error:
             if params.logprobs is None:
                 return ()
