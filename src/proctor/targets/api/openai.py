@@ -7,7 +7,7 @@ in the `ChatStyle` of their kind, and replies are read in every spelling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -72,6 +72,7 @@ class OpenAiTarget(ApiTarget):
         *("temperature", "seed", "random_seed", "response_format"),
         *("max_tokens", "max_completion_tokens", "tools", "stream_options"),
     )
+    _decoder: ClassVar[msgspec.json.Decoder[ChatReply]]
     _style: ChatStyle = OPENAI_STYLE
     _written: tuple[frozenset[str], dict[str, Any]] | None = None
     """The fields of the target's own parameters, and the refused names that they were written without."""
@@ -81,20 +82,21 @@ class OpenAiTarget(ApiTarget):
         cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
     ) -> Self:
         """Creates a target that writes parameters as the service of the specification does."""
+        # These are imported only when a model is called.
+        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
         from proctor.targets.api.chat_stream import ChatStream
 
-        cls.streamed_reply = ChatStream  # imported only when a model is called
+        cls.streamed_reply = ChatStream
+        cls._decoder = CHAT_REPLY_DECODER
         target = super().from_spec(model, spec, context, url, headers)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
-        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
-
-        reply = self._endpoint.decode(CHAT_REPLY_DECODER, data)
+        reply = self._endpoint.decode(self._decoder, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
-        output = replace(reply.make_output(), logprobs=self._parse_logprobs(reply, params))
+        output = reply.make_output(self._parse_logprobs(reply, params))
         unapplied = self._unapplied_params(prompt, params, output)
         return replace(output, refused_params=unapplied) if unapplied else output
 
