@@ -84,20 +84,22 @@ async def score(
     server: EchoServer,
     opening: Make,
     *choices: str,
+    kind: str = "openai",
     prompt: Prompt | None = None,
     options: dict[str, Any] | None = None,
     **params: Any,
 ) -> Output:
     """What a target answers to a prompt with choices; the fields are its parameters."""
-    spec = make_spec("openai", "base", f"{server.url}/v1/", options=options, **params)
-    target = await TARGETS.get("openai").open_target(spec, opening(PROCTOR_API_KEY=KEY))
+    spec = make_spec(kind, "base", f"{server.url}/v1/", options=options, **params)
+    target = await TARGETS.get(kind).open_target(spec, opening(PROCTOR_API_KEY=KEY))
     return await target.answer(prompt or make_prompt("Is it late?", choices=choices))
 
 
+@pytest.mark.parametrize("kind", ["openai", "vllm", "sglang"])
 async def test_the_prompt_and_each_choice_are_sent_as_the_harness_sends_them(
-    server: EchoServer, opening: Make
+    server: EchoServer, opening: Make, kind: str
 ) -> None:
-    await score(server, opening, "yes", "not yet", temperature=0.9, seed=7, max_tokens=50)
+    await score(server, opening, "yes", "not yet", kind=kind, temperature=0.9, seed=7, max_tokens=50)
     sent = {
         "path": "/v1/completions",
         "model": "base",
@@ -193,7 +195,7 @@ def _without_logprobs(reply: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_like_llamacpp, "sent only those of what it generated.*use `local:FILE.gguf`"),
+        (_like_llamacpp, "sent only those of what it generated.*as `llamacpp:MODEL@URL`"),
         (_without_echo, "sent only those of what it generated"),
         (_without_logprobs, "sent none"),
         (_change_logprobs(token_logprobs=[None]), "sent not one for each token"),
@@ -280,6 +282,10 @@ async def test_a_service_that_reports_no_likelihood_is_sent_nothing(
         ("openai", "m", "https://vllm.example.com/v1", True),
         ("openai", "m", "https://api.deepseek.com/v1", False),
         ("together", "m", None, False),
+        ("vllm", "m", None, True),
+        ("sglang", "m", "http://gpu-box:30000/v1", True),
+        ("llamacpp", "m", None, True),
+        ("lmstudio", "m", None, False),
         ("ollama", "m", None, False),
         ("azure", "babbage-002", "https://a.openai.azure.com", False),
         ("local", "", None, True),

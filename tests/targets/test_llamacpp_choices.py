@@ -13,6 +13,7 @@ from yarl import URL
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import ChoiceLikelihood, Output, Prompt, Usage
+from proctor.targets import TARGETS
 from proctor.targets.api.llamacpp import LlamaScorer
 from proctor.targets.context import TargetContext
 from proctor.targets.local.target import ModelServer, open_target
@@ -29,6 +30,8 @@ class LlamaServer:
     def __init__(self) -> None:
         self.url = ""
         self.seen: list[dict[str, Any]] = []
+        self.headers: list[tuple[str | None, str | None]] = []
+        """The key and the team of each request that generates a token."""
         self.split: list[str] = []
         """The texts that were split into tokens."""
         self.whole_characters_only = False
@@ -52,6 +55,7 @@ class LlamaServer:
     async def complete(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.seen.append(body)
+        self.headers.append((request.headers.get("Authorization"), request.headers.get("X-Team")))
         ((token, _),) = body["logit_bias"]
         alphabet = [{"id": 97 + place, "logprob": -1.0 - place} for place in range(26)]
         forced = {"id": token, "logprob": 96.0 - token, "top_logprobs": alphabet[: body["n_probs"]]}
@@ -100,6 +104,17 @@ async def test_each_token_is_generated_after_all_tokens_before_it(server: LlamaS
     assert output.choices == (ChoiceLikelihood(text="ab", logprob=-3.0, tokens=2),)
     assert (output.text, output.model) == ("ab", "tiny")
     assert output.usage == Usage(input_tokens=3 + 4, output_tokens=2)
+
+
+async def test_a_server_is_called_beside_its_chat_interface_and_with_its_key(
+    server: LlamaServer, opening: Make
+) -> None:
+    spec = make_spec("llamacpp", "tiny", f"{server.url}/v1", headers={"X-Team": "a"})
+    key = "sk-a-secret-of-some-length"
+    target = await TARGETS.get("llamacpp").open_target(spec, opening(PROCTOR_API_KEY=key))
+    output = await target.answer(make_prompt("Q:", choices=("a", "b"), choice_delimiter=""))
+    assert (output.text, output.model) == ("a", "tiny")
+    assert {tuple(headers) for headers in server.headers} == {(f"Bearer {key}", "a")}
 
 
 async def test_the_cache_of_prompts_is_used_if_the_user_says_so(server: LlamaServer, opening: Make) -> None:

@@ -33,8 +33,9 @@ def check_scores_choices(spec: TargetSpec, case_id: str, path: str) -> None:
     if not scores_choices(spec):
         raise UsageError(
             f"Case {case_id!r} of {path} has choices, and target {spec.name!r} cannot tell how likely they "
-            "are. Use `local`, `local:FILE.gguf`, or `openai:MODEL@URL` for a server that returns the "
-            "log-probabilities of a prompt, such as vLLM or SGLang. See docs/multiple-choice.md."
+            "are. Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, `llamacpp:MODEL`, or "
+            "`openai:MODEL@URL` for another server that returns the log-probabilities of a prompt. "
+            "See docs/multiple-choice.md."
         )
     for fallback in spec.fallbacks:
         check_scores_choices(fallback, case_id, path)

@@ -188,6 +188,6 @@ class EchoScorer:
     def _missing_error(self, what: str) -> TargetError:
         return TargetError(
             f"{self._model!r} was asked for the log-probabilities of its prompt (`echo` with `logprobs`) and "
-            f"sent {what}. vLLM and SGLang send them; llama.cpp's server does not, so use `local:FILE.gguf`.",
+            f"sent {what}. vLLM and SGLang send them; call a server of llama.cpp as `llamacpp:MODEL@URL`.",
             kind="protocol",
         )
