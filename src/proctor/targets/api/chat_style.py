@@ -50,6 +50,8 @@ class ChatStyle(Struct, frozen=True, kw_only=True):
     """The field of each parameter by its name in `Params`; what is not here cannot be sent."""
     has_developer_role: bool = False
     """Whether it knows messages of the role `developer`; else they are sent as `system`."""
+    has_cost: bool = False
+    """Whether `cost` beside the token counts of a reply is what the call cost, in US dollars."""
     completion_limit_models: str = ""
     """A regular expression for the beginning of models that only take `max_completion_tokens`."""
 
