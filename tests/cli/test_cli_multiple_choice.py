@@ -55,6 +55,11 @@ def test_a_run_shows_each_measure_beside_the_pass_rate(proctor: Proctor) -> None
     assert run["multiple_choice"] == {"answers": 2, "acc": 0.5, "acc_norm": 0.5, "acc_bytes": 0.5}
 
 
+def test_the_example_has_a_right_choice_in_each_case(proctor: Proctor) -> None:
+    out = proctor("validate", Path(__file__).parents[2] / "examples" / "choices.jsonl").out
+    assert "10 cases of dialect proctor, 0 errors, 0 warnings" in out
+
+
 def test_a_run_without_choices_says_nothing_of_them(proctor: Proctor) -> None:
     Path("plain.jsonl").write_text('{"question": "Blue?", "answer": "Blue?"}\n', encoding="utf-8")
     result = proctor("run", "plain.jsonl", "--target", "echo", "--json")
