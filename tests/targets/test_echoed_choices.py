@@ -200,6 +200,8 @@ def _without_logprobs(reply: dict[str, Any]) -> Any:
         (_without_logprobs, "sent none"),
         (_change_logprobs(token_logprobs=[None]), "sent not one for each token"),
         (_change_logprobs(token_logprobs=[None] * 6), "sent n"),
+        (lambda reply: reply | {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}, "sent not one"),
+        (lambda reply: reply | {"usage": {"prompt_tokens": 4, "completion_tokens": 0}}, "sent not one"),
         (lambda _reply: {"error": {"message": "no such model"}}, "no such model"),
         (lambda _reply: {"choices": []}, "200"),
     ],

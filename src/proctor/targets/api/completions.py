@@ -114,7 +114,7 @@ class EchoScorer:
         if text is None:
             raise TargetError(
                 "Choices are scored after one user message, and this prompt has several messages, whose chat "
-                "template only the server knows. Write them as one text, or use a `local` target.",
+                "template only the server knows. Write them as one text, or use `local` or `llamacpp`.",
                 kind="unsupported",
             )
         delimiter = DEFAULT_DELIMITER if prompt.choice_delimiter is None else prompt.choice_delimiter
@@ -174,7 +174,11 @@ class EchoScorer:
             raise self._missing_error("none" if logprobs is None else "only those of what it generated")
         generated = 1 if usage.completion_tokens is None else usage.completion_tokens
         count = len(logprobs.tokens) - generated
-        if count < 1 or len(logprobs.token_logprobs) != len(logprobs.tokens):
+        if (
+            count < 1
+            or len(logprobs.token_logprobs) != len(logprobs.tokens)
+            or usage.prompt_tokens not in (0, count)
+        ):
             raise self._missing_error("not one for each token")
         return _EchoedPrompt(
             tokens=logprobs.tokens[:count],

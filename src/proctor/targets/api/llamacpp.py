@@ -3,10 +3,12 @@
 Each token is scored by a request of its own with all tokens before it, without a cache. So they are evaluated
 as one batch, as the harness evaluates a text: token by token, llama.cpp rounds quantized models in other
 places, which moves a log-probability by up to 0.2. With the parameter `prompt_cache` the user prefers the
-cache, which is many times faster. A bias on one token makes the server generate it, and with
-`n_probs` the reply has its log-probability over the whole vocabulary, which no bias, temperature or other
-sampling changes. llama.cpp adds up probabilities in single precision, so that each log-probability is up to
-0.0003 too high. Source: tools/server/README.md of https://github.com/ggml-org/llama.cpp.
+cache, which is many times faster.
+
+A bias on one token makes the server generate it, and with `n_probs` the reply has its log-probability over
+the whole vocabulary, which no bias, temperature or other sampling changes. llama.cpp adds up probabilities in
+single precision, so that each log-probability is up to 0.0003 too high. Source: tools/server/README.md of
+https://github.com/ggml-org/llama.cpp.
 """
 
 from __future__ import annotations
