@@ -23,7 +23,7 @@ from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import get_row_field_names
 from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite
 from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 
 MODES: Final = ("closed", "oracle", "retrieval")
 FINANCE_TOLERANCE: Final = 0.01
@@ -119,6 +119,8 @@ class QuestionRow(Struct, kw_only=True):
     """The letters of its options."""
     choices: tuple[str, ...] = ()
     """The texts of which the model chooses the likeliest."""
+    index: int | None = None
+    """The right answer, if it is a whole number, which is the index of a choice even if one has this text."""
 
 
 def detect_form(row: dict[str, Any]) -> QuestionForm | None:
@@ -143,6 +145,8 @@ def _parse_case(
     notes.case = case_id = _parse_id(form, fields, number)
     row.question = _read_text(form.question_fields, row, "the question")
     _warn_of_two_answers(form, raw, fields)
+    answer = next((raw[name] for name in form.expected_fields if raw.get(name) is not None), None)
+    row.index = answer if type(answer) is int else None
     row.expected = _read_text(form.expected_fields, row, "the right answer")
     prompt = form.build_prompt(row)
     grader, params = ("", {}) if notes.has_errors else form.build_check(row)
@@ -373,19 +377,21 @@ def _read_choices(row: QuestionRow) -> tuple[str, ...]:
 def _generic_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
     if not row.choices:
         return _make_exact_check(row)
-    if row.expected in row.choices:
+    if row.index is None and row.expected in row.choices:
         return "multiple_choice", {"value": row.expected}
-    letters = ascii_uppercase[: len(row.choices)]
-    index = letters.find(row.expected) if len(row.expected) == 1 else -1
-    if row.expected.isdecimal() and int(row.expected) < len(row.choices):
+    index = row.index
+    if index is None and row.expected.isdecimal() and len(row.expected) < 10:
         index = int(row.expected)
-    if index < 0:
+    if index is None and len(row.expected) == 1:
+        index = ascii_uppercase.find(row.expected)
+    if index is None or not 0 <= index < len(row.choices):
         row.notes.error(
             "bad-choices",
-            f"The right answer is {row.expected!r}; it must be one of `choices`, its letter, or its index "
-            "from 0.",
+            f"The right answer is {quote_value(row.expected)}; it must be one of `choices`, its letter, or "
+            "its index from 0.",
             "choices",
         )
+        return "", {}
     row.expected = row.choices[index]
     return "multiple_choice", {"value": index}
 
