@@ -48,8 +48,8 @@ def _find_choice(value: Any, choices: Sequence[str]) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(choices):
         return value
     raise ValueError(
-        f"{repr(value)[:60]} is none of the {len(choices)} choices; write one of them, or its index from 0 to "
-        f"{len(choices) - 1}."
+        f"{repr(value)[:60]} is none of the {len(choices)} choices; write one of them, or its index from 0 "
+        f"to {len(choices) - 1}."
     )
 
 
