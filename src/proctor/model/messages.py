@@ -36,7 +36,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
 class Attachment(Record, frozen=True, kw_only=True):
     """A file or an image inside a message, with all of its content."""
 
-    kind: Literal["file", "image"]
+    kind: Literal["file", "image", "audio", "video"]
     path: str
     """The path as the suite gives it, with `/` between folders; the file is not opened again."""
     media_type: str = "text/plain"

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from io import BytesIO
 from time import perf_counter
+from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -65,6 +66,7 @@ _MAX_HEADER = 1_000
 _MAX_CHUNK = 2**20
 _MAX_ERROR_BYTES = 2**16
 """How many bytes of an error reply are read; the reason is at the beginning."""
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class RefusedRequest(TargetError):
@@ -100,9 +102,25 @@ class JsonReply(Struct, frozen=True, gc=False):
 class JsonEndpoint:
     """A URL for JSON requests; parameters that it refused before are left out."""
 
-    def __init__(self, context: TargetContext, url: URL, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        stream_url: URL | None = None,
+    ) -> None:
+        """Sends nothing.
+
+        Args:
+            context: has the HTTP session and the environment.
+            url: the address of requests.
+            headers: the headers of each request, with the key.
+            stream_url: the address of requests whose replies are streamed, if they have another.
+        """
         self._session = context.get_http_session()
         self._url = url
+        self._stream_url = stream_url or url
         self._headers = {"Content-Type": "application/json", **headers}
         self.redact_keys = KeyRedactor.for_headers(headers).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
@@ -117,6 +135,7 @@ class JsonEndpoint:
         encode: Callable[[frozenset[str]], bytes],
         optional: tuple[str, ...],
         open_stream: Callable[[], StreamedReply] | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> JsonReply:
         """Returns the reply to a request.
 
@@ -127,6 +146,7 @@ class JsonEndpoint:
             encode: encodes the body without the parameters in the given set.
             optional: the parameters that may be left out, by the endpoint's names.
             open_stream: makes what puts the events of a streamed reply together; None if none is requested.
+            headers: the headers of this request besides those of the endpoint.
 
         Raises:
             TargetError: a status other than 2xx, or no connection; its fields say whether to retry.
@@ -135,7 +155,7 @@ class JsonEndpoint:
         body = encode(refused_names)
         while True:
             try:
-                reply = await self._send_once(body, open_stream)
+                reply = await self._send_once(body, open_stream, headers)
             except RefusedRequest as error:
                 name = error.find_parameter(optional)
                 if name is None or name in refused_names:
@@ -150,15 +170,22 @@ class JsonEndpoint:
                 self.refused_names |= refused_names
             return reply
 
-    async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
+    async def _send_once(
+        self,
+        body: bytes,
+        open_stream: Callable[[], StreamedReply] | None,
+        own_headers: Mapping[str, str],
+    ) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
+        url = self._url if open_stream is None else self._stream_url
+        headers = {**own_headers, **self._headers} if own_headers else self._headers
         started = perf_counter()
         first_token_ms = None
         try:
             response = await self._session.post(
-                self._url,
+                url,
                 data=body if len(body) < _MAX_CHUNK else BytesIO(body),
-                headers=self._headers,
+                headers=headers,
                 proxy=self._proxy,
                 allow_redirects=False,
             )
@@ -173,16 +200,13 @@ class JsonEndpoint:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _redact_error(_connection_error(self._url, error, self._headers), self._headers) from error
+            raise _redact_error(_connection_error(url, error, headers), headers) from error
         if self._quota_observer is not None:
             self._quota_observer(response.headers)
         if 200 <= response.status < 300:
             latency_ms = (perf_counter() - started) * 1000
             return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
-        raise _redact_error(
-            error_for_status(self._url, response.status, reply, response.headers, self._headers),
-            self._headers,
-        )
+        raise _redact_error(error_for_status(url, response.status, reply, response.headers, headers), headers)
 
     async def _read_body(self, response: ClientResponse) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.

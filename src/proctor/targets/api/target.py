@@ -42,9 +42,18 @@ class ApiTarget(ABC):
 
     @classmethod
     def from_spec(
-        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        stream_url: URL | None = None,
     ) -> Self:
         """Creates a target at a URL, with the parameters and the system message of a specification.
+
+        `stream_url` is the address of requests whose replies are streamed, if they have another.
 
         Raises:
             UsageError: a variable in the system message is not set.
@@ -54,7 +63,7 @@ class ApiTarget(ABC):
         own_headers = substitute(spec.params.headers, context.environ)
         names = {name.lower() for name in own_headers}
         usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
-        post = JsonEndpoint(context, url, usual_headers | own_headers)
+        post = JsonEndpoint(context, url, usual_headers | own_headers, stream_url=stream_url)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
         return cls(model, params, post, get_system_message(spec, context.environ))
 
@@ -72,7 +81,10 @@ class ApiTarget(ABC):
             return _encode_with(request, params.extra_body) if params.extra_body else ENCODER.encode(request)
 
         reply = await self._endpoint.send(
-            encode_without, self.optional_params, self.streamed_reply if params.stream else None
+            encode_without,
+            self.optional_params,
+            self.streamed_reply if params.stream else None,
+            self._headers_for(params),
         )
         output = self._parse_reply(reply.body, prompt, params)
         output = replace(
@@ -94,18 +106,31 @@ class ApiTarget(ABC):
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         """Returns the answer in a reply, without its times and the id of its request."""
 
+    def _headers_for(self, params: Params) -> Mapping[str, str]:  # noqa: ARG002  # for subclasses
+        """Returns the headers of a request that differ from request to request."""
+        return {}
+
     def _params_for(self, prompt: Prompt) -> Params:
         """Returns the parameters of a prompt: the target's, with those that the case sets itself."""
         if prompt.temperature is None and not prompt.params:
             return self._params
         own = {"temperature": prompt.temperature} if prompt.temperature is not None else {}
-        extra_body = self._params.extra_body | prompt.params.get("extra_body", {})
+        extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 
 
 def _encode_with(request: msgspec.Struct, extra_body: Mapping[str, Any]) -> bytes:
     """Returns a body with further fields, which replace those of the same names."""
-    return ENCODER.encode({**msgspec.json.decode(ENCODER.encode(request)), **extra_body})
+    return ENCODER.encode(_merge_objects(msgspec.json.decode(ENCODER.encode(request)), extra_body))
+
+
+def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
+    merged = {**base, **changes}
+    for name in base.keys() & changes.keys():
+        if isinstance(base[name], dict) and isinstance(changes[name], dict):
+            merged[name] = _merge_objects(base[name], changes[name])
+    return merged
 
 
 def require_model(spec: TargetSpec) -> str:
