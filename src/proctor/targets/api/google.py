@@ -6,7 +6,7 @@ Source of the format: https://ai.google.dev/api/generate-content.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
 import msgspec
@@ -206,6 +206,8 @@ class GoogleTarget(ApiTarget):
 
     optional_params = tuple(_OPTIONAL_PARAMS)
     streamed_reply = GoogleReplyStream
+    has_tier_field: ClassVar[bool] = True
+    """Whether the tier is a field of the request."""
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
@@ -275,7 +277,7 @@ class GoogleTarget(ApiTarget):
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
             tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
-            service_tier=params.service_tier,
+            service_tier=params.service_tier if self.has_tier_field else None,
         )
 
     def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:

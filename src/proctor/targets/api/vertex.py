@@ -1,0 +1,194 @@
+"""Answers prompts over Vertex AI, Google Cloud's address for Gemini models.
+
+Source of the addresses and the tiers: https://cloud.google.com/vertex-ai/generative-ai/docs. Requests and
+replies are those of the Gemini API.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
+
+from msgspec.structs import replace
+
+from proctor.env_substitution import names_in
+from proctor.errors import UsageError
+from proctor.model import Output, Params, Prompt, TargetSpec
+from proctor.targets.api.google import GOOGLE, GoogleTarget, check_thinking, generate_urls
+from proctor.targets.api.target import ApiTarget, require_model
+from proctor.targets.entries import TargetEntry
+from proctor.targets.kind import TargetKind
+
+if TYPE_CHECKING:
+    from proctor.targets.api.google_credentials import AccessToken
+    from proctor.targets.context import TargetContext
+
+_GOOGLE_HOST: Final = ".googleapis.com"
+"""The end of the host names that get the credentials of the environment."""
+_MULTI_REGIONS: Final = frozenset({"us", "eu"})
+_DEFAULT_LOCATION: Final = "global"
+_LOCATION: Final = re.compile(r"[a-z0-9-]+")
+_OPTIONS: Final = ("project", "location", "credentials")
+_STANDARD_TIER: Final = "standard"
+_FILE_FIELDS: Final = {
+    "project": {"type": "string", "pattern": r"\S", "description": "The project of Google Cloud that pays."},
+    "location": {
+        "type": "string",
+        "pattern": r"\S",
+        "description": "The region, such as us-central1, or global.",
+    },
+    "credentials": {
+        "type": "string",
+        "pattern": r"\S",
+        "description": "The key file of a service account, from the folder of targets.yaml.",
+    },
+}
+
+
+class VertexTarget(ApiTarget):
+    """A model on Vertex AI."""
+
+    token: AccessToken | None = None
+    """The token of each request; None if all requests have the same key."""
+
+    async def answer(self, prompt: Prompt) -> Output:
+        """Returns the model's answer.
+
+        Raises:
+            TargetError: there is none, or no access token.
+        """
+        if self.token is None:
+            return await super().answer(prompt)
+        await self.token.refresh()
+        return self.token.redact_output(await super().answer(prompt))
+
+    def _headers_for(self, params: Params) -> Mapping[str, str]:
+        headers = {} if self.token is None else self.token.headers()
+        if params.service_tier not in (None, _STANDARD_TIER):
+            # Without the first one, throughput that was bought before answers instead of the tier.
+            headers["X-Vertex-AI-LLM-Request-Type"] = "shared"
+            headers["X-Vertex-AI-LLM-Shared-Request-Type"] = params.service_tier
+        return headers
+
+
+class VertexGeminiTarget(VertexTarget, GoogleTarget):
+    """A Gemini model on Vertex AI."""
+
+    has_tier_field = False
+
+
+async def open_target(spec: TargetSpec, context: TargetContext) -> VertexGeminiTarget:
+    """Opens the model of a specification of kind `vertex`.
+
+    Raises:
+        UsageError: the specification has no model or sets its thinking twice, or there are no credentials
+            or no project.
+    """
+    model = require_model(spec)
+    check_thinking(spec)
+    keys, token = await _find_credentials(spec, context)
+    models = _models_address(spec, context, "google", token, has_api_key="x-goog-api-key" in keys)
+    url, stream_url = generate_urls(models, model)
+    target = VertexGeminiTarget.from_spec(model, spec, context, url, keys, stream_url=stream_url)
+    target.token = token
+    return target
+
+
+async def _find_credentials(
+    spec: TargetSpec, context: TargetContext
+) -> tuple[dict[str, str], AccessToken | None]:
+    """Returns the headers with the key of all requests, and the token if it changes between requests."""
+    from proctor.targets.api.google_credentials import find_token
+    from proctor.targets.api.http import key_for_endpoint, key_for_target
+
+    if names_in(spec.options.get("api_key")):
+        return {"x-goog-api-key": key_for_target(spec, spec.endpoint or "", context) or ""}, None
+    if "credentials" in spec.options:
+        return {}, await find_token(spec, context)
+    if not _is_google(spec.endpoint):
+        key = key_for_endpoint(spec.endpoint or "", context, f"Target {spec.name!r}")
+        return _bearer_header(key), None
+    if context.environ.get("VERTEX_ACCESS_TOKEN", "").strip():
+        return _bearer_header(context.get_key("VERTEX_ACCESS_TOKEN", "")), None
+    if context.environ.get("VERTEX_API_KEY", "").strip():
+        return {"x-goog-api-key": context.get_key("VERTEX_API_KEY", "")}, None
+    return {}, await find_token(spec, context)
+
+
+def _is_google(endpoint: str | None) -> bool:
+    return endpoint is None or (urlsplit(endpoint).hostname or "").endswith(_GOOGLE_HOST)
+
+
+def _bearer_header(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _models_address(
+    spec: TargetSpec,
+    context: TargetContext,
+    publisher: str,
+    token: AccessToken | None,
+    *,
+    has_api_key: bool,
+) -> str:
+    """Returns the address of the models of a publisher.
+
+    With an API key, and at another host without a project, it is that of "express mode", which has neither
+    project nor location.
+    """
+    location = _setting(spec, context, "location") or _DEFAULT_LOCATION
+    if not _LOCATION.fullmatch(location):
+        raise UsageError(f"Target {spec.name!r}: {location!r} is no location, such as us-central1 or global.")
+    project = _setting(spec, context, "project") or (token.project if token is not None else None)
+    if has_api_key:
+        project, location = None, _DEFAULT_LOCATION
+    elif not project and _is_google(spec.endpoint):
+        raise UsageError(
+            f"Target {spec.name!r} needs a project of Google Cloud. Set GOOGLE_CLOUD_PROJECT, or `project` "
+            "in targets.yaml."
+        )
+    address = (spec.endpoint or _default_address(location)).rstrip("/").removesuffix("/v1")
+    place = f"/projects/{quote(project, safe='')}/locations/{location}" if project else ""
+    return f"{address}/v1{place}/publishers/{publisher}/models"
+
+
+def _default_address(location: str) -> str:
+    if location == _DEFAULT_LOCATION:
+        return "https://aiplatform.googleapis.com"
+    if location in _MULTI_REGIONS:
+        return f"https://aiplatform.{location}.rep.googleapis.com"
+    return f"https://{location}-aiplatform.googleapis.com"
+
+
+def _setting(spec: TargetSpec, context: TargetContext, name: str) -> str:
+    """Returns a target's own project or location, else that of the environment; empty if there is none."""
+    value = spec.options.get(name) or context.environ.get(f"GOOGLE_CLOUD_{name.upper()}", "")
+    return str(value).strip()
+
+
+def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    values = {name: entry.fields.text(name) for name in _OPTIONS}
+    options = {name: value for name, value in values.items() if value is not None}
+    if "credentials" in options:  # a path that comes from a variable is stored as it is written
+        options["credentials"] = entry.references.get("credentials", options["credentials"])
+        options["folder"] = entry.context.folder
+    return replace(spec, options=spec.options | options)
+
+
+VERTEX = TargetKind(
+    name="vertex",
+    open_target=open_target,
+    syntax="vertex:MODEL[@URL]",
+    summary="Gemini on Vertex AI, also with the login of gcloud",
+    address=_default_address(_DEFAULT_LOCATION),
+    stores_address=False,
+    key_variables=("VERTEX_ACCESS_TOKEN", "VERTEX_API_KEY"),
+    provider_names=("vertexai", "vertex-ai", "google-vertex"),
+    params=GOOGLE.params,
+    file_fields=_FILE_FIELDS,
+    read_entry=_read_entry,
+    bills_per_prompt=True,
+    is_typed_in_web=True,
+)
