@@ -50,8 +50,22 @@ def targets_schema() -> dict[str, Any]:
         "$schema": DRAFT,
         "title": "Targets of Proctor",
         **object_of(root, ("targets",)),
-        "$defs": {"target": target},
+        "$defs": {"target": target, **_move_definitions(target["allOf"])},
     }
+
+
+def _move_definitions(rules: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Replaces the fields of rules by references, and returns what these refer to, by the fields' names.
+
+    Most kinds have the same fields, which would be written once for each kind.
+    """
+    definitions: dict[str, Any] = {}
+    for rule in rules:
+        fields = rule["then"]["properties"]
+        for name, schema in fields.items():
+            if schema not in (ANYTHING, UNUSED) and definitions.setdefault(name, schema) == schema:
+                fields[name] = ref(name)
+    return definitions
 
 
 def _shared_fields() -> dict[str, Any]:

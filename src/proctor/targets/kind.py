@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
-from proctor.targets.parameters import PARAMETERS as FURTHER_PARAMETERS
-from proctor.targets.parameters import UNIVERSAL_PARAMETERS
+from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
+from proctor.parameters import UNIVERSAL_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
@@ -115,7 +115,7 @@ class TargetKind(Struct, frozen=True, kw_only=True):
 
     # --- calls ---
     params: frozenset[str] = frozenset()
-    """The parameters of `targets.parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
+    """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
     saying for a kind with an address. Any other is an error before the first call."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
@@ -172,6 +172,17 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     def all_params(self) -> frozenset[str]:
         """The parameters that it takes, besides temperature, seed and maximum tokens."""
         return self.params | UNIVERSAL_PARAMETERS if self.has_address else self.params
+
+    def describe_refusal(self, name: str) -> str:
+        """Returns that it does not take a parameter, and what to do, as sentences."""
+        if name == "api_format":
+            return f"targets of kind `{self.name}` only have `api_format: chat`."
+        remedy = "Leave it out"
+        if self.has_address and name not in {"stream", "prompt_cache"}:
+            remedy += f", or send what its server understands with extra_body.{name}"
+        names = sorted(self.all_params - UNIVERSAL_PARAMETERS)
+        what = f" It takes {', '.join(names)}." if names else ""
+        return f"targets of kind `{self.name}` do not take `{name}`. {remedy}.{what}"
 
     @property
     def _param_fields(self) -> FileFields:
