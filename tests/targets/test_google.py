@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Attachment, Params, TokenLogprob, Usage
-from proctor.targets.api.answer_media import read_media
+from proctor.model import Attachment, TokenLogprob, Usage
+from proctor.targets import check_params_taken
 from proctor.targets.api.event_stream import EventParser
 from proctor.targets.api.google import GOOGLE, GoogleReplyStream
-from proctor.targets.parse import parse_target
 from support.apis import Api, make_reply
+from support.builders import make_spec
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 USUAL = {"temperature": 0.0, "seed": 42}
@@ -75,14 +75,22 @@ async def test_the_service_tier_stands_beside_the_contents(api: Api) -> None:
 
 def test_every_parameter_that_google_lacks_is_refused_before_the_first_request() -> None:
     assert GOOGLE.params >= {"top_k", "thinking_budget", "stream"}
-    for params in (Params(verbosity="low"), Params(prompt_cache=True), Params(api_format="responses")):
+    lacking: list[dict[str, Any]] = [
+        {"verbosity": "low"},
+        {"prompt_cache": True},
+        {"api_format": "responses"},
+    ]
+    for params in lacking:
         with pytest.raises(UsageError, match="of kind `google`"):
-            parse_target("google:gemini-x", params, {})
+            check_params_taken(make_spec("google", **params))
 
 
 async def test_a_budget_and_an_effort_together_are_an_error_before_the_first_request(api: Api) -> None:
-    with pytest.raises(UsageError, match="of which Google takes one"):
+    with pytest.raises(UsageError, match="not both"):
         await api.open("google", thinking_budget=5, reasoning_effort="low")
+    with pytest.raises(TargetError, match="not both"):
+        await api.ask("google", opened={"thinking_budget": 5}, params={"reasoning_effort": "low"})
+    assert not api.seen
 
 
 async def test_extra_fields_are_merged_into_objects_and_replace_everything_else(api: Api) -> None:
@@ -160,8 +168,8 @@ async def test_an_answer_is_read_whole(api: Api) -> None:
         TokenLogprob(token=" is", logprob=-0.2),
     )
     assert output.attachments == (
-        Attachment(kind="image", path="image-1.png", media_type="image/png", data=PNG),
-        Attachment(kind="file", path="file-2.bin", media_type="application/octet-stream", data=b"<script>"),
+        Attachment(kind="image", path="answer-1.png", media_type="image/png", data=PNG),
+        Attachment(kind="file", path="answer-2.bin", media_type="application/octet-stream", data=b"<script>"),
     )
     assert [(call.name, call.arguments, call.id) for call in output.tool_calls] == [("add", {"a": 2}, "f1")]
     assert (output.finish_reason, output.model, output.service_tier) == ("STOP", "gemini-x-001", "flex")
@@ -169,25 +177,11 @@ async def test_an_answer_is_read_whole(api: Api) -> None:
     assert output.first_token_ms is None
 
 
-@pytest.mark.parametrize(
-    ("media_type", "path", "kept_type"),
-    [
-        ("audio/mp3", "audio-1.mp3", "audio/mp3"),
-        ("Video/MP4; codecs=x", "video-1.mp4", "video/mp4"),
-        ("application/pdf", "file-1.pdf", "application/pdf"),
-        ("image/svg+xml", "file-1.bin", "application/octet-stream"),
-        ("../../x", "file-1.bin", "application/octet-stream"),
-        ("", "file-1.bin", "application/octet-stream"),
-    ],
-)
-def test_only_known_media_types_are_kept(media_type: str, path: str, kept_type: str) -> None:
-    attachment = read_media(media_type, b"data", 1)
-    assert (attachment.path, attachment.media_type, attachment.data) == (path, kept_type, b"data")
-
-
-def test_samples_become_a_file_that_plays() -> None:
-    attachment = read_media("audio/L16;codec=pcm;rate=16000", b"\1\0\2\0", 1)
-    assert (attachment.kind, attachment.path) == ("audio", "audio-1.wav")
+async def test_samples_become_a_file_that_plays(api: Api) -> None:
+    data = {"mimeType": "audio/L16;codec=pcm;rate=16000", "data": encoded(b"\1\0\2\0")}
+    api.reply({"candidates": [{"content": {"parts": [{"inlineData": data}]}}]})
+    (attachment,) = (await api.ask("google")).attachments
+    assert (attachment.kind, attachment.path, attachment.media_type) == ("audio", "answer-1.wav", "audio/wav")
     with wave.open(BytesIO(attachment.data)) as sound:
         assert (sound.getframerate(), sound.getnchannels(), sound.readframes(9)) == (16000, 1, b"\1\0\2\0")
 

@@ -205,10 +205,17 @@ async def test_a_request_is_that_of_the_gemini_api_but_for_its_tier(api: Api) ->
     assert vertex.body == google.body
     assert vertex.headers["x-vertex-ai-llm-shared-request-type"] == "flex"
     assert vertex.headers["x-vertex-ai-llm-request-type"] == "shared"
-    await api.ask("vertex", opened={"environ": {}}, params={"service_tier": "priority"})
-    assert api.seen[-1].headers["x-vertex-ai-llm-shared-request-type"] == "priority"
     await api.ask("vertex", opened={"environ": {}, "service_tier": "standard"})
     assert "vertex" not in str(api.seen[-1].headers)
+
+
+async def test_a_case_cannot_have_a_tier_of_its_own(api: Api) -> None:
+    api.reply(make_reply("google"))
+    opened = {"service_tier": "flex", "environ": {}}
+    await api.ask("vertex", opened=opened, params={"service_tier": "flex"})
+    with pytest.raises(TargetError, match="one `service_tier` for all cases"):
+        await api.ask("vertex", opened=opened, params={"service_tier": "priority"})
+    assert len(api.seen) == 1
 
 
 async def test_the_traffic_type_is_the_tier_that_answered(api: Api) -> None:

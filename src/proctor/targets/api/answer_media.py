@@ -1,65 +1,78 @@
-"""Images, audio, video and files in answers, as attachments. Pure."""
+"""Images and audio in answers as attachments. Pure: no address in an answer is ever opened.
+
+An answer is not trusted for what it says that its data is: only the media types of `KNOWN_MEDIA_TYPES` are
+kept, and all else becomes a file of bytes.
+"""
 
 from __future__ import annotations
 
+import binascii
 import re
-import wave
-from collections.abc import Mapping
-from io import BytesIO
-from typing import Final, Literal
+from base64 import b64decode
+from typing import Any, Final, Literal
 
 from proctor.model import Attachment
 
-_Kind = Literal["file", "image", "audio", "video"]
-_KNOWN_TYPES: Final[Mapping[str, tuple[_Kind, str]]] = {
+KNOWN_MEDIA_TYPES: Final[dict[str, tuple[Literal["image", "audio", "video", "file"], str]]] = {
     "image/png": ("image", "png"),
     "image/jpeg": ("image", "jpg"),
     "image/webp": ("image", "webp"),
     "image/gif": ("image", "gif"),
     "audio/wav": ("audio", "wav"),
     "audio/mpeg": ("audio", "mp3"),
-    "audio/mp3": ("audio", "mp3"),
-    "audio/ogg": ("audio", "ogg"),
     "audio/flac": ("audio", "flac"),
-    "audio/aac": ("audio", "aac"),
-    "audio/opus": ("audio", "opus"),
+    "audio/ogg": ("audio", "ogg"),
     "video/mp4": ("video", "mp4"),
-    "video/webm": ("video", "webm"),
     "application/pdf": ("file", "pdf"),
 }
-"""The media types that are kept as they are, each with the kind of attachment and the ending of its name."""
-_UNKNOWN_TYPE: Final = "application/octet-stream"
-_PCM_TYPE: Final = re.compile(r"audio/(l16|pcm)\s*(;.*)?", re.IGNORECASE)
-_RATE: Final = re.compile(r"\brate=([1-9]\d{2,5})\b", re.IGNORECASE)
-_DEFAULT_RATE: Final = 24_000
+"""The media types that attachments of answers may have, each with the kind and ending of its attachment."""
+UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
+_DATA_URI = re.compile(r"data:([^,;]*)(?:;[^,;]*)*?;base64,(.*)", re.DOTALL | re.IGNORECASE)
+_SIGNATURES: Final = (
+    (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav"),
+    (re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"), "audio/mpeg"),
+    (re.compile(rb"fLaC"), "audio/flac"),
+    (re.compile(rb"OggS"), "audio/ogg"),
+)
+"""The beginnings of audio files, each with its media type."""
 
 
-def read_media(media_type: str, data: bytes, number: int) -> Attachment:
-    """Returns an attachment of an answer; a media type that is not known is that of any file.
-
-    Raw samples, which no program plays, become a WAV file.
-
-    Args:
-        media_type: the media type as the service reported it, such as `audio/L16;codec=pcm;rate=24000`.
-        data: the content.
-        number: its number in the answer, from 1, which is in its name.
-    """
-    if _PCM_TYPE.fullmatch(media_type):
-        rate = _RATE.search(media_type)
-        media_type, data = "audio/wav", _to_wav(data, int(rate[1]) if rate else _DEFAULT_RATE)
-    media_type = media_type.partition(";")[0].strip().lower()
-    if media_type not in _KNOWN_TYPES:
-        media_type = _UNKNOWN_TYPE
-    kind, ending = _KNOWN_TYPES.get(media_type, ("file", "bin"))
-    return Attachment(kind=kind, path=f"{kind}-{number}.{ending}", media_type=media_type, data=data)
+def make_attachment(data: bytes, media_type: str, number: int) -> Attachment:
+    """Returns data of an answer as an attachment whose path is its position, such as `answer-1.png`."""
+    kind, ending = KNOWN_MEDIA_TYPES.get(media_type.strip().lower(), ("file", ""))
+    if not ending:
+        return Attachment(kind=kind, path=f"answer-{number}.bin", media_type=UNKNOWN_MEDIA_TYPE, data=data)
+    media_type = media_type.strip().lower()
+    return Attachment(kind=kind, path=f"answer-{number}.{ending}", media_type=media_type, data=data)
 
 
-def _to_wav(samples: bytes, rate: int) -> bytes:
-    """Returns a WAV file of 16-bit little-endian samples of one channel."""
-    file = BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(1)
-        writer.setsampwidth(2)
-        writer.setframerate(rate)
-        writer.writeframes(samples)
-    return file.getvalue()
+def parse_media_url(url: Any, number: int) -> Attachment | None:
+    """Returns the data in a `data:` URI; any other address as a text. None if it is neither."""
+    if not isinstance(url, str) or not url:
+        return None
+    match = _DATA_URI.fullmatch(url)
+    if match is None:
+        path = f"answer-{number}.uri"
+        return Attachment(kind="file", path=path, media_type="text/uri-list", text=url)
+    data = decode_base64(match[2])
+    return None if data is None else make_attachment(data, match[1], number)
+
+
+def parse_audio(encoded: Any, number: int) -> Attachment | None:
+    """Returns audio in Base64, its media type by its first bytes; None if there is none."""
+    data = decode_base64(encoded)
+    if not data:
+        return None
+    media_type = next((name for pattern, name in _SIGNATURES if pattern.match(data)), "")
+    return make_attachment(data, media_type, number)
+
+
+def decode_base64(encoded: Any) -> bytes | None:
+    """Returns the bytes of a text in Base64, with or without its padding; None if it is no such text."""
+    if not isinstance(encoded, str):
+        return None
+    text = "".join(encoded.split()).rstrip("=")
+    try:
+        return b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from proctor.errors import TargetError, UsageError
+from proctor.errors import TargetError
 from proctor.model import (
     Attachment,
     Message,
@@ -25,8 +25,9 @@ from proctor.model import (
     ToolCall,
 )
 from proctor.pricing import read_usage
-from proctor.targets.api.answer_media import read_media
+from proctor.targets.api.answer_media import make_attachment
 from proctor.targets.api.messages import encode_base64, format_attachment, format_message
+from proctor.targets.api.pcm import wrap_samples
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -209,6 +210,16 @@ class GoogleTarget(ApiTarget):
     has_tier_field: ClassVar[bool] = True
     """Whether the tier is a field of the request."""
 
+    @classmethod
+    def find_conflict(cls, _model: str, params: Params) -> str | None:
+        """Returns that the API refuses both ways to set how long a model thinks, if both are set."""
+        if params.thinking_budget is None or params.reasoning_effort is None:
+            return None
+        return (
+            "Gemini models take `thinking_budget` or `reasoning_effort`, not both. Leave out "
+            "`thinking_budget` for Gemini 3 and later, `reasoning_effort` for Gemini 2.5."
+        )
+
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         if reply.error is not None:
@@ -230,7 +241,8 @@ class GoogleTarget(ApiTarget):
             reasoning=thoughts or None,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
             attachments=tuple(
-                read_media(item.mime_type, item.data, number) for number, item in enumerate(media, 1)
+                make_attachment(*wrap_samples(item.data, item.mime_type), number)
+                for number, item in enumerate(media, 1)
             ),
             logprobs=_parse_logprobs(candidate.logprobs_result),
             usage=read_usage(
@@ -296,15 +308,13 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> GoogleTarget:
     """Opens the model of a specification of kind `google`.
 
     Raises:
-        UsageError: the specification has no model or sets its thinking twice, or neither GEMINI_API_KEY nor
-            GOOGLE_API_KEY is set.
+        UsageError: the specification has no model, or neither GEMINI_API_KEY nor GOOGLE_API_KEY is set.
     """
     from proctor.targets.api.http import address_for, key_for_target
 
     endpoint = address_for(spec).rstrip("/").removesuffix("/v1beta")
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    check_thinking(spec)
     url, stream_url = generate_urls(f"{endpoint}/v1beta/models", model)
     headers = {"x-goog-api-key": key} if key else {}
     return GoogleTarget.from_spec(model, spec, context, url, headers, stream_url=stream_url)
@@ -324,20 +334,7 @@ def generate_urls(models: str, model: str) -> tuple[URL, URL]:
     return URL(f"{url}:generateContent", encoded=True), URL(stream_url, encoded=True)
 
 
-def check_thinking(spec: TargetSpec) -> None:
-    """Checks that a target sets its thinking in one way, as the API refuses both.
-
-    Raises:
-        UsageError: it sets a budget and an effort.
-    """
-    if spec.params.thinking_budget is not None and spec.params.reasoning_effort is not None:
-        raise UsageError(
-            f"Target {spec.name!r} sets `thinking_budget` and `reasoning_effort`, of which Google takes one. "
-            "Leave out `thinking_budget` for Gemini 3 and later, `reasoning_effort` for Gemini 2.5."
-        )
-
-
-GOOGLE_PARAMS: Final = frozenset(
+_PARAMS: Final = frozenset(
     {
         *("top_p", "top_k", "stop", "presence_penalty", "frequency_penalty", "logprobs"),
         *("reasoning_effort", "thinking_budget", "service_tier", "stream"),
@@ -355,7 +352,7 @@ GOOGLE = TargetKind(
     stores_address=False,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     provider_names=("gemini", "google-gemini"),
-    params=GOOGLE_PARAMS,
+    params=_PARAMS,
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from proctor.env_substitution import substitute
 from proctor.errors import EndpointFault, TargetError, UsageError
-from proctor.model import Output, TargetSpec
-from proctor.targets.key_redaction import KeyRedactor
+from proctor.model import TargetSpec
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
+    from yarl import URL
 
     from proctor.targets.context import TargetContext
 
@@ -35,30 +35,22 @@ class AccessToken:
         self._credentials = credentials
         self._request = Request()
         self._lock = asyncio.Lock()
-        self._redactor = KeyRedactor(())
 
-    async def refresh(self) -> None:
-        """Gets a new token if there is none that is valid for the next minutes.
+    async def sign(self, _url: URL, _body: bytes) -> dict[str, str]:
+        """Returns the headers of a request: the token, and the project that pays if the credentials have one.
+
+        A new token is requested if there is none that is valid for the next minutes.
 
         Raises:
             TargetError: there is none; its fields say whether to retry.
         """
-        if self._credentials.valid:
-            return
-        async with self._lock:
-            if not self._credentials.valid:
-                await asyncio.to_thread(self._refresh)
-                self._redactor = KeyRedactor((str(self._credentials.token),))
-
-    def headers(self) -> dict[str, str]:
-        """Returns the headers with the token, and with the project that pays if the credentials name one."""
+        if not self._credentials.valid:
+            async with self._lock:
+                if not self._credentials.valid:
+                    await asyncio.to_thread(self._refresh)
         headers: dict[str, str] = {}
         self._credentials.apply(headers)
         return headers
-
-    def redact_output(self, output: Output) -> Output:
-        """Returns an output without the token, in case the endpoint echoes it."""
-        return self._redactor.redact_output(output)
 
     def _refresh(self) -> None:
         from google.auth.exceptions import GoogleAuthError, TransportError

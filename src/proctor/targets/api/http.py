@@ -7,13 +7,12 @@ limits are up to the caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from io import BytesIO
 from time import perf_counter
-from types import MappingProxyType
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -40,6 +39,8 @@ from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedact
 
 T = TypeVar("T")
 Body = bytes | bytearray
+Sign = Callable[[URL, bytes], Awaitable[Mapping[str, str]]]
+"""Returns the headers that sign one request, which is about to be sent, by its URL and body."""
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BUSY_STATUSES = frozenset({429, 503, 529})
@@ -66,7 +67,6 @@ _MAX_HEADER = 1_000
 _MAX_CHUNK = 2**20
 _MAX_ERROR_BYTES = 2**16
 """How many bytes of an error reply are read; the reason is at the beginning."""
-NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class RefusedRequest(TargetError):
@@ -108,6 +108,7 @@ class JsonEndpoint:
         url: URL,
         headers: Mapping[str, str],
         *,
+        sign: Sign | None = None,
         stream_url: URL | None = None,
     ) -> None:
         """Sends nothing.
@@ -116,12 +117,16 @@ class JsonEndpoint:
             context: has the HTTP session and the environment.
             url: the address of requests.
             headers: the headers of each request, with the key.
+            sign: returns the further headers of each request; None if there are none.
             stream_url: the address of requests whose replies are streamed, if they have another.
         """
         self._session = context.get_http_session()
         self._url = url
         self._stream_url = stream_url or url
         self._headers = {"Content-Type": "application/json", **headers}
+        self._sign = sign
+        self._sent_headers = self._headers
+        """The headers of the latest request, with its signature."""
         self.redact_keys = KeyRedactor.for_headers(headers).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
         self._proxy = proxy_for(url, context.environ)
@@ -135,7 +140,6 @@ class JsonEndpoint:
         encode: Callable[[frozenset[str]], bytes],
         optional: tuple[str, ...],
         open_stream: Callable[[], StreamedReply] | None = None,
-        headers: Mapping[str, str] = NO_HEADERS,
     ) -> JsonReply:
         """Returns the reply to a request.
 
@@ -146,7 +150,6 @@ class JsonEndpoint:
             encode: encodes the body without the parameters in the given set.
             optional: the parameters that may be left out, by the endpoint's names.
             open_stream: makes what puts the events of a streamed reply together; None if none is requested.
-            headers: the headers of this request besides those of the endpoint.
 
         Raises:
             TargetError: a status other than 2xx, or no connection; its fields say whether to retry.
@@ -155,7 +158,7 @@ class JsonEndpoint:
         body = encode(refused_names)
         while True:
             try:
-                reply = await self._send_once(body, open_stream, headers)
+                reply = await self._send_once(body, open_stream)
             except RefusedRequest as error:
                 name = error.find_parameter(optional)
                 if name is None or name in refused_names:
@@ -170,15 +173,10 @@ class JsonEndpoint:
                 self.refused_names |= refused_names
             return reply
 
-    async def _send_once(
-        self,
-        body: bytes,
-        open_stream: Callable[[], StreamedReply] | None,
-        own_headers: Mapping[str, str],
-    ) -> JsonReply:
+    async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
         url = self._url if open_stream is None else self._stream_url
-        headers = {**own_headers, **self._headers} if own_headers else self._headers
+        headers = await self._signed_headers(url, body)
         started = perf_counter()
         first_token_ms = None
         try:
@@ -207,6 +205,14 @@ class JsonEndpoint:
             latency_ms = (perf_counter() - started) * 1000
             return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
         raise _redact_error(error_for_status(url, response.status, reply, response.headers, headers), headers)
+
+    async def _signed_headers(self, url: URL, body: bytes) -> Mapping[str, str]:
+        """Returns the headers of a request; a signature counts for this body and a few minutes only."""
+        if self._sign is None:
+            return self._headers
+        self._sent_headers = {**self._headers, **await self._sign(url, body)}
+        self.redact_keys = KeyRedactor.for_headers(self._sent_headers).redact_output
+        return self._sent_headers
 
     async def _read_body(self, response: ClientResponse) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.
@@ -279,7 +285,7 @@ class JsonEndpoint:
         try:
             return decoder.decode(data)
         except msgspec.DecodeError as error:
-            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._headers))
+            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._sent_headers))
             raise TargetError(
                 f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
                 f"{start!r}.",
@@ -288,7 +294,7 @@ class JsonEndpoint:
 
     def error_in_reply(self, status: int, data: Body) -> TargetError:
         """Returns the error inside a reply of status 200, by the status in its body."""
-        return error_for_status(self._url, status, data, {}, self._headers)
+        return error_for_status(self._url, status, data, {}, self._sent_headers)
 
 
 def _is_event_stream(response: ClientResponse) -> bool:

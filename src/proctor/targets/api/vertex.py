@@ -7,17 +7,16 @@ replies are those of the Gemini API.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
 
 from proctor.env_substitution import names_in
-from proctor.errors import UsageError
-from proctor.model import Output, Params, Prompt, TargetSpec
-from proctor.targets.api.google import GOOGLE, GoogleTarget, check_thinking, generate_urls
-from proctor.targets.api.target import ApiTarget, require_model
+from proctor.errors import TargetError, UsageError
+from proctor.model import Params, Prompt, TargetSpec
+from proctor.targets.api.google import GOOGLE, GoogleTarget, generate_urls
+from proctor.targets.api.target import require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
@@ -47,53 +46,40 @@ _FILE_FIELDS: Final = {
 }
 
 
-class VertexTarget(ApiTarget):
-    """A model on Vertex AI."""
-
-    token: AccessToken | None = None
-    """The token of each request; None if all requests have the same key."""
-
-    async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer.
-
-        Raises:
-            TargetError: there is none, or no access token.
-        """
-        if self.token is None:
-            return await super().answer(prompt)
-        await self.token.refresh()
-        return self.token.redact_output(await super().answer(prompt))
-
-    def _headers_for(self, params: Params) -> Mapping[str, str]:
-        headers = {} if self.token is None else self.token.headers()
-        if params.service_tier not in (None, _STANDARD_TIER):
-            # Without the first one, throughput that was bought before answers instead of the tier.
-            headers["X-Vertex-AI-LLM-Request-Type"] = "shared"
-            headers["X-Vertex-AI-LLM-Shared-Request-Type"] = params.service_tier
-        return headers
-
-
-class VertexGeminiTarget(VertexTarget, GoogleTarget):
-    """A Gemini model on Vertex AI."""
+class VertexTarget(GoogleTarget):
+    """A Gemini model on Vertex AI, where the tier is a header of all requests."""
 
     has_tier_field = False
 
+    def _params_for(self, prompt: Prompt) -> Params:
+        if prompt.params.get("service_tier", self._params.service_tier) != self._params.service_tier:
+            raise TargetError(
+                "Vertex AI takes one `service_tier` for all cases. Set it for the target.", kind="unsupported"
+            )
+        return super()._params_for(prompt)
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> VertexGeminiTarget:
+
+async def open_target(spec: TargetSpec, context: TargetContext) -> VertexTarget:
     """Opens the model of a specification of kind `vertex`.
 
     Raises:
-        UsageError: the specification has no model or sets its thinking twice, or there are no credentials
-            or no project.
+        UsageError: the specification has no model, or there are no credentials or no project.
     """
     model = require_model(spec)
-    check_thinking(spec)
     keys, token = await _find_credentials(spec, context)
     models = _models_address(spec, context, "google", token, has_api_key="x-goog-api-key" in keys)
     url, stream_url = generate_urls(models, model)
-    target = VertexGeminiTarget.from_spec(model, spec, context, url, keys, stream_url=stream_url)
-    target.token = token
-    return target
+    headers = keys | _tier_headers(spec.params.service_tier)
+    sign = None if token is None else token.sign
+    return VertexTarget.from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
+
+
+def _tier_headers(tier: str | None) -> dict[str, str]:
+    """Returns the headers that choose a tier; none for the usual one."""
+    if tier in (None, _STANDARD_TIER):
+        return {}
+    # Without the first one, throughput that was bought before answers instead of the tier.
+    return {"X-Vertex-AI-LLM-Request-Type": "shared", "X-Vertex-AI-LLM-Shared-Request-Type": tier}
 
 
 async def _find_credentials(
