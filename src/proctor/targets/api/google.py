@@ -29,7 +29,7 @@ from proctor.targets.api.answer_media import make_attachment
 from proctor.targets.api.messages import encode_base64, format_attachment, format_message
 from proctor.targets.api.pcm import wrap_samples
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
-from proctor.targets.kind import TargetKind
+from proctor.targets.kind import ALL_MEDIA, TargetKind
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -352,6 +352,7 @@ GOOGLE = TargetKind(
     stores_address=False,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     provider_names=("gemini", "google-gemini"),
+    media=ALL_MEDIA,
     params=_PARAMS,
     bills_per_prompt=True,
     has_list_prices=True,

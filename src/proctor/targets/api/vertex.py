@@ -172,6 +172,7 @@ VERTEX = TargetKind(
     stores_address=False,
     key_variables=("VERTEX_ACCESS_TOKEN", "VERTEX_API_KEY"),
     provider_names=("vertexai", "vertex-ai", "google-vertex"),
+    media=GOOGLE.media,
     params=GOOGLE.params,
     file_fields=_FILE_FIELDS,
     read_entry=_read_entry,
