@@ -25,9 +25,7 @@ from proctor.model import (
     ToolCall,
 )
 from proctor.pricing import read_usage
-from proctor.targets.api.answer_media import make_attachment
 from proctor.targets.api.messages import encode_base64, format_attachment, format_message
-from proctor.targets.api.pcm import wrap_samples
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import ALL_MEDIA, TargetKind
 
@@ -240,10 +238,7 @@ class GoogleTarget(ApiTarget):
             text="".join(part.text for part in parts),
             reasoning=thoughts or None,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.args, id=call.id) for call in calls),
-            attachments=tuple(
-                make_attachment(*wrap_samples(item.data, item.mime_type), number)
-                for number, item in enumerate(media, 1)
-            ),
+            attachments=_to_attachments(media) if media else (),
             logprobs=_parse_logprobs(candidate.logprobs_result),
             usage=read_usage(
                 reply.usage_metadata,
@@ -377,6 +372,17 @@ def _thinking_config(params: Params) -> _ThinkingConfig | None:
         thinking_budget=budget,
         thinking_level=effort.upper() if effort is not None else None,
         include_thoughts=budget != 0,
+    )
+
+
+def _to_attachments(media: Sequence[_InlineData]) -> tuple[Attachment, ...]:
+    # Most answers have none, and records of kinds are read without what is needed for calls.
+    from proctor.targets.api.answer_media import make_attachment
+    from proctor.targets.api.pcm import wrap_samples
+
+    return tuple(
+        make_attachment(*wrap_samples(item.data, item.mime_type), number)
+        for number, item in enumerate(media, 1)
     )
 
 

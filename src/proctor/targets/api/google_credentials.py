@@ -59,7 +59,7 @@ class AccessToken:
             self._credentials.refresh(self._request)
         except TransportError as error:
             raise TargetError(
-                f"No connection to Google Cloud for an access token: {_first_words(error)}.",
+                f"No connection to Google Cloud for an access token: {_first_sentence(error)}.",
                 kind="connection",
                 transient=True,
                 fault=EndpointFault.SERVER,
@@ -67,7 +67,7 @@ class AccessToken:
             ) from error
         except GoogleAuthError as error:
             raise TargetError(
-                f"Google Cloud gave no access token: {_first_words(error)}.",
+                f"Google Cloud gave no access token: {_first_sentence(error)}.",
                 transient=error.retryable,
                 fault=EndpointFault.SERVER if error.retryable else EndpointFault.PERMANENT,
                 remedy="Check the credentials, or log in again with gcloud auth application-default login.",
@@ -105,9 +105,9 @@ def _find_default(spec: TargetSpec) -> tuple[Credentials, str | None]:
         credentials, project = google.auth.default(scopes=_SCOPES)
     except GoogleAuthError as error:
         raise UsageError(
-            f"Target {spec.name!r} finds no credentials of Google Cloud: {_first_words(error)}. Run gcloud "
-            "auth application-default login, set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service "
-            "account, or set VERTEX_ACCESS_TOKEN or VERTEX_API_KEY."
+            f"Target {spec.name!r} finds no credentials of Google Cloud: {_first_sentence(error)}. Run "
+            "gcloud auth application-default login, set GOOGLE_APPLICATION_CREDENTIALS to the key file of a "
+            "service account, or set VERTEX_ACCESS_TOKEN or VERTEX_API_KEY."
         ) from error
     return credentials, project
 
@@ -126,6 +126,7 @@ def _read_key_file(spec: TargetSpec, path: Path) -> tuple[Credentials, str | Non
     return credentials, credentials.project_id
 
 
-def _first_words(error: Exception) -> str:
-    """Returns the message of an error of google-auth, without the data behind it."""
-    return " ".join(str(error.args[0] if error.args else error).split())[:_MAX_MESSAGE].rstrip(". ")
+def _first_sentence(error: Exception) -> str:
+    """Returns the beginning of a message of google-auth, without the data and the advice after it."""
+    message = " ".join(str(error.args[0] if error.args else error).split())
+    return message.split(". ")[0][:_MAX_MESSAGE].rstrip(".")
