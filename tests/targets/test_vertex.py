@@ -239,6 +239,38 @@ async def test_a_key_of_the_targets_own_goes_to_its_address(api: Api, opening: M
     assert (api.seen[0].path, api.seen[0].headers["x-goog-api-key"]) == (f"/v1/{PATH}", "my-key")
 
 
+# --- Claude ------------------------------------------------------------------------------------------------
+
+
+async def test_a_claude_model_is_named_in_the_address_and_not_in_the_body(
+    api: Api, opening: Make, tokens: TokenService, tmp_path: Path
+) -> None:
+    api.reply(make_reply("anthropic", "4"))
+    entry = "provider: vertex-anthropic, model: claude-x@20260101, credentials: key.json"
+    text = f"targets:\n  - {{name: t, {entry}, base_url: '{api.url}'}}\n"
+    spec = TargetsFile(text, "targets.yaml", str(tmp_path)).get_spec("t", Params(), {})
+    target = await TARGETS.get("vertex-anthropic").open_target(spec, opening())
+    assert (await target.answer(make_prompt("2 + 2?"))).text == "4"
+    (seen,) = api.seen
+    assert seen.path == (
+        "/v1/projects/p-of-file/locations/global/publishers/anthropic/models/claude-x@20260101:rawPredict"
+    )
+    assert seen.headers["authorization"] == "Bearer ya29.1-x1y2z3"
+    assert seen.body == {
+        "anthropic_version": "vertex-2023-10-16",
+        "max_tokens": 4096,
+        "temperature": 0.0,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "2 + 2?"}]}],
+    }
+    assert address_of(target, streamed=True).endswith("claude-x@20260101:streamRawPredict")
+
+
+async def test_a_claude_model_has_a_kind_of_its_own(opening: Make) -> None:
+    spec = make_spec("vertex", "claude-x", None)
+    with pytest.raises(UsageError, match="Write vertex-anthropic:claude-x"):
+        await TARGETS.get("vertex").open_target(spec, opening(**PROJECT, **TOKEN))
+
+
 # --- tokens ------------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,7 @@
-"""Answers prompts over Vertex AI, Google Cloud's address for Gemini models.
+"""Answers prompts over Vertex AI, Google Cloud's address for Gemini and Claude models.
 
 Source of the addresses and the tiers: https://cloud.google.com/vertex-ai/generative-ai/docs. Requests and
-replies are those of the Gemini API.
+replies are those of the Gemini API and of Anthropic's Messages API.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from msgspec.structs import replace
 from proctor.env_substitution import names_in
 from proctor.errors import TargetError, UsageError
 from proctor.model import Params, Prompt, TargetSpec
+from proctor.targets import get_kind
+from proctor.targets.api.anthropic import ANTHROPIC, AnthropicTarget
 from proctor.targets.api.google import GOOGLE, GoogleTarget, generate_urls
 from proctor.targets.api.target import require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
+    from proctor.targets.api.anthropic import _MessagesRequest
     from proctor.targets.api.google_credentials import AccessToken
     from proctor.targets.context import TargetContext
 
@@ -31,6 +34,7 @@ _DEFAULT_LOCATION: Final = "global"
 _LOCATION: Final = re.compile(r"[a-z0-9-]+")
 _OPTIONS: Final = ("project", "location", "credentials")
 _STANDARD_TIER: Final = "standard"
+_ANTHROPIC_VERSION: Final = "vertex-2023-10-16"
 _FILE_FIELDS: Final = {
     "project": {"type": "string", "pattern": r"\S", "description": "The project of Google Cloud that pays."},
     "location": {
@@ -59,6 +63,17 @@ class VertexTarget(GoogleTarget):
         return super()._params_for(prompt)
 
 
+class VertexAnthropicTarget(AnthropicTarget):
+    """A Claude model on Vertex AI, which is named in the address only."""
+
+    def _build_request(
+        self, prompt: Prompt, params: Params, refused_names: frozenset[str]
+    ) -> _MessagesRequest:
+        request = super()._build_request(prompt, params, refused_names)
+        request.model, request.anthropic_version = "", _ANTHROPIC_VERSION
+        return request
+
+
 async def open_target(spec: TargetSpec, context: TargetContext) -> VertexTarget:
     """Opens the model of a specification of kind `vertex`.
 
@@ -66,12 +81,31 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> VertexTarget:
         UsageError: the specification has no model, or there are no credentials or no project.
     """
     model = require_model(spec)
+    if model.startswith("claude-"):
+        raise UsageError(f"Target {spec.name!r} is a Claude model. Write {VERTEX_ANTHROPIC.name}:{model}.")
     keys, token = await _find_credentials(spec, context)
     models = _models_address(spec, context, "google", token, has_api_key="x-goog-api-key" in keys)
     url, stream_url = generate_urls(models, model)
     headers = keys | _tier_headers(spec.params.service_tier)
     sign = None if token is None else token.sign
     return VertexTarget.from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
+
+
+async def open_anthropic_target(spec: TargetSpec, context: TargetContext) -> VertexAnthropicTarget:
+    """Opens the model of a specification of kind `vertex-anthropic`.
+
+    Raises:
+        UsageError: the specification has no model, or there are no credentials or no project.
+    """
+    from yarl import URL
+
+    model = require_model(spec)
+    keys, token = await _find_credentials(spec, context)
+    models = _models_address(spec, context, "anthropic", token, has_api_key=False)
+    address = f"{models}/{quote(model, safe='@')}"
+    url, stream_url = (URL(f"{address}:{name}", encoded=True) for name in ("rawPredict", "streamRawPredict"))
+    sign = None if token is None else token.sign
+    return VertexAnthropicTarget.from_spec(model, spec, context, url, keys, sign=sign, stream_url=stream_url)
 
 
 def _tier_headers(tier: str | None) -> dict[str, str]:
@@ -98,7 +132,7 @@ async def _find_credentials(
         return _bearer_header(key), None
     if context.environ.get("VERTEX_ACCESS_TOKEN", "").strip():
         return _bearer_header(context.get_key("VERTEX_ACCESS_TOKEN", "")), None
-    if context.environ.get("VERTEX_API_KEY", "").strip():
+    if "VERTEX_API_KEY" in get_kind(spec).key_variables and context.environ.get("VERTEX_API_KEY", "").strip():
         return {"x-goog-api-key": context.get_key("VERTEX_API_KEY", "")}, None
     return {}, await find_token(spec, context)
 
@@ -178,4 +212,19 @@ VERTEX = TargetKind(
     read_entry=_read_entry,
     bills_per_prompt=True,
     is_typed_in_web=True,
+)
+
+VERTEX_ANTHROPIC = replace(
+    ANTHROPIC,
+    name="vertex-anthropic",
+    open_target=open_anthropic_target,
+    syntax="vertex-anthropic:MODEL[@URL]",
+    summary="Claude on Vertex AI, also with the login of gcloud",
+    aliases={},
+    model_pattern="",
+    address=VERTEX.address,
+    key_variables=("VERTEX_ACCESS_TOKEN",),
+    file_fields=_FILE_FIELDS,
+    read_entry=_read_entry,
+    has_list_prices=False,
 )
