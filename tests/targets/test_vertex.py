@@ -140,6 +140,23 @@ async def test_an_api_key_goes_to_the_address_without_a_project(opening: Make) -
     assert address_of(target) == f"https://aiplatform.googleapis.com/v1/{PATH}"
 
 
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [
+        ("us-central1-aiplatform.googleapis.com", True),
+        ("aiplatform.eu.rep.googleapis.com", True),
+        ("us-central1-aiplatform-ours.p.googleapis.com", True),
+        ("aiplatform.googleapis.com.evil.example", False),
+        ("bucket.storage.googleapis.com", False),
+        ("evil-aiplatform.example", False),
+    ],
+)
+async def test_only_hosts_of_vertex_ai_get_the_token(opening: Make, host: str, is_own: bool) -> None:
+    spec = make_spec("vertex", endpoint=f"https://{host}")
+    target: Any = await TARGETS.get("vertex").open_target(spec, opening(**PROJECT, **TOKEN))
+    assert ("ya29." in str(target._endpoint._headers)) == is_own
+
+
 @pytest.mark.parametrize("at", ["", "/", "/v1", "/v1/"])
 async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api, at: str) -> None:
     api.reply(make_reply("google"))

@@ -7,6 +7,7 @@ person's login with gcloud, an identity of another cloud, or the machine's own.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _MAX_MESSAGE: Final = 300
+_TIMEOUT_S: Final = 10
+"""The time limit of one request for a token."""
 
 
 class AccessToken:
@@ -33,7 +36,7 @@ class AccessToken:
 
         self.project = project
         self._credentials = credentials
-        self._request = Request()
+        self._request = partial(Request(), timeout=_TIMEOUT_S)
         self._lock = asyncio.Lock()
 
     async def sign(self, _url: URL, _body: bytes) -> dict[str, str]:

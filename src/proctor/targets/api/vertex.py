@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from proctor.targets.api.google_credentials import AccessToken
     from proctor.targets.context import TargetContext
 
-_GOOGLE_HOST: Final = ".googleapis.com"
-"""The end of the host names that get the credentials of the environment."""
+_OWN_HOST: Final = re.compile(
+    r"([a-z0-9-]+-)?aiplatform(-[a-z0-9-]+)?(\.[a-z0-9-]+\.rep|\.p)?\.googleapis\.com"
+)
+"""Matches the hosts that get the credentials of the environment, with those of private connections."""
 _MULTI_REGIONS: Final = frozenset({"us", "eu"})
 _DEFAULT_LOCATION: Final = "global"
 _LOCATION: Final = re.compile(r"[a-z0-9-]+")
@@ -127,7 +129,7 @@ async def _find_credentials(
         return {"x-goog-api-key": key_for_target(spec, spec.endpoint or "", context) or ""}, None
     if "credentials" in spec.options:
         return {}, await find_token(spec, context)
-    if not _is_google(spec.endpoint):
+    if not _is_own_host(spec.endpoint):
         key = key_for_endpoint(spec.endpoint or "", context, f"Target {spec.name!r}")
         return _bearer_header(key), None
     if context.environ.get("VERTEX_ACCESS_TOKEN", "").strip():
@@ -137,8 +139,8 @@ async def _find_credentials(
     return {}, await find_token(spec, context)
 
 
-def _is_google(endpoint: str | None) -> bool:
-    return endpoint is None or (urlsplit(endpoint).hostname or "").endswith(_GOOGLE_HOST)
+def _is_own_host(endpoint: str | None) -> bool:
+    return endpoint is None or _OWN_HOST.fullmatch(urlsplit(endpoint).hostname or "") is not None
 
 
 def _bearer_header(key: str | None) -> dict[str, str]:
@@ -164,7 +166,7 @@ def _models_address(
     project = _setting(spec, context, "project") or (token.project if token is not None else None)
     if has_api_key:
         project, location = None, _DEFAULT_LOCATION
-    elif not project and _is_google(spec.endpoint):
+    elif not project and _is_own_host(spec.endpoint):
         raise UsageError(
             f"Target {spec.name!r} needs a project of Google Cloud. Set GOOGLE_CLOUD_PROJECT, or `project` "
             "in targets.yaml."
