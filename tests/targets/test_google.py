@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
-from proctor.model import Attachment, TokenLogprob, Usage
+from proctor.model import Attachment, Message, TokenLogprob, Tool, ToolCall, Usage
 from proctor.targets import check_params_taken
 from proctor.targets.api.event_stream import EventParser
 from proctor.targets.api.google import GOOGLE, GoogleReplyStream
@@ -107,6 +107,28 @@ async def test_extra_fields_are_merged_into_objects_and_replace_everything_else(
         "safetySettings": [{"category": "X"}],
         "labels": {"team": "a"},
     }
+
+
+async def test_calls_that_gemini_3_did_not_make_are_signed_once_it_says_so(api: Api) -> None:
+    message = (
+        "Function call is missing a thought_signature in functionCall parts. This is required for tools to "
+        "work correctly."
+    )
+    api.reply({"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}, 400)
+    api.reply(make_reply("google", "It rains."))
+    call = ToolCall(name="weather", arguments={"city": "Oslo"})
+    turns = [
+        "Weather?",
+        Message(role="assistant", tool_calls=(call,)),
+        Message(role="tool", name="weather", content="rain"),
+    ]
+    output = await api.ask("google", *turns, tools=(Tool(name="weather"),))
+    assert (output.text, output.refused_params) == ("It rains.", ())
+    first, second = (seen.body for seen in api.seen)
+    (part,) = first["contents"][1]["parts"]
+    assert part == {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
+    part["thoughtSignature"] = "skip_thought_signature_validator"
+    assert second == first
 
 
 # --- answers -----------------------------------------------------------------------------------------------

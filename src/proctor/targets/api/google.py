@@ -5,7 +5,7 @@ Source of the format: https://ai.google.dev/api/generate-content.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
 
 # Google's names of optional parameters, with ours. The last two appear in its errors for models that do not
-# support them at all.
+# support them at all. The first one is added, not left out; its error is about tools too.
 _OPTIONAL_PARAMS = {
+    "thought_signature": "thought_signature",
     "temperature": "temperature",
     "seed": "seed",
     "responseJsonSchema": "response_format",
@@ -49,6 +50,13 @@ _OPTIONAL_PARAMS = {
 
 
 # --- the wire ----------------------------------------------------------------------------------------------
+
+
+_NO_SIGNATURE: Final = {"thoughtSignature": "skip_thought_signature_validator"}
+"""What Gemini 3 wants beside a call that it did not make itself.
+
+Source: https://ai.google.dev/gemini-api/docs/thought-signatures.
+"""
 
 
 class _ThinkingConfig(Struct, omit_defaults=True, rename="camel"):
@@ -280,7 +288,7 @@ class GoogleTarget(ApiTarget):
         tools = prompt.tools if "tools" not in without else ()
         system = [{"text": format_message(m)} for m in prompt.messages if m.role in {"system", "developer"}]
         return _GenerateRequest(
-            contents=_to_contents(prompt.messages),
+            contents=_to_contents(prompt.messages, _NO_SIGNATURE if "thought_signature" in without else {}),
             generation_config=config,
             system_instruction={"parts": system} if system else UNSET,
             tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
@@ -419,7 +427,7 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
     return description | ({"parametersJsonSchema": tool.parameters} if tool.parameters else {})
 
 
-def _to_contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _to_contents(messages: Sequence[Message], signature: Mapping[str, str]) -> list[dict[str, Any]]:
     """Returns the conversation; the results of one turn's calls are one content, as Gemini counts them."""
     roles = {"assistant": "model", "tool": "user"}
     contents: list[dict[str, Any]] = []
@@ -428,14 +436,15 @@ def _to_contents(messages: Sequence[Message]) -> list[dict[str, Any]]:
         if message.role in {"system", "developer"}:
             continue
         if message.role == previous_role == "tool":
-            contents[-1]["parts"] += _to_parts(message)
+            contents[-1]["parts"] += _to_parts(message, signature)
         else:
-            contents.append({"role": roles.get(message.role, message.role), "parts": _to_parts(message)})
+            parts = _to_parts(message, signature)
+            contents.append({"role": roles.get(message.role, message.role), "parts": parts})
         previous_role = message.role
     return contents
 
 
-def _to_parts(message: Message) -> list[dict[str, Any]]:
+def _to_parts(message: Message, signature: Mapping[str, str]) -> list[dict[str, Any]]:
     if message.role == "tool":
         response = {"name": message.name or "", "response": {"result": format_message(message)}}
         return [{"functionResponse": response}]
@@ -444,7 +453,10 @@ def _to_parts(message: Message) -> list[dict[str, Any]]:
         parts.extend(_to_part(part) for part in message.parts if part)
     elif message.content or not message.tool_calls:
         parts.append({"text": message.content})
-    parts.extend({"functionCall": {"name": call.name, "args": call.arguments}} for call in message.tool_calls)
+    parts.extend(
+        {"functionCall": {"name": call.name, "args": call.arguments}, **signature}
+        for call in message.tool_calls
+    )
     return parts
 
 
