@@ -177,6 +177,7 @@ async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api
     [
         (TOKEN, {}, "Set GOOGLE_CLOUD_PROJECT"),
         ({**TOKEN, **PROJECT}, {"location": "evil.example/"}, "is no location"),
+        ({"VERTEX_ACCESS_TOKEN": "ya29.\nx", **PROJECT}, {}, "VERTEX_ACCESS_TOKEN holds characters"),
         (PROJECT, {"credentials": "missing.json"}, "missing.json.*No such file"),
         (PROJECT, {"credentials": __file__}, "key file of a service account"),
     ],
@@ -280,6 +281,14 @@ async def test_a_claude_model_is_named_in_the_address_and_not_in_the_body(
         "messages": [{"role": "user", "content": [{"type": "text", "text": "2 + 2?"}]}],
     }
     assert address_of(target, streamed=True).endswith("claude-x@20260101:streamRawPredict")
+
+
+async def test_a_claude_model_takes_no_api_key(opening: Make) -> None:
+    spec = make_spec("vertex-anthropic", "claude-x", None)
+    environ = {**PROJECT, **TOKEN, **API_KEY}
+    target: Any = await TARGETS.get("vertex-anthropic").open_target(spec, opening(**environ))
+    assert target._endpoint._headers["Authorization"] == f"Bearer {TOKEN['VERTEX_ACCESS_TOKEN']}"
+    assert "x-goog-api-key" not in target._endpoint._headers
 
 
 async def test_a_claude_model_has_a_kind_of_its_own(opening: Make) -> None:

@@ -442,11 +442,20 @@ def key_for_target(spec: TargetSpec, endpoint: str, context: TargetContext) -> s
     """
     subject = f"Target {spec.name!r}"
     for name in names_in(spec.options.get("api_key")):
-        return _check_key(context.get_key(name, subject), name)
+        return read_key(name, context, subject)
     kind = get_kind(spec)
     if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
         return _get_first_key(kind.key_variables, context, subject)
     return key_for_endpoint(endpoint, context, subject)
+
+
+def read_key(variable: str, context: TargetContext, subject: str) -> str:
+    """Returns the key in a variable.
+
+    Raises:
+        UsageError: the variable is not set, or its value cannot be sent in a header.
+    """
+    return _check_key(context.get_key(variable, subject), variable)
 
 
 def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str | None:
@@ -471,7 +480,7 @@ def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str
 def _get_first_key(variables: tuple[str, ...], context: TargetContext, subject: str) -> str:
     """Returns the key in the first of these variables that is set."""
     name = next((name for name in variables if context.environ.get(name, "").strip()), variables[0])
-    return _check_key(context.get_key(name, subject), name)
+    return read_key(name, context, subject)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:

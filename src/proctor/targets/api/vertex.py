@@ -35,6 +35,8 @@ _MULTI_REGIONS: Final = frozenset({"us", "eu"})
 _DEFAULT_LOCATION: Final = "global"
 _LOCATION: Final = re.compile(r"[a-z0-9-]+")
 _OPTIONS: Final = ("project", "location", "credentials")
+_TOKEN_VARIABLE: Final = "VERTEX_ACCESS_TOKEN"
+_API_KEY_HEADER: Final = "x-goog-api-key"
 _STANDARD_TIER: Final = "standard"
 _ANTHROPIC_VERSION: Final = "vertex-2023-10-16"
 _FILE_FIELDS: Final = {
@@ -86,7 +88,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> VertexTarget:
     if model.startswith("claude-"):
         raise UsageError(f"Target {spec.name!r} is a Claude model. Write {VERTEX_ANTHROPIC.name}:{model}.")
     keys, token = await _find_credentials(spec, context)
-    models = _models_address(spec, context, "google", token, has_api_key="x-goog-api-key" in keys)
+    models = _models_address(spec, context, "google", token, has_api_key=_API_KEY_HEADER in keys)
     url, stream_url = generate_urls(models, model)
     headers = keys | _tier_headers(spec.params.service_tier)
     sign = None if token is None else token.sign
@@ -123,19 +125,18 @@ async def _find_credentials(
 ) -> tuple[dict[str, str], AccessToken | None]:
     """Returns the headers with the key of all requests, and the token if it changes between requests."""
     from proctor.targets.api.google_credentials import find_token
-    from proctor.targets.api.http import key_for_endpoint, key_for_target
+    from proctor.targets.api.http import key_for_endpoint, read_key
 
-    if names_in(spec.options.get("api_key")):
-        return {"x-goog-api-key": key_for_target(spec, spec.endpoint or "", context) or ""}, None
-    if "credentials" in spec.options:
-        return {}, await find_token(spec, context)
-    if not _is_own_host(spec.endpoint):
-        key = key_for_endpoint(spec.endpoint or "", context, f"Target {spec.name!r}")
-        return _bearer_header(key), None
-    if context.environ.get("VERTEX_ACCESS_TOKEN", "").strip():
-        return _bearer_header(context.get_key("VERTEX_ACCESS_TOKEN", "")), None
-    if "VERTEX_API_KEY" in get_kind(spec).key_variables and context.environ.get("VERTEX_API_KEY", "").strip():
-        return {"x-goog-api-key": context.get_key("VERTEX_API_KEY", "")}, None
+    subject = f"Target {spec.name!r}"
+    for name in names_in(spec.options.get("api_key")):
+        return {_API_KEY_HEADER: read_key(name, context, subject)}, None
+    if "credentials" not in spec.options:
+        if not _is_own_host(spec.endpoint):
+            return _bearer_header(key_for_endpoint(spec.endpoint or "", context, subject)), None
+        for name in get_kind(spec).key_variables:
+            if context.environ.get(name, "").strip():
+                key = read_key(name, context, subject)
+                return _bearer_header(key) if name == _TOKEN_VARIABLE else {_API_KEY_HEADER: key}, None
     return {}, await find_token(spec, context)
 
 
@@ -206,7 +207,7 @@ VERTEX = TargetKind(
     summary="Gemini on Vertex AI, also with the login of gcloud",
     address=_default_address(_DEFAULT_LOCATION),
     stores_address=False,
-    key_variables=("VERTEX_ACCESS_TOKEN", "VERTEX_API_KEY"),
+    key_variables=(_TOKEN_VARIABLE, "VERTEX_API_KEY"),
     provider_names=("vertexai", "vertex-ai", "google-vertex"),
     media=GOOGLE.media,
     params=GOOGLE.params,
@@ -225,7 +226,7 @@ VERTEX_ANTHROPIC = replace(
     aliases={},
     model_pattern="",
     address=VERTEX.address,
-    key_variables=("VERTEX_ACCESS_TOKEN",),
+    key_variables=(_TOKEN_VARIABLE,),
     file_fields=_FILE_FIELDS,
     read_entry=_read_entry,
     has_list_prices=False,
