@@ -58,6 +58,8 @@ async def server() -> AsyncIterator[str]:
     app.router.add_post("/openai/deployments/m/chat/completions", _chat)
     app.router.add_post("/v1/messages", _messages)
     app.router.add_post("/v1beta/models/{model}", _generate)
+    app.router.add_post("/v1/publishers/google/models/{model}", _generate)
+    app.router.add_post("/v1/publishers/anthropic/models/{model}", _messages)
     async with serve_app(app) as url:
         yield url
 
@@ -105,6 +107,8 @@ WORDS: dict[str, Callable[[Path, str], str]] = {
     "openai": lambda _folder, url: f"openai:m@{url}",
     "replay": _replay,
     "scripted": _scripted,
+    "vertex": lambda _folder, url: f"vertex:m@{url}",
+    "vertex-anthropic": lambda _folder, url: f"vertex-anthropic:m@{url}",
 }
 
 

@@ -94,7 +94,8 @@ REPLIES: dict[str, tuple[dict[str, Any], Output]] = {
         },
         Output(
             text="Four.",
-            usage=Usage(input_tokens=11, output_tokens=32, cached_tokens=4),
+            reasoning="hm",
+            usage=Usage(input_tokens=11, output_tokens=32, cached_tokens=4, reasoning_tokens=30),
             model="m-001",
             finish_reason="STOP",
         ),

@@ -34,6 +34,8 @@ TARGETS: Registry[TargetKind] = Registry(
         "openai": "proctor.targets.api.openai:OPENAI",
         "anthropic": "proctor.targets.api.anthropic:ANTHROPIC",
         "google": "proctor.targets.api.google:GOOGLE",
+        "vertex": "proctor.targets.api.vertex:VERTEX",
+        "vertex-anthropic": "proctor.targets.api.vertex:VERTEX_ANTHROPIC",
         "azure": "proctor.targets.api.azure:AZURE",
         "deepseek": "proctor.targets.api.services:DEEPSEEK",
         "groq": "proctor.targets.api.services:GROQ",

@@ -36,8 +36,9 @@ DEFAULT_MAX_TOKENS = 4096
 _REPLY_TOOL = "reply"
 
 
-class _MessagesRequest(Struct, omit_defaults=True):
-    model: str
+class _MessagesRequest(Struct, omit_defaults=True, kw_only=True):
+    model: str = ""
+    anthropic_version: str = ""
     max_tokens: int
     messages: list[dict[str, Any]]
     system: str | UnsetType = UNSET

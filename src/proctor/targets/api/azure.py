@@ -1,7 +1,8 @@
-"""Answers prompts over Azure OpenAI: OpenAI's chat completions at a deployment's own address.
+"""Answers prompts over Azure OpenAI: OpenAI's chat completions at the address of a resource.
 
-Source of the address: https://learn.microsoft.com/azure/ai-services/openai/reference. The model of the
-specification is the name of the deployment.
+Sources of the addresses: https://learn.microsoft.com/azure/ai-services/openai/reference and, for those
+without a dated version, https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle. The model of
+the specification is the name of the deployment.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
 
 DEFAULT_API_VERSION = "2024-12-01-preview"
-"""The API version if the user specifies none."""
+"""The API version if the user specifies none, at addresses that need one."""
 
 
 async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
@@ -38,13 +39,28 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     deployment = require_model(spec)
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
-    endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
-    key = key_for_target(spec, endpoint, context)
-    version = spec.options.get("api_version", DEFAULT_API_VERSION)
+    key = key_for_target(spec, spec.endpoint, context)
+    url = URL(_chat_address(spec.endpoint, deployment, spec.options.get("api_version")), encoded=True)
+    return OpenAiTarget.from_spec(deployment, spec, context, url, _key_header(key))
+
+
+def _chat_address(endpoint: str, deployment: str, version: str | None) -> str:
+    """Returns the address of chat completions: below `/openai/v1` the body names the deployment."""
+    endpoint = endpoint.rstrip("/")
     # The names are data: a slash or a question mark in them must not reach another address.
-    path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
-    url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    return OpenAiTarget.from_spec(deployment, spec, context, url, {"api-key": key} if key else {})
+    query = "" if version is None else f"?api-version={quote(version, safe='')}"
+    if endpoint.endswith("/openai/v1"):
+        return f"{endpoint}/chat/completions{query}"
+    root = f"{endpoint.removesuffix('/openai')}/openai/deployments/{quote(deployment, safe='')}"
+    return f"{root}/chat/completions{query or f'?api-version={DEFAULT_API_VERSION}'}"
+
+
+def _key_header(key: str | None) -> dict[str, str]:
+    """Returns the header with a key, or with a token of Microsoft Entra, which is a JSON Web Token."""
+    if not key:
+        return {}
+    is_token = key.startswith("eyJ") and key.count(".") == 2
+    return {"Authorization": f"Bearer {key}"} if is_token else {"api-key": key}
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
@@ -60,7 +76,8 @@ AZURE = TargetKind(
     address_variable="AZURE_OPENAI_ENDPOINT",
     address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
     "AZURE_OPENAI_ENDPOINT or after @.",
-    key_variables=("AZURE_OPENAI_API_KEY",),
+    key_variables=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    params=OPENAI.params,
     media=OPENAI.media,
     media_types=OPENAI.media_types,
     # Only Microsoft's own hosts get this key.
