@@ -15,7 +15,8 @@ from starlette.responses import Response
 from proctor.errors import NothingSelected
 from proctor.model import Attachment, Message
 from proctor.protocols import Store
-from proctor.reports.formatting import cost, format_utc, milliseconds, to_json
+from proctor.reports.formatting import cost, format_utc, milliseconds, to_json, token_counts
+from proctor.reports.runs.answer_parts import id_facts, logprob_text, speed_facts, view_tokens
 from proctor.reports.runs.one_line import summarize_verdict
 from proctor.reports.runs.serialize import TrialResult, trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
@@ -24,7 +25,8 @@ from proctor.services.runs.reading.trial_table import TrialQuery
 from proctor.verdicts import trial_score
 from proctor.web.answer_markdown import markdown_to_html
 from proctor.web.browser_sessions import get_session
-from proctor.web.pages import comments
+from proctor.web.media_response import PLAYERS, Player, make_media_response
+from proctor.web.pages import answer_media, comments
 from proctor.web.person_texts import MAX_NAME_LENGTH, MAX_NOTE_LENGTH
 from proctor.web.project import get_project
 from proctor.web.tasks import Task
@@ -34,13 +36,14 @@ from proctor.web.trial_tasks import query_trials
 
 router = APIRouter()
 router.include_router(comments.router)
+router.include_router(answer_media.router)
 
 MAX_TEXT_LENGTH = 100_000
 """Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
+MAX_TOKENS = 2_000
+"""Tokens shown with their probabilities; the raw trial has all."""
 _TIMEOUT_S = 0.3
 """How long the page waits for the neighbours of a case."""
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Media types that browsers only draw; anything else is sent as bytes."""
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -51,9 +54,9 @@ class AttachmentView(Struct, frozen=True):
     attachment: Attachment
 
     @property
-    def is_image(self) -> bool:
-        """Whether a browser can draw it."""
-        return self.attachment.media_type in _IMAGE_TYPES
+    def player(self) -> Player | None:
+        """The element that shows it; None if it can only be downloaded."""
+        return PLAYERS.get(self.attachment.media_type)
 
 
 @router.get("/runs/{run_id}/cases/{position}")
@@ -62,9 +65,12 @@ def show_case(
     run_id: str,
     position: int,
     repeat: int | None = None,
-    view: Literal["plain", "markdown"] = "plain",
+    view: Literal["plain", "markdown", "tokens"] = "plain",
 ) -> Response:
-    """Shows a case of a run, with one of its repeats; its answer as plain text or as rendered Markdown."""
+    """Shows a case of a run, with one of its repeats.
+
+    Its answer is plain text, rendered Markdown, or tokens with their probabilities.
+    """
     detail = _load_case(request, run_id, position, history=True)
     row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
     view_query: dict[str, str] = {"view": view} if view != "plain" else {}
@@ -76,6 +82,7 @@ def show_case(
     before, after = (None, None) if isinstance(neighbours, Task) else neighbours
     visible_row, thinking = _without_thinking(row)
     output = visible_row.trial.output
+    logprobs = () if output is None or view != "tokens" else output.logprobs
     return render_page(
         request,
         "case.html",
@@ -90,6 +97,10 @@ def show_case(
         rendered=markdown_to_html(output.text)
         if output is not None and view == "markdown" and not row.sealed
         else None,
+        view=view if view != "tokens" or logprobs else "plain",
+        tokens=view_tokens(logprobs, MAX_TOKENS),
+        more_tokens=max(0, len(logprobs) - MAX_TOKENS),
+        media=answer_media.list_media(run_id, position, row.trial),
         state=view_query | filter_query(request),
         comments=case_comments,
         max_name=MAX_NAME_LENGTH,
@@ -132,19 +143,7 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
     files = _list_attachments(detail.rows[0])
     if not 0 <= number < len(files):
         raise PageNotFound("This case has no such attachment, or it is held out and hidden.")
-    attached_file = files[number].attachment
-    data = attached_file.data if attached_file.text is None else _encode_utf8(attached_file.text)
-    kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
-    name = (
-        re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
-        or "attachment"
-    )
-    headers = {
-        "content-disposition": f'attachment; filename="{name}"',
-        "content-security-policy": "default-src 'none'; sandbox",
-        "x-content-type-options": "nosniff",
-    }
-    return Response(data, media_type=kind, headers=headers)
+    return make_media_response(files[number].attachment, request.headers.get("range", ""))
 
 
 def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> CaseDetail:
@@ -197,18 +196,20 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
     if output is not None:
         tokens, usage = None, output.usage
         if usage is not None:
-            cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-            tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
+            tokens = token_counts(usage)
         facts += [
             ("answered by", output.target if output.target != trial.target else None),
             ("model", output.model),
             ("latency", milliseconds(output.latency_ms)),
+            *speed_facts(output),
             ("waited before", milliseconds(output.queue_ms) if output.queue_ms >= 1 else None),
             ("tokens", tokens),
+            ("log-probability", logprob_text(output)),
             ("cost", cost(output.cost_usd)),
             ("ended by", output.finish_reason),
             ("not applied", ", ".join(output.refused_params)),
             ("from the cache", "yes" if output.cached else None),
+            *id_facts(output),
         ]
     return [(name, value) for name, value in facts if value]
 
