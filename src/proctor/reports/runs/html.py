@@ -10,6 +10,7 @@ from functools import cached_property
 from proctor.charts import Chart
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
+from proctor.parameters import format_parameters
 from proctor.reports.document import RATE_COLUMNS, Column, Facts, Paragraph, Table
 from proctor.reports.formatting import NONE, milliseconds, seconds, token_counts
 from proctor.reports.runs import histogram
@@ -185,10 +186,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Prompt", "" if prompt is None else f"{prompt.name}, {prompt.digest}"
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
     request_params = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    yield (
-        "Asked with",
-        ", ".join(f"{name} {value:g}" for name, value in request_params.items() if value is not None),
-    )
+    set_params = [f"{name} {value:g}" for name, value in request_params.items() if value is not None]
+    yield "Asked with", ", ".join((*set_params, *format_parameters(params)))
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
     yield "Settings", ", ".join(describe_settings(run.settings))
