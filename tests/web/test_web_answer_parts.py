@@ -81,6 +81,7 @@ def test_the_reasoning_is_folded_marked_and_text(world: tuple[Visitor, Run]) -> 
     assert "I &lt;script&gt;alert(1)&lt;/script&gt; <mark" in page
     assert "On the reasoning: The answer contains" in page
     assert re.search(r"<mark[^>]*>Paris</mark>", page)
+    assert re.search(r"runs show \S+ --case c\d --full<", page)
 
 
 def test_the_facts_have_speed_tokens_probability_and_ids(world: tuple[Visitor, Run]) -> None:

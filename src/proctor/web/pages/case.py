@@ -112,7 +112,7 @@ def show_case(
         run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
-        command=_command(detail),
+        command=_command(detail, row),
         score_of=trial_score,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
@@ -217,9 +217,11 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
 _STAGES = {"setup": "making its workspace", "target": "calling the target", "grading": "grading"}
 
 
-def _command(detail: CaseDetail) -> str:
+def _command(detail: CaseDetail, row: TrialResult) -> str:
     """Returns the equivalent command."""
+    output = row.trial.output
     line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
+    line += " --full" * (output is not None and bool(output.reasoning or output.logprobs))
     return f"{line} --reveal" if detail.is_held_out and not detail.is_sealed else line
 
 
