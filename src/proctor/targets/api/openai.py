@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from proctor.targets.api.chat_reply import ChatReply
-    from proctor.targets.api.http import Body, JsonEndpoint
+    from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
 # --- the wire ----------------------------------------------------------------------------------------------
@@ -79,7 +79,15 @@ class OpenAiTarget(ApiTarget):
 
     @classmethod
     def from_spec(
-        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
     ) -> Self:
         """Creates a target that writes parameters as the service of the specification does."""
         # These are imported only when a model is called.
@@ -88,7 +96,7 @@ class OpenAiTarget(ApiTarget):
 
         cls.streamed_reply = ChatStream
         cls._decoder = CHAT_REPLY_DECODER
-        target = super().from_spec(model, spec, context, url, headers)
+        target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
 
