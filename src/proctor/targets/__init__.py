@@ -35,6 +35,7 @@ TARGETS: Registry[TargetKind] = Registry(
         "anthropic": "proctor.targets.api.anthropic:ANTHROPIC",
         "google": "proctor.targets.api.google:GOOGLE",
         "azure": "proctor.targets.api.azure:AZURE",
+        "bedrock": "proctor.targets.api.bedrock:BEDROCK",
         "deepseek": "proctor.targets.api.services:DEEPSEEK",
         "groq": "proctor.targets.api.services:GROQ",
         "mistral": "proctor.targets.api.services:MISTRAL",
