@@ -37,6 +37,7 @@ TARGETS: Registry[TargetKind] = Registry(
         "vertex": "proctor.targets.api.vertex:VERTEX",
         "vertex-anthropic": "proctor.targets.api.vertex:VERTEX_ANTHROPIC",
         "azure": "proctor.targets.api.azure:AZURE",
+        "bedrock": "proctor.targets.api.bedrock:BEDROCK",
         "deepseek": "proctor.targets.api.services:DEEPSEEK",
         "groq": "proctor.targets.api.services:GROQ",
         "mistral": "proctor.targets.api.services:MISTRAL",

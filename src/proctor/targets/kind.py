@@ -17,7 +17,7 @@ from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
 from proctor.parameters import UNIVERSAL_PARAMETERS
 
 if TYPE_CHECKING:
-    from proctor.model import TargetSpec
+    from proctor.model import Params, TargetSpec
     from proctor.protocols import Embedder, Target
     from proctor.targets.api.chat_style import ChatStyle
     from proctor.targets.context import TargetContext
@@ -131,8 +131,9 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """How it writes these parameters, if it is called over chat completions."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
-    default_max_tokens: int | None = None
-    """The maximum length of an answer, in tokens, if the user sets no limit."""
+    max_tokens_for: Callable[[str, Params], int] | None = None
+    """Given a model and its parameters, returns the maximum length of an answer, in tokens; None if only the
+    service knows it."""
     enforces_timeout: bool = False
     """Whether it enforces the time limit of a call itself."""
     is_cacheable: bool = True

@@ -86,13 +86,13 @@ class ApiTarget(ABC):
         """Returns the model's answer.
 
         Raises:
-            TargetError: there is none; of kind `refused` where the API blocked the prompt, or the model does
-                not take the parameters of the case.
+            TargetError: there is none; of kind `refused` where the API blocked the prompt, `unsupported`
+                where the model does not take the parameters of the case.
         """
         prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
         if prompt.params and (conflict := self.find_conflict(self._model, params)):
-            raise TargetError(conflict, kind="refused")
+            raise TargetError(conflict, kind="unsupported")
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
             request = self._build_request(prompt, params, refused_names)

@@ -186,7 +186,7 @@ class TargetPool:
             await self._open_with_retries(spec),
             self._budget,
             price=self._get_budget_price(spec),
-            output_tokens=spec.params.max_tokens or kind.default_max_tokens or DEFAULT_OUTPUT_TOKENS,
+            output_tokens=_get_max_tokens(spec),
             also_sent=len(encode(self._filled_options(spec))),
             bounded=kind.bills_per_prompt,
             judging=judging,
@@ -425,6 +425,14 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
 @cache
 def _load_shipped_prices() -> dict[str, Price]:
     return parse_prices(_PRICES_FILE.read_text(encoding="utf-8"), "prices.toml")
+
+
+def _get_max_tokens(spec: TargetSpec) -> int:
+    """Returns the maximum length of an answer, in tokens."""
+    max_tokens_for = get_kind(spec).max_tokens_for
+    if spec.params.max_tokens is not None or max_tokens_for is None:
+        return spec.params.max_tokens or DEFAULT_OUTPUT_TOKENS
+    return max_tokens_for(spec.model, spec.params)
 
 
 async def probe(
