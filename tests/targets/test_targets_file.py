@@ -391,7 +391,7 @@ def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
         ("provider: openai, model: m, temperature: warm", "wrong-type", "temperature", "number"),
         ("provider: openai, model: m, baseUrl: 'http://h'", "camel-case", "baseUrl", "`base_url`"),
         ("provider: openai, model: m, maxRetries: 1", "camel-case", "maxRetries", "`max_retries`"),
-        ("provider: openai, model: m, api_format: responses", "unsupported", "api_format", "chat"),
+        ("provider: google, model: m, api_format: responses", "unsupported", "api_format", "chat"),
         ("provider: openai, model: m, base_url: 'ftp://h'", "bad-address", "base_url", "http://"),
         ("provider: openai, model: m, command: x", "unknown-field", "command", ""),
         ("provider: mock, workers: 0", "wrong-type", "workers", "at least 1"),

@@ -101,6 +101,10 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
 """The parameters besides temperature, seed and maximum tokens, each with the JSON Schema of its value."""
 UNIVERSAL_PARAMETERS: Final = frozenset({"extra_body", "headers"})
 """The parameters of every kind with an address."""
+RESPONSES_PARAMETERS: Final = UNIVERSAL_PARAMETERS | {
+    *("top_p", "reasoning_effort", "verbosity", "service_tier", "logprobs", "stream", "api_format")
+}
+"""The parameters of OpenAI's Responses API, for kinds that take `api_format`."""
 CASE_PARAMETERS: Final = frozenset(
     {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
 )
@@ -293,14 +297,18 @@ def check_kind_takes(kind: TargetKind, params: Params, subject: str) -> None:
     Raises:
         UsageError: it does not take one of them.
     """
-    check_names_taken(kind, params.further, subject)
+    check_names_taken(kind, params.further, subject, params.api_format)
 
 
-def check_names_taken(kind: TargetKind, names: Iterable[str], subject: str) -> None:
-    """Does the same for the names of parameters."""
+def check_names_taken(kind: TargetKind, names: Iterable[str], subject: str, api_format: str = "chat") -> None:
+    """Does the same for the names of parameters of a target that is called over an interface."""
     for name in names:
         if name in FURTHER_PARAMS and name not in kind.all_params:
             raise UsageError(f"{subject}: {describe_refusal(kind, name)}")
+        if api_format == "responses" and name in FURTHER_PARAMS and name not in RESPONSES_PARAMETERS:
+            raise UsageError(
+                f"{subject}: `api_format: responses` does not take `{name}`. Leave one of them out."
+            )
 
 
 def describe_refusal(kind: TargetKind, name: str) -> str:

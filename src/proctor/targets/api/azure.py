@@ -1,7 +1,8 @@
-"""Answers prompts over Azure OpenAI: OpenAI's chat completions at a deployment's own address.
+"""Answers prompts over Azure OpenAI: OpenAI's interfaces at the address of a resource.
 
-Source of the address: https://learn.microsoft.com/azure/ai-services/openai/reference. The model of the
-specification is the name of the deployment.
+Source of the addresses: https://learn.microsoft.com/azure/ai-services/openai/reference and, for responses,
+https://learn.microsoft.com/azure/ai-foundry/openai/how-to/responses. The model of the specification is the
+name of the deployment.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.targets.api.openai import OpenAiTarget
-from proctor.targets.api.target import require_model
+from proctor.targets.api.responses import ResponsesTarget
+from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
+from proctor.targets.parameters import RESPONSES_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
@@ -25,7 +28,7 @@ DEFAULT_API_VERSION = "2024-12-01-preview"
 """The API version if the user specifies none."""
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the deployment of a specification of kind `azure`.
 
     Raises:
@@ -38,13 +41,25 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     deployment = require_model(spec)
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
-    endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
+    endpoint = spec.endpoint.rstrip("/").removesuffix("/openai/v1").removesuffix("/openai")
     key = key_for_target(spec, endpoint, context)
+    headers = {"api-key": key} if key else {}
+    if spec.params.api_format == "responses":
+        url = URL(endpoint + _responses_path(spec.options.get("api_version")), encoded=True)
+        return ResponsesTarget.from_spec(deployment, spec, context, url, headers)
     version = spec.options.get("api_version", DEFAULT_API_VERSION)
     # The names are data: a slash or a question mark in them must not reach another address.
     path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
     url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    return OpenAiTarget.from_spec(deployment, spec, context, url, {"api-key": key} if key else {})
+    return OpenAiTarget.from_spec(deployment, spec, context, url, headers)
+
+
+def _responses_path(version: str | None) -> str:
+    """Returns the path of responses: versions by date have an address of their own."""
+    if version is None:
+        return "/openai/v1/responses"
+    root = "/openai" if version[:1].isdigit() else "/openai/v1"
+    return f"{root}/responses?api-version={quote(version, safe='')}"
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
@@ -66,6 +81,7 @@ AZURE = TargetKind(
     provider_names=("azure-openai",),
     file_fields={"api_version": {"type": "string", "description": "The version of Azure's interface."}},
     read_entry=_read_entry,
+    params=RESPONSES_PARAMETERS,
     bills_per_prompt=True,
     is_typed_in_web=True,
 )

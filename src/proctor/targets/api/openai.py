@@ -16,8 +16,11 @@ from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
 from proctor.targets.api.messages import call_ids, data_uri, format_attachment, format_message
+from proctor.targets.api.openai_common import can_be_strict, parse_tool_call
+from proctor.targets.api.responses import ResponsesTarget
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
+from proctor.targets.parameters import RESPONSES_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.targets.api.http import Body, JsonEndpoint
@@ -177,7 +180,7 @@ class OpenAiEmbeddings:
         return [row.embedding for row in rows]
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the model of a specification whose kind uses OpenAI's API.
 
     Raises:
@@ -190,8 +193,10 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    url = URL(endpoint.rstrip("/") + "/chat/completions")
-    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
+    is_chat = spec.params.api_format == "chat"
+    url = URL(endpoint.rstrip("/") + ("/chat/completions" if is_chat else "/responses"))
+    target_type = OpenAiTarget if is_chat else ResponsesTarget
+    return target_type.from_spec(model, spec, context, url, _bearer_header(key))
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -223,6 +228,7 @@ OPENAI = TargetKind(
     address="https://api.openai.com/v1",
     address_variable="OPENAI_BASE_URL",
     key_variables=("OPENAI_API_KEY",),
+    params=RESPONSES_PARAMETERS,
     open_embeddings=open_embeddings,
     bills_per_prompt=True,
     has_list_prices=True,
@@ -237,26 +243,8 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
     schema = prompt.response_schema
     if schema is None:
         return {"type": "json_object"} if prompt.json_answer else None
-    json_schema = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    json_schema = {"name": "reply", "strict": can_be_strict(schema), "schema": schema}
     return {"type": "json_schema", "json_schema": json_schema}
-
-
-def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema requires all its properties and allows no others, as strict mode does.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-    """
-    if isinstance(schema, list):
-        return all(map(_can_be_strict, schema))
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties, required = schema.get("properties"), schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
-            return False
-        if not isinstance(required, list) or set(properties) - set(required):
-            return False
-    return all(map(_can_be_strict, schema.values()))
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:
@@ -303,16 +291,7 @@ def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
 
 def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
-    raw_arguments = call.function.arguments
-    arguments = raw_arguments
-    if isinstance(raw_arguments, str):
-        try:
-            arguments = msgspec.json.decode(raw_arguments or "{}")
-        except msgspec.DecodeError:
-            arguments = raw_arguments
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
+    return parse_tool_call(call.function.name, call.function.arguments, call.id)
 
 
 def _parse_usage(counts: Any) -> Usage | None:
