@@ -139,6 +139,9 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Whether a call costs what its prompt and answer cost; False for programs that call models."""
     has_list_prices: bool = False
     """Whether models cost their list price at its `address`."""
+    tier_shares: Mapping[str, float] = {}
+    """What its service tiers cost, as shares of the list price; empty if it has no tiers. The cost of a tier
+    that is not in it is unknown."""
     is_free: bool = False
     is_prepaid: bool = False
     """Whether its answers were paid for earlier, so that a budget does not count them."""

@@ -232,6 +232,8 @@ OPENAI = TargetKind(
     open_embeddings=open_embeddings,
     bills_per_prompt=True,
     has_list_prices=True,
+    # Source: https://openai.com/api/pricing. Priority and scale have prices of their own.
+    tier_shares={"auto": 1.0, "default": 1.0, "flex": 0.5},
     is_typed_in_web=True,
 )
 

@@ -28,6 +28,7 @@ def openai_service(name: str, address: str, key_variable: str, summary: str) -> 
         address_variable="",
         aliases={},
         model_pattern="",
+        tier_shares={},
         key_variables=(key_variable,) if key_variable else (),
     )
 
