@@ -10,17 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, TokenLogprob, Tool, ToolCall, Usage
 from proctor.targets import get_kind
 from proctor.targets.api.event_stream import EventParser
-from proctor.targets.api.responses import ResponsesStream
+from proctor.targets.api.responses import ResponsesStream, ResponsesTarget
 from proctor.targets.parameters import check_names_taken
 from proctor.targets.parse import parse_target
 from support.apis import Api
-from support.builders import make_spec
+from support.builders import make_prompt, make_spec
 
 RESPONSES = {"api_format": "responses"}
 PLAIN = {**RESPONSES, "temperature": None, "seed": None}
@@ -440,6 +441,22 @@ async def test_an_incomplete_answer_says_why_in_the_words_of_chat(
     assert (output.text, output.finish_reason) == ("Four.", finish_reason)
 
 
+@pytest.mark.parametrize(("max_tokens", "finish_reason"), [(30, "length"), (31, "stop"), (None, "stop")])
+async def test_an_answer_at_its_limit_counts_as_cut_whatever_the_server_calls_it(
+    api: Api, max_tokens: int | None, finish_reason: str
+) -> None:
+    api.reply(make_response())
+    assert (await ask(api, opened={"max_tokens": max_tokens})).finish_reason == finish_reason
+
+
+async def test_log_probabilities_that_a_server_does_not_send_are_reported(api: Api) -> None:
+    api.reply(make_response())
+    assert (await ask(api, opened={"logprobs": 0})).refused_params == ("logprobs",)
+    api.reply(make_response(status="incomplete", output=[]))
+    await ask(api, opened={"logprobs": 0})
+    assert (await ask(api, opened={"logprobs": 0})).refused_params == ()
+
+
 FAILURES = [
     ({"code": "server_error", "message": "Overloaded."}, "Overloaded", (True, False), "http"),
     ({"code": "rate_limit_exceeded", "message": "Slow."}, "Slow", (True, True), "http"),
@@ -503,6 +520,7 @@ async def test_a_streamed_answer_is_the_unstreamed_one_with_the_time_to_its_firs
     unstreamed = await ask(api)
     streamed = await ask(api, opened={"stream": True})
     assert [seen.body.get("stream", False) for seen in api.seen] == [False, True]
+    assert [seen.headers.get("connection") for seen in api.seen] == [None, "close"]
     assert streamed.first_token_ms is not None
     assert 0 < streamed.first_token_ms <= streamed.latency_ms
     assert replace(streamed, latency_ms=0.0, first_token_ms=None) == replace(unstreamed, latency_ms=0.0)
@@ -569,3 +587,51 @@ def test_events_add_up_to_the_response_wherever_the_stream_is_cut(
     assert stream.is_complete
     assert json.loads(stream.body()) == response
     assert sum(tokens) == sum(event["type"].endswith(".delta") for event in events)
+
+
+WORDS = st.sampled_from(
+    [
+        *("message", "reasoning", "function_call", "mcp_call", "image_generation_call", "error"),
+        *("response.output_item.done", "response.completed", "response.failed", "server_error", "4"),
+    ]
+)
+NAMES = st.sampled_from(
+    [
+        *("type", "output", "content", "summary", "text", "refusal", "logprobs", "name", "arguments"),
+        *("result", "status", "error", "code", "message", "usage", "response", "item", "output_index"),
+        *("incomplete_details", "reason", "input_tokens", "input_tokens_details", "id", "delta"),
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=6),
+    max_leaves=12,
+)
+RECORDS = st.dictionaries(NAMES, JSON, max_size=6)
+
+
+@pytest.mark.slow
+async def test_any_reply_and_any_stream_is_an_answer_or_an_error_of_the_target(api: Api) -> None:
+    target = await api.open("openai", **PLAIN)
+    assert isinstance(target, ResponsesTarget)
+
+    def check(body: bytes) -> None:
+        try:
+            output = target._parse_reply(body, make_prompt("one"), Params())
+        except TargetError:
+            return
+        json.dumps(to_builtins(output))
+
+    @given(RECORDS | RECORDS.map(lambda item: {"output": [item]}))
+    def check_reply(reply: dict[str, Any]) -> None:
+        check(json.dumps(reply).encode())
+
+    @given(st.lists(RECORDS, max_size=4))
+    def check_stream(events: list[dict[str, Any]]) -> None:
+        stream = ResponsesStream()
+        for event in events:
+            stream.add(event)
+        check(stream.body())
+
+    check_reply()
+    check_stream()

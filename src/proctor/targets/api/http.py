@@ -152,13 +152,17 @@ class JsonEndpoint:
 
     async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
+        headers = self._headers
+        if open_stream is not None and self._url.scheme == "http":
+            # llama.cpp announces that it keeps the connection, and ends it after a stream.
+            headers = {**headers, "Connection": "close"}
         started = perf_counter()
         first_token_ms = None
         try:
             response = await self._session.post(
                 self._url,
                 data=body if len(body) < _MAX_CHUNK else BytesIO(body),
-                headers=self._headers,
+                headers=headers,
                 proxy=self._proxy,
                 allow_redirects=False,
             )

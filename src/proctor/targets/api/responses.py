@@ -144,7 +144,7 @@ class ResponsesStream:
 
     def add(self, event: dict[str, Any]) -> bool:
         """Adds one event; returns whether it brought reasoning or text."""
-        kind = event.get("type")
+        kind = str(event.get("type"))
         if kind == "response.output_item.done":
             index = event.get("output_index")
             self._items[index if isinstance(index, int) else len(self._items)] = event.get("item")
@@ -181,13 +181,14 @@ class ResponsesTarget(ApiTarget):
         answer = _Answer()
         for item in reply.output:
             self._add_item(answer, bytes(item))
+        usage = _parse_usage(reply.usage)
         return Output(
             text=answer.text,
             tool_calls=tuple(answer.tool_calls),
-            usage=_parse_usage(reply.usage),
-            finish_reason=_finish_reason(reply, answer),
+            usage=usage,
+            finish_reason=_finish_reason(reply, answer, usage, params.max_tokens),
             model=reply.model,
-            refused_params=self._unapplied_params(prompt, params),
+            refused_params=self._unapplied_params(prompt, params, answer),
             reasoning="\n\n".join(answer.thoughts) or None,
             logprobs=tuple(answer.logprobs),
             attachments=tuple(answer.attachments),
@@ -226,7 +227,8 @@ class ResponsesTarget(ApiTarget):
             stream=params.stream,
         )
 
-    def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:
+    def _unapplied_params(self, prompt: Prompt, params: Params, answer: _Answer) -> tuple[str, ...]:
+        """Returns the parameters that the endpoint refused or ignored, or that the API does not have."""
         refused_names = self._endpoint.refused_names
         not_applied = {
             "temperature": params.temperature is not None and "temperature" in refused_names,
@@ -235,6 +237,7 @@ class ResponsesTarget(ApiTarget):
             "tools": bool(prompt.tools) and "tools" in refused_names,
             "reasoning_summary": _wants_summary(params) and "summary" in refused_names,
             "store": "store" in refused_names,
+            "logprobs": params.logprobs is not None and bool(answer.text) and not answer.logprobs,
         }
         not_applied |= dict.fromkeys(params.further.keys() - RESPONSES_PARAMETERS, True)
         return tuple(name for name, is_so in not_applied.items() if is_so)
@@ -246,7 +249,7 @@ class ResponsesTarget(ApiTarget):
             return TargetError(f"The reply of {self._model!r} has {lack}.{remedy}", kind="protocol")
         error = reply.error if isinstance(reply.error, dict) else {}
         code = error.get("code") or error.get("type")
-        if code in _POLICY_CODES:
+        if str(code) in _POLICY_CODES:
             message = str(error.get("message") or code)[:300].rstrip(".")
             return TargetError(f"{self._model!r} blocked the prompt: {message}.", kind="refused")
         if not isinstance(code, int):
@@ -388,11 +391,16 @@ def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
 # --- replies -----------------------------------------------------------------------------------------------
 
 
-def _finish_reason(reply: _ResponsesReply, answer: _Answer) -> str | None:
+def _finish_reason(
+    reply: _ResponsesReply, answer: _Answer, usage: Usage | None, max_tokens: int | None
+) -> str:
     """Returns why an answer ended, in the words of chat completions."""
     if reply.status == "incomplete":
         reason = reply.incomplete_details.reason if reply.incomplete_details else None
         return _FINISH_REASONS.get(reason, reason) if reason else "incomplete"
+    # llama.cpp reports answers as completed that it cut.
+    if usage is not None and max_tokens is not None and usage.output_tokens >= max_tokens:
+        return "length"
     return "tool_calls" if answer.has_pending_calls else "stop"
 
 
