@@ -30,8 +30,8 @@ EXPRESSED = {
     "out-of-range": "a number outside of its range",
     "literal-secret": "an `api_key` that is no reference",
     "unknown-value": "a provider that is none",
-    "unsupported": "an `api_format` that the kind does not have",
-    "bad-value": "a value that a parameter cannot have",
+    "unsupported": "an `api_format` that is none, or a parameter that the kind does not take",
+    "bad-value": "a parameter with another value",
     "camel-case": "a field in camel case",
 }
 """The codes of errors that the schema can express, with what it then refuses."""

@@ -15,16 +15,14 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, TokenLogprob, Tool, ToolCall, Usage
-from proctor.targets import get_kind
+from proctor.targets import check_params_taken, get_kind
 from proctor.targets.api.event_stream import EventParser
 from proctor.targets.api.responses import ResponsesStream, ResponsesTarget
-from proctor.targets.parameters import check_names_taken
-from proctor.targets.parse import parse_target
 from support.apis import Api
 from support.builders import make_prompt, make_spec
 
-RESPONSES = {"api_format": "responses"}
-PLAIN = {**RESPONSES, "temperature": None, "seed": None}
+RESPONSES: dict[str, Any] = {"api_format": "responses"}
+PLAIN: dict[str, Any] = {**RESPONSES, "temperature": None, "seed": None}
 PLACE = {"type": "object", "properties": {"city": {"type": "string"}}}
 STRICT = {**PLACE, "required": ["city"], "additionalProperties": False}
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -298,19 +296,35 @@ async def test_azure_has_the_deployment_in_the_body(api: Api, at: str, options: 
     assert "authorization" not in seen.headers
 
 
-@pytest.mark.parametrize("values", [{"stop": ("END",)}, {"presence_penalty": 1.0}, {"top_k": 3}])
-def test_what_the_interface_lacks_is_an_error_before_the_first_call(values: Any) -> None:
-    (name,) = values
-    with pytest.raises(UsageError, match=f"`{name}`"):
-        parse_target("openai:gpt-5.2", Params(api_format="responses", **values), {})
-    with pytest.raises(UsageError, match=f"Case 'a': .*`{name}`"):
-        check_names_taken(get_kind(make_spec("openai")), values, "Case 'a'", "responses")
+@pytest.mark.parametrize("name", ["stop", "presence_penalty", "top_k", "prompt_cache"])
+def test_what_the_interface_lacks_is_an_error_before_the_first_call(name: str) -> None:
+    value = {"stop": ("END",), "top_k": 3, "presence_penalty": 1.0, "prompt_cache": True}[name]
+    with pytest.raises(UsageError, match=f"do not take `{name}`. .* It takes api_format, logprobs"):
+        check_params_taken(make_spec("openai", **{name: value, **RESPONSES}))
 
 
-async def test_a_parameter_that_reaches_it_all_the_same_is_reported(api: Api) -> None:
-    api.reply(make_response())
-    output = await ask(api, params={"stop": ("END",)})
-    assert output.refused_params == ("stop",)
+def test_over_the_interface_a_kind_takes_what_both_take_and_no_audio() -> None:
+    kind = get_kind(make_spec("openai"))
+    assert kind.with_format("chat") is kind
+    over_responses = replace(kind, params=frozenset({"stop", "top_p", "api_format"})).with_format("responses")
+    assert over_responses.all_params == {"top_p", "api_format", "extra_body", "headers"}
+    assert kind.takes("audio", "audio/wav")
+    assert not over_responses.takes("audio", "audio/wav")
+    assert over_responses.takes("image", "image/png")
+    assert "with `api_format: responses` do not take `stop`" in over_responses.describe_refusal("stop")
+
+
+async def test_audio_that_reaches_it_all_the_same_is_refused(api: Api) -> None:
+    audio = Attachment(kind="audio", path="a.wav", media_type="audio/wav", data=b"RIFF")
+    with pytest.raises(TargetError, match="the Responses API does not take") as caught:
+        await ask(api, Message(role="user", parts=(audio,)))
+    assert (caught.value.kind, api.seen) == ("refused", [])
+
+
+async def test_a_case_cannot_set_what_the_interface_lacks(api: Api) -> None:
+    with pytest.raises(TargetError, match="cannot be sent: There is no parameter 'stop'") as caught:
+        await ask(api, params={"stop": ("END",)})
+    assert (caught.value.kind, api.seen) == ("unsupported", [])
 
 
 # --- replies -----------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ class Suite(Record, frozen=True, kw_only=True):
 class Params(Record, frozen=True, kw_only=True):
     """How a model is called; None leaves a parameter to the endpoint.
 
-    `targets/parameters.py` says which values are valid, and each kind of target which parameters it takes.
+    `parameters.py` says which values are valid, and each kind of target which parameters it takes.
 
     Example:
         >>> from proctor.model import Params

@@ -11,9 +11,9 @@ from msgspec import Meta
 from proctor.clusters import check_cluster_field
 from proctor.errors import UsageError, suggestion
 from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
+from proctor.parameters import PARAMETERS, check_parameters, parse_parameters
 from proctor.services.runs.config import Config, load_config
 from proctor.services.runs.request import Request, complete_settings
-from proctor.targets.parameters import PARAMETERS, check_parameters
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=1)]
@@ -111,7 +111,7 @@ _PLAIN = (
 """Options that are fields of `Request` of the same name."""
 _FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "prompt": "prompts"}
 """Flags that the project's file may set, and that are parameters of the functions themselves."""
-_OTHER_FLAGS = ("store", "repeat", "attest", "public", "sign-key", "reveal", "tier")
+_OTHER_FLAGS = ("store", "repeat", "attest", "public", "sign-key", "reveal", "tier", "param", "stream")
 """Flags that the project's file may set, which are options under another name or of the command line only."""
 
 
@@ -216,6 +216,9 @@ def _defaults(config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
         "repeats" if name == "repeat" else name.replace("-", "_"): value
         for name, value in config.flags.items()
     }
+    words = [*_as_tuple(flags.pop("param", ())), *(["stream=true"] if flags.pop("stream", False) else [])]
+    if words:
+        flags["params"] = parse_parameters(words)
     defaults = {
         name: value
         for name, value in flags.items()

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from proctor.errors import UnknownName
+from proctor.errors import UnknownName, UsageError
 from proctor.model import TargetSpec
 from proctor.protocols import Target
 from proctor.registry import Registry
@@ -97,6 +97,19 @@ def get_service(spec: TargetSpec) -> TargetKind:
     origin = urlsplit(spec.endpoint)[:2]
     services = (other for other in iter_kinds() if other.stored_kind == spec.kind and other.address)
     return next((other for other in services if urlsplit(other.address)[:2] == origin), kind)
+
+
+def check_params_taken(spec: TargetSpec) -> None:
+    """Checks that a target takes all parameters that are set, besides temperature, seed and maximum tokens.
+
+    Raises:
+        UsageError: it does not take one of them.
+    """
+    service = get_service(spec)
+    for kind in (service, service.with_format(spec.params.api_format)):
+        for name in spec.params.further:
+            if name not in kind.all_params:
+                raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
 
 
 def has_file_model(spec: TargetSpec) -> bool:

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
 from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
+from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
+from proctor.parameters import check_parameter
 from proctor.targets import get_service
-from proctor.targets.parameters import PARAMETERS as FURTHER_PARAMETERS
-from proctor.targets.parameters import check_parameter, describe_refusal
 
 if TYPE_CHECKING:
     from proctor.targets.kind import TargetKind
@@ -126,7 +126,7 @@ def _read_further_parameters(entry: TargetEntry, kind: TargetKind) -> dict[str, 
         if name == "api_format" and value == "chat":
             continue
         if name not in kind.all_params:
-            entry.fields.error("unsupported", name, f"cannot be set: {describe_refusal(kind, name)}")
+            entry.fields.error("unsupported", name, f"cannot be set: {kind.describe_refusal(name)}")
             continue
         try:
             values[name] = check_parameter(name, value)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from proctor.env_substitution import map_texts
 from proctor.model import Output
-from proctor.targets.parameters import SECRET_HEADER
+from proctor.parameters import SECRET_HEADER
 
 REPLACEMENT = "[key]"
 MIN_KEY_LENGTH = 6

@@ -10,10 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
-from proctor.targets.parameters import PARAMETERS as FURTHER_PARAMETERS
-from proctor.targets.parameters import UNIVERSAL_PARAMETERS
+from proctor.model import Medium
+from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
+from proctor.parameters import RESPONSES_PARAMETERS, UNIVERSAL_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
@@ -56,6 +58,8 @@ ADDRESS_FIELDS: Final[FileFields] = {
     "api_format": {"enum": ["chat"], "description": "The interface that is called."},
 }
 """The fields of targets.yaml that every kind with an address has besides `PARAMETERS`."""
+ALL_MEDIA: Final[frozenset[Medium]] = frozenset({"image", "pdf", "audio", "video", "file"})
+"""All that a prompt may have besides text."""
 MODEL_NAMES: Final = ("model", "deployment", "variant")
 """The names of the field with the model, of which a kind with an address needs one."""
 
@@ -113,10 +117,18 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     model_is_file: bool = False
     """Whether the model is a file, relative to the folder of targets.yaml; bundles have only its name."""
 
+    # --- media ---
+    media: frozenset[Medium] = ALL_MEDIA
+    """The attachments that it takes besides text; a run with others is refused before the first call."""
+    media_types: Mapping[Medium, frozenset[str]] = {}
+    """The only media types that it takes, for those of its `media` that it does not take in all types."""
+
     # --- calls ---
     params: frozenset[str] = frozenset()
-    """The parameters of `targets.parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
+    """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
     saying for a kind with an address. Any other is an error before the first call."""
+    api_format: str = "chat"
+    """The interface that it is called over; `with_format` returns the kind for another one."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
     default_max_tokens: int | None = None
@@ -154,6 +166,13 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     is_typed_in_web: bool = False
     """Whether a visitor may type `NAME:MODEL`; the request goes to the default address."""
 
+    def takes(self, medium: Medium, media_type: str) -> bool:
+        """Whether an attachment of a medium and media type can be sent to it; a text always can."""
+        if medium == "text":
+            return True
+        types = self.media_types.get(medium)
+        return medium in self.media and (types is None or media_type in types)
+
     @property
     def spec_kind(self) -> str:
         """The `kind` of its specifications."""
@@ -175,6 +194,25 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     def all_params(self) -> frozenset[str]:
         """The parameters that it takes, besides temperature, seed and maximum tokens."""
         return self.params | UNIVERSAL_PARAMETERS if self.has_address else self.params
+
+    def with_format(self, api_format: str) -> TargetKind:
+        """Returns the kind as it is when it is called over an interface."""
+        if api_format == "chat":
+            return self
+        params, media = self.params & RESPONSES_PARAMETERS, self.media - {"audio", "video"}
+        return replace(self, api_format=api_format, params=params, media=media)
+
+    def describe_refusal(self, name: str) -> str:
+        """Returns that it does not take a parameter, and what to do, as sentences."""
+        if name == "api_format":
+            return f"targets of kind `{self.name}` only have `api_format: chat`."
+        remedy = "Leave it out"
+        if self.has_address and name not in {"stream", "prompt_cache"}:
+            remedy += f", or send what its server understands with extra_body.{name}"
+        names = sorted(self.all_params - UNIVERSAL_PARAMETERS)
+        what = f" It takes {', '.join(names)}." if names else ""
+        interface = "" if self.api_format == "chat" else f" with `api_format: {self.api_format}`"
+        return f"targets of kind `{self.name}`{interface} do not take `{name}`. {remedy}.{what}"
 
     @property
     def _param_fields(self) -> FileFields:

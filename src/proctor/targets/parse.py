@@ -13,7 +13,6 @@ from proctor.errors import UnknownName, UsageError
 from proctor.model import Params, TargetSpec
 from proctor.targets import TARGETS, iter_kinds
 from proctor.targets.kind import TargetKind
-from proctor.targets.parameters import check_kind_takes
 
 _AT_URL = re.compile(r"(.*?)@(https?://.*)", re.DOTALL | re.IGNORECASE)
 
@@ -36,7 +35,6 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
     except UnknownName:
         suggested = [f"{kind.name}:{word}" for kind in iter_kinds() if _is_usual_model(kind, word)]
         raise UnknownName("target", name if colon else word, known_words(), suggested) from None
-    check_kind_takes(kind, params, f"Target {_redact_address(word)}")
     if kind.has_address:
         return _parse_model(word, kind, model, params, environ)
     argument = kind.syntax.partition(":")[2]

@@ -529,7 +529,7 @@ def _read_params(options: dict[str, Any]) -> Params:
     """Returns the parameters of the target; imports their table only if a run sets one."""
     further: dict[str, Any] = {"stream": True} if options["stream"] else {}
     if options["params"]:
-        from proctor.targets.parameters import parse_parameters
+        from proctor.parameters import parse_parameters
 
         further |= parse_parameters(options["params"])
     return Params(

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.openai import OpenAiTarget
+from proctor.parameters import RESPONSES_PARAMETERS
+from proctor.targets.api.openai import OPENAI, OpenAiTarget
 from proctor.targets.api.responses import ResponsesTarget
 from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
-from proctor.targets.parameters import RESPONSES_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
@@ -76,6 +76,8 @@ AZURE = TargetKind(
     address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
     "AZURE_OPENAI_ENDPOINT or after @.",
     key_variables=("AZURE_OPENAI_API_KEY",),
+    media=OPENAI.media,
+    media_types=OPENAI.media_types,
     # Only Microsoft's own hosts get this key.
     key_hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
     provider_names=("azure-openai",),

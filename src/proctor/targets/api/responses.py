@@ -17,10 +17,15 @@ from msgspec.structs import replace
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TokenLogprob, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
-from proctor.targets.api.messages import call_ids, data_uri, format_attachment, format_message
+from proctor.targets.api.messages import (
+    call_ids,
+    data_uri,
+    format_attachment,
+    format_message,
+    unsendable_attachment,
+)
 from proctor.targets.api.openai_common import can_be_strict, parse_tool_call
 from proctor.targets.api.target import ENCODER, ApiTarget
-from proctor.targets.parameters import RESPONSES_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.targets.api.http import Body
@@ -239,7 +244,6 @@ class ResponsesTarget(ApiTarget):
             "store": "store" in refused_names,
             "logprobs": params.logprobs is not None and bool(answer.text) and not answer.logprobs,
         }
-        not_applied |= dict.fromkeys(params.further.keys() - RESPONSES_PARAMETERS, True)
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
     def _no_answer_error(self, reply: _ResponsesReply, data: Body) -> TargetError:
@@ -381,9 +385,12 @@ def _to_content(message: Message) -> str | list[dict[str, Any]]:
 
 
 def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
-    if attachment.text is not None:
+    medium = attachment.medium
+    if medium == "text":
         return {"type": "input_text", "text": format_attachment(attachment)}
-    if attachment.kind == "image":
+    if medium in {"audio", "video"}:
+        raise unsendable_attachment(attachment, "the Responses API")
+    if medium == "image":
         return {"type": "input_image", "image_url": data_uri(attachment), "detail": "auto"}
     return {"type": "input_file", "filename": attachment.path, "file_data": data_uri(attachment)}
 

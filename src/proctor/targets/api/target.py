@@ -9,8 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from proctor.env_substitution import substitute
-from proctor.errors import UsageError
+from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
+from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters
+from proctor.targets import get_service
 from proctor.targets.api.messages import get_system_message, with_system_message
 
 if TYPE_CHECKING:
@@ -34,11 +36,20 @@ class ApiTarget(ABC):
     streamed_reply: ClassVar[type[StreamedReply] | None] = None
     """Makes what puts the events of a streamed reply together; None if the API is never streamed."""
 
-    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        params: Params,
+        post: JsonEndpoint,
+        system: Message | None = None,
+        case_params: frozenset[str] = CASE_PARAMETERS,
+    ) -> None:
+        """Use `from_spec`."""
         self._model = model
         self._params = params
         self._endpoint = post
         self._system = system
+        self._case_params = case_params
 
     @classmethod
     def from_spec(
@@ -56,7 +67,9 @@ class ApiTarget(ABC):
         usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
         post = JsonEndpoint(context, url, usual_headers | own_headers)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
-        return cls(model, params, post, get_system_message(spec, context.environ))
+        kind = get_service(spec).with_format(spec.params.api_format)
+        case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
+        return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer.
@@ -99,6 +112,12 @@ class ApiTarget(ABC):
         if prompt.temperature is None and not prompt.params:
             return self._params
         own = {"temperature": prompt.temperature} if prompt.temperature is not None else {}
+        try:
+            check_parameters(prompt.params, self._case_params)
+        except UsageError as error:
+            raise TargetError(
+                f"The parameters of the case cannot be sent: {error}", kind="unsupported"
+            ) from None
         extra_body = self._params.extra_body | prompt.params.get("extra_body", {})
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 

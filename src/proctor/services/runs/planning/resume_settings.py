@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import UsageError
 from proctor.model import Params, PromptTemplate, Run, Selection, Settings, TargetSpec
+from proctor.parameters import format_parameters
 from proctor.services.runs.planning.requested_runs import RequestedRun
 from proctor.services.runs.request import Request, split_prompt_word
-from proctor.targets.parameters import format_parameters
 
 _CALL_FLAGS = {
     "--concurrency": "concurrency",

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params, Problem, TargetSpec
+from proctor.parameters import merge_parameters
 from proctor.services.runs.config import find_upward
-from proctor.targets import get_service
-from proctor.targets.parameters import check_kind_takes, merge_parameters
+from proctor.targets import check_params_taken
 from proctor.targets.parse import known_words, parse_target
 
 if TYPE_CHECKING:
@@ -114,12 +114,14 @@ class TargetNames:
         """
         if isinstance(word, TargetSpec):
             spec = replace(word, params=merge_parameters(word.params, params))
-            check_kind_takes(get_service(spec), spec.params, f"Target {word.name!r}")
-            return spec
+        else:
+            spec = self._resolve(word, params, judged=judged)
+        check_params_taken(spec)
+        return spec
+
+    def _resolve(self, word: str, params: Params, *, judged: bool) -> TargetSpec:
         if self.file is not None and word in self.names():
-            spec = self.file.get_spec(word, params, self._environ, judged=judged)
-            check_kind_takes(get_service(spec), spec.params, f"Target {word!r}")
-            return spec
+            return self.file.get_spec(word, params, self._environ, judged=judged)
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:

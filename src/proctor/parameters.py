@@ -1,4 +1,4 @@
-"""The parameters of models: how they are written, which values they take, and which kinds take them. Pure.
+"""The parameters of models: how they are written, and which values they take. Pure.
 
 `temperature`, `seed` and `max_tokens` have fields and flags of their own. All others are in `PARAMETERS`:
 fields of targets.yaml, words `NAME=VALUE` of `--param`, entries of `params` in Python and in a case.
@@ -10,17 +10,14 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from proctor.env_substitution import names_in
 from proctor.errors import UsageError, suggestion
-from proctor.model import FURTHER_PARAMS, Params
+from proctor.model import Params
 from proctor.validation import FieldSchema, NumberLimit, quote_value
-
-if TYPE_CHECKING:
-    from proctor.targets.kind import TargetKind
 
 MAX_STOPS: Final = 16
 PARAMETERS: Final[Mapping[str, FieldSchema]] = {
@@ -109,11 +106,15 @@ CASE_PARAMETERS: Final = frozenset(
     {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
 )
 """The parameters that a case may set for itself."""
-_PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
+VISITOR_PARAMETERS: Final = frozenset(PARAMETERS) - UNIVERSAL_PARAMETERS
+"""The parameters that may be typed into a page: none that adds anything to a request unseen, or names a
+variable of the server."""
+PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
     "temperature": {"type": "number", "minimum": 0},
     "seed": {"type": "integer"},
     "max_tokens": {"type": "integer", "minimum": 1},
 }
+"""The parameters of every model, which have flags and fields of their own."""
 _NESTED: Final = ("extra_body", "headers")
 _RESERVED_FIELDS: Final = frozenset({"messages", "input", "contents", "stream"})
 """Fields of a body that `extra_body` may not replace, as the case decides them."""
@@ -126,6 +127,12 @@ SECRET_HEADER: Final = re.compile(
 """Matches the names of headers that hold secrets."""
 
 
+def case_fields() -> dict[str, FieldSchema]:
+    """Returns the parameters that a case may set for itself, each with the JSON Schema of its value."""
+    schemas = {**PLAIN_PARAMETERS, **PARAMETERS}
+    return {name: schemas[name] for name in schemas if name in CASE_PARAMETERS}
+
+
 # --- values ------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +142,7 @@ def check_parameter(name: str, value: Any) -> Any:
     Raises:
         UsageError: the value is not valid; the message starts with its name.
     """
-    schema = PARAMETERS.get(name) or _PLAIN_PARAMETERS[name]
+    schema = PARAMETERS.get(name) or PLAIN_PARAMETERS[name]
     if name == "stop" and isinstance(value, str):
         value = [value]
     if not _fits(value, schema):
@@ -243,7 +250,7 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
         name, equals, text = word.partition("=")
         if not equals or not name:
             raise UsageError(f"--param {word[:60]!r} needs the form NAME=VALUE, such as top_p=0.9.")
-        if name in _PLAIN_PARAMETERS:
+        if name in PLAIN_PARAMETERS:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--param {word[:60]!r}: write {flag} {text or 'N'}.")
         group, dot, field = name.partition(".")
@@ -259,9 +266,14 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
 
 def format_parameters(params: Params) -> tuple[str, ...]:
     """Returns the words for `parse_parameters` that set a target's further parameters."""
+    return format_words(params.further)
+
+
+def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the words for `parse_parameters` that give parameters these values."""
     return tuple(
         f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in params.further.items()
+        for name, value in values.items()
     )
 
 
@@ -284,40 +296,3 @@ def merge_parameters(own: Params, params: Params) -> Params:
         if getattr(params, name) == getattr(defaults, name)
     }
     return replace(params, **changes)
-
-
-def check_kind_takes(kind: TargetKind, params: Params, subject: str) -> None:
-    """Checks that a kind of target takes all parameters that are set.
-
-    Args:
-        kind: the kind of the target.
-        params: the parameters; temperature, seed and maximum tokens are not checked.
-        subject: the target, as the beginning of a sentence.
-
-    Raises:
-        UsageError: it does not take one of them.
-    """
-    check_names_taken(kind, params.further, subject, params.api_format)
-
-
-def check_names_taken(kind: TargetKind, names: Iterable[str], subject: str, api_format: str = "chat") -> None:
-    """Does the same for the names of parameters of a target that is called over an interface."""
-    for name in names:
-        if name in FURTHER_PARAMS and name not in kind.all_params:
-            raise UsageError(f"{subject}: {describe_refusal(kind, name)}")
-        if api_format == "responses" and name in FURTHER_PARAMS and name not in RESPONSES_PARAMETERS:
-            raise UsageError(
-                f"{subject}: `api_format: responses` does not take `{name}`. Leave one of them out."
-            )
-
-
-def describe_refusal(kind: TargetKind, name: str) -> str:
-    """Returns that a kind does not take a parameter, and what to do, as a sentence."""
-    if name == "api_format":
-        return f"targets of kind `{kind.name}` only have `api_format: chat`."
-    remedy = "Leave it out"
-    if kind.has_address and name not in {"stream", "api_format", "prompt_cache"}:
-        remedy += f", or send what its server understands with extra_body.{name}"
-    takes = sorted(kind.all_params - UNIVERSAL_PARAMETERS)
-    what = f" It takes {', '.join(takes)}." if takes else ""
-    return f"targets of kind `{kind.name}` do not take `{name}`. {remedy}.{what}"

@@ -12,7 +12,7 @@ from proctor.codec import decode, encode, target_digest
 from proctor.engines.caching import target_parts
 from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
-from proctor.targets.parameters import (
+from proctor.parameters import (
     PARAMETERS,
     check_parameter,
     check_parameters,
@@ -20,6 +20,7 @@ from proctor.targets.parameters import (
     merge_parameters,
     parse_parameters,
 )
+from proctor.targets import check_params_taken
 from proctor.targets.parse import parse_target
 
 WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1, max_size=8)
@@ -111,8 +112,8 @@ def test_a_word_that_cannot_be_used_is_refused(word: str, message: str) -> None:
 
 
 def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
-    with pytest.raises(UsageError, match="targets of kind `echo` do not take `top_p`"):
-        parse_target("echo", Params(top_p=0.5), {})
+    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
+        check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
 
 
 def test_the_user_overrides_a_target_s_own_parameters() -> None:
