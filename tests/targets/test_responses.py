@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, Output, Params, TokenLogprob, Tool, ToolCall, Usage
+from proctor.pricing import UNREADABLE_USAGE
 from proctor.targets import check_params_taken, get_kind
 from proctor.targets.api.event_stream import EventParser
 from proctor.targets.api.responses import ResponsesStream, ResponsesTarget
@@ -358,6 +359,29 @@ async def test_a_reply_becomes_an_output(api: Api) -> None:
         request_id="req_1",
         service_tier="flex",
     )
+
+
+@pytest.mark.parametrize(
+    ("counts", "usage"),
+    [
+        (None, None),
+        ({"input_tokens": 3, "output_tokens": 4}, Usage(input_tokens=3, output_tokens=4)),
+        (
+            {
+                "input_tokens": 32,
+                "output_tokens": 9,
+                "output_tokens_details": {"reasoning_tokens": 110},
+                "total_tokens": 151,
+            },
+            Usage(input_tokens=32, output_tokens=119, reasoning_tokens=110),
+        ),
+        ({"input_tokens": 3, "input_tokens_details": "x"}, UNREADABLE_USAGE),
+        ("x", UNREADABLE_USAGE),
+    ],
+)
+async def test_token_counts_are_read_in_each_services_way(api: Api, counts: Any, usage: Usage | None) -> None:
+    api.reply(make_response(usage=counts))
+    assert (await ask(api)).usage == usage
 
 
 @pytest.mark.parametrize(

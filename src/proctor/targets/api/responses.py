@@ -417,18 +417,26 @@ def _to_logprob(wire: _WireLogprob) -> TokenLogprob:
 
 
 def _parse_usage(counts: Any) -> Usage | None:
-    if isinstance(counts, dict):
-        inputs, outputs = counts.get("input_tokens_details"), counts.get("output_tokens_details")
-        counts = {
-            **counts,
-            "cached": inputs.get("cached_tokens") if isinstance(inputs, dict) else inputs,
-            "cache_write": inputs.get("cache_write_tokens") if isinstance(inputs, dict) else None,
-            "reasoning": outputs.get("reasoning_tokens") if isinstance(outputs, dict) else outputs,
-        }
+    """Parses token counts; xAI counts reasoning beside `output_tokens`, and the total tells.
+
+    Source: https://docs.x.ai/docs/guides/reasoning.
+    """
+    if not isinstance(counts, dict):
+        return read_usage(counts, (), (), "")
+    inputs, outputs = counts.get("input_tokens_details"), counts.get("output_tokens_details")
+    reasoning = outputs.get("reasoning_tokens") if isinstance(outputs, dict) else outputs
+    parts = {
+        "cached": inputs.get("cached_tokens") if isinstance(inputs, dict) else inputs,
+        "cache_write": inputs.get("cache_write_tokens") if isinstance(inputs, dict) else None,
+        "reasoning": reasoning,
+    }
+    numbers: list[Any] = [counts.get("input_tokens"), counts.get("output_tokens"), reasoning]
+    are_counts = bool(reasoning) and all(type(number) is int for number in numbers)
+    is_apart = are_counts and counts.get("total_tokens") == sum(numbers)
     return read_usage(
-        counts,
+        {**counts, **parts},
         ("input_tokens",),
-        ("output_tokens",),
+        ("output_tokens", "reasoning") if is_apart else ("output_tokens",),
         "cached",
         cache_write_name="cache_write",
         reasoning_name="reasoning",
