@@ -91,6 +91,10 @@ def _cli(folder: Path, url: str) -> str:
 
 
 WORDS: dict[str, Callable[[Path, str], str]] = {
+    **{
+        name: lambda _folder, url, name=name: f"{name}:m@{url}"  # type: ignore[misc]
+        for name in ("xai", "fireworks", "cerebras", "vllm", "sglang", "llamacpp", "lmstudio")
+    },
     "anthropic": lambda _folder, url: f"anthropic:m@{url}",
     "azure": lambda _folder, url: f"azure:m@{url}",
     "cli": _cli,

@@ -41,6 +41,7 @@ REPLIES: dict[str, tuple[dict[str, Any], Output]] = {
             model="m-2026-01-01",
             fingerprint="fp_1",
             finish_reason="stop",
+            response_id="chatcmpl-1",
         ),
     ),
     "anthropic": (

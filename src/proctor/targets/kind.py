@@ -20,6 +20,7 @@ from proctor.parameters import RESPONSES_PARAMETERS, UNIVERSAL_PARAMETERS
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
     from proctor.protocols import Embedder, Target
+    from proctor.targets.api.chat_style import ChatStyle
     from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 
@@ -129,6 +130,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     saying for a kind with an address. Any other is an error before the first call."""
     api_format: str = "chat"
     """The interface that it is called over; `with_format` returns the kind for another one."""
+    chat_style: ChatStyle | None = None
+    """How it writes these parameters, if it is called over chat completions."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
     default_max_tokens: int | None = None

@@ -100,7 +100,9 @@ class ApiTarget(ABC):
         """Does nothing: the session belongs to the context that the target was opened with."""
 
     @abstractmethod
-    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> msgspec.Struct:
+    def _build_request(
+        self, prompt: Prompt, params: Params, refused_names: frozenset[str]
+    ) -> msgspec.Struct | dict[str, Any]:
         """Returns the body of a request without the parameters that the endpoint refused."""
 
     @abstractmethod
@@ -122,7 +124,7 @@ class ApiTarget(ABC):
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 
 
-def _encode_with(request: msgspec.Struct, extra_body: Mapping[str, Any]) -> bytes:
+def _encode_with(request: msgspec.Struct | dict[str, Any], extra_body: Mapping[str, Any]) -> bytes:
     """Returns a body with further fields, which replace those of the same names."""
     return ENCODER.encode({**msgspec.json.decode(ENCODER.encode(request)), **extra_body})
 
