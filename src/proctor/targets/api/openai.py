@@ -24,8 +24,7 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
-from proctor.targets.api.openai_common import can_be_strict, parse_tool_call
-from proctor.targets.api.responses import ResponsesTarget
+from proctor.targets.api.openai_common import can_be_strict, parse_call
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -200,10 +199,13 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    is_chat = spec.params.api_format == "chat"
-    url = URL(endpoint.rstrip("/") + ("/chat/completions" if is_chat else "/responses"))
-    target_type = OpenAiTarget if is_chat else ResponsesTarget
-    return target_type.from_spec(model, spec, context, url, _bearer_header(key))
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        url = URL(endpoint.rstrip("/") + "/responses")
+        return ResponsesTarget.from_spec(model, spec, context, url, _bearer_header(key))
+    url = URL(endpoint.rstrip("/") + "/chat/completions")
+    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -317,7 +319,7 @@ def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
 
 def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
-    return parse_tool_call(call.function.name, call.function.arguments, call.id)
+    return parse_call(call.function.name, call.function.arguments, call.id)
 
 
 def _parse_usage(counts: Any) -> Usage | None:
