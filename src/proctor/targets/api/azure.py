@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.parameters import RESPONSES_PARAMETERS
 from proctor.targets.api.openai import OPENAI, OpenAiTarget
-from proctor.targets.api.responses import ResponsesTarget
 from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
@@ -45,6 +43,8 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     key = key_for_target(spec, endpoint, context)
     headers = {"api-key": key} if key else {}
     if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
         url = URL(endpoint + _responses_path(spec.options.get("api_version")), encoded=True)
         return ResponsesTarget.from_spec(deployment, spec, context, url, headers)
     version = spec.options.get("api_version", DEFAULT_API_VERSION)
@@ -83,7 +83,7 @@ AZURE = TargetKind(
     provider_names=("azure-openai",),
     file_fields={"api_version": {"type": "string", "description": "The version of Azure's interface."}},
     read_entry=_read_entry,
-    params=RESPONSES_PARAMETERS,
+    params=OPENAI.params,
     bills_per_prompt=True,
     is_typed_in_web=True,
 )

@@ -17,6 +17,7 @@ from msgspec import Struct
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
 from proctor.pricing import read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
+from proctor.targets.api.openai_common import parse_call
 
 MAX_ID_LENGTH = 200
 """The maximum length of an id or a tier that a reply reports; the rest is cut off."""
@@ -145,16 +146,7 @@ CHAT_REPLY_DECODER = msgspec.json.Decoder(ChatReply)
 
 def parse_tool_call(call: ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
-    raw_arguments = call.function.arguments
-    arguments = raw_arguments
-    if isinstance(raw_arguments, str):
-        try:
-            arguments = msgspec.json.decode(raw_arguments or "{}")
-        except msgspec.DecodeError:
-            arguments = raw_arguments
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
+    return parse_call(call.function.name, call.function.arguments, call.id)
 
 
 def parse_chat_usage(counts: Any) -> Usage | None:

@@ -25,8 +25,7 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
-from proctor.targets.api.openai_common import can_be_strict, parse_tool_call
-from proctor.targets.api.responses import ResponsesTarget
+from proctor.targets.api.openai_common import can_be_strict
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -218,10 +217,13 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    is_chat = spec.params.api_format == "chat"
-    url = URL(endpoint.rstrip("/") + ("/chat/completions" if is_chat else "/responses"))
-    target_type = OpenAiTarget if is_chat else ResponsesTarget
-    return target_type.from_spec(model, spec, context, url, _bearer_header(key))
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        url = URL(endpoint.rstrip("/") + "/responses")
+        return ResponsesTarget.from_spec(model, spec, context, url, _bearer_header(key))
+    url = URL(endpoint.rstrip("/") + "/chat/completions")
+    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -262,7 +264,6 @@ OPENAI = TargetKind(
     address="https://api.openai.com/v1",
     address_variable="OPENAI_BASE_URL",
     key_variables=("OPENAI_API_KEY",),
-    params=RESPONSES_PARAMETERS,
     media=frozenset({"image", "pdf", "audio", "file"}),
     media_types={"audio": frozenset(AUDIO_FORMATS)},
     open_embeddings=open_embeddings,

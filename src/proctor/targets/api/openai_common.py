@@ -27,7 +27,7 @@ def can_be_strict(schema: Any) -> bool:
     return all(map(can_be_strict, schema.values()))
 
 
-def parse_tool_call(name: str, raw_arguments: Any, call_id: str | None) -> ToolCall:
+def parse_call(name: str, raw_arguments: Any, call_id: str | None) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
     arguments = raw_arguments
     if isinstance(raw_arguments, str):

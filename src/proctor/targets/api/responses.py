@@ -24,7 +24,7 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
-from proctor.targets.api.openai_common import can_be_strict, parse_tool_call
+from proctor.targets.api.openai_common import can_be_strict, parse_call
 from proctor.targets.api.target import ENCODER, ApiTarget
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ class _Answer:
 
     def add_call(self, item: _CallItem, *, is_pending: bool) -> None:
         arguments = {"input": item.input} if item.input is not None else item.arguments
-        call = parse_tool_call(item.name, arguments, item.call_id)
+        call = parse_call(item.name, arguments, item.call_id)
         self.tool_calls.append(replace(call, output=item.output))
         self.has_pending_calls |= is_pending
 
