@@ -455,8 +455,8 @@ async def test_images_in_an_answer_are_attachments(api: Api) -> None:
     api.reply(make_response(image, failed, {**image, "output_format": "webp"}))
     api.reply(make_response({**image, "result": "no Base64!"}))
     assert (await ask(api)).attachments == (
-        Attachment(kind="image", path="image-1.png", media_type="image/png", data=PNG),
-        Attachment(kind="image", path="image-2.webp", media_type="image/webp", data=PNG),
+        Attachment(kind="image", path="answer-1.png", media_type="image/png", data=PNG),
+        Attachment(kind="image", path="answer-2.webp", media_type="image/webp", data=PNG),
     )
     with pytest.raises(TargetError, match="not Base64"):
         await ask(api)

@@ -6,7 +6,6 @@ Source of the format: https://platform.openai.com/docs/api-reference/responses. 
 
 from __future__ import annotations
 
-from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ from msgspec.structs import replace
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TokenLogprob, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
+from proctor.targets.api.answer_media import decode_base64, make_attachment
+from proctor.targets.api.chat_reply import cut_id, parse_logprobs
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -63,12 +64,6 @@ class _ResponsesRequest(Struct, omit_defaults=True):
     stream: bool = False
 
 
-class _WireLogprob(Struct):
-    token: str
-    logprob: float
-    top_logprobs: list[_WireLogprob] | None = None
-
-
 class _ItemType(Struct):
     type: str
 
@@ -77,7 +72,7 @@ class _Part(Struct):
     type: str = ""
     text: str | None = None
     refusal: str | None = None
-    logprobs: list[_WireLogprob] | None = None
+    logprobs: Any = None
 
 
 class _MessageItem(Struct):
@@ -111,13 +106,13 @@ class _IncompleteDetails(Struct):
 
 class _ResponsesReply(Struct):
     output: list[Raw] | None = None
-    id: str | None = None
+    id: Any = None
     model: str | None = None
     status: str | None = None
     incomplete_details: _IncompleteDetails | None = None
     error: Any = None
     usage: Any = None
-    service_tier: str | None = None
+    service_tier: Any = None
 
 
 _REPLY_DECODER = msgspec.json.Decoder(_ResponsesReply)
@@ -186,20 +181,31 @@ class ResponsesTarget(ApiTarget):
         answer = _Answer()
         for item in reply.output:
             self._add_item(answer, bytes(item))
-        usage = _parse_usage(reply.usage)
+        usage, logprobs = _parse_usage(reply.usage), self._parse_logprobs(answer, params)
         return Output(
             text=answer.text,
             tool_calls=tuple(answer.tool_calls),
             usage=usage,
             finish_reason=_finish_reason(reply, answer, usage, params.max_tokens),
             model=reply.model,
-            refused_params=self._unapplied_params(prompt, params, answer),
+            refused_params=self._unapplied_params(prompt, params, answer.text, logprobs),
             reasoning="\n\n".join(answer.thoughts) or None,
-            logprobs=tuple(answer.logprobs),
+            logprobs=logprobs,
             attachments=tuple(answer.attachments),
-            response_id=reply.id,
-            service_tier=reply.service_tier,
+            response_id=cut_id(reply.id),
+            service_tier=cut_id(reply.service_tier),
         )
+
+    def _parse_logprobs(self, answer: _Answer, params: Params) -> tuple[TokenLogprob, ...]:
+        """Returns the log-probabilities of an answer; those that nobody asked for may have any form."""
+        try:
+            return answer.parse_logprobs()
+        except ValueError as error:
+            if params.logprobs is None:
+                return ()
+            raise TargetError(
+                f"{self._model!r} reports log-probabilities that cannot be read: {error}.", kind="protocol"
+            ) from error
 
     def _add_item(self, answer: _Answer, data: bytes) -> None:
         """Adds an item of a reply to an answer; items of other types say only what the service did."""
@@ -232,7 +238,9 @@ class ResponsesTarget(ApiTarget):
             stream=params.stream,
         )
 
-    def _unapplied_params(self, prompt: Prompt, params: Params, answer: _Answer) -> tuple[str, ...]:
+    def _unapplied_params(
+        self, prompt: Prompt, params: Params, text: str, logprobs: tuple[TokenLogprob, ...]
+    ) -> tuple[str, ...]:
         """Returns the parameters that the endpoint refused or ignored, or that the API does not have."""
         refused_names = self._endpoint.refused_names
         not_applied = {
@@ -242,7 +250,7 @@ class ResponsesTarget(ApiTarget):
             "tools": bool(prompt.tools) and "tools" in refused_names,
             "reasoning_summary": _wants_summary(params) and "summary" in refused_names,
             "store": "store" in refused_names,
-            "logprobs": params.logprobs is not None and bool(answer.text) and not answer.logprobs,
+            "logprobs": params.logprobs is not None and bool(text) and not logprobs,
         }
         return tuple(name for name, is_so in not_applied.items() if is_so)
 
@@ -267,11 +275,19 @@ class _Answer:
     def __init__(self) -> None:
         self.thoughts: list[str] = []
         self.tool_calls: list[ToolCall] = []
-        self.logprobs: list[TokenLogprob] = []
         self.attachments: list[Attachment] = []
         self.has_pending_calls = False
         self._texts: list[str] = []
         self._refusals: list[str] = []
+        self._wire_logprobs: list[Any] = []
+
+    def parse_logprobs(self) -> tuple[TokenLogprob, ...]:
+        """Parses the log-probabilities of all messages.
+
+        Raises:
+            ValueError: they have another form, or a value that is no finite number.
+        """
+        return tuple(token for part in self._wire_logprobs for token in parse_logprobs({"content": part}))
 
     @property
     def text(self) -> str:
@@ -287,7 +303,7 @@ class _Answer:
             return
         self._texts += [text] if text else []
         self._refusals += [part.refusal for part in parts if part.refusal]
-        self.logprobs += [_to_logprob(token) for part in parts for token in part.logprobs or ()]
+        self._wire_logprobs += [part.logprobs for part in parts]
 
     def add_reasoning(self, item: _ReasoningItem) -> None:
         texts = [part.text for part in item.content or () if part.text]
@@ -302,13 +318,11 @@ class _Answer:
     def add_image(self, item: _ImageItem) -> None:
         if not item.result:
             return
-        suffix = item.output_format if item.output_format in {"jpeg", "webp"} else "png"
-        try:
-            data = b64decode(item.result, validate=True)
-        except ValueError as error:
-            raise TargetError(f"An image in the reply is not Base64 ({error}).", kind="protocol") from None
-        path = f"image-{len(self.attachments) + 1}.{suffix}"
-        self.attachments.append(Attachment(kind="image", path=path, media_type=f"image/{suffix}", data=data))
+        data = decode_base64(item.result)
+        if data is None:
+            raise TargetError("An image in the reply is not Base64.", kind="protocol")
+        media_type = f"image/{item.output_format or 'png'}"
+        self.attachments.append(make_attachment(data, media_type, len(self.attachments) + 1))
 
 
 # --- requests ----------------------------------------------------------------------------------------------
@@ -409,11 +423,6 @@ def _finish_reason(
     if usage is not None and max_tokens is not None and usage.output_tokens >= max_tokens:
         return "length"
     return "tool_calls" if answer.has_pending_calls else "stop"
-
-
-def _to_logprob(wire: _WireLogprob) -> TokenLogprob:
-    top = tuple((token.token, token.logprob) for token in wire.top_logprobs or ())
-    return TokenLogprob(token=wire.token, logprob=wire.logprob, top=top)
 
 
 def _parse_usage(counts: Any) -> Usage | None:
