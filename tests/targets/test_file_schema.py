@@ -113,7 +113,7 @@ EVERY_KIND: list[dict[str, Any]] = [
     {"name": "scripted", "provider": "scripted", "path": "a.jsonl"},
     {"name": "echo", "provider": "echo"},
     {"name": "short", "target": "anthropic:claude-sonnet-4-6", "temperature": 1},
-    {"name": "short-local", "target": "local", "seed": 1},
+    {"name": "short-local", "target": "local", "seed": 1, "top_k": 5},
     {"name": "short-echo", "target": "echo"},
     {"name": "other", "use_target": "api", "workers": 2},
 ]

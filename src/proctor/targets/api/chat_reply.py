@@ -55,10 +55,12 @@ class ChatAnswer(Struct):
     @property
     def text(self) -> str:
         """The answer: its text, else the words of its audio, else the refusal."""
+        if isinstance(self.content, str) and self.content:
+            return self.content
         if isinstance(self.content, list):
             text = "".join(_get_text(part) for part in self.content if part.get("type") != "thinking")
         else:
-            text = self.content or ""
+            text = ""
         transcript = self.audio.get("transcript") if isinstance(self.audio, dict) else None
         return text or (transcript if isinstance(transcript, str) else "") or self.refusal or ""
 
@@ -68,6 +70,8 @@ class ChatAnswer(Struct):
         for value in (self.reasoning_content, self.reasoning):
             if isinstance(value, str) and value:
                 return value
+        if self.reasoning_details is None and not isinstance(self.content, list):
+            return None
         parts = self.content if isinstance(self.content, list) else ()
         thinking = [part for part in parts if part.get("type") == "thinking"]
         details = self.reasoning_details if isinstance(self.reasoning_details, list) else []
@@ -76,6 +80,8 @@ class ChatAnswer(Struct):
     @property
     def attachments(self) -> tuple[Attachment, ...]:
         """The images and the audio of the answer."""
+        if self.images is None and self.audio is None and not isinstance(self.content, list):
+            return ()
         attachments: list[Attachment] = []
         for url in self._iter_image_urls():
             attachment = parse_media_url(url, len(attachments) + 1)
@@ -115,13 +121,14 @@ class ChatReply(Struct):
     usage: Any = None
     error: Any = None
 
-    def make_output(self) -> Output:
-        """Returns the first answer, without its log-probabilities; there must be one."""
+    def make_output(self, logprobs: tuple[TokenLogprob, ...]) -> Output:
+        """Returns the first answer with its log-probabilities; there must be one."""
         assert self.choices
         choice = self.choices[0]
         return Output(
             text=choice.message.text,
             tool_calls=tuple(map(parse_tool_call, choice.message.tool_calls or ())),
+            logprobs=logprobs,
             usage=parse_chat_usage(self.usage),
             finish_reason=choice.finish_reason,
             model=self.model,

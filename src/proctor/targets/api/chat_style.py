@@ -34,7 +34,8 @@ class ChatField(Struct, frozen=True):
 
     def write(self, body: dict[str, Any], value: Any) -> None:
         """Writes a value into a body."""
-        for path, part in self.instead.get(value, {self.path: value, **self.beside}).items():
+        usual = {self.path: value, **self.beside}
+        for path, part in (self.instead.get(value, usual) if self.instead else usual).items():
             *parents, name = path.split(".")
             place = body
             for parent in parents:

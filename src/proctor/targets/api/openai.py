@@ -7,7 +7,7 @@ in the `ChatStyle` of their kind, and replies are read in every spelling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import Struct
@@ -58,8 +58,6 @@ class _EmbeddingsReply(Struct):
     data: list[_Embedding]
 
 
-_UNWRITTEN_PARAMS = frozenset({"api_format", "extra_body", "headers"})
-"""The parameters that are no field of a body."""
 _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 
 
@@ -75,6 +73,7 @@ class OpenAiTarget(ApiTarget):
         *("temperature", "seed", "random_seed", "response_format"),
         *("max_tokens", "max_completion_tokens", "tools", "stream_options"),
     )
+    _decoder: ClassVar[msgspec.json.Decoder[ChatReply]]
     _style: ChatStyle = OPENAI_STYLE
     _written: tuple[frozenset[str], dict[str, Any]] | None = None
     """The fields of the target's own parameters, and the refused names that they were written without."""
@@ -84,20 +83,21 @@ class OpenAiTarget(ApiTarget):
         cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
     ) -> Self:
         """Creates a target that writes parameters as the service of the specification does."""
+        # These are imported only when a model is called.
+        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
         from proctor.targets.api.chat_stream import ChatStream
 
-        cls.streamed_reply = ChatStream  # imported only when a model is called
+        cls.streamed_reply = ChatStream
+        cls._decoder = CHAT_REPLY_DECODER
         target = super().from_spec(model, spec, context, url, headers)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
-        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
-
-        reply = self._endpoint.decode(CHAT_REPLY_DECODER, data)
+        reply = self._endpoint.decode(self._decoder, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
-        output = replace(reply.make_output(), logprobs=self._parse_logprobs(reply, params))
+        output = reply.make_output(self._parse_logprobs(reply, params))
         unapplied = self._unapplied_params(prompt, params, output)
         return replace(output, refused_params=unapplied) if unapplied else output
 
@@ -120,31 +120,21 @@ class OpenAiTarget(ApiTarget):
     def _write_params(self, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
         """Returns the fields of parameters; those of the target itself are written once."""
         if params is not self._params:
-            self._check_params(params)
             return self._style.write_params(params, self._model, refused_names)
         if self._written is None or self._written[0] != refused_names:
             fields = self._style.write_params(params, self._model, refused_names)
             self._written = (refused_names, fields)
         return self._written[1]
 
-    def _check_params(self, params: Params) -> None:
-        """Checks that a case sets no parameter that the service lacks.
-
-        Raises:
-            TargetError: it does.
-        """
-        for name in params.further:
-            if name not in self._style.fields and name not in _UNWRITTEN_PARAMS:
-                raise TargetError(
-                    f"The case sets `{name}`, which the service of {self._model!r} does not take. "
-                    "Leave it out of the case, or choose another target.",
-                    kind="unsupported",
-                )
-
     def _parse_logprobs(self, reply: ChatReply, params: Params) -> tuple[TokenLogprob, ...]:
-        """Returns the log-probabilities of a reply; those that nobody asked for may have any form."""
+        """Returns the log-probabilities of a reply; those that nobody asked for may have any form.
+
+        A server that reports more of the likeliest tokens than it was asked for is cut off.
+        """
+        count = params.logprobs
         try:
-            return reply.parse_logprobs()
+            logprobs = reply.parse_logprobs()
+            return logprobs if count is None else tuple(replace(lp, top=lp.top[:count]) for lp in logprobs)
         except ValueError as error:
             if params.logprobs is None:
                 return ()

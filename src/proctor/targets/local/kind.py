@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.model import TargetSpec
+from proctor.targets.api.services import LLAMACPP
 from proctor.targets.entries import TargetEntry, read_parameters
 from proctor.targets.kind import PARAMETERS, TargetKind
 
@@ -39,6 +40,8 @@ LOCAL = TargetKind(
     },
     read_entry=_read_entry,
     model_is_file=True,
+    params=LLAMACPP.params,
+    chat_style=LLAMACPP.chat_style,
     media=frozenset(),
     default_concurrency=1,
     is_cacheable=False,
