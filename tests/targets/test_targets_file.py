@@ -77,6 +77,10 @@ def made(kind: str, model: str = "", endpoint: str | None = None, **options: Any
             made("openai", "m", "http://127.0.0.1:9/v1"),
         ),
         ("provider: openai, model: m, api_format: chat", made("openai", "m", OPENAI)),
+        (
+            "provider: openai, model: m, api_format: responses, verbosity: low",
+            replace(made("openai", "m", OPENAI), params=Params(api_format="responses", verbosity="low")),
+        ),
         ("provider: openrouter, model: a/b", made("openai", "a/b", "https://openrouter.ai/api/v1")),
         ("provider: groq, model: x", made("openai", "x", "https://api.groq.com/openai/v1")),
         ("provider: ollama, model: x", made("openai", "x", "http://127.0.0.1:11434/v1")),

@@ -77,7 +77,7 @@ def _describe_entry(entry: TargetSummary) -> str:
     help="Send one small request for each ability: system prompts, schemas, tools, images, PDFs, audio, "
     "reasoning, streaming, log-probabilities, batches. Shows what works and what it cost.",
 )
-@click.option("--json", "as_json", is_flag=True, help="With --all: print the results as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --all only.")
 def check(
     target: tuple[str, ...], timeout_s: float, max_answer_bytes: int, is_thorough: bool, as_json: bool
 ) -> int:
