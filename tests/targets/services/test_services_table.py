@@ -92,15 +92,18 @@ ABILITIES: Mapping[str, Prompt] = {
     "PDF": ask(PDF),
     "audio": ask(SOUND),
 }
+LONG = ask(system="system", tools=ABILITIES["tools"].tools)
+"""A prompt with all that a service can keep in its cache."""
 REFUSED = "–"
 NOT_APPLIED = "not applied"
-CACHE_MARK = "'cache_control'"
+CACHE_MARK = re.compile(r"\bcache(_control|Point)\b")
 
 
 class Record(NamedTuple):
     """One request, and what its answer says that was not applied."""
 
     path: str
+    headers: Mapping[str, str]
     body: Any
     refused_params: tuple[str, ...]
 
@@ -134,7 +137,7 @@ class Recorder(InterfacesServer):
             await target.aclose()
         assert output.text == "4"
         (seen,) = self.seen[before:]
-        return Record(seen.path.partition("?")[0], seen.body, output.refused_params)
+        return Record(seen.path.partition("?")[0], seen.headers, seen.body, output.refused_params)
 
 
 @pytest.fixture
@@ -149,10 +152,13 @@ async def recorder() -> AsyncIterator[Recorder]:
 
 
 def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value of a body by its path, such as `generationConfig.topP`; lists are values."""
+    """Each value of a body by its path, such as `generationConfig.topP`; an item has that of its list."""
     if isinstance(value, dict) and value:
         for name, part in value.items():
             yield from flatten(part, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for part in value:
+            yield from flatten(part, path)
     else:
         yield path, value
 
@@ -163,13 +169,20 @@ def describe_param(name: str, plain: Record, record: Record | None) -> str:
         return REFUSED
     if record.path != plain.path:
         return f"`{re.split(r'[/:]', record.path)[-1]}`"
-    old, new = dict(flatten(plain.body)), dict(flatten(record.body))
-    fields = {path for path, value in new.items() if old.get(path) != value}
+    fields = find_new_fields(plain, record)
+    if headers := sorted(record.headers.keys() - plain.headers.keys()):
+        return ", ".join(f"header `{header}`" for header in headers)
     if not fields:
         assert name in record.refused_params, f"{name} is neither sent nor refused nor reported"
         return NOT_APPLIED
-    names = {f"{path}…cache_control" if CACHE_MARK in repr(new[path]) else path for path in fields}
-    return "sent" if names == {name} else ", ".join(f"`{path}`" for path in sorted(names))
+    fields = {path for path in fields if CACHE_MARK.search(path)} or fields
+    return "sent" if fields == {name} else ", ".join(f"`{path}`" for path in sorted(fields))
+
+
+def find_new_fields(plain: Record, record: Record) -> set[str]:
+    """The paths of values that the plain request does not have there."""
+    old = list(flatten(plain.body))
+    return {path for path, value in flatten(record.body) if (path, value) not in old}
 
 
 def describe_ability(prompt: Prompt, plain: Record, record: Record | None) -> str:
@@ -181,8 +194,7 @@ def describe_ability(prompt: Prompt, plain: Record, record: Record | None) -> st
     parts = prompt.messages[-1].parts
     if parts:
         return f"`{name_part(find_parts(record.body)[-1])}`"
-    old = dict(flatten(plain.body))
-    fields = {path.split(".")[0] for path, value in flatten(record.body) if old.get(path) != value}
+    fields = {path.split(".")[0] for path in find_new_fields(plain, record)}
     if not fields:
         assert "response_format" in record.refused_params
         return NOT_APPLIED
@@ -210,15 +222,15 @@ def name_part(part: dict[str, Any]) -> str:
 
 async def make_rows(recorder: Recorder, kind: TargetKind) -> dict[str, list[str]]:
     """The cells of a kind in each table."""
-    plain = await recorder.record(kind, PLAIN, ask())
+    plain, long = await recorder.record(kind, PLAIN, ask()), await recorder.record(kind, PLAIN, LONG)
     assert plain is not None
-    rows = {
-        title: [
-            describe_param(name, plain, await recorder.record(kind, params, ask()))
-            for name, params in columns.items()
-        ]
-        for title, columns in PARAMS.items()
-    }
+    assert long is not None
+    rows: dict[str, list[str]] = {title: [] for title in PARAMS}
+    for title, columns in PARAMS.items():
+        for name, params in columns.items():
+            is_cache = name == "prompt_cache"
+            record = await recorder.record(kind, params, LONG if is_cache else ask())
+            rows[title].append(describe_param(name, long if is_cache else plain, record))
     rows["Prompts"] = [
         describe_ability(prompt, plain, await recorder.record(kind, PLAIN, prompt))
         for prompt in ABILITIES.values()
