@@ -19,7 +19,7 @@ from proctor.pricing import UNREADABLE_USAGE
 from proctor.targets import check_params_taken, get_kind
 from proctor.targets.api.event_stream import EventParser
 from proctor.targets.api.responses import ResponsesStream, ResponsesTarget
-from support.apis import Api
+from support.apis import KEY, Api
 from support.builders import make_prompt, make_spec
 
 RESPONSES: dict[str, Any] = {"api_format": "responses"}
@@ -396,6 +396,7 @@ async def test_token_counts_are_read_in_each_services_way(api: Api, counts: Any,
             "4",
             "I look.",
         ),
+        ([make_message("I look.", phase="commentary")], "I look.", None),
         (
             [
                 {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
@@ -410,6 +411,15 @@ async def test_texts_are_told_from_reasoning(api: Api, items: Any, text: str, re
     api.reply(make_response(*items))
     output = await ask(api)
     assert (output.text, output.reasoning) == (text, reasoning)
+
+
+async def test_a_blocked_prompt_is_told_without_the_key(api: Api) -> None:
+    error = {"code": "invalid_prompt", "message": f"Your key {KEY} wrote against policy."}
+    api.reply(make_response(status="failed", error=error, output=[]))
+    with pytest.raises(TargetError, match="blocked the prompt") as caught:
+        await ask(api)
+    assert "against policy" in str(caught.value)
+    assert KEY not in str(caught.value)
 
 
 async def test_an_older_server_s_reply_without_anything_optional_is_read(api: Api) -> None:

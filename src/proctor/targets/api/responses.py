@@ -189,7 +189,7 @@ class ResponsesTarget(ApiTarget):
             finish_reason=_finish_reason(reply, answer, usage, params.max_tokens),
             model=reply.model,
             refused_params=self._unapplied_params(prompt, params, answer.text, logprobs),
-            reasoning="\n\n".join(answer.thoughts) or None,
+            reasoning=answer.reasoning,
             logprobs=logprobs,
             attachments=tuple(answer.attachments),
             response_id=cut_id(reply.id),
@@ -262,8 +262,8 @@ class ResponsesTarget(ApiTarget):
         error = reply.error if isinstance(reply.error, dict) else {}
         code = error.get("code") or error.get("type")
         if str(code) in _POLICY_CODES:
-            message = str(error.get("message") or code)[:300].rstrip(".")
-            return TargetError(f"{self._model!r} blocked the prompt: {message}.", kind="refused")
+            details = self._endpoint.error_in_reply(200, data)
+            return TargetError(f"{self._model!r} blocked the prompt. {details}", kind="refused")
         if not isinstance(code, int):
             code = _ERROR_STATUSES.get(str(code), 0)
         return self._endpoint.error_in_reply(code if 400 <= code < 600 else 200, data)
@@ -273,12 +273,13 @@ class _Answer:
     """What the items of a reply add up to."""
 
     def __init__(self) -> None:
-        self.thoughts: list[str] = []
         self.tool_calls: list[ToolCall] = []
         self.attachments: list[Attachment] = []
         self.has_pending_calls = False
         self._texts: list[str] = []
         self._refusals: list[str] = []
+        self._thoughts: list[tuple[str, bool]] = []
+        """Reasoning and remarks, each with whether it is a remark to the user."""
         self._wire_logprobs: list[Any] = []
 
     def parse_logprobs(self) -> tuple[TokenLogprob, ...]:
@@ -291,15 +292,22 @@ class _Answer:
 
     @property
     def text(self) -> str:
-        """The text of all messages, or the refusal if there is no text."""
-        return "\n\n".join(self._texts or self._refusals)
+        """The text of all messages; without any the refusal, else the remarks."""
+        remarks = [text for text, is_remark in self._thoughts if is_remark]
+        return "\n\n".join(self._texts or self._refusals or remarks)
+
+    @property
+    def reasoning(self) -> str | None:
+        """What the model thought, with the remarks that are not its answer."""
+        has_answer = bool(self._texts or self._refusals)
+        return "\n\n".join(text for text, is_remark in self._thoughts if has_answer or not is_remark) or None
 
     def add_message(self, item: _MessageItem) -> None:
         parts = [_Part("output_text", item.content)] if isinstance(item.content, str) else item.content or []
         text = "".join(part.text for part in parts if part.text)
         if item.phase == "commentary":
             # What a model says to its user while it works is no part of the answer.
-            self.thoughts += [text] if text else []
+            self._thoughts += [(text, True)] if text else []
             return
         self._texts += [text] if text else []
         self._refusals += [part.refusal for part in parts if part.refusal]
@@ -307,7 +315,8 @@ class _Answer:
 
     def add_reasoning(self, item: _ReasoningItem) -> None:
         texts = [part.text for part in item.content or () if part.text]
-        self.thoughts += texts or [part.text for part in item.summary or () if part.text]
+        texts = texts or [part.text for part in item.summary or () if part.text]
+        self._thoughts += [(text, False) for text in texts]
 
     def add_call(self, item: _CallItem, *, is_pending: bool) -> None:
         arguments = {"input": item.input} if item.input is not None else item.arguments
