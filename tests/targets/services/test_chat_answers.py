@@ -9,7 +9,7 @@ import pytest
 
 from proctor.errors import TargetError
 from proctor.model import Attachment, Output, TokenLogprob, Usage
-from support.apis import Api
+from support.apis import KEY, Api
 from support.media import FLAC, MP3, OGG, PNG, WAV
 
 
@@ -218,6 +218,15 @@ async def test_an_address_in_an_answer_is_kept_as_a_text_and_not_opened(api: Api
     (attachment,) = output.attachments
     assert (attachment.media_type, attachment.text) == ("text/uri-list", url)
     assert [seen.path for seen in api.seen] == ["/chat/completions"]
+
+
+async def test_a_key_in_an_address_or_a_thought_is_blotted_out(api: Api) -> None:
+    url = f"https://example.org/{KEY}.png"
+    message = {"content": "4", "reasoning": f"I know {KEY}", "images": [{"image_url": {"url": url}}]}
+    output = await read(api, message)
+    assert output.attachments[0].text == "https://example.org/[key].png"
+    assert output.reasoning == "I know [key]"
+    assert KEY not in str(output)
 
 
 @pytest.mark.parametrize(
