@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Output, TokenLogprob, Usage
-from support.apis import KEY, Api
+from proctor.model import Attachment, Output, Params, TokenLogprob, Usage
+from proctor.services.runs.execution.target_pool import reports_cost
+from proctor.targets import TARGETS
+from proctor.targets.parse import parse_target
+from support.apis import KEY, WITH_KEY, Api
+from support.builders import make_prompt
 from support.media import FLAC, MP3, OGG, PNG, WAV
 
 
@@ -267,3 +271,42 @@ async def test_spoken_answers_are_their_words_with_the_sound_by_its_first_bytes(
     assert output.text == "Four."
     assert (attachment.media_type, attachment.path) == (media_type, f"answer-1.{ending}")
     assert attachment.data == data
+
+
+# --- costs -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "cost"),
+    [
+        ({"cost": 0.25}, 0.25),
+        ({"cost": 0}, 0.0),
+        ({"cost": 0.25, "cost_details": {"upstream_inference_cost": 0.25}, "is_byok": False}, 0.25),
+        ({"cost": 0.25, "cost_details": {"upstream_inference_cost": 5}, "is_byok": True}, 5.25),
+        ({"cost": None}, None),
+        ({"cost": "much"}, -1.0),
+        ({"cost": -3}, -1.0),
+        ({"cost": True}, -1.0),
+    ],
+)
+async def test_what_openrouter_charged_is_the_cost(
+    api: Api, counts: dict[str, Any], cost: float | None
+) -> None:
+    reply = {"choices": [{"message": {"content": "4"}}], "usage": TEN_AND_THREE | counts}
+    api.reply(reply)
+    for kind, expected in (("openrouter", cost), ("vllm", None)):
+        spec = parse_target(f"{kind}:m@{api.url}", Params(), {})
+        target = await TARGETS.get(spec.kind).open_target(spec, api._opening(**WITH_KEY))
+        assert (await target.answer(make_prompt("hello"))).cost_usd == expected
+
+
+async def test_no_usage_is_no_cost(api: Api) -> None:
+    api.reply({"choices": [{"message": {"content": "4"}}]})
+    spec = parse_target(f"openrouter:m@{api.url}", Params(), {})
+    target = await TARGETS.get(spec.kind).open_target(spec, api._opening(**WITH_KEY))
+    assert (await target.answer(make_prompt("hello"))).cost_usd is None
+
+
+def test_a_budget_needs_no_price_of_what_reports_its_cost() -> None:
+    words = ("openrouter:m", "openrouter:m@http://127.0.0.1:9/v1", "groq:m", "openai:m")
+    assert [reports_cost(parse_target(word, Params(), {})) for word in words] == [True, True, False, False]

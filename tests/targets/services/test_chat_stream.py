@@ -190,6 +190,14 @@ ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.parametrize("index", [[], {}, [1], "1"])
+def test_an_index_of_another_type_breaks_nothing(index: Any) -> None:
+    stream = ChatStream()
+    stream.add({"choices": [{"index": index, "delta": {"tool_calls": [{"index": index, "id": index}]}}]})
+    assert isinstance(msgspec.json.decode(stream.body()), dict)
+
+
+@pytest.mark.fuzz
 @given(st.lists(st.dictionaries(st.sampled_from(["choices", "usage", "x_groq", "id"]), ANYTHING), max_size=4))
 def test_no_event_breaks_the_reader(events: list[dict[str, Any]]) -> None:
     stream = ChatStream()

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
-from proctor.pricing import read_usage
+from proctor.pricing import is_valid_cost, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
 from proctor.targets.api.openai_common import parse_call
 
@@ -138,6 +138,21 @@ class ChatReply(Struct):
             response_id=cut_id(self.id),
             service_tier=cut_id(self.service_tier),
         )
+
+    def parse_cost(self) -> float | None:
+        """Parses what OpenRouter charged, with what it says that a provider charges a key of one's own.
+
+        Source: https://openrouter.ai/docs/use-cases/usage-accounting. A cost that is no number is -1, which
+        counts as unknown, with a warning.
+        """
+        counts = self.usage if isinstance(self.usage, dict) else {}
+        parts = [counts.get("cost")]
+        if counts.get("is_byok") is True:
+            parts.append(_get_part(counts, "cost_details", "upstream_inference_cost"))
+        costs = [part for part in parts if part is not None]
+        if not costs:
+            return None
+        return float(sum(costs)) if all(map(is_valid_cost, costs)) else -1.0
 
     def parse_logprobs(self) -> tuple[TokenLogprob, ...]:
         """Parses the log-probabilities of the first answer.

@@ -60,7 +60,7 @@ class ChatStream:
             self._reply["usage"] = groq["usage"]
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict) or choice.get("index") not in {None, 0}:
+        if not isinstance(choice, dict) or choice.get("index"):
             return False
         self._has_choice = True
         if choice.get("finish_reason"):

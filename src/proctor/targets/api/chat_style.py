@@ -52,6 +52,8 @@ class ChatStyle(Struct, frozen=True, kw_only=True):
     """Whether the service has the Responses API too."""
     has_developer_role: bool = False
     """Whether it knows messages of the role `developer`; else they are sent as `system`."""
+    has_cost: bool = False
+    """Whether `cost` beside the token counts of a reply is what the call cost, in US dollars."""
     completion_limit_models: str = ""
     """A regular expression for the beginning of models that only take `max_completion_tokens`."""
 

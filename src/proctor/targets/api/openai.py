@@ -98,6 +98,8 @@ class OpenAiTarget(ApiTarget):
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
         output = reply.make_output(self._parse_logprobs(reply, params))
+        if self._style.has_cost:
+            output = replace(output, cost_usd=reply.parse_cost())
         unapplied = self._unapplied_params(prompt, params, output)
         return replace(output, refused_params=unapplied) if unapplied else output
 

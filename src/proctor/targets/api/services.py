@@ -207,10 +207,12 @@ OPENROUTER = replace(
                 ),
             },
             has_developer_role=True,
+            has_cost=True,
         ),
         media=OPENAI.media,
     ),
     has_list_prices=False,
+    reports_cost=True,
 )
 # Sources: https://docs.x.ai/docs/api-reference#chat-completions and
 # https://docs.x.ai/developers/model-capabilities/text/reasoning.

@@ -23,7 +23,7 @@ from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Setti
 from proctor.plurals import pluralize
 from proctor.pricing import parse_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
-from proctor.targets import TARGETS, get_kind
+from proctor.targets import TARGETS, get_kind, get_service
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for, tier_shares_for
@@ -345,7 +345,7 @@ def max_concurrency_for(spec: TargetSpec, concurrency: int) -> int:
 
 def reports_cost(spec: TargetSpec) -> bool:
     """Returns whether a target reports the cost of its answers, so that a budget needs no price."""
-    return get_kind(spec).reports_cost
+    return get_service(spec).reports_cost
 
 
 def _flatten_fallbacks(spec: TargetSpec) -> Iterator[TargetSpec]:
