@@ -413,6 +413,15 @@ async def test_texts_are_told_from_reasoning(api: Api, items: Any, text: str, re
     assert (output.text, output.reasoning) == (text, reasoning)
 
 
+@pytest.mark.parametrize(("service", "cost"), [("openrouter", 0.25), ("openai", None)])
+async def test_a_service_that_reports_costs_is_believed_over_both_interfaces(
+    api: Api, service: str, cost: float | None
+) -> None:
+    api.reply(make_response(usage={"input_tokens": 3, "output_tokens": 4, "cost": 0.25}))
+    output = await ask(api, opened={"options": {"service": service}})
+    assert output.cost_usd == cost
+
+
 async def test_a_blocked_prompt_is_told_without_the_key(api: Api) -> None:
     error = {"code": "invalid_prompt", "message": f"Your key {KEY} wrote against policy."}
     api.reply(make_response(status="failed", error=error, output=[]))

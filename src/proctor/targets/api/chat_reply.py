@@ -140,19 +140,8 @@ class ChatReply(Struct):
         )
 
     def parse_cost(self) -> float | None:
-        """Parses what OpenRouter charged, with what it says that a provider charges a key of one's own.
-
-        Source: https://openrouter.ai/docs/use-cases/usage-accounting. A cost that is no number is -1, which
-        counts as unknown, with a warning.
-        """
-        counts = self.usage if isinstance(self.usage, dict) else {}
-        parts = [counts.get("cost")]
-        if counts.get("is_byok") is True:
-            parts.append(_get_part(counts, "cost_details", "upstream_inference_cost"))
-        costs = [part for part in parts if part is not None]
-        if not costs:
-            return None
-        return float(sum(costs)) if all(map(is_valid_cost, costs)) else -1.0
+        """Parses what a service that reports costs charged."""
+        return parse_reported_cost(self.usage)
 
     def parse_logprobs(self) -> tuple[TokenLogprob, ...]:
         """Parses the log-probabilities of the first answer.
@@ -199,6 +188,26 @@ def parse_chat_usage(counts: Any) -> Usage | None:
         cache_write_name="cache_write",
         reasoning_name="reasoning",
     )
+
+
+def parse_reported_cost(counts: Any) -> float | None:
+    """Parses what OpenRouter charged, with what it says that a provider charges a key of one's own.
+
+    Source: https://openrouter.ai/docs/use-cases/usage-accounting. A cost that is no number is -1, which
+    counts as unknown, with a warning.
+
+    Args:
+        counts: the token counts, which have the cost beside them.
+    """
+    if not isinstance(counts, dict):
+        return None
+    parts = [counts.get("cost")]
+    if counts.get("is_byok") is True:
+        parts.append(_get_part(counts, "cost_details", "upstream_inference_cost"))
+    costs = [part for part in parts if part is not None]
+    if not costs:
+        return None
+    return float(sum(costs)) if all(map(is_valid_cost, costs)) else -1.0
 
 
 def parse_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:

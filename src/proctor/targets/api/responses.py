@@ -6,7 +6,7 @@ Source of the format: https://platform.openai.com/docs/api-reference/responses. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,10 +14,22 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TokenLogprob, Tool, ToolCall, Usage
+from proctor.model import (
+    Attachment,
+    Message,
+    Output,
+    Params,
+    Prompt,
+    TargetSpec,
+    TokenLogprob,
+    Tool,
+    ToolCall,
+    Usage,
+)
 from proctor.pricing import read_usage
+from proctor.targets import get_service
 from proctor.targets.api.answer_media import decode_base64, make_attachment
-from proctor.targets.api.chat_reply import cut_id, parse_logprobs
+from proctor.targets.api.chat_reply import cut_id, parse_logprobs, parse_reported_cost
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -29,7 +41,12 @@ from proctor.targets.api.openai_common import can_be_strict, parse_call
 from proctor.targets.api.target import ENCODER, ApiTarget
 
 if TYPE_CHECKING:
+    from typing import Self
+
+    from yarl import URL
+
     from proctor.targets.api.http import Body
+    from proctor.targets.context import TargetContext
 
 _ERROR_STATUSES = {
     "server_error": 500,
@@ -173,6 +190,18 @@ class ResponsesTarget(ApiTarget):
     # The first of these that an error names is left out: `parameters` are those of strict tools.
     optional_params = ("temperature", "summary", "store", "format", "parameters", "tools")
     streamed_reply = ResponsesStream
+    _has_cost = False
+    """Whether the service reports what a call cost."""
+
+    @classmethod
+    def from_spec(
+        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+    ) -> Self:
+        """Creates a target that reads costs if the service of the specification reports them."""
+        target = super().from_spec(model, spec, context, url, headers)
+        style = get_service(spec).chat_style
+        target._has_cost = style is not None and style.has_cost
+        return target
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
@@ -186,6 +215,7 @@ class ResponsesTarget(ApiTarget):
             text=answer.text,
             tool_calls=tuple(answer.tool_calls),
             usage=usage,
+            cost_usd=parse_reported_cost(reply.usage) if self._has_cost else None,
             finish_reason=_finish_reason(reply, answer, usage, params.max_tokens),
             model=reply.model,
             refused_params=self._unapplied_params(prompt, params, answer.text, logprobs),
