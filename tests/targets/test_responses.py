@@ -132,6 +132,15 @@ async def test_a_conversation_becomes_items_with_the_roles_that_it_has(api: Api)
     }
 
 
+@pytest.mark.parametrize(("service", "role"), [("openai", "developer"), ("llamacpp", "system")])
+async def test_a_developer_is_the_system_where_that_role_is_unknown(
+    api: Api, service: str, role: str
+) -> None:
+    api.reply(make_response())
+    await ask(api, ("developer", "Be brief."), "one", opened={"options": {"service": service}})
+    assert [item["role"] for item in api.body["input"]] == [role, "user"]
+
+
 async def test_files_are_sent_by_what_they_are_and_an_assistants_are_only_named(api: Api) -> None:
     api.reply(make_response())
     image = Attachment(kind="image", path="a.png", media_type="image/png", data=PNG)

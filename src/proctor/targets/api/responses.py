@@ -30,6 +30,7 @@ from proctor.pricing import read_usage
 from proctor.targets import get_service
 from proctor.targets.api.answer_media import decode_base64, make_attachment
 from proctor.targets.api.chat_reply import cut_id, parse_logprobs, parse_reported_cost
+from proctor.targets.api.chat_style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -190,17 +191,15 @@ class ResponsesTarget(ApiTarget):
     # The first of these that an error names is left out: `parameters` are those of strict tools.
     optional_params = ("temperature", "summary", "store", "format", "parameters", "tools")
     streamed_reply = ResponsesStream
-    _has_cost = False
-    """Whether the service reports what a call cost."""
+    _style: ChatStyle = OPENAI_STYLE
 
     @classmethod
     def from_spec(
         cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
     ) -> Self:
-        """Creates a target that reads costs if the service of the specification reports them."""
+        """Creates a target that knows the roles and costs of the service of the specification."""
         target = super().from_spec(model, spec, context, url, headers)
-        style = get_service(spec).chat_style
-        target._has_cost = style is not None and style.has_cost
+        target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
@@ -215,7 +214,7 @@ class ResponsesTarget(ApiTarget):
             text=answer.text,
             tool_calls=tuple(answer.tool_calls),
             usage=usage,
-            cost_usd=parse_reported_cost(reply.usage) if self._has_cost else None,
+            cost_usd=parse_reported_cost(reply.usage) if self._style.has_cost else None,
             finish_reason=_finish_reason(reply, answer, usage, params.max_tokens),
             model=reply.model,
             refused_params=self._unapplied_params(prompt, params, answer.text, logprobs),
@@ -254,7 +253,7 @@ class ResponsesTarget(ApiTarget):
     ) -> _ResponsesRequest:
         return _ResponsesRequest(
             model=self._model,
-            input=list(_to_items(prompt.messages)),
+            input=list(_to_items(prompt.messages, has_developer=self._style.has_developer_role)),
             store=None if "store" in refused_names else False,
             temperature=None if "temperature" in refused_names else params.temperature,
             top_p=params.top_p,
@@ -408,7 +407,8 @@ def _describe_tool(tool: Tool, *, may_be_strict: bool) -> dict[str, Any]:
     }
 
 
-def _to_items(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+def _to_items(messages: Sequence[Message], *, has_developer: bool) -> Iterator[dict[str, Any]]:
+    """Yields the items of a conversation; without a role `developer` its messages are those of the system."""
     ids = call_ids(messages)
     for message in messages:
         if message.role == "tool":
@@ -417,7 +417,8 @@ def _to_items(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
             yield {"type": "function_call_output", "call_id": call_id, "output": format_message(message)}
             continue
         if message.content or message.parts or not message.tool_calls:
-            yield {"type": "message", "role": message.role, "content": _to_content(message)}
+            role = "system" if message.role == "developer" and not has_developer else message.role
+            yield {"type": "message", "role": role, "content": _to_content(message)}
         for call in message.tool_calls:
             yield {
                 "type": "function_call",
