@@ -245,6 +245,8 @@ ANTHROPIC = TargetKind(
     max_tokens_for=max_tokens_for,
     bills_per_prompt=True,
     has_list_prices=True,
+    # Source: https://docs.anthropic.com/en/api/service-tiers. Priority is paid for in advance.
+    tier_shares={"auto": 1.0, "standard": 1.0, "standard_only": 1.0, "batch": 0.5},
     is_typed_in_web=True,
 )
 

@@ -1,8 +1,9 @@
-"""Answers prompts over Azure OpenAI: OpenAI's chat completions at the address of a resource.
+"""Answers prompts over Azure OpenAI: OpenAI's interfaces at the address of a resource.
 
-Sources of the addresses: https://learn.microsoft.com/azure/ai-services/openai/reference and, for those
-without a dated version, https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle. The model of
-the specification is the name of the deployment.
+Sources of the addresses: https://learn.microsoft.com/azure/ai-services/openai/reference; for those without a
+dated version, https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle; for responses,
+https://learn.microsoft.com/azure/ai-foundry/openai/how-to/responses. The model of the specification is the
+name of the deployment.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.targets.api.openai import OPENAI, OpenAiTarget
-from proctor.targets.api.target import require_model
+from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
@@ -26,7 +27,7 @@ DEFAULT_API_VERSION = "2024-12-01-preview"
 """The API version if the user specifies none, at addresses that need one."""
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the deployment of a specification of kind `azure`.
 
     Raises:
@@ -40,7 +41,14 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
     key = key_for_target(spec, spec.endpoint, context)
-    url = URL(_chat_address(spec.endpoint, deployment, spec.options.get("api_version")), encoded=True)
+    version = spec.options.get("api_version")
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        endpoint = spec.endpoint.rstrip("/").removesuffix("/openai/v1").removesuffix("/openai")
+        url = URL(endpoint + _responses_path(version), encoded=True)
+        return ResponsesTarget.from_spec(deployment, spec, context, url, _key_header(key))
+    url = URL(_chat_address(spec.endpoint, deployment, version), encoded=True)
     return OpenAiTarget.from_spec(deployment, spec, context, url, _key_header(key))
 
 
@@ -61,6 +69,14 @@ def _key_header(key: str | None) -> dict[str, str]:
         return {}
     is_token = key.startswith("eyJ") and key.count(".") == 2
     return {"Authorization": f"Bearer {key}"} if is_token else {"api-key": key}
+
+
+def _responses_path(version: str | None) -> str:
+    """Returns the path of responses: versions by date have an address of their own."""
+    if version is None:
+        return "/openai/v1/responses"
+    root = "/openai" if version[:1].isdigit() else "/openai/v1"
+    return f"{root}/responses?api-version={quote(version, safe='')}"
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

@@ -359,6 +359,8 @@ GOOGLE = TargetKind(
     params=_PARAMS,
     bills_per_prompt=True,
     has_list_prices=True,
+    # Source: https://ai.google.dev/gemini-api/docs/optimization. Priority costs 75 to 100 % more.
+    tier_shares={"standard": 1.0, "service_tier_unspecified": 1.0, "on_demand": 1.0, "flex": 0.5},
     is_typed_in_web=True,
 )
 

@@ -177,6 +177,9 @@ class JsonEndpoint:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
         url = self._url if open_stream is None else self._stream_url
         headers = await self._signed_headers(url, body)
+        if open_stream is not None and url.scheme == "http":
+            # llama.cpp announces that it keeps the connection, and ends it after a stream.
+            headers = {**headers, "Connection": "close"}
         started = perf_counter()
         first_token_ms = None
         try:

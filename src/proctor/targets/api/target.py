@@ -79,7 +79,8 @@ class ApiTarget(ABC):
             raise UsageError(f"Target {spec.name!r}: {conflict}")
         post = JsonEndpoint(context, url, usual_headers | own_headers, sign=sign, stream_url=stream_url)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
-        case_params = CASE_PARAMETERS & (get_service(spec).all_params | PLAIN_PARAMETERS.keys())
+        kind = get_service(spec).with_format(spec.params.api_format)
+        case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
         return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
     async def answer(self, prompt: Prompt) -> Output:
