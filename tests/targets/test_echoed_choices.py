@@ -301,3 +301,4 @@ def test_which_targets_score_choices_is_known_before_any_request(
     kind: str, model: str, address: str | None, expected: bool
 ) -> None:
     assert scores_choices(make_spec(kind, model, address)) is expected
+    assert not scores_choices(make_spec(kind, model, address, api_format="responses"))

@@ -12,6 +12,8 @@ from proctor.targets import get_service
 
 def scores_choices(spec: TargetSpec) -> bool:
     """Returns whether a target reports how likely choices are, by the service that it calls."""
+    if spec.params.api_format == "responses":
+        return False
     service = get_service(spec)
     is_usual_address = _get_host(spec.endpoint or service.address) == _get_host(service.address)
     if is_usual_address and service.choice_models:

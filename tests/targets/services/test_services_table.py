@@ -170,7 +170,7 @@ def describe_param(name: str, plain: Record, record: Record | None) -> str:
     if record.path != plain.path:
         return f"`{re.split(r'[/:]', record.path)[-1]}`"
     fields = find_new_fields(plain, record)
-    if headers := sorted(record.headers.keys() - plain.headers.keys()):
+    if headers := sorted(record.headers.keys() - plain.headers.keys() - {"connection"}):
         return ", ".join(f"header `{header}`" for header in headers)
     if not fields:
         assert name in record.refused_params, f"{name} is neither sent nor refused nor reported"

@@ -38,7 +38,7 @@ def list_targets() -> None:
         key = (
             "no key" if variable is None else f"{variable} {'set' if os.environ.get(variable) else 'not set'}"
         )
-        lines.append(f"{kind.syntax or kind.name:<22}  {key:<28}  {kind.summary}")
+        lines.append(f"{kind.syntax or kind.name:<22}  {key:<33}  {kind.summary}")
     show(
         [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
     )

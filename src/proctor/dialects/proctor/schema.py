@@ -123,6 +123,7 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
         "negated": "Whether the verdict is turned round.",
         "pass_at": "The lowest score that passes.",
         "label": "Its name in results.",
+        "on": "What is graded: the answer, or the model's reasoning.",
     },
     ResponseFormat: {
         "choices": "Answers to choose from; the target reports how likely each is, instead of writing one.",

@@ -130,11 +130,24 @@ class LatencyRecord(Struct, frozen=True, kw_only=True):
     left_out: Annotated[int, about("Number of answers from the cache or another run, in no other number.")]
 
 
+class SpeedRecord(Struct, frozen=True, kw_only=True):
+    """Times to the first token, in milliseconds, or tokens per second, of a run's streamed answers."""
+
+    p5: float
+    p50: float
+    p95: float
+    mean: float
+    answers: Annotated[int, about("Number of answers that have it; none is from the cache or another run.")]
+
+
 class TokenUsageRecord(Struct, frozen=True, kw_only=True):
     """Tokens used by calls."""
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: Annotated[int, about("Part of the input that services read from their caches.")]
+    cache_write_tokens: Annotated[int, about("Part of the input that services wrote to their caches.")]
+    reasoning_tokens: Annotated[int, about("Part of the output that is reasoning.")]
 
 
 class PeoplePassRateRecord(Struct, frozen=True, kw_only=True):
@@ -259,6 +272,12 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         ChoiceAccuracyRecord | UnsetType, about("Its accuracies, if cases have choices.")
     ] = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
+    first_token_ms: Annotated[
+        SpeedRecord | UnsetType, about("Time to the first token; absent if no answer was streamed.")
+    ] = UNSET
+    tokens_per_second: Annotated[
+        SpeedRecord | UnsetType, about("Output tokens after the first, per second; absent if not measured.")
+    ] = UNSET
 
 
 class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):
@@ -277,6 +296,9 @@ class OutputRecord(Output, frozen=True, kw_only=True, omit_defaults=False):
         tuple[ChoiceLikelihoodRecord, ...], about("How likely each choice is, if the case has choices.")
     ] = ()
     target: Annotated[str | None, about("The fallback target that answered, if any.")] = None
+    tokens_per_second: Annotated[
+        float | None, about("Output tokens after the first, per second; null if not measured.")
+    ] = None
 
 
 class FailureRecord(Failure, frozen=True, kw_only=True, omit_defaults=False):
@@ -308,6 +330,7 @@ class ScoreRecord(Struct, frozen=True, kw_only=True, gc=False):
     entries: tuple[EvidenceRecord, ...] | None
     judgments: tuple[JudgmentRecord, ...] | None
     details: dict[str, Any] | None
+    on: Annotated[Literal["answer", "reasoning"], about("What was graded.")]
 
 
 class ExportedTrialRecord(Struct, frozen=True, kw_only=True, gc=False):

@@ -17,6 +17,7 @@ from msgspec import Struct
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
 from proctor.pricing import is_valid_cost, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
+from proctor.targets.api.openai_common import parse_call
 
 MAX_ID_LENGTH = 200
 """The maximum length of an id or a tier that a reply reports; the rest is cut off."""
@@ -139,19 +140,8 @@ class ChatReply(Struct):
         )
 
     def parse_cost(self) -> float | None:
-        """Parses what OpenRouter charged, with what it says that a provider charges a key of one's own.
-
-        Source: https://openrouter.ai/docs/use-cases/usage-accounting. A cost that is no number is -1, which
-        counts as unknown, with a warning.
-        """
-        counts = self.usage if isinstance(self.usage, dict) else {}
-        parts = [counts.get("cost")]
-        if counts.get("is_byok") is True:
-            parts.append(_get_part(counts, "cost_details", "upstream_inference_cost"))
-        costs = [part for part in parts if part is not None]
-        if not costs:
-            return None
-        return float(sum(costs)) if all(map(is_valid_cost, costs)) else -1.0
+        """Parses what a service that reports costs charged."""
+        return parse_reported_cost(self.usage)
 
     def parse_logprobs(self) -> tuple[TokenLogprob, ...]:
         """Parses the log-probabilities of the first answer.
@@ -167,16 +157,7 @@ CHAT_REPLY_DECODER = msgspec.json.Decoder(ChatReply)
 
 def parse_tool_call(call: ChatToolCall) -> ToolCall:
     """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
-    raw_arguments = call.function.arguments
-    arguments = raw_arguments
-    if isinstance(raw_arguments, str):
-        try:
-            arguments = msgspec.json.decode(raw_arguments or "{}")
-        except msgspec.DecodeError:
-            arguments = raw_arguments
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
+    return parse_call(call.function.name, call.function.arguments, call.id)
 
 
 def parse_chat_usage(counts: Any) -> Usage | None:
@@ -207,6 +188,26 @@ def parse_chat_usage(counts: Any) -> Usage | None:
         cache_write_name="cache_write",
         reasoning_name="reasoning",
     )
+
+
+def parse_reported_cost(counts: Any) -> float | None:
+    """Parses what OpenRouter charged, with what it says that a provider charges a key of one's own.
+
+    Source: https://openrouter.ai/docs/use-cases/usage-accounting. A cost that is no number is -1, which
+    counts as unknown, with a warning.
+
+    Args:
+        counts: the token counts, which have the cost beside them.
+    """
+    if not isinstance(counts, dict):
+        return None
+    parts = [counts.get("cost")]
+    if counts.get("is_byok") is True:
+        parts.append(_get_part(counts, "cost_details", "upstream_inference_cost"))
+    costs = [part for part in parts if part is not None]
+    if not costs:
+        return None
+    return float(sum(costs)) if all(map(is_valid_cost, costs)) else -1.0
 
 
 def parse_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:

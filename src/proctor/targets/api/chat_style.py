@@ -48,6 +48,8 @@ class ChatStyle(Struct, frozen=True, kw_only=True):
 
     fields: Mapping[str, ChatField]
     """The field of each parameter by its name in `Params`; what is not here cannot be sent."""
+    has_responses: bool = False
+    """Whether the service has the Responses API too."""
     has_developer_role: bool = False
     """Whether it knows messages of the role `developer`; else they are sent as `system`."""
     has_cost: bool = False
@@ -58,7 +60,8 @@ class ChatStyle(Struct, frozen=True, kw_only=True):
     @property
     def params(self) -> frozenset[str]:
         """The parameters that it takes, besides temperature, seed and maximum tokens."""
-        return frozenset(self.fields) - {"temperature", "seed", "max_tokens"}
+        interfaces = {"api_format"} if self.has_responses else set()
+        return frozenset(self.fields) - {"temperature", "seed", "max_tokens"} | interfaces
 
     def get_name(self, param: str) -> str | None:
         """Returns the top field of a parameter; None if it is not sent."""
@@ -113,6 +116,7 @@ OPENAI_FIELDS: Final[Mapping[str, ChatField]] = {
 """The fields of OpenAI's own service."""
 OPENAI_STYLE: Final = ChatStyle(
     fields=OPENAI_FIELDS,
+    has_responses=True,
     has_developer_role=True,
     # Source: https://platform.openai.com/docs/guides/reasoning: `max_tokens` is an error for these models.
     completion_limit_models=r"(o[1-9]|gpt-[5-9])(?![a-z])",

@@ -25,6 +25,7 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
+from proctor.targets.api.openai_common import can_be_strict
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from proctor.targets.api.chat_reply import ChatReply
     from proctor.targets.api.choice_scorer import ChoiceScorer
-    from proctor.targets.api.http import Body, JsonEndpoint
+    from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
 # --- the wire ----------------------------------------------------------------------------------------------
@@ -84,7 +85,15 @@ class OpenAiTarget(ApiTarget):
 
     @classmethod
     def from_spec(
-        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
     ) -> Self:
         """Creates a target that writes parameters as the service of the specification does."""
         # These are imported only when a model is called.
@@ -93,7 +102,7 @@ class OpenAiTarget(ApiTarget):
 
         cls.streamed_reply = ChatStream
         cls._decoder = CHAT_REPLY_DECODER
-        target = super().from_spec(model, spec, context, url, headers)
+        target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
 
@@ -207,7 +216,7 @@ class OpenAiEmbeddings:
         return [row.embedding for row in rows]
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the model of a specification whose kind uses OpenAI's API.
 
     Raises:
@@ -225,7 +234,13 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
-    url, headers = URL(endpoint.rstrip("/") + "/chat/completions"), _bearer_header(key)
+    headers = _bearer_header(key)
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        url = URL(endpoint.rstrip("/") + "/responses")
+        return ResponsesTarget.from_spec(model, spec, context, url, headers)
+    url = URL(endpoint.rstrip("/") + "/chat/completions")
     target = OpenAiTarget.from_spec(model, spec, context, url, headers)
     target.make_scorer = make_scorer if get_service(spec).scores_choices else None
     return target
@@ -276,6 +291,8 @@ OPENAI = TargetKind(
     chat_style=OPENAI_STYLE,
     bills_per_prompt=True,
     has_list_prices=True,
+    # Source: https://openai.com/api/pricing. Priority and scale have prices of their own.
+    tier_shares={"auto": 1.0, "default": 1.0, "flex": 0.5},
     is_typed_in_web=True,
     scores_choices=True,
     choice_models=r"(babbage|davinci)-002",
@@ -289,26 +306,8 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
     schema = prompt.response_schema
     if schema is None:
         return {"type": "json_object"} if prompt.json_answer else None
-    json_schema = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    json_schema = {"name": "reply", "strict": can_be_strict(schema), "schema": schema}
     return {"type": "json_schema", "json_schema": json_schema}
-
-
-def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema requires all its properties and allows no others, as strict mode does.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-    """
-    if isinstance(schema, list):
-        return all(map(_can_be_strict, schema))
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties, required = schema.get("properties"), schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
-            return False
-        if not isinstance(required, list) or set(properties) - set(required):
-            return False
-    return all(map(_can_be_strict, schema.values()))
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:

@@ -1,4 +1,13 @@
-"""Services with OpenAI's chat completions at their own addresses, each with its own names of parameters."""
+"""Services with OpenAI's chat completions at their own addresses, each with its own names of parameters.
+
+Sources for the Responses API: https://api-docs.deepseek.com/guides/responses_api,
+https://console.groq.com/docs/responses-api, https://docs.together.ai/docs/inference/responses-api,
+https://openrouter.ai/docs/api-reference/responses/overview, https://docs.x.ai/docs/guides/chat,
+https://docs.fireworks.ai/guides/response-api, https://docs.ollama.com/api/openai-compatibility,
+https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html,
+https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md, https://lmstudio.ai/docs/api/openai-api
+and `v1_responses_request` in https://github.com/sgl-project/sglang.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +62,7 @@ def openai_service(
         address_variable="",
         aliases={},
         model_pattern="",
+        tier_shares={},
         key_variables=(key_variable,) if key_variable else (),
         params=style.params,
         chat_style=style,
@@ -93,6 +103,7 @@ DEEPSEEK = replace(
         "DEEPSEEK_API_KEY",
         "DeepSeek; alias deepseek_chat",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, "seed", "reasoning_effort", *_OPENAI_ONLY),
                 "reasoning_effort": ChatField(
@@ -115,6 +126,7 @@ GROQ = _older_service(
     "GROQ_API_KEY",
     "Groq",
     ChatStyle(
+        has_responses=True,
         fields={
             **without(OPENAI_FIELDS, "max_tokens", "reasoning_effort", "verbosity", "logprobs"),
             "max_tokens": _LIMIT,
@@ -148,6 +160,7 @@ TOGETHER = _older_service(
     "TOGETHER_API_KEY",
     "Together",
     ChatStyle(
+        has_responses=True,
         fields={
             **without(OPENAI_FIELDS, "reasoning_effort", "logprobs", "stream", *_OPENAI_ONLY),
             **same_names("top_k"),
@@ -183,6 +196,7 @@ OPENROUTER = replace(
         "OPENROUTER_API_KEY",
         "OpenRouter",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, "reasoning_effort"),
                 **same_names("top_k"),
@@ -211,7 +225,9 @@ XAI = replace(
         "XAI_API_KEY",
         "xAI",
         ChatStyle(
-            fields={**without(OPENAI_FIELDS, *_OPENAI_ONLY), "max_tokens": _LIMIT}, has_developer_role=True
+            has_responses=True,
+            fields={**without(OPENAI_FIELDS, *_OPENAI_ONLY), "max_tokens": _LIMIT},
+            has_developer_role=True,
         ),
     ),
     usual_models=r"grok-",
@@ -226,11 +242,12 @@ FIREWORKS = replace(
         "FIREWORKS_API_KEY",
         "Fireworks",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, *_OPENAI_ONLY),
                 **same_names("top_k"),
                 "stream": ChatField("stream"),
-            }
+            },
         ),
     ),
     has_list_prices=False,
@@ -278,6 +295,7 @@ OLLAMA = replace(
         "",
         "Ollama on this machine, or at $OLLAMA_HOST",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, *_OPENAI_ONLY),
             },
@@ -296,6 +314,7 @@ VLLM = replace(
         "http://127.0.0.1:8000/v1",
         "a vLLM server",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, *_OPENAI_ONLY),
                 **same_names("top_k"),
@@ -314,6 +333,7 @@ SGLANG = replace(
         "http://127.0.0.1:30000/v1",
         "an SGLang server",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, *_OPENAI_ONLY),
                 **same_names("top_k"),
@@ -329,6 +349,7 @@ LLAMACPP = replace(
         "http://127.0.0.1:8080/v1",
         "a llama.cpp server",
         ChatStyle(
+            has_responses=True,
             fields={
                 **without(OPENAI_FIELDS, "reasoning_effort", *_OPENAI_ONLY),
                 **same_names("top_k"),
@@ -348,6 +369,7 @@ LMSTUDIO = _local_server(
     "http://127.0.0.1:1234/v1",
     "an LM Studio server",
     ChatStyle(
+        has_responses=True,
         fields={
             **without(OPENAI_FIELDS, "reasoning_effort", "logprobs", *_OPENAI_ONLY),
             **same_names("top_k"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from proctor.targets.api.event_stream import StreamedReply
-    from proctor.targets.api.http import Body, JsonEndpoint
+    from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
 ENCODER = msgspec.json.Encoder()
@@ -53,37 +53,56 @@ class ApiTarget(ABC):
 
     @classmethod
     def from_spec(
-        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
     ) -> Self:
         """Creates a target at a URL, with the parameters and the system message of a specification.
 
+        `stream_url` is the address of requests whose replies are streamed, if they have another.
+
         Raises:
-            UsageError: a variable in the system message is not set.
+            UsageError: a variable in the system message is not set, or the model does not take a parameter.
         """
         from proctor.targets.api.http import JsonEndpoint
 
-        post = JsonEndpoint(context, url, with_own_headers(spec, headers, context.environ))
+        if conflict := cls.find_conflict(model, spec.params):
+            raise UsageError(f"Target {spec.name!r}: {conflict}")
+        own_headers = with_own_headers(spec, headers, context.environ)
+        post = JsonEndpoint(context, url, own_headers, sign=sign, stream_url=stream_url)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
-        case_params = CASE_PARAMETERS & (get_service(spec).all_params | PLAIN_PARAMETERS.keys())
+        kind = get_service(spec).with_format(spec.params.api_format)
+        case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
         return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer.
 
         Raises:
-            TargetError: there is none; of kind `refused` where the API blocked the prompt.
+            TargetError: there is none; of kind `refused` where the API blocked the prompt, `unsupported`
+                where the model does not take the parameters of the case.
         """
         if prompt.choices:
             return await self._score_choices(prompt)
         prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
+        if prompt.params and (conflict := self.find_conflict(self._model, params)):
+            raise TargetError(conflict, kind="unsupported")
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
             request = self._build_request(prompt, params, refused_names)
             return _encode_with(request, params.extra_body) if params.extra_body else ENCODER.encode(request)
 
         reply = await self._endpoint.send(
-            encode_without, self.optional_params, self.streamed_reply if params.stream else None
+            encode_without,
+            self.optional_params,
+            self.streamed_reply if params.stream else None,
         )
         output = self._parse_reply(reply.body, prompt, params)
         output = replace(
@@ -111,6 +130,11 @@ class ApiTarget(ABC):
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         """Returns the answer in a reply, without its times and the id of its request."""
 
+    @classmethod
+    def find_conflict(cls, _model: str, _params: Params) -> str | None:
+        """Returns why a model cannot be called with these parameters, and what to do; None if it can."""
+        return None
+
     def _params_for(self, prompt: Prompt) -> Params:
         """Returns the parameters of a prompt: the target's, with those that the case sets itself."""
         if prompt.temperature is None and not prompt.params:
@@ -122,13 +146,22 @@ class ApiTarget(ABC):
             raise TargetError(
                 f"The parameters of the case cannot be sent: {error}", kind="unsupported"
             ) from None
-        extra_body = self._params.extra_body | prompt.params.get("extra_body", {})
+        extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 
 
 def _encode_with(request: msgspec.Struct | dict[str, Any], extra_body: Mapping[str, Any]) -> bytes:
     """Returns a body with further fields, which replace those of the same names."""
-    return ENCODER.encode({**msgspec.json.decode(ENCODER.encode(request)), **extra_body})
+    return ENCODER.encode(_merge_objects(msgspec.json.decode(ENCODER.encode(request)), extra_body))
+
+
+def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
+    merged = {**base, **changes}
+    for name in base.keys() & changes.keys():
+        if isinstance(base[name], dict) and isinstance(changes[name], dict):
+            merged[name] = _merge_objects(base[name], changes[name])
+    return merged
 
 
 def with_own_headers(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from proctor.model import TargetSpec
 from proctor.targets.api.services import LLAMACPP
-from proctor.targets.entries import TargetEntry, read_parameters
+from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import PARAMETERS, TargetKind
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ async def _open(spec: TargetSpec, context: TargetContext) -> Target:
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    from proctor.targets.entry_parameters import read_parameters
+
     model = entry.fields.text("model") or ""
     if model.lower().endswith(".gguf"):
         model = entry.absolute_path(model)

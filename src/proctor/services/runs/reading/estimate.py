@@ -361,7 +361,7 @@ def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, conc
         calls=call_sum.calls,
         usage=usage,
         is_measured=history.usage is not None,
-        cost_usd=cost_usd(usage, prices.get_for_budget(call_sum.spec)),
+        cost_usd=cost_usd(usage, prices.get_for_budget(call_sum.spec), prices.get_tier_share(call_sum.spec)),
         reports_cost=reports_cost(call_sum.spec),
         seconds=None if latency is None else latency * call_sum.calls / places,
     )
