@@ -1,7 +1,8 @@
 """The interface of batch APIs: a service takes many requests at once, and answers within a day for less.
 
-The custom id of a request is `p12-r0`: the position of its case in the suite, and the repeat. It is unique in a
-run, so that answers may come in any order, twice, or to another process than the one that sent the requests.
+The custom id of a request is `p12-r0`: the position of its case in the suite, and the repeat. It is unique in
+a run, so that answers may come in any order, twice, or to another process than the one that sent the
+requests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which latencies were measured in a run, and their summary. Pure.
 
 An answer from the cache, or reused from another run, has the latency of the day on which it was requested.
-That is not a latency of the run that shows it, so every number of a run's latency leaves such answers out.
+That is not a latency of the run that shows it, and an answer in a batch has none, so every number of a run's
+latency leaves such answers out.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from proctor.model import Trial
+from proctor.model import Output, Trial
 from proctor.stats import quantile
 
 
@@ -23,7 +24,12 @@ class LatencySummary(Struct, frozen=True, kw_only=True):
     answers: int = 0
     """The number of answers whose latency was measured in the run."""
     left_out: int = 0
-    """The number of answers from the cache or another run, which are in none of the other numbers."""
+    """The number of answers from the cache, another run or a batch, which are in no other number."""
+
+
+def answer_latency(output: Output | None) -> float | None:
+    """Returns the latency of an answer in milliseconds; None for no answer, and for one in a batch."""
+    return None if output is None or output.batch_id is not None else output.latency_ms
 
 
 def measured_latency(trial: Trial) -> float | None:
@@ -31,7 +37,7 @@ def measured_latency(trial: Trial) -> float | None:
     output = trial.output
     if output is None or output.cached or trial.source_run is not None:
         return None
-    return output.latency_ms
+    return answer_latency(output)
 
 
 def summarize_latencies(latencies_ms: Iterable[float], left_out: int) -> LatencySummary:

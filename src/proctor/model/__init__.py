@@ -32,6 +32,7 @@ from proctor.model.outputs import (
     VerdictShift,
 )
 from proctor.model.suites_and_runs import (
+    BATCH_ENGINE,
     MAX_ANSWER_BYTES,
     Assertion,
     Calibration,
@@ -61,6 +62,7 @@ from proctor.model.suites_and_runs import (
 )
 
 __all__ = [
+    "BATCH_ENGINE",
     "MAX_ANSWER_BYTES",
     "Assertion",
     "Attachment",

@@ -74,6 +74,8 @@ class Output(Record, frozen=True, kw_only=True):
     """The fallback that answered, if one did."""
     cached: bool = False
     """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
+    batch_id: str | None = None
+    """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
 
 
 class Judgment(Record, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from proctor.clusters import is_own_cluster
 from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
-from proctor.latency import LatencySummary
+from proctor.latency import LatencySummary, answer_latency
 from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, pluralize, trial_name
@@ -431,7 +431,7 @@ def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
         scores=scores,
         output=output,
         failure=parts.failure,
-        latency_ms=None if output is None else output.latency_ms,
+        latency_ms=answer_latency(output),
         usage=None if output is None else output.usage,
         cost_usd=None if output is None else output.cost_usd,
         tags=row.case.tags,

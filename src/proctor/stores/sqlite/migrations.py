@@ -158,7 +158,7 @@ def _v8(db: Connection) -> None:
 
 @MIGRATIONS.append
 def _v9(db: Connection) -> None:
-    """Adds batches of requests that services answer later; `batch` is NULL until a service has accepted it."""
+    """Adds batches of requests that services answer later; `batch` is NULL until one is accepted."""
     db.execute(
         """CREATE TABLE batches (
             number INTEGER PRIMARY KEY, run INTEGER NOT NULL, key TEXT NOT NULL UNIQUE, batch TEXT,

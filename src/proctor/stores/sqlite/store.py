@@ -393,7 +393,9 @@ class SqliteStore:
         """Saves a batch of a run; one with the same key gets its id and its state."""
         at, body = batch.submitted_at.isoformat(), encode(batch)
         with as_store_errors(self.path):
-            self._db.execute(_SAVE_BATCH, (self._key(run_id), batch.key, batch.batch_id, batch.state, at, body))
+            self._db.execute(
+                _SAVE_BATCH, (self._key(run_id), batch.key, batch.batch_id, batch.state, at, body)
+            )
 
     def batches(self, run_id: str) -> list[StoredBatch]:
         """Returns the batches of a run, oldest first."""

@@ -141,6 +141,7 @@ ANTHROPIC = TargetKind(
     stores_address=False,
     key_variables=("ANTHROPIC_API_KEY",),
     default_max_tokens=DEFAULT_MAX_TOKENS,
+    batches="proctor.targets.api.batches.anthropic:AnthropicBatches",
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,

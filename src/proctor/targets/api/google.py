@@ -176,6 +176,7 @@ GOOGLE = TargetKind(
     stores_address=False,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     provider_names=("gemini", "google-gemini"),
+    batches="proctor.targets.api.batches.google:GoogleBatches",
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,

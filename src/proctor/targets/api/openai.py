@@ -226,6 +226,7 @@ OPENAI = TargetKind(
     address_variable="OPENAI_BASE_URL",
     key_variables=("OPENAI_API_KEY",),
     open_embeddings=open_embeddings,
+    batches="proctor.targets.api.batches.openai:OpenAiBatches",
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,

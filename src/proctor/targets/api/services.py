@@ -29,6 +29,7 @@ def openai_service(name: str, address: str, key_variable: str, summary: str) -> 
         aliases={},
         model_pattern="",
         key_variables=(key_variable,) if key_variable else (),
+        batches="",
     )
 
 

@@ -49,6 +49,20 @@ class ApiTarget(ABC):
         post = JsonEndpoint(context, url, headers)
         return cls(model, spec.params, post, get_system_message(spec, context.environ))
 
+    @property
+    def endpoint(self) -> JsonEndpoint:
+        """The endpoint for single requests."""
+        return self._endpoint
+
+    def encode_request(self, prompt: Prompt, refused_names: frozenset[str]) -> bytes:
+        """Returns the body of a request without the parameters of these names, for a batch."""
+        return ENCODER.encode(self._build_request(with_system_message(prompt, self._system), refused_names))
+
+    def decode_reply(self, data: Body, prompt: Prompt) -> Output:
+        """Returns the answer in a reply to such a request; raises TargetError if there is none."""
+        prompt = with_system_message(prompt, self._system)
+        return self._endpoint.redact_keys(self._parse_reply(data, 0.0, prompt))
+
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer.
 

@@ -23,6 +23,7 @@ from proctor.model import Case
 from proctor.protocols import Store
 from proctor.services import events
 from proctor.services.runs.config import CONFIG_NAME
+from proctor.services.runs.execution.batching import check_batching, warn_of_abandoned_batches
 from proctor.services.runs.execution.interleaving import check_interleaving, group_interleaved, turns_for
 from proctor.services.runs.execution.runner import TrialRunner
 from proctor.services.runs.execution.store_watch import watch_store
@@ -102,6 +103,9 @@ class RunSession:
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
         planned_runs = self._add_price_warnings(self._plan(request, prices), prices)
+        check_batching(planned_runs)
+        for message in warn_of_abandoned_batches(planned_runs, self._store):
+            self._listen(events.WarningMessage(message))
         if placeholders := _list_placeholders(planned_runs):
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
