@@ -145,11 +145,13 @@ def _judging_parts(assertion: Assertion) -> tuple[Any, ...]:
 
 def target_digest(spec: TargetSpec) -> str:
     """Returns the digest of a target with its parameters, without the name that the user gave it."""
-    params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
-    set_params = {name: value for name, value in params.items() if value is not None}
+    params = {name: getattr(spec.params, name) for name in ("temperature", "seed", "max_tokens")}
+    set_params = {name: value for name, value in params.items() if value is not None} | spec.params.further
     identity = (spec.kind, spec.model, spec.endpoint, set_params)
-    # The folder of the targets file differs between machines, though the target is the same.
-    options = {name: value for name, value in spec.options.items() if name != "folder"}
+    # The folder of the targets file differs between machines, though the target is the same. The service
+    # only decides how further parameters are sent.
+    left_out = {"folder"} if spec.params.further else {"folder", "service"}
+    options = {name: value for name, value in spec.options.items() if name not in left_out}
     if not options and not spec.fallbacks:
         return _digest(_TARGET_PREFIX, identity)
     return _digest(

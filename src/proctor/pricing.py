@@ -25,7 +25,7 @@ BATCH_PRICE_SHARE = 0.5
 """What a request in a batch costs at OpenAI, Anthropic and Google, as a share of the list price."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
 """Marks invalid counts, so that `is_valid_usage` rejects them."""
-_FIELDS = frozenset({"input", "output", "cached", "source", "date", "snapshots"})
+_FIELDS = frozenset({"input", "output", "cached", "cache_write", "source", "date", "snapshots"})
 _DATE_SUFFIX = re.compile(r"-(20\d\d-\d\d-\d\d|20\d{6})$")
 
 
@@ -94,7 +94,13 @@ def find_price(
 
 
 def read_usage(
-    counts: Any, input_names: Iterable[str], output_names: Iterable[str], cached_name: str
+    counts: Any,
+    input_names: Iterable[str],
+    output_names: Iterable[str],
+    cached_name: str,
+    *,
+    cache_write_name: str = "",
+    reasoning_name: str = "",
 ) -> Usage | None:
     """Returns the usage in a reply; None if it reports none.
 
@@ -104,26 +110,30 @@ def read_usage(
         counts: the counts by the names of the reply's format.
         input_names: the counts that add up to the input; one that is missing or null counts as 0.
         output_names: the counts that add up to the output.
-        cached_name: the cached part of the input.
+        cached_name: the part of the input that was read from the cache.
+        cache_write_name: the part of the input that was written to the cache, if it has its own price.
+        reasoning_name: the part of the output that is reasoning.
     """
     if counts is None:
         return None
     if not isinstance(counts, dict):
         return UNREADABLE_USAGE
     inputs, outputs = ([counts.get(name) for name in names] for names in (input_names, output_names))
-    cached = counts.get(cached_name)
-    if not all(count is None or _is_count(count) for count in (*inputs, *outputs, cached)):
+    parts = [counts.get(name) for name in (cached_name, cache_write_name, reasoning_name)]
+    if not all(count is None or _is_count(count) for count in (*inputs, *outputs, *parts)):
         return UNREADABLE_USAGE
     return Usage(
         input_tokens=sum(count or 0 for count in inputs),
         output_tokens=sum(count or 0 for count in outputs),
-        cached_tokens=cached or 0,
+        cached_tokens=parts[0] or 0,
+        cache_write_tokens=parts[1] or 0,
+        reasoning_tokens=parts[2] or 0,
     )
 
 
 def is_valid_usage(usage: Usage) -> bool:
     """Returns whether every count is a whole number from 0 to 10⁹."""
-    return _is_count(usage.input_tokens) and _is_count(usage.output_tokens) and _is_count(usage.cached_tokens)
+    return all(_is_count(getattr(usage, name)) for name in usage.__struct_fields__)
 
 
 def is_valid_cost(cost: object) -> bool:
@@ -136,16 +146,19 @@ def _is_count(count: object) -> bool:
 
 
 def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
-    """Returns the cost of an answer in US dollars; without a price for cached tokens, the input's applies."""
+    """Returns the cost of an answer in US dollars; without a price for the cache, the input's applies."""
     if price is not None and not price.input and not price.output:
         return 0.0  # whatever was used
     if usage is None or price is None:
         return None
     cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     cached_price = price.input if price.cached is None else price.cached
+    write_price = price.input if price.cache_write is None else price.cache_write
     dollars = (
-        (usage.input_tokens - cached) * price.input
+        (usage.input_tokens - cached - written) * price.input
         + cached * cached_price
+        + written * write_price
         + usage.output_tokens * price.output
     )
     return dollars / 1_000_000
@@ -170,10 +183,10 @@ def _parse_price(fields: Any, where: str) -> Price:
             f"{where} has unknown fields{_list_names(unknown)}. Known are{_list_names(_FIELDS)}."
         )
     amounts = {name: _parse_amount(fields.get(name), name, where) for name in ("input", "output")}
-    cached = _parse_amount(fields["cached"], "cached", where) if "cached" in fields else None
-    return Price(
-        **amounts, cached=cached, source=str(fields.get("source", "")), date=str(fields.get("date", ""))
-    )
+    amounts |= {
+        name: _parse_amount(fields[name], name, where) for name in ("cached", "cache_write") if name in fields
+    }
+    return Price(**amounts, source=str(fields.get("source", "")), date=str(fields.get("date", "")))
 
 
 def _parse_snapshots(fields: Any, where: str) -> list[str]:

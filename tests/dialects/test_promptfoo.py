@@ -482,3 +482,31 @@ def test_a_provider_is_a_target_where_there_is_one(provider: Any, target: str | 
     assert parse_target_name(provider) == target
     if target is not None:
         assert parse_target(target, Params(), {}).name == target
+
+
+# --- parameters --------------------------------------------------------------------------------------------
+
+
+def test_options_of_a_test_that_a_provider_reads_are_its_parameters(tmp_path: Path) -> None:
+    options = {"temperature": 0.7, "max_completion_tokens": 5, "stop": ["END"], "passthrough": {"min_p": 0.1}}
+    tests = [{"vars": {"a": "1"}, "options": options}, {"vars": {"a": "2"}}]
+    default = {"options": {"top_p": 0.5}}
+    _, cases, problems = read(tmp_path, {"prompts": ["{{a}}"], "tests": tests, "defaultTest": default})
+    assert not [problem for problem in problems if problem.level == "error"]
+    forms = [case.form and case.form.params for case in cases]
+    assert forms == [
+        {
+            "temperature": 0.7,
+            "max_tokens": 5,
+            "top_p": 0.5,
+            "stop": ("END",),
+            "extra_body": {"min_p": 0.1},
+        },
+        {"top_p": 0.5},
+    ]
+
+
+def test_an_option_with_a_value_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    tests = [{"vars": {"a": "1"}, "options": {"top_p": 7}}]
+    _, _, problems = read(tmp_path, {"prompts": ["{{a}}"], "tests": tests})
+    assert [problem.code for problem in problems if problem.level == "error"] == ["bad-parameter"]

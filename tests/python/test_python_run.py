@@ -213,7 +213,14 @@ def test_what_is_no_target_is_refused(rows: Rows) -> None:
 # --- options -----------------------------------------------------------------------------------------------
 
 
-NAMES = {"repeat": "repeats", "target": "target", "judge": "judge", "timeout": "timeout"}
+NAMES = {
+    "repeat": "repeats",
+    "param": "params",
+    "stream": "params",
+    "target": "target",
+    "judge": "judge",
+    "timeout": "timeout",
+}
 NOT_OPTIONS = {
     *("suite", "attest", "public", "sign_key", "output", "json", "quiet", "no_holdout", "help", "watch"),
 }

@@ -176,11 +176,14 @@ def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixe
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
 
 
+NO_FURTHER_TOKENS = {"cache_write_tokens": 0, "reasoning_tokens": 0}
+
+
 def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
     row = trials_of(mixed)[0]
     assert row["output"]["text"] == "4"
     assert row["output"]["finish_reason"] == "stop"
-    assert row["usage"] == {"input_tokens": 11, "output_tokens": 1, "cached_tokens": 8}
+    assert row["usage"] == {"input_tokens": 11, "output_tokens": 1, "cached_tokens": 8} | NO_FURTHER_TOKENS
     assert (row["latency_ms"], row["cost_usd"], row["score"]) == (120.0, 0.00012, 1.0)
     assert (row["tags"], row["category"], row["split"], row["sealed"]) == (
         ["easy", "short"],
@@ -193,7 +196,7 @@ def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
 def test_a_usage_has_its_tokens_also_when_they_are_0() -> None:
     run = make_report((make_trial("x", output=Output(text="", usage=Usage(input_tokens=3))), make_case()))
     (row,) = trials_of(run)
-    assert row["usage"] == {"input_tokens": 3, "output_tokens": 0, "cached_tokens": 0}
+    assert row["usage"] == {"input_tokens": 3, "output_tokens": 0, "cached_tokens": 0} | NO_FURTHER_TOKENS
 
 
 def test_a_score_at_its_defaults_has_every_field() -> None:

@@ -57,8 +57,8 @@ class BatchHost:
         self.is_released.set()
         self.arrange: Callable[[list[Any]], list[Any]] = lambda lines: lines
         """Changes the lines of a list of results: their order, and how often each comes."""
-        self.before_accepting = lambda: None
-        self.after_accepting = lambda: None
+        self.before_accepting: Callable[[], None] = lambda: None
+        self.after_accepting: Callable[[], None] = lambda: None
         self.failures: list[int] = []
         """The statuses with which the next requests are answered; 0 for the usual reply."""
         self.has_keys = True
@@ -199,7 +199,8 @@ _CHAT_FIELDS = {"model", "messages", "temperature", "seed", "max_tokens", "max_c
 def _upload(handler: _Handler, body: bytes) -> None:
     head = f"Content-Type: {handler.headers['Content-Type']}\r\n\r\n".encode()
     form = message_from_bytes(head + body)
-    parts = {part.get_param("name", header="Content-Disposition"): part for part in form.get_payload()}
+    forms: list[Any] = [part for part in form.walk() if part is not form]
+    parts = {part.get_param("name", header="Content-Disposition"): part for part in forms}
     host = handler.host
     host.require(set(parts) == {"purpose", "file"}, f"fields of an upload: {sorted(map(str, parts))}")
     host.require(parts["purpose"].get_payload(decode=True) == b"batch", "purpose")

@@ -30,7 +30,8 @@ EXPRESSED = {
     "out-of-range": "a number outside of its range",
     "literal-secret": "an `api_key` that is no reference",
     "unknown-value": "a provider that is none",
-    "unsupported": "an `api_format` that is none",
+    "unsupported": "an `api_format` that is none, or a parameter that the kind does not take",
+    "bad-value": "a parameter with another value",
     "camel-case": "a field in camel case",
 }
 """The codes of errors that the schema can express, with what it then refuses."""
@@ -55,6 +56,8 @@ EVERY_KIND: list[dict[str, Any]] = [
         "api_key": "${{ OPENAI_API_KEY }}",
         "base_url": "https://example.org/v1",
         "api_format": "chat",
+        "extra_body": {"min_p": 0.1},
+        "headers": {"X-Team": "evals"},
         "temperature": 0.2,
         "max_output_tokens": 20,
         "seed": 3,

@@ -449,3 +449,28 @@ def test_a_file_of_the_project_is_never_taken_for_the_program(
     assert not (project / "taken").exists()
     with site.open_store() as store:
         assert [run.status for run in store.runs()] == ["finished"]
+
+
+# --- further parameters ------------------------------------------------------------------------------------
+
+
+def test_further_parameters_are_flags_of_the_command(site: Project) -> None:
+    words = words_of(site, suite="ten", target="openai:gpt-5.2", param="top_p=0.9\r\nstop=END")
+    assert words[-2:] == ["--param=top_p=0.9", '--param=stop=["END"]']
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("top_p=7", "must be a number above 0"),
+        ("headers.X-A=${{ HOME }}", "cannot be set on this page"),
+        ('extra_body={"a": 1}', "cannot be set on this page"),
+        ("nonsense", "needs the form NAME=VALUE"),
+    ],
+)
+def test_a_parameter_that_cannot_be_used_is_an_error_of_its_field(
+    site: Project, word: str, message: str
+) -> None:
+    with pytest.raises(FormErrors) as error:
+        words_of(site, suite="ten", target="echo", param=word)
+    assert message in error.value.errors["param"]

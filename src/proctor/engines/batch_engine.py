@@ -235,7 +235,7 @@ class BatchEngine:
                 is_told = True
                 self._writer.report(
                     f"A batch to {target.name} may have been accepted before Proctor was stopped. That shows "
-                    f"only when the batches of {pluralize(len(batch.custom_ids), 'request')} there have ended: "
+                    f"when the batches of {pluralize(len(batch.custom_ids), 'request')} there have ended: "
                     "waiting, so that nothing is paid twice."
                 )
             await self._pause(next(pauses))
@@ -252,11 +252,14 @@ class BatchEngine:
                 await asyncio.sleep(0)
                 if self._stop_event.is_set():
                     return
-        except TargetError as error:
+            try:
+                await self._add(trial)
+            except TargetError:
+                trial.target.settle(trial.planned_trial, None)
+                raise
+        except TargetError as error:  # nothing is left of the budget, or the case cannot be sent
             self._replies.add(trial, error)
             await self._grade([trial.planned_trial])
-            return
-        await self._add(trial)
 
     async def _add(self, trial: _BatchTrial) -> None:
         name = trial.planned_trial.case.target
@@ -463,8 +466,8 @@ class BatchEngine:
         if unknown_ids:
             example = min(unknown_ids)[:80]
             self._writer.warn(
-                f"Batch {status.batch_id} has {pluralize(len(unknown_ids), 'answer')} to requests that it did "
-                f"not have, such as {example!r}, which count for nothing."
+                f"Batch {status.batch_id} has {pluralize(len(unknown_ids), 'answer')} to requests that it "
+                f"did not have, such as {example!r}, which count for nothing."
             )
 
     # --- calling the service ---

@@ -22,7 +22,7 @@ _PREFIX = sha256(b"proctor/cache/1\n")
 _UNSENT_TARGET_FIELDS = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
 """Fields of a target that are not sent, or are handled separately."""
 _UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
-_SENT_IF_SET_FIELDS = frozenset({"json_answer", "tools"})
+_SENT_IF_SET_FIELDS = frozenset({"json_answer", "tools", "params"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
 """Fields whose keys are sent in their order, which may change the answer."""
@@ -143,8 +143,12 @@ class CachedTarget:
 def target_parts(spec: TargetSpec) -> KeyParts:
     """Returns the parts of a target that its answers depend on."""
     fields = set(spec.__struct_fields__) - _UNSENT_TARGET_FIELDS
-    params = {name: getattr(spec.params, name) for name in spec.params.__struct_fields__}
-    return {name: getattr(spec, name) for name in fields} | params | {"options": _digest(spec.options)}
+    params = {name: getattr(spec.params, name) for name in ("temperature", "seed", "max_tokens")}
+    options = {
+        name: value for name, value in spec.options.items() if name != "service" or spec.params.further
+    }
+    parts = {name: getattr(spec, name) for name in fields} | params | {"options": _digest(options)}
+    return parts | {name: encode(value).decode() for name, value in spec.params.further.items()}
 
 
 def _prompt_parts(prompt: Prompt) -> KeyParts:

@@ -27,12 +27,14 @@ from proctor.model.outputs import (
     LabelDraw,
     Output,
     Score,
+    TokenLogprob,
     Usage,
     Verdict,
     VerdictShift,
 )
 from proctor.model.suites_and_runs import (
     BATCH_ENGINE,
+    FURTHER_PARAMS,
     MAX_ANSWER_BYTES,
     Assertion,
     Calibration,
@@ -63,6 +65,7 @@ from proctor.model.suites_and_runs import (
 
 __all__ = [
     "BATCH_ENGINE",
+    "FURTHER_PARAMS",
     "MAX_ANSWER_BYTES",
     "Assertion",
     "Attachment",
@@ -103,6 +106,7 @@ __all__ = [
     "Suite",
     "SuiteDefaults",
     "TargetSpec",
+    "TokenLogprob",
     "Tool",
     "ToolCall",
     "Trial",

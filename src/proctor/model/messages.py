@@ -81,7 +81,7 @@ class Tool(Record, frozen=True, kw_only=True):
 
 
 class ResponseFormat(Record, frozen=True, kw_only=True):
-    """The answer format and the tools of a request, in addition to the messages."""
+    """The answer format, the tools and the parameters of a request, in addition to the messages."""
 
     json: bool = False
     """Whether the answer must be JSON."""
@@ -90,6 +90,8 @@ class ResponseFormat(Record, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     special_tags: tuple[str, ...] = ()
     """Tags that determine how the case is sent, sorted; they are not sent themselves."""
+    params: dict[str, Any] = {}
+    """The case's own parameters by their names in `Params`, such as `top_p`."""
 
 
 # --- workspaces --------------------------------------------------------------------------------------------

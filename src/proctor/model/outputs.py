@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
-from proctor.model.messages import Message, Record, ToolCall
+from proctor.model.messages import Attachment, Message, Record, ToolCall
 
 
 class Verdict(StrEnum):
@@ -30,11 +30,26 @@ class Verdict(StrEnum):
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """The token counts of one call as the endpoint reported them; `input_tokens` includes cached tokens."""
+    """The token counts of one call as the endpoint reported them."""
 
     input_tokens: int = 0
+    """All tokens of the prompt, with `cached_tokens` and `cache_write_tokens`."""
     output_tokens: int = 0
+    """All tokens that the model wrote, with `reasoning_tokens`."""
     cached_tokens: int = 0
+    """Tokens that the service read from its cache."""
+    cache_write_tokens: int = 0
+    """Tokens that it wrote to its cache, if that has its own price."""
+    reasoning_tokens: int = 0
+
+
+class TokenLogprob(Record, frozen=True, kw_only=True):
+    """One token of an answer with its natural logarithm of probability."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+    """The likeliest tokens at its position, most likely first, each with its log-probability."""
 
 
 class Output(Record, frozen=True, kw_only=True):
@@ -76,6 +91,28 @@ class Output(Record, frozen=True, kw_only=True):
     """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
     batch_id: str | None = None
     """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
+    reasoning: str | None = None
+    """What the model thought before it answered, or the service's summary of it; part of no other text."""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    """Images, audio and files in the answer."""
+    first_token_ms: float | None = None
+    """The time from sending the request until the first token of reasoning or text; None if not streamed."""
+    response_id: str | None = None
+    """The id of the answer as the endpoint reported it."""
+    request_id: str | None = None
+    """The id of the request in the reply's headers, which a service's support needs."""
+    service_tier: str | None = None
+    """The tier that answered, as the endpoint reported it."""
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """The output tokens after the first, per second since the first; None if that was not measured."""
+        if self.first_token_ms is None or self.usage is None or self.cached:
+            return None
+        seconds = (self.latency_ms - self.first_token_ms) / 1000
+        tokens = self.usage.output_tokens - 1
+        return tokens / seconds if seconds > 0 and tokens > 0 else None
 
 
 class Judgment(Record, frozen=True, kw_only=True):

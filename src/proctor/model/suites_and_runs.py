@@ -7,7 +7,7 @@ hexadecimal digits. Import these types from `proctor.model`.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import field
 
@@ -28,6 +28,7 @@ from proctor.model.outputs import Judgment as Judgment
 from proctor.model.outputs import Label as Label
 from proctor.model.outputs import Output as Output
 from proctor.model.outputs import Score as Score
+from proctor.model.outputs import TokenLogprob as TokenLogprob
 from proctor.model.outputs import Usage as Usage
 from proctor.model.outputs import Verdict as Verdict
 from proctor.model.outputs import VerdictShift as VerdictShift
@@ -240,11 +241,54 @@ class Suite(Record, frozen=True, kw_only=True):
 
 
 class Params(Record, frozen=True, kw_only=True):
-    """The sampling parameters of a target; None leaves a parameter to the endpoint."""
+    """How a model is called; None leaves a parameter to the endpoint.
+
+    `parameters.py` says which values are valid, and each kind of target which parameters it takes.
+
+    Example:
+        >>> from proctor.model import Params
+        >>> Params(top_p=0.9, stop=("END",)).further
+        {'top_p': 0.9, 'stop': ('END',)}
+    """
 
     temperature: float | None = 0.0
     seed: int | None = 42
     max_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+    """The texts at which an answer ends."""
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    reasoning_effort: str | None = None
+    """How long the model thinks: a word such as `low`, as its service defines it."""
+    thinking_budget: int | None = None
+    """The maximum number of tokens to think; 0 turns thinking off where the service allows that."""
+    verbosity: str | None = None
+    service_tier: str | None = None
+    logprobs: int | None = None
+    """The number of likeliest tokens to report at each position, besides the chosen one; 0 for that alone."""
+    prompt_cache: bool = False
+    """Whether the beginning of each prompt is marked to be cached by the service."""
+    stream: bool = False
+    """Whether answers are streamed, which measures the time to the first token."""
+    api_format: Literal["chat", "responses"] = "chat"
+    """The interface of OpenAI that is called."""
+    extra_body: dict[str, Any] = {}
+    """Fields that are added to the body of each request as they are."""
+    headers: dict[str, str] = {}
+    """Headers that are added to each request; `${{ NAME }}` is stored as written and replaced on opening."""
+
+    @property
+    def further(self) -> dict[str, Any]:
+        """The parameters that are set, besides temperature, seed and maximum tokens."""
+        values = {name: getattr(self, name) for name in FURTHER_PARAMS}
+        return {name: value for name, value in values.items() if value != _DEFAULT_PARAMS[name]}
+
+
+FURTHER_PARAMS: Final = Params.__struct_fields__[3:]
+"""The names of all parameters besides temperature, seed and maximum tokens; digests have them only if set."""
+_DEFAULT_PARAMS: Final = {name: getattr(Params(), name) for name in FURTHER_PARAMS}
 
 
 class TargetSpec(Record, frozen=True, kw_only=True):
@@ -295,6 +339,8 @@ class Prompt(Record, frozen=True, kw_only=True):
     """The tools that the target may call; its calls are not executed."""
     temperature: float | None = None
     """Overrides the target's temperature; None keeps it."""
+    params: dict[str, Any] = {}
+    """The case's own parameters by their names in `Params`, which override the target's."""
 
 
 class Trial(Record, frozen=True, kw_only=True):
@@ -579,5 +625,8 @@ class Price(Record, frozen=True, kw_only=True):
     input: float
     output: float
     cached: float | None = None
+    """Tokens read from the cache; None if they cost as much as others."""
+    cache_write: float | None = None
+    """Tokens written to the cache; None if they cost as much as others."""
     source: str = field(default="")
     date: str = field(default="")

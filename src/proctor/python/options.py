@@ -11,6 +11,7 @@ from msgspec import Meta
 from proctor.clusters import check_cluster_field
 from proctor.errors import UsageError, suggestion
 from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
+from proctor.parameters import PARAMETERS, check_parameters, parse_parameters
 from proctor.services.runs.config import Config, load_config
 from proctor.services.runs.request import Request, choose_engine, complete_settings
 
@@ -39,6 +40,8 @@ class RunOptions(TypedDict, total=False):
     temperature: Annotated[float, Meta(ge=0)]
     seed: int
     max_tokens: _Count
+    params: dict[str, Any]
+    """Further parameters of the target by their names, such as `{"top_p": 0.9, "stop": ["END"]}`."""
     timeout: Annotated[float, Meta(gt=0)]
     retries: Annotated[int, Meta(ge=0)]
     max_answer_bytes: Annotated[int, Meta(ge=1, le=2**29)]
@@ -110,7 +113,7 @@ _PLAIN = (
 """Options that are fields of `Request` of the same name."""
 _FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "prompt": "prompts"}
 """Flags that the project's file may set, and that are parameters of the functions themselves."""
-_OTHER_FLAGS = ("store", "repeat", "attest", "public", "sign-key", "reveal", "tier")
+_OTHER_FLAGS = ("store", "repeat", "attest", "public", "sign-key", "reveal", "tier", "param", "stream")
 """Flags that the project's file may set, which are options under another name or of the command line only."""
 
 
@@ -164,7 +167,7 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
     explicit = frozenset(settings)
     resumes = checked.get("resume") is not None
     return Request(
-        params=Params(**params),
+        params=Params(**params, **check_parameters(checked.get("params", {}), PARAMETERS)),
         judge_params=Params(temperature=checked.get("judge_temperature", 0.0)),
         settings=complete_settings(
             Settings(selection=Selection(**selection), **settings),
@@ -220,6 +223,9 @@ def _defaults(config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
         "repeats" if name == "repeat" else name.replace("-", "_"): value
         for name, value in config.flags.items()
     }
+    words = [*_as_tuple(flags.pop("param", ())), *(["stream=true"] if flags.pop("stream", False) else [])]
+    if words:
+        flags["params"] = parse_parameters(words)
     defaults = {
         name: value
         for name, value in flags.items()

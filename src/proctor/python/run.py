@@ -123,7 +123,8 @@ def run(
 
     * Which cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`; suites in the store:
       `saved`. Each but `limit` and `split` takes a text or a list.
-    * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`.
+    * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`, and `params` for all
+      others, such as `{"top_p": 0.9, "stop": ["END"], "stream": True}`.
     * Grading: `judge_repeat`, `judge_rule`, `judge_temperature`, `threshold`, `cluster`.
     * The gate, for `ok` and `exit_code`: `min_pass_rate`, `gate_mode`, `allow_errors`.
     * Limits: `concurrency`, `timeout` in seconds, `retries`, `budget_usd`, `max_failures`, and to stop early,

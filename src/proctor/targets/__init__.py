@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from proctor.errors import UnknownName
+from proctor.errors import UnknownName, UsageError
 from proctor.model import TargetSpec
 from proctor.protocols import Target
 from proctor.registry import Registry
@@ -79,6 +80,35 @@ def get_kind(spec: TargetSpec) -> TargetKind:
         return TARGETS.get(spec.kind)
     except UnknownName:
         return TargetKind(name=spec.kind, open_target=_open_unknown)
+
+
+def get_service(spec: TargetSpec) -> TargetKind:
+    """Returns the kind of the service that a specification calls.
+
+    It differs from `get_kind` for services that older stored runs have under the kind of their interface: it
+    is named in the options, or has the address.
+    """
+    kind = get_kind(spec)
+    name = spec.options.get("service")
+    if name is not None:
+        return TARGETS.get(name)
+    if spec.endpoint is None or kind.address == spec.endpoint:
+        return kind
+    origin = urlsplit(spec.endpoint)[:2]
+    services = (other for other in iter_kinds() if other.stored_kind == spec.kind and other.address)
+    return next((other for other in services if urlsplit(other.address)[:2] == origin), kind)
+
+
+def check_params_taken(spec: TargetSpec) -> None:
+    """Checks that a target takes all parameters that are set, besides temperature, seed and maximum tokens.
+
+    Raises:
+        UsageError: it does not take one of them.
+    """
+    kind = get_service(spec)
+    for name in spec.params.further:
+        if name not in kind.all_params:
+            raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
 
 
 def has_file_model(spec: TargetSpec) -> bool:

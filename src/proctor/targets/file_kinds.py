@@ -25,11 +25,16 @@ AGENT_COMMANDS: Final[dict[str, str]] = {
 }
 """Command lines for agents that have no kind of their own, by the beginning of their names."""
 IGNORED_FIELDS: Final = (
-    *("provider_batching", "subagent_mode_allowed", "verbose", "log_dir", "log_format", "thinking_budget"),
+    *("provider_batching", "subagent_mode_allowed", "verbose", "log_dir", "log_format"),
     *("retry_initial_delay_ms", "retry_max_delay_ms", "retry_backoff_factor", "retry_status_codes"),
 )
 """Fields of other programs, which have no effect here unless the kind has them."""
-DEFERRED_FIELDS: Final = frozenset({"api_key", "command", "env", "healthcheck", "response", "system_prompt"})
+DEFERRED_FIELDS: Final = frozenset(
+    {
+        *("api_key", "command", "env", "extra_body", "headers", "healthcheck", "response"),
+        "system_prompt",
+    }
+)
 """Fields whose references are substituted when the target is opened."""
 _UNKNOWN_ADDRESS: Final = "https://unknown.invalid"
 
@@ -109,13 +114,6 @@ def _read_api_fields(name: str, kind: TargetKind, entry: TargetEntry) -> TargetS
     options = _read_key(entry)
     if address_field in entry.references:
         options["base_url"] = entry.references[address_field]
-    api_format = entry.fields.text("api_format")
-    if api_format not in {None, "chat"}:
-        entry.fields.error(
-            "unsupported",
-            "api_format",
-            f"is {api_format!r}; only `chat`, the chat completions, can be asked.",
-        )
     try:
         spec = build_api_spec(name, kind, model, endpoint, entry.context.params, entry.context.environ)
     except UsageError as error:

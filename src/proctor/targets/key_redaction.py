@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 from proctor.env_substitution import map_texts
 from proctor.model import Output
+from proctor.parameters import SECRET_HEADER
 
-SECRET_HEADERS = ("Authorization", "api-key", "x-api-key", "x-goog-api-key")
 REPLACEMENT = "[key]"
 MIN_KEY_LENGTH = 6
 """Shorter keys occur in ordinary words, and removing them would spoil answers."""
@@ -36,7 +36,7 @@ class KeyRedactor:
     @classmethod
     def for_headers(cls, headers: Mapping[str, str]) -> KeyRedactor:
         """Returns the redactor of the keys in the headers of a request."""
-        return cls(headers.get(name, "").removeprefix("Bearer ") for name in SECRET_HEADERS)
+        return cls(find_secrets(headers))
 
     def redact_text(self, text: str) -> str:
         """Returns the text without keys."""
@@ -50,14 +50,20 @@ class KeyRedactor:
         if not self._forms:
             return output
         if not (output.tool_calls or output.messages or output.file_changes):
-            names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}"
-            if self._is_clean(output.text) and self._is_clean(names):
+            ids = f"{output.response_id}\n{output.request_id}\n{output.service_tier}"
+            names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}\n{ids}"
+            if all(map(self._is_clean, (output.text, names, output.reasoning or ""))):
                 return output
         redacted: Output = map_texts(output, self.redact_text, keys=True)
         return output if redacted == output else redacted
 
     def _is_clean(self, text: str) -> bool:
         return not any(form in text for form in self._forms)
+
+
+def find_secrets(headers: Mapping[str, str]) -> list[str]:
+    """Returns the keys in the headers of a request, by the names of the headers."""
+    return [value.removeprefix("Bearer ") for name, value in headers.items() if SECRET_HEADER.search(name)]
 
 
 def is_secret(key: str) -> bool:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
+from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
+from proctor.parameters import UNIVERSAL_PARAMETERS
 
 if TYPE_CHECKING:
     from proctor.model import TargetSpec
@@ -51,7 +53,7 @@ ADDRESS_FIELDS: Final[FileFields] = {
     "base_url": _URL,
     "endpoint": _URL,
     **_KEY,
-    "api_format": {"enum": ["chat"], "description": "How the service is called."},
+    "api_format": {"enum": ["chat"], "description": "The interface that is called."},
 }
 """The fields of targets.yaml that every kind with an address has besides `PARAMETERS`."""
 MODEL_NAMES: Final = ("model", "deployment", "variant")
@@ -112,6 +114,9 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Whether the model is a file, relative to the folder of targets.yaml; bundles have only its name."""
 
     # --- calls ---
+    params: frozenset[str] = frozenset()
+    """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
+    saying for a kind with an address. Any other is an error before the first call."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
     default_max_tokens: int | None = None
@@ -164,12 +169,34 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     def entry_fields(self) -> FileFields | None:
         """Its fields of targets.yaml besides those of all kinds; None if the file cannot name it."""
         if self.has_address:
-            return {**ADDRESS_FIELDS, **PARAMETERS, **(self.file_fields or {})}
-        return self.file_fields
+            return {**ADDRESS_FIELDS, **PARAMETERS, **self._param_fields, **(self.file_fields or {})}
+        return None if self.file_fields is None else {**self.file_fields, **self._param_fields}
+
+    @property
+    def all_params(self) -> frozenset[str]:
+        """The parameters that it takes, besides temperature, seed and maximum tokens."""
+        return self.params | UNIVERSAL_PARAMETERS if self.has_address else self.params
+
+    def describe_refusal(self, name: str) -> str:
+        """Returns that it does not take a parameter, and what to do, as sentences."""
+        if name == "api_format":
+            return f"targets of kind `{self.name}` only have `api_format: chat`."
+        remedy = "Leave it out"
+        if self.has_address and name not in {"stream", "prompt_cache"}:
+            remedy += f", or send what its server understands with extra_body.{name}"
+        names = sorted(self.all_params - UNIVERSAL_PARAMETERS)
+        what = f" It takes {', '.join(names)}." if names else ""
+        return f"targets of kind `{self.name}` do not take `{name}`. {remedy}.{what}"
+
+    @property
+    def _param_fields(self) -> FileFields:
+        taken = self.all_params
+        return {name: schema for name, schema in FURTHER_PARAMETERS.items() if name in taken}
 
     @property
     def short_form_fields(self) -> FileFields:
         """The fields that may stand beside the short form `target: NAME:MODEL`."""
         if self.has_address:
-            return {**_KEY, **PARAMETERS}
-        return PARAMETERS if set(PARAMETERS) <= set(self.file_fields or ()) else {}
+            return {**_KEY, **PARAMETERS, **self._param_fields}
+        has_parameters = set(PARAMETERS) <= set(self.file_fields or ())
+        return {**PARAMETERS, **self._param_fields} if has_parameters else {}

@@ -78,7 +78,12 @@ def build_api_spec(
     elif kind.address is None:
         advice = kind.address_help or f"needs an address in {kind.address_variable}."
         raise UsageError(f"Target {_redact_address(name)} {advice}")
-    return TargetSpec(name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params)
+    # The kind alone does not tell a service that shares it with others, nor does an address of the user.
+    is_elsewhere = kind.spec_kind != kind.name and address != kind.address
+    options = {"service": kind.name} if is_elsewhere else {}
+    return TargetSpec(
+        name=name, kind=kind.spec_kind, model=model, endpoint=address, params=params, options=options
+    )
 
 
 def _expand_alias(word: str) -> str:

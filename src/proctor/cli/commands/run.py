@@ -160,6 +160,19 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--seed", type=int, default=42, show_default=True, metavar="N", help="Repeat r uses seed + r."
         ),
         click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Longest answer, in tokens."),
+        click.option(
+            "--param",
+            "params",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Another parameter of the target, such as top_p=0.9, reasoning_effort=low, stop=END or "
+            "extra_body.min_p=0.1. May be repeated.",
+        ),
+        click.option(
+            "--stream",
+            is_flag=True,
+            help="Stream answers, which measures the time to the first token and tokens per second.",
+        ),
     ],
     "Grading": [
         click.option(
@@ -345,7 +358,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         click.option(
             "--batch/--no-batch",
             default=None,
-            help="Send requests in batches: OpenAI, Anthropic and Google answer within 24 hours at half the price.",
+            help="Send requests in batches, which OpenAI, Anthropic and Google answer within a day for half.",
         ),
         click.option(
             "--group",
@@ -498,9 +511,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         targets=options["targets"],
         prompts=options["prompts"],
         judges=options["judges"],
-        params=Params(
-            temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"]
-        ),
+        params=_read_params(options),
         judge_params=Params(temperature=options["judge_temperature"]),
         settings=complete_settings(
             Settings(selection=selection, **{name: options[name] for name in _SETTINGS}),
@@ -529,8 +540,22 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
     )
 
 
+def _read_params(options: dict[str, Any]) -> Params:
+    """Returns the parameters of the target; imports their table only if a run sets one."""
+    further: dict[str, Any] = {"stream": True} if options["stream"] else {}
+    if options["params"]:
+        from proctor.parameters import parse_parameters
+
+        further |= parse_parameters(options["params"])
+    return Params(
+        temperature=options["temperature"], seed=options["seed"], max_tokens=options["max_tokens"], **further
+    )
+
+
 def _flags(ctx: click.Context) -> Iterator[str]:
     """Yields the long form of each flag given on the command line."""
+    if ctx.get_parameter_source("stream") is ParameterSource.COMMANDLINE:
+        yield "--param"
     for param in ctx.command.params:
         if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
             flag = next((flag for flag in param.opts if flag.startswith("--")), "")

@@ -15,7 +15,9 @@ from proctor.dialects.proctor.schema import SCHEMA_FIELD, VERSION, check_case, c
 from proctor.dialects.shared.attachments import build_attachment
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
+from proctor.errors import UsageError
 from proctor.model import Attachment, Case, Problem, PromptTemplate, Suite
+from proctor.parameters import CASE_PARAMETERS, check_parameters
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
@@ -93,7 +95,7 @@ def _parse_case(
     if notes.has_errors:
         return None
     case = _attach_files(convert({"input": (), **row}, Case), row, source, notes)
-    if case is None:
+    if case is None or not _check_parameters(case, notes):
         return None
     is_blank = not any(message.parts or message.content.strip() for message in case.input)
     if not is_blank or (not case.input and (case.vars or (prompts and case.prompts != ()))):
@@ -101,6 +103,16 @@ def _parse_case(
     message = "`input` is empty; write what is asked, or `vars` for the prompt of a run, without `input`."
     notes.error("missing-prompt", message, "input")
     return None
+
+
+def _check_parameters(case: Case, notes: ProblemLog) -> bool:
+    """Notes a parameter in the form of a case that is unknown or has a value that cannot be used."""
+    if case.form is not None and case.form.params:
+        try:
+            check_parameters(case.form.params, CASE_PARAMETERS)
+        except UsageError as error:
+            notes.error("bad-parameter", f"`form.params` cannot be used: {error}", "form.params")
+    return not notes.has_errors
 
 
 def _attach_files(case: Case, row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:

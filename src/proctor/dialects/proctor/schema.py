@@ -35,6 +35,7 @@ from proctor.model import (
     Tool,
     ToolCall,
 )
+from proctor.parameters import case_fields
 from proctor.validation import ProblemLog, json_type, quote_value
 
 VERSION: Final = 1
@@ -225,6 +226,8 @@ def suite_schema() -> dict[str, Any]:
     (header, case), parts = msgspec.json.schema_components(
         (_header_type(), _strict_copy(Case)), ref_template="#/$defs/{name}"
     )
+    params = parts["ResponseFormat"]["properties"]["params"]
+    params |= {"additionalProperties": False, "properties": case_fields()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "One line of a suite of dialect proctor",

@@ -17,8 +17,9 @@ from proctor.dialects.promptfoo.prompts import PromptfooPrompt
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
 from proctor.dialects.shared.yaml_files import ignore_fields, refuse_fields
-from proctor.errors import suggestion
-from proctor.model import Assertion, Case, PassRule, Problem
+from proctor.errors import UsageError, suggestion
+from proctor.model import Assertion, Case, PassRule, Problem, ResponseFormat
+from proctor.parameters import case_fields, check_parameter
 from proctor.prompts.fill import fill_prompt
 from proctor.prompts.templates import BadTemplate, as_text, resolve_values
 from proctor.protocols import CaseAtLine, SuiteSource
@@ -34,6 +35,12 @@ _OPTIONS: Final = (
     FieldSpec("disableVarExpansion", FieldReader.boolean, False),
     FieldSpec("disableDefaultAsserts", FieldReader.boolean, False),
 )
+_PARAMETERS: Final[dict[str, str]] = {
+    **{name: name for name in case_fields() if name not in ("extra_body", "thinking_budget")},
+    "max_completion_tokens": "max_tokens",
+    "passthrough": "extra_body",
+}
+"""Options that are parameters of the model, each with its name here: a provider reads them of each test."""
 UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially", "disableConversationVar")
 _REFUSED_OPTIONS: Final = {
     **dict.fromkeys(
@@ -160,8 +167,18 @@ def _parse_options(fields: FieldReader) -> dict[str, Any]:
     refuse_fields(inner, _REFUSED_OPTIONS)
     ignore_fields(inner, UNUSED_OPTIONS, {})
     options = inner.values(_OPTIONS)
-    inner.finish((*(option.name for option in _OPTIONS), *UNUSED_OPTIONS))
+    for name, parameter in _PARAMETERS.items():
+        if name in inner:
+            _read_parameter(inner, name, parameter, options)
+    inner.finish((*(option.name for option in _OPTIONS), *_PARAMETERS, *UNUSED_OPTIONS))
     return options
+
+
+def _read_parameter(fields: FieldReader, name: str, parameter: str, options: dict[str, Any]) -> None:
+    try:
+        options[parameter] = check_parameter(parameter, to_plain(fields.pop(name)))
+    except UsageError as error:
+        fields.error("bad-parameter", name, f"cannot be used: {error}")
 
 
 def _parse_target(fields: FieldReader) -> str | None:
@@ -258,9 +275,11 @@ def _expand_cases(
             # There, an assertion of weight 0 always passes: a gate that every score reaches.
             rule = 0.0
             assertions = [replace(assertion, required=assertion.required or 0.0) for assertion in assertions]
+        params = {option: options[option] for option in case_fields() if option in options}
         case = Case(
             id=name + suffix,
             input=(),
+            form=ResponseFormat(params=params) if params else None,
             assertions=tuple(assertions),
             metadata={**default.metadata, **test.metadata},
             repeats=common.repeats,

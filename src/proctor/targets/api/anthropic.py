@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
 from proctor.targets.api.messages import call_ids, encode_base64, format_attachment, format_message
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
@@ -63,7 +63,7 @@ class AnthropicTarget(ApiTarget):
 
     optional_params = ("temperature", "tool_choice", "tools")
 
-    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
+    def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
@@ -76,22 +76,23 @@ class AnthropicTarget(ApiTarget):
             text=text,
             tool_calls=tuple(ToolCall(name=call.name, arguments=call.input, id=call.id) for call in calls),
             usage=_parse_usage(reply.usage),
-            latency_ms=latency_ms,
             finish_reason=reply.stop_reason,
             model=reply.model,
-            refused_params=self._unapplied_params(prompt),
+            refused_params=self._unapplied_params(prompt, params),
         )
 
-    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _MessagesRequest:
+    def _build_request(
+        self, prompt: Prompt, params: Params, refused_names: frozenset[str]
+    ) -> _MessagesRequest:
         system = "\n\n".join(format_message(m) for m in prompt.messages if m.role in {"system", "developer"})
         request = _MessagesRequest(
             model=self._model,
-            max_tokens=self._params.max_tokens or DEFAULT_MAX_TOKENS,
+            max_tokens=params.max_tokens or DEFAULT_MAX_TOKENS,
             messages=_to_api_messages(prompt.messages),
             system=system or UNSET,
         )
         if "temperature" not in refused_names:
-            request.temperature = self._temperature(prompt)
+            request.temperature = params.temperature
         if prompt.tools and "tools" not in refused_names:
             request.tools = [_describe_tool(tool) for tool in prompt.tools]
         elif _uses_reply_tool(prompt) and "tool_choice" not in refused_names:
@@ -101,12 +102,12 @@ class AnthropicTarget(ApiTarget):
             request.tool_choice = {"type": "tool", "name": _REPLY_TOOL}
         return request
 
-    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
+    def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:
         refused_names = self._endpoint.refused_names
         has_schema = _uses_reply_tool(prompt) and "tool_choice" not in refused_names
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
-            "seed": self._params.seed is not None,
+            "temperature": params.temperature is not None and "temperature" in refused_names,
+            "seed": params.seed is not None,
             "response_format": not has_schema and (prompt.json_answer or prompt.response_schema is not None),
             "tools": bool(prompt.tools) and "tools" in refused_names,
         }

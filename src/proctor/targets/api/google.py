@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall
 from proctor.pricing import read_usage
 from proctor.targets.api.messages import encode_base64, format_attachment, format_message
 from proctor.targets.api.target import ApiTarget, require_model
@@ -91,7 +91,7 @@ class GoogleTarget(ApiTarget):
 
     optional_params = tuple(_OPTIONAL_PARAMS)
 
-    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
+    def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         if not reply.candidates:
             reason = reply.prompt_feedback.block_reason if reply.prompt_feedback else None
@@ -110,19 +110,20 @@ class GoogleTarget(ApiTarget):
                 ("candidatesTokenCount", "thoughtsTokenCount"),
                 "cachedContentTokenCount",
             ),
-            latency_ms=latency_ms,
             finish_reason=candidate.finish_reason,
             model=reply.model_version,
-            refused_params=self._unapplied_params(prompt),
+            refused_params=self._unapplied_params(prompt, params),
         )
 
-    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _GenerateRequest:
-        config = _GenerationConfig(max_output_tokens=self._params.max_tokens)
+    def _build_request(
+        self, prompt: Prompt, params: Params, refused_names: frozenset[str]
+    ) -> _GenerateRequest:
+        config = _GenerationConfig(max_output_tokens=params.max_tokens)
         without = _to_parameter_names(refused_names)
         if "temperature" not in without:
-            config.temperature = self._temperature(prompt)
-        if self._params.seed is not None and "seed" not in without:
-            config.seed = self._params.seed + prompt.repeat
+            config.temperature = params.temperature
+        if params.seed is not None and "seed" not in without:
+            config.seed = params.seed + prompt.repeat
         # Most models refuse an answer format together with tools.
         if _asks_for_json(prompt) and not prompt.tools and "response_format" not in without:
             config.response_mime_type = "application/json"
@@ -136,11 +137,11 @@ class GoogleTarget(ApiTarget):
             tools=[{"functionDeclarations": list(map(_describe_tool, tools))}] if tools else UNSET,
         )
 
-    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
+    def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:
         refused_names = _to_parameter_names(self._endpoint.refused_names)
         not_applied = {
-            "temperature": self._temperature(prompt) is not None and "temperature" in refused_names,
-            "seed": self._params.seed is not None and "seed" in refused_names,
+            "temperature": params.temperature is not None and "temperature" in refused_names,
+            "seed": params.seed is not None and "seed" in refused_names,
             "response_format": _asks_for_json(prompt)
             and (bool(prompt.tools) or "response_format" in refused_names),
             "tools": bool(prompt.tools) and "tools" in refused_names,

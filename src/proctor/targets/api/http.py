@@ -25,15 +25,17 @@ from aiohttp import (
     ClientResponse,
     ClientSSLError,
 )
+from msgspec import Struct
 from yarl import URL
 
 from proctor.env_substitution import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
 from proctor.targets import get_kind, iter_kinds
+from proctor.targets.api.event_stream import EventParser, StreamedReply
 from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
 from proctor.targets.context import TargetContext
-from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, SECRET_HEADERS, KeyRedactor
+from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedactor, find_secrets
 
 T = TypeVar("T")
 Body = bytes | bytearray
@@ -53,6 +55,9 @@ _REMEDIES = {
 _NO_CREDIT_PATTERN = re.compile(r"insufficient_quota|billing_hard_limit")
 _WRONG_KEY_PATTERN = re.compile(r"API_KEY_INVALID|API key not valid")
 """Google reports a wrong key with status 400 instead of 401."""
+_REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
+_STREAM_OVERHEAD = 256
+"""How many times as large as its answer a stream may be: an event holds a token and much besides."""
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
 """The maximum length of a header, in characters; the rest is ignored."""
@@ -81,6 +86,17 @@ class RefusedRequest(TargetError):
         )
 
 
+class JsonReply(Struct, frozen=True, gc=False):
+    """A successful reply with its times in milliseconds, from sending the request."""
+
+    body: Body
+    latency_ms: float
+    first_token_ms: float | None = None
+    """None if it was not streamed, or brought no token."""
+    request_id: str | None = None
+    """The id of the request in its headers."""
+
+
 class JsonEndpoint:
     """A URL for JSON requests; parameters that it refused before are left out."""
 
@@ -107,9 +123,12 @@ class JsonEndpoint:
         return self._headers
 
     async def send(
-        self, encode: Callable[[frozenset[str]], bytes], optional: tuple[str, ...]
-    ) -> tuple[Body, float]:
-        """Returns the reply's body and the duration of the successful request in milliseconds.
+        self,
+        encode: Callable[[frozenset[str]], bytes],
+        optional: tuple[str, ...],
+        open_stream: Callable[[], StreamedReply] | None = None,
+    ) -> JsonReply:
+        """Returns the reply to a request.
 
         If the endpoint refuses a parameter in `optional`, the request is sent again without it. The refusal
         is remembered only if that succeeds, as a message may contain the name by chance.
@@ -117,6 +136,7 @@ class JsonEndpoint:
         Args:
             encode: encodes the body without the parameters in the given set.
             optional: the parameters that may be left out, by the endpoint's names.
+            open_stream: makes what puts the events of a streamed reply together; None if none is requested.
 
         Raises:
             TargetError: a status other than 2xx, or no connection; its fields say whether to retry.
@@ -124,9 +144,8 @@ class JsonEndpoint:
         refused_names = self.refused_names
         body = encode(refused_names)
         while True:
-            started = perf_counter()
             try:
-                data = await self._send_once(body)
+                reply = await self._send_once(body, open_stream)
             except RefusedRequest as error:
                 name = error.find_parameter(optional)
                 if name is None or name in refused_names:
@@ -137,13 +156,14 @@ class JsonEndpoint:
                     raise
                 body = shorter
                 continue
-            latency_ms = (perf_counter() - started) * 1000
             if refused_names is not self.refused_names:
                 self.refused_names |= refused_names
-            return data, latency_ms
+            return reply
 
-    async def _send_once(self, body: bytes) -> Body:
-        """Returns the body of a 2xx reply; redirects are not followed, as they would leak the key."""
+    async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
+        """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
+        started = perf_counter()
+        first_token_ms = None
         try:
             response = await self._session.post(
                 self._url,
@@ -153,7 +173,12 @@ class JsonEndpoint:
                 allow_redirects=False,
             )
             try:
-                reply = await self._read_body(response)
+                if open_stream is not None and _is_event_stream(response):
+                    reply, first_token_at = await self._read_events(response, open_stream())
+                    if first_token_at is not None:
+                        first_token_ms = (first_token_at - started) * 1000
+                else:
+                    reply = await self._read_body(response)
             except BaseException:
                 response.close()
                 raise
@@ -162,7 +187,8 @@ class JsonEndpoint:
         if self._quota_observer is not None:
             self._quota_observer(response.headers)
         if 200 <= response.status < 300:
-            return reply
+            latency_ms = (perf_counter() - started) * 1000
+            return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
         raise _redact_error(
             error_for_status(self._url, response.status, reply, response.headers, self._headers),
             self._headers,
@@ -199,6 +225,37 @@ class JsonEndpoint:
                     raise AnswerTooLarge(limit)
         return body
 
+    async def _read_events(
+        self, response: ClientResponse, stream: StreamedReply
+    ) -> tuple[Body, float | None]:
+        """Returns the body that the events of a stream add up to, and when the first token arrived.
+
+        Raises:
+            AnswerTooLarge: the events exceed the limit for answers.
+            TargetError: the stream was cut off, or is not made of JSON objects.
+        """
+        parser, size = EventParser(), 0
+        first_token_at: float | None = None
+        async for piece in response.content.iter_any():
+            size += len(piece)
+            if size > self._max_bytes * _STREAM_OVERHEAD:
+                raise AnswerTooLarge(self._max_bytes)
+            for event in parser.feed(piece):
+                if stream.add(event) and first_token_at is None:
+                    first_token_at = perf_counter()
+        body = stream.body()
+        if len(body) > self._max_bytes:
+            raise AnswerTooLarge(self._max_bytes, len(body))
+        if not (stream.is_complete or parser.is_done):
+            raise TargetError(
+                f"{_display_url(self._url)} ended its stream before the answer was complete.",
+                kind="connection",
+                transient=True,
+                fault=EndpointFault.SERVER,
+                remedy="Check the server, or leave --stream out.",
+            )
+        return body, first_token_at
+
     def decode(self, decoder: msgspec.json.Decoder[T], data: Body) -> T:
         """Decodes a reply.
 
@@ -218,6 +275,15 @@ class JsonEndpoint:
     def error_in_reply(self, status: int, data: Body) -> TargetError:
         """Returns the error inside a reply of status 200, by the status in its body."""
         return error_for_status(self._url, status, data, {}, self._headers)
+
+
+def _is_event_stream(response: ClientResponse) -> bool:
+    return 200 <= response.status < 300 and response.content_type == "text/event-stream"
+
+
+def _read_request_id(headers: Mapping[str, str]) -> str | None:
+    value = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), "")
+    return value[:_MAX_HEADER] or None
 
 
 async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
@@ -454,8 +520,7 @@ def _read_error(body: Body) -> tuple[str, str | None]:
 
 
 def _redact_text(text: str, request_headers: Mapping[str, str]) -> str:
-    for name in SECRET_HEADERS:
-        secret = request_headers.get(name, "").removeprefix("Bearer ")
+    for secret in find_secrets(request_headers):
         if len(secret) >= MIN_KEY_LENGTH:  # also placeholders that answers may contain, such as `not-needed`
             text = text.replace(secret, REPLACEMENT)
     return KeyRedactor.for_headers(request_headers).redact_text(text)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Prompt, TargetSpec, Tool, ToolCall, Usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
 from proctor.targets.api.messages import call_ids, data_uri, format_attachment, format_message
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
@@ -97,7 +97,7 @@ class OpenAiTarget(ApiTarget):
     # `max_tokens` is sent again under its newer name, so it is never left out altogether.
     optional_params = ("temperature", "seed", "response_format", "max_tokens", "tools")
 
-    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
+    def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
@@ -110,18 +110,16 @@ class OpenAiTarget(ApiTarget):
             text=content or message.refusal or "",
             tool_calls=tuple(_parse_tool_call(call) for call in message.tool_calls or ()),
             usage=_parse_usage(reply.usage),
-            latency_ms=latency_ms,
             finish_reason=choice.finish_reason,
             model=reply.model,
             fingerprint=reply.system_fingerprint,
-            refused_params=self._unapplied_params(prompt) if self._endpoint.refused_names else (),
+            refused_params=self._unapplied_params(prompt, params) if self._endpoint.refused_names else (),
         )
 
-    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> _ChatRequest:
-        params = self._params
+    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> _ChatRequest:
         request = _ChatRequest(model=self._model, messages=_to_chat_messages(prompt.messages))
         if "temperature" not in refused_names:
-            request.temperature = self._temperature(prompt)
+            request.temperature = params.temperature
         if params.seed is not None and "seed" not in refused_names:
             request.seed = params.seed + prompt.repeat
         if "max_tokens" in refused_names:
@@ -134,10 +132,10 @@ class OpenAiTarget(ApiTarget):
             request.tools = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
         return request
 
-    def _unapplied_params(self, prompt: Prompt) -> tuple[str, ...]:
+    def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:
         values = {
-            "temperature": self._temperature(prompt),
-            "seed": self._params.seed,
+            "temperature": params.temperature,
+            "seed": params.seed,
             "response_format": _response_format(prompt),
             "tools": prompt.tools or None,
         }
@@ -170,7 +168,7 @@ class OpenAiEmbeddings:
         if not texts:
             return []
         body = ENCODER.encode({"model": self.name, "input": list(texts)})
-        data, _ = await self._endpoint.send(lambda _names: body, ())
+        data = (await self._endpoint.send(lambda _names: body, ())).body
         rows = sorted(self._endpoint.decode(_EMBEDDINGS_DECODER, data).data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(len(texts))):
             raise TargetError(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
-from proctor.errors import UsageError
+from proctor.env_substitution import substitute
+from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
+from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters
+from proctor.targets import get_service
 from proctor.targets.api.messages import get_system_message, with_system_message
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
+    from proctor.targets.api.event_stream import StreamedReply
     from proctor.targets.api.http import Body, JsonEndpoint
     from proctor.targets.context import TargetContext
 
@@ -27,13 +32,24 @@ class ApiTarget(ABC):
     """A model behind an endpoint for JSON requests."""
 
     optional_params: ClassVar[tuple[str, ...]]
-    """The parameters that a request may leave out, by the API's names."""
+    """The parameters that a request may leave out, by the API's names. Those that a user chose stay."""
+    streamed_reply: ClassVar[type[StreamedReply] | None] = None
+    """Makes what puts the events of a streamed reply together; None if the API is never streamed."""
 
-    def __init__(self, model: str, params: Params, post: JsonEndpoint, system: Message | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        params: Params,
+        post: JsonEndpoint,
+        system: Message | None = None,
+        case_params: frozenset[str] = CASE_PARAMETERS,
+    ) -> None:
+        """Use `from_spec`."""
         self._model = model
         self._params = params
         self._endpoint = post
         self._system = system
+        self._case_params = case_params
 
     @classmethod
     def from_spec(
@@ -46,8 +62,13 @@ class ApiTarget(ABC):
         """
         from proctor.targets.api.http import JsonEndpoint
 
-        post = JsonEndpoint(context, url, headers)
-        return cls(model, spec.params, post, get_system_message(spec, context.environ))
+        own_headers = substitute(spec.params.headers, context.environ)
+        names = {name.lower() for name in own_headers}
+        usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
+        post = JsonEndpoint(context, url, usual_headers | own_headers)
+        params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
+        case_params = CASE_PARAMETERS & (get_service(spec).all_params | PLAIN_PARAMETERS.keys())
+        return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
     @property
     def endpoint(self) -> JsonEndpoint:
@@ -56,12 +77,14 @@ class ApiTarget(ABC):
 
     def encode_request(self, prompt: Prompt, refused_names: frozenset[str]) -> bytes:
         """Returns the body of a request without the parameters of these names, for a batch."""
-        return ENCODER.encode(self._build_request(with_system_message(prompt, self._system), refused_names))
+        prompt = with_system_message(prompt, self._system)
+        params = replace(self._params_for(prompt), stream=False)  # a batch cannot stream
+        return _encode_request(self._build_request(prompt, params, refused_names), params)
 
     def decode_reply(self, data: Body, prompt: Prompt) -> Output:
         """Returns the answer in a reply to such a request; raises TargetError if there is none."""
         prompt = with_system_message(prompt, self._system)
-        return self._endpoint.redact_keys(self._parse_reply(data, 0.0, prompt))
+        return self._endpoint.redact_keys(self._parse_reply(data, prompt, self._params_for(prompt)))
 
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer.
@@ -70,26 +93,53 @@ class ApiTarget(ABC):
             TargetError: there is none; of kind `refused` where the API blocked the prompt.
         """
         prompt = with_system_message(prompt, self._system)
+        params = self._params_for(prompt)
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
-            return ENCODER.encode(self._build_request(prompt, refused_names))
+            return _encode_request(self._build_request(prompt, params, refused_names), params)
 
-        data, latency_ms = await self._endpoint.send(encode_without, self.optional_params)
-        return self._endpoint.redact_keys(self._parse_reply(data, latency_ms, prompt))
+        reply = await self._endpoint.send(
+            encode_without, self.optional_params, self.streamed_reply if params.stream else None
+        )
+        output = self._parse_reply(reply.body, prompt, params)
+        output = replace(
+            output,
+            latency_ms=reply.latency_ms,
+            first_token_ms=reply.first_token_ms,
+            request_id=reply.request_id,
+        )
+        return self._endpoint.redact_keys(output)
 
     async def aclose(self) -> None:  # noqa: B027  # nothing to close is the rule
         """Does nothing: the session belongs to the context that the target was opened with."""
 
     @abstractmethod
-    def _build_request(self, prompt: Prompt, refused_names: frozenset[str]) -> msgspec.Struct:
+    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> msgspec.Struct:
         """Returns the body of a request without the parameters that the endpoint refused."""
 
     @abstractmethod
-    def _parse_reply(self, data: Body, latency_ms: float, prompt: Prompt) -> Output:
-        """Returns the answer in a reply."""
+    def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
+        """Returns the answer in a reply, without its times and the id of its request."""
 
-    def _temperature(self, prompt: Prompt) -> float | None:
-        return self._params.temperature if prompt.temperature is None else prompt.temperature
+    def _params_for(self, prompt: Prompt) -> Params:
+        """Returns the parameters of a prompt: the target's, with those that the case sets itself."""
+        if prompt.temperature is None and not prompt.params:
+            return self._params
+        own = {"temperature": prompt.temperature} if prompt.temperature is not None else {}
+        try:
+            check_parameters(prompt.params, self._case_params)
+        except UsageError as error:
+            raise TargetError(
+                f"The parameters of the case cannot be sent: {error}", kind="unsupported"
+            ) from None
+        extra_body = self._params.extra_body | prompt.params.get("extra_body", {})
+        return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
+
+
+def _encode_request(request: msgspec.Struct, params: Params) -> bytes:
+    """Returns a body with the further fields of the parameters, which replace those of the same names."""
+    body = ENCODER.encode(request)
+    return ENCODER.encode({**msgspec.json.decode(body), **params.extra_body}) if params.extra_body else body
 
 
 def require_model(spec: TargetSpec) -> str:

@@ -93,6 +93,7 @@ _FORM_FIELDS = {
     "judge": "judges",
     "tag": "tags",
     "all_tag": "all_tags",
+    "param": "params",
 }
 """API names of fields that are called otherwise in the form of the page Run Suite."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,7 @@ _RUN = "20261121-225349-e91629"
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _Tag = Annotated[str, Field(min_length=1, max_length=200, pattern="^[^,]+$")]
 _MAX_INTEGER = 999_999_999_999
+_MAX_PARAMS = 50
 """The largest whole number that a run takes."""
 
 
@@ -105,6 +106,11 @@ class RunRequest(RequestBody):
     )
     max_tokens: int | None = Field(
         default=None, ge=1, le=_MAX_INTEGER, description="Maximum length of an answer, in tokens."
+    )
+    params: dict[str, Any] = Field(
+        default={},
+        max_length=_MAX_PARAMS,
+        description="Further parameters of the targets, such as `top_p`, `stop` or `reasoning_effort`.",
     )
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="The weighted score at which a case passes."

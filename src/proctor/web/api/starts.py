@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.requests import Request
 
+from proctor.parameters import format_words
 from proctor.protocols import Store
 from proctor.reports.record_fields import record_from
 from proctor.services.runs.reading.estimate_record import Estimate
@@ -139,6 +140,7 @@ def _to_raw_form(body: RunRequest) -> RawForm:
         "split": [body.split or ""],
         "tag": body.tags,
         "all_tag": body.all_tags,
+        "param": list(format_words(body.params)),
         "gate_mode": [body.gate_mode or ""],
         "stop_when_shown": [_format_choice(body.stop_when_shown)],
         "cluster": [body.cluster or ""],

@@ -239,4 +239,5 @@ def _default_values(context: RunContext) -> dict[str, str]:
         "interleave": "yes" if context.defaults.value("interleave", bool) else "no",
         "cluster": context.defaults.value("cluster", str) or "",
         "all_tag": " and ".join(context.defaults.texts("all-tag")),
+        "param": ", ".join(context.defaults.texts("param")),
     }

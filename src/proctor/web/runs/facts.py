@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from proctor.codec import template_digest
 from proctor.model import Run
+from proctor.parameters import format_parameters
 from proctor.reports.formatting import costs, milliseconds, seconds
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import latency_scope
@@ -34,7 +35,12 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
     yield (
         "parameters",
-        ", ".join(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
+        ", ".join(
+            (
+                *(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
+                *format_parameters(params),
+            )
+        ),
     )
     yield "not applied", ", ".join(row.refused_params)
     yield "judges", ", ".join(row.judges)

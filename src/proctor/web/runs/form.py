@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from proctor.clusters import check_cluster_field
 from proctor.comparison.outcomes import SplitName
 from proctor.errors import ProctorError, SuiteError, UsageError
 from proctor.model import GateMode, PromptTemplate, Suite
+from proctor.parameters import VISITOR_PARAMETERS, parse_parameters
 from proctor.protocols import Store
 from proctor.services.runs.planning.load_prompts import list_stored_prompts, parse_prompt
 from proctor.services.runs.starts.allowed_targets import (
@@ -59,6 +60,7 @@ FIELDS: Final = (
     "reuse",
     "tag",
     "all_tag",
+    "param",
 )
 """The names of all fields."""
 
@@ -122,6 +124,7 @@ def validate_form(
         validator.parse_tags(),
         validator.parse_all_tags(),
     )
+    params = validator.parse_params()
     validator.check_split(split, numbers.get("holdout", default_number("holdout", context.defaults)))
     if validator.errors:
         raise FormErrors(validator.errors)
@@ -141,6 +144,7 @@ def validate_form(
         reuse=reuse,
         tags=tags,
         all_tags=all_tags,
+        params=params,
     )
 
 
@@ -363,6 +367,18 @@ class _FormValidator:
     def parse_all_tags(self) -> tuple[str, ...]:
         """Returns the tags that a case must have; commas within one separate alternatives."""
         return self._parse_tags("all_tag", self._raw_form.get("all_tag", ()))
+
+    def parse_params(self) -> dict[str, Any]:
+        """Returns the further parameters, of which each line has one."""
+        words = [line.strip() for value in self._raw_form.get("param", ()) for line in value.splitlines()]
+        try:
+            params = parse_parameters(filter(None, words))
+            for name in params.keys() - VISITOR_PARAMETERS:
+                raise UsageError(f"`{name}` cannot be set on this page. Write it into targets.yaml.")
+        except UsageError as error:
+            self.errors["param"] = str(error).removeprefix("--param ")
+            return {}
+        return params
 
     def _parse_tags(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
         tags = tuple(dict.fromkeys(filter(None, map(str.strip, texts))))

@@ -60,7 +60,7 @@ def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
             f"Target {spec.name!r} has fallbacks, which a batch does not call. Name a target without "
             "`fallback_targets`, or leave --batch out."
         )
-    if getattr(spec.params, "stream", None):
+    if spec.params.stream:
         yield f"Target {spec.name!r} streams its answers, and a batch cannot. Leave out --stream or --batch."
 
 

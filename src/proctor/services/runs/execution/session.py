@@ -104,8 +104,8 @@ class RunSession:
         prices = load_prices(self._environ, self._folder)
         planned_runs = self._add_price_warnings(self._plan(request, prices), prices)
         check_batching(planned_runs)
-        for message in warn_of_abandoned_batches(planned_runs, self._store):
-            self._listen(events.WarningMessage(message))
+        for warning in warn_of_abandoned_batches(planned_runs, self._store):
+            self._listen(events.WarningMessage(warning))
         if placeholders := _list_placeholders(planned_runs):
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):

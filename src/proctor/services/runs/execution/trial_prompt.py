@@ -19,4 +19,10 @@ def make_prompt(planned_trial: PlannedTrial, workspace: str | None = None) -> Pr
     prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned_trial.repeat, workspace=workspace)
     if form is None:
         return prompt
-    return replace(prompt, json_answer=form.json, response_schema=form.schema, tools=form.tools)
+    return replace(
+        prompt,
+        json_answer=form.json,
+        response_schema=form.schema,
+        tools=form.tools,
+        params=form.params,
+    )

@@ -32,6 +32,8 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The targets that cases name."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
+    params: dict[str, str] = {}
+    """The parameters that cases set themselves, each with the id of the first such case."""
     suppressed_rules: frozenset[str] = frozenset()
     """The codes of the lint rules that cases switch off."""
     related_cases: str | None = None
@@ -51,6 +53,7 @@ class RequirementCollector:
         self._judges: set[str] = set()
         self._targets: set[str] = set()
         self._variables: set[str] = set()
+        self._params: dict[str, str] = {}
         self._suppressed_rules: set[str] = set()
         self._related_cases = RelatedCasesRule() if find_related else None
         self._locations: dict[str, SourceLocation] = {}
@@ -62,6 +65,8 @@ class RequirementCollector:
             self._note_location(case.target, location)
         if case.variables:
             self._variables.update(case.variables)
+        if case.form is not None and case.form.params:
+            self._params = {**dict.fromkeys(case.form.params, case.id), **self._params}
         if "lint" in case.metadata:
             self._suppressed_rules |= silenced_codes(case)
         if self._related_cases is not None:
@@ -91,6 +96,7 @@ class RequirementCollector:
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
+            params=self._params,
             suppressed_rules=frozenset(self._suppressed_rules),
             related_cases=None if finding is None else finding.message,
             locations=self._locations,

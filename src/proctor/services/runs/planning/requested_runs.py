@@ -15,6 +15,7 @@ from proctor.clusters import NO_CLUSTERS, check_cluster_field
 from proctor.engines import ENGINES
 from proctor.errors import NothingSelected, SuiteError, UsageError, suggestion
 from proctor.model import (
+    FURTHER_PARAMS,
     Params,
     Problem,
     PromptTemplate,
@@ -44,7 +45,7 @@ from proctor.services.runs.request import Request, new_id
 from proctor.services.suites.holdout_split import apply_split
 from proctor.services.suites.load import LoadedSuite
 from proctor.services.suites.suite_argument import SuiteLocator
-from proctor.targets import get_kind
+from proctor.targets import get_kind, get_service
 
 MISSING_VARIABLE = "missing-variable"
 """The code of the problem that cases cannot be sent with a prompt."""
@@ -204,6 +205,7 @@ def pair_with_targets(
             raise UsageError(_no_target_error(names))
         specs = [(resolve if request.targets else resolve_in_suite)(word, request.params) for word in words]
         _check_targets_of_cases(loaded_suite, specs)
+        _check_params_of_cases(loaded_suite, specs, context)
         for (place, prompt), (number, spec) in product(enumerate(prompts or (None,)), enumerate(specs)):
             slot = RunSlot(
                 target=spec.name,
@@ -269,6 +271,21 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
             f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
             "ask. Add one of them with --target, or leave the case out with --id."
         )
+
+
+def _check_params_of_cases(
+    loaded_suite: LoadedSuite, specs: list[TargetSpec], context: PlanningContext
+) -> None:
+    """Refuses a case with a parameter that the model does not take; what is no model ignores parameters."""
+    for spec, (name, case_id) in product(specs, loaded_suite.required.params.items()):
+        kind = get_service(spec)
+        if name not in FURTHER_PARAMS or name in kind.all_params:
+            continue
+        if kind.has_address or kind.all_params:
+            message = f"Case {case_id!r} sets `{name}`, and {kind.describe_refusal(name)}"
+            problem = Problem(code="unsupported-parameter", message=message, path=loaded_suite.path)
+            raise SuiteError([problem])
+        context.warn(f"Cases such as {case_id!r} set `{name}`, which has no effect on target {spec.name!r}.")
 
 
 def load_request_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:

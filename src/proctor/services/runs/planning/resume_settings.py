@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import UsageError
 from proctor.model import Params, PromptTemplate, Run, Selection, Settings, TargetSpec
+from proctor.parameters import format_parameters
 from proctor.services.runs.planning.requested_runs import RequestedRun
 from proctor.services.runs.request import Request, split_prompt_word
 
@@ -129,7 +130,10 @@ _FLAGS: dict[str, _FlagValue] = {
     "--last-failed": _FlagValue(attrgetter("settings.selection.failed_in"), attrgetter("last_failed")),
     **{f"--{name.replace('_', '-')}":
            _FlagValue(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
-       for name in Params.__struct_fields__},
+       for name in ("temperature", "seed", "max_tokens")},
+    "--param": _FlagValue(
+        lambda run: format_parameters(run.target.params), lambda request: format_parameters(request.params)
+    ),
     **{flag: _attribute(f"settings.{name}") for flag, name in SETTING_FLAGS.items()},
 }  # fmt: skip
 _COMMAND_FLAGS = _FLAGS | {flag: _attribute(f"settings.{name}") for flag, name in _CHANGEABLE_FLAGS.items()}
@@ -191,15 +195,16 @@ def _has_no_effect(flag: str, run: Run) -> bool:
 def fill_from_run(run: Run, request: Request) -> Request:
     """Returns the request with the run's values for whatever the command line does not set."""
     own = {flag: _FLAGS[flag].get_from_run(run) for flag in _FLAGS.keys() - request.flags}
-    params = {name: own.get(f"--{name.replace('_', '-')}", getattr(request.params, name))
-              for name in Params.__struct_fields__}  # fmt: skip
+    params = request.params if "--param" in request.flags else run.target.params
+    plain = {name: own.get(f"--{name.replace('_', '-')}", getattr(request.params, name))
+             for name in ("temperature", "seed", "max_tokens")}  # fmt: skip
     judge_temperature = own.get("--judge-temperature", request.judge_params.temperature)
     return replace(
         request,
         targets=own.get("--target", request.targets),
         prompts=request.prompts if "--prompt" in request.flags else _own_prompt(run),
         judges=own.get("--judge", request.judges),
-        params=Params(**params),
+        params=replace(params, **plain),
         judge_params=replace(request.judge_params, temperature=judge_temperature),
         settings=replace(request.settings, selection=Selection()),
         holdout=None,

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 
 from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params, Problem, TargetSpec
+from proctor.parameters import merge_parameters
 from proctor.services.runs.config import find_upward
+from proctor.targets import check_params_taken
 from proctor.targets.parse import known_words, parse_target
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ class TargetNames:
         """Returns the target of a name in the file, else of a word of the command line.
 
         Args:
-            word: the name; a target stays what it is, but for its parameters.
+            word: the name; a target stays what it is, but for parameters that the user set.
             params: the parameters that the user set.
             judged: whether its answers are judged; else its judge is left out.
 
@@ -107,10 +109,17 @@ class TargetNames:
             SuiteError: the targets file is invalid; or the target, its judge or a fallback is invalid there,
                 or names a variable that is not set.
             UnknownName: there is no such target.
-            UsageError: the word is not complete, or the file cannot be read.
+            UsageError: the word is not complete, the file cannot be read, or the target does not take a
+                parameter.
         """
         if isinstance(word, TargetSpec):
-            return replace(word, params=params)
+            spec = replace(word, params=merge_parameters(word.params, params))
+        else:
+            spec = self._resolve(word, params, judged=judged)
+        check_params_taken(spec)
+        return spec
+
+    def _resolve(self, word: str, params: Params, *, judged: bool) -> TargetSpec:
         if self.file is not None and word in self.names():
             return self.file.get_spec(word, params, self._environ, judged=judged)
         try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from proctor.comparison.outcomes import SplitName
 from proctor.model import GateMode, Params, PromptTemplate, Selection, Settings
+from proctor.parameters import format_words, parse_parameters
 from proctor.protocols import SuiteSource
 from proctor.services.runs.request import Request
 from proctor.services.runs.starts.allowed_targets import ProjectDefaults, RunContext
@@ -104,6 +105,8 @@ class RunForm(Struct, frozen=True, kw_only=True):
     all_tags: tuple[str, ...] = ()
     limit: int | None = None
     """The maximum number of cases; None leaves it to the default."""
+    params: dict[str, Any] = {}
+    """Further parameters of the targets by their names in `Params`; empty leaves them to the default."""
 
     @property
     def prompts(self) -> tuple[PromptTemplate, ...]:
@@ -130,6 +133,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
         arguments += [f"--tag={tag}" for tag in self.tags]
         arguments += [f"--all-tag={tag}" for tag in self.all_tags]
         arguments += [f"--{NUMBER_FIELDS[name].flag}={value:.12g}" for name, value in self.numbers.items()]
+        arguments += [f"--param={word}" for word in format_words(self.params)]
         arguments += [] if self.limit is None else [f"--limit={self.limit}"]
         arguments += [] if self.gate_mode is None else [f"--gate-mode={self.gate_mode}"]
         arguments += ["--stop-when-shown"] if self.stop_when_shown else []
@@ -181,6 +185,7 @@ class RunForm(Struct, frozen=True, kw_only=True):
                 temperature=numbers["temperature"],
                 seed=integers["seed"],
                 max_tokens=integers.get("max_tokens"),
+                **(self.params or parse_parameters(defaults.texts("param"))),
             ),
             settings=settings,
             explicit=frozenset({*self.numbers, *explicit, *({"reuse"} if reuse is not None else ())}),

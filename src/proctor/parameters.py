@@ -1,0 +1,294 @@
+"""The parameters of models: how they are written, and which values they take. Pure.
+
+`temperature`, `seed` and `max_tokens` have fields and flags of their own. All others are in `PARAMETERS`:
+fields of targets.yaml, words `NAME=VALUE` of `--param`, entries of `params` in Python and in a case.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from proctor.env_substitution import names_in
+from proctor.errors import UsageError, suggestion
+from proctor.model import Params
+from proctor.validation import FieldSchema, NumberLimit, quote_value
+
+MAX_STOPS: Final = 16
+PARAMETERS: Final[Mapping[str, FieldSchema]] = {
+    "top_p": {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "maximum": 1,
+        "description": "Samples from the likeliest tokens whose probabilities add up to this.",
+    },
+    "top_k": {"type": "integer", "minimum": 1, "description": "Samples from so many likeliest tokens."},
+    "stop": {
+        "type": "array",
+        "items": {"type": "string", "pattern": r"[\s\S]"},
+        "minItems": 1,
+        "maxItems": MAX_STOPS,
+        "description": "The texts at which an answer ends.",
+    },
+    "presence_penalty": {
+        "type": "number",
+        "minimum": -2,
+        "maximum": 2,
+        "description": "Above 0: makes tokens that occurred before less likely.",
+    },
+    "frequency_penalty": {
+        "type": "number",
+        "minimum": -2,
+        "maximum": 2,
+        "description": "Above 0: makes tokens less likely, the more often they occurred before.",
+    },
+    "reasoning_effort": {
+        "type": "string",
+        "pattern": r"^[a-z]+$",
+        "description": "How long the model thinks: a word of its service, such as low, medium or high.",
+    },
+    "thinking_budget": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "Maximum tokens to think; 0 turns thinking off where the service allows that.",
+    },
+    "verbosity": {
+        "type": "string",
+        "pattern": r"^[a-z]+$",
+        "description": "How long answers are: a word of its service, such as low, medium or high.",
+    },
+    "service_tier": {
+        "type": "string",
+        "pattern": r"^\S+$",
+        "description": "The tier of the service that answers, such as flex or priority.",
+    },
+    "logprobs": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 20,
+        "description": "Reports log-probabilities of the answer's tokens, and of so many likeliest ones.",
+    },
+    "prompt_cache": {
+        "type": "boolean",
+        "description": "Marks the beginning of each prompt to be cached by the service.",
+    },
+    "stream": {
+        "type": "boolean",
+        "description": "Streams answers, which measures the time to the first token.",
+    },
+    "api_format": {
+        "enum": ["chat", "responses"],
+        "description": "The interface of OpenAI that is called: chat completions, or responses.",
+    },
+    "extra_body": {
+        "type": "object",
+        "description": "Fields that are added to the body of each request as they are.",
+    },
+    "headers": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "Headers that are added to each request; secrets only as ${{ NAME }}.",
+    },
+}
+"""The parameters besides temperature, seed and maximum tokens, each with the JSON Schema of its value."""
+UNIVERSAL_PARAMETERS: Final = frozenset({"extra_body", "headers"})
+"""The parameters of every kind with an address."""
+CASE_PARAMETERS: Final = frozenset(
+    {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
+)
+"""The parameters that a case may set for itself."""
+VISITOR_PARAMETERS: Final = frozenset(PARAMETERS) - UNIVERSAL_PARAMETERS
+"""The parameters that may be typed into a page: none that adds anything to a request unseen, or names a
+variable of the server."""
+PLAIN_PARAMETERS: Final[Mapping[str, FieldSchema]] = {
+    "temperature": {"type": "number", "minimum": 0},
+    "seed": {"type": "integer"},
+    "max_tokens": {"type": "integer", "minimum": 1},
+}
+"""The parameters of every model, which have flags and fields of their own."""
+_NESTED: Final = ("extra_body", "headers")
+_RESERVED_FIELDS: Final = frozenset({"messages", "input", "contents", "stream"})
+"""Fields of a body that `extra_body` may not replace, as the case decides them."""
+_RESERVED_HEADERS: Final = frozenset({"content-type", "content-length", "host", "transfer-encoding"})
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+SECRET_HEADER: Final = re.compile(
+    r"authorization|cookie|(^|[-_])(api-?key|key|token|secret|password|passwd|credentials?|signature)($|[-_])",
+    re.IGNORECASE,
+)
+"""Matches the names of headers that hold secrets."""
+
+
+def case_fields() -> dict[str, FieldSchema]:
+    """Returns the parameters that a case may set for itself, each with the JSON Schema of its value."""
+    schemas = {**PLAIN_PARAMETERS, **PARAMETERS}
+    return {name: schemas[name] for name in schemas if name in CASE_PARAMETERS}
+
+
+# --- values ------------------------------------------------------------------------------------------------
+
+
+def check_parameter(name: str, value: Any) -> Any:
+    """Returns the value of a parameter as `Params` has it; a single text counts as a list of `stop`.
+
+    Raises:
+        UsageError: the value is not valid; the message starts with its name.
+    """
+    schema = PARAMETERS.get(name) or PLAIN_PARAMETERS[name]
+    if name == "stop" and isinstance(value, str):
+        value = [value]
+    if not _fits(value, schema):
+        raise UsageError(f"`{name}` is {quote_value(value)}; it must be {_describe(schema)}.")
+    if name == "headers":
+        _check_headers(value)
+    if name == "extra_body" and (reserved := sorted(_RESERVED_FIELDS & value.keys())):
+        raise UsageError(f"`extra_body` may not have `{reserved[0]}`, which each case sets.")
+    return tuple(value) if name == "stop" else value
+
+
+def check_parameters(values: Mapping[str, Any], allowed: Iterable[str]) -> dict[str, Any]:
+    """Returns parameters by their names, with their values checked.
+
+    Args:
+        values: the values by names.
+        allowed: the names that are known here.
+
+    Raises:
+        UsageError: a name is unknown, or a value is not valid.
+    """
+    names = sorted(allowed)
+    for name in values:
+        if name not in names:
+            raise UsageError(
+                f"There is no parameter {name[:60]!r}. {suggestion(name[:60], names)} Fields that a service "
+                f"has besides go into `extra_body`."
+            )
+    return {name: check_parameter(name, value) for name, value in values.items()}
+
+
+def _fits(value: Any, schema: FieldSchema) -> bool:
+    """Returns whether a value has the type of a schema and is within its limits."""
+    if "enum" in schema:
+        return value in schema["enum"]
+    kind = schema["type"]
+    if kind in {"number", "integer"}:
+        return _is_number(value, schema)
+    if kind == "string":
+        return isinstance(value, str) and re.search(schema.get("pattern", ""), value) is not None
+    if kind == "array":
+        is_list = isinstance(value, list | tuple) and 1 <= len(value) <= schema["maxItems"]
+        return is_list and all(_fits(item, schema["items"]) for item in value)
+    if kind == "object":
+        items = schema.get("additionalProperties")
+        is_object = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        return is_object and (items is None or all(_fits(item, items) for item in value.values()))
+    return isinstance(value, bool)
+
+
+def _is_number(value: Any, schema: FieldSchema) -> bool:
+    whole = schema["type"] == "integer"
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not isfinite(value):
+        return False
+    limit = NumberLimit(
+        "", schema.get("minimum"), schema.get("exclusiveMinimum"), schema.get("maximum"), is_whole=whole
+    )
+    return limit.allows(value)
+
+
+def _describe(schema: FieldSchema) -> str:
+    """Returns what a value must be, as the end of a sentence."""
+    if "enum" in schema:
+        return " or ".join(map(repr, schema["enum"]))
+    if schema["type"] in {"number", "integer"}:
+        limits = [
+            f"{words} {schema[key]}"
+            for key, words in (("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"))
+            if key in schema
+        ]
+        return f"a {'whole ' if schema['type'] == 'integer' else ''}number {' and '.join(limits)}".rstrip()
+    if schema["type"] == "array":
+        return f"a list of 1 to {schema['maxItems']} texts"
+    if schema["type"] == "string":
+        return "a word in small letters" if "a-z" in schema["pattern"] else "a word"
+    return "true or false" if schema["type"] == "boolean" else "an object of names and values"
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
+            raise UsageError(f"`headers` has {name[:60]!r}, which cannot be sent as a header.")
+        if name.lower() in _RESERVED_HEADERS:
+            raise UsageError(f"`headers` may not have `{name}`, which each request sets.")
+        if SECRET_HEADER.search(name) and not names_in(value):
+            raise UsageError(
+                f"The header `{name}` must name a variable, as in ${{{{ MY_KEY }}}}: a key in a file or a "
+                "command is soon no secret any more."
+            )
+
+
+# --- the command line --------------------------------------------------------------------------------------
+
+
+def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
+    """Parses words `NAME=VALUE`, also `extra_body.NAME=VALUE` and `headers.NAME=VALUE`.
+
+    A value is JSON where its parameter is no text.
+
+    Raises:
+        UsageError: a word has another form, names no parameter, or its value is not valid.
+    """
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--param {word[:60]!r} needs the form NAME=VALUE, such as top_p=0.9.")
+        if name in PLAIN_PARAMETERS:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"--param {word[:60]!r}: write {flag} {text or 'N'}.")
+        group, dot, field = name.partition(".")
+        if dot and group in _NESTED:
+            value = text if group == "headers" else _parse_json(text, text)
+            values[group] = {**values.get(group, {}), field: value}
+        elif PARAMETERS.get(name, {}).get("type") == "string" or "enum" in PARAMETERS.get(name, {}):
+            values[name] = text
+        else:
+            values[name] = _parse_json(text, text)
+    return check_parameters(values, PARAMETERS)
+
+
+def format_parameters(params: Params) -> tuple[str, ...]:
+    """Returns the words for `parse_parameters` that set a target's further parameters."""
+    return format_words(params.further)
+
+
+def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the words for `parse_parameters` that give parameters these values."""
+    return tuple(
+        f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in values.items()
+    )
+
+
+def _parse_json(text: str, default: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return default
+
+
+# --- targets -----------------------------------------------------------------------------------------------
+
+
+def merge_parameters(own: Params, params: Params) -> Params:
+    """Returns a target's own parameters, replaced by those that the user set."""
+    defaults = Params()
+    changes = {
+        name: getattr(own, name)
+        for name in Params.__struct_fields__
+        if getattr(params, name) == getattr(defaults, name)
+    }
+    return replace(params, **changes)

@@ -1,0 +1,129 @@
+"""Parameters of models: their words, their values, and the digests of targets that set them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proctor.codec import decode, encode, target_digest
+from proctor.engines.caching import target_parts
+from proctor.errors import UsageError
+from proctor.model import Params, TargetSpec
+from proctor.parameters import (
+    PARAMETERS,
+    check_parameter,
+    check_parameters,
+    format_parameters,
+    merge_parameters,
+    parse_parameters,
+)
+from proctor.targets import check_params_taken
+from proctor.targets.parse import parse_target
+
+WORDS = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1, max_size=8)
+VALUES = {
+    "top_p": st.floats(0.01, 1),
+    "top_k": st.integers(1, 500),
+    "stop": st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4).map(tuple),
+    "presence_penalty": st.floats(-2, 2),
+    "frequency_penalty": st.floats(-2, 2),
+    "reasoning_effort": WORDS,
+    "thinking_budget": st.integers(0, 10_000),
+    "verbosity": WORDS,
+    "service_tier": WORDS,
+    "logprobs": st.integers(0, 20),
+    "prompt_cache": st.just(True),
+    "stream": st.just(True),
+    "api_format": st.just("responses"),
+    "extra_body": st.dictionaries(WORDS, st.integers() | st.text(max_size=5), min_size=1, max_size=3),
+    "headers": st.dictionaries(st.sampled_from(["X-Team", "OpenAI-Beta"]), WORDS, min_size=1),
+}
+assert VALUES.keys() == PARAMETERS.keys()
+
+
+def spec(params: Params) -> TargetSpec:
+    return TargetSpec(name="t", kind="openai", model="m", endpoint="https://a.example/v1", params=params)
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_words_of_the_command_line_give_back_what_they_were_made_of(values: dict[str, Any]) -> None:
+    params = Params(**values)
+    assert Params(**parse_parameters(format_parameters(params))).further == params.further
+
+
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_parameters_are_part_of_digest_and_cache_only_if_they_are_set(values: dict[str, Any]) -> None:
+    params = Params(**values)
+    plain = spec(Params())
+    assert (target_digest(spec(params)) == target_digest(plain)) == (not values)
+    assert target_parts(spec(params)).keys() - target_parts(plain).keys() == params.further.keys()
+    assert decode(encode(params), Params) == params
+
+
+def test_a_target_without_further_parameters_has_the_digest_of_earlier_releases() -> None:
+    digest = "sha256:843be17c1a3c5db60f9fc913d9134d3c4b256b7b7771c9f8978f96e8ce1f89a3"
+    assert target_digest(spec(Params(temperature=0.5, max_tokens=7))) == digest
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("top_p=0.9", 0.9),
+        ("stop=END", ("END",)),
+        ('stop=["a", "b"]', ("a", "b")),
+        ("reasoning_effort=low", "low"),
+        ("stream=true", True),
+        ("extra_body.min_p=0.1", {"min_p": 0.1}),
+        ("extra_body.mode=fast", {"mode": "fast"}),
+        ("headers.X-Title=3", {"X-Title": "3"}),
+        ("headers.X-Api-Key=${{ MY_KEY }}", {"X-Api-Key": "${{ MY_KEY }}"}),
+    ],
+)
+def test_a_word_sets_one_parameter(word: str, value: Any) -> None:
+    assert list(parse_parameters([word]).values()) == [value]
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("top_p", "NAME=VALUE"),
+        ("top_p=2", "must be a number above 0 and at most 1"),
+        ("top_p=true", "must be a number"),
+        ("thinking_budget=1.5", "must be a whole number at least 0"),
+        ("top_q=2", "Did you mean 'top_p'"),
+        ("min_p=0.1", "extra_body"),
+        ("temperature=1", "write --temperature 1"),
+        ("api_format=x", "'chat' or 'responses'"),
+        ("stop=[]", "a list of 1 to 16 texts"),
+        ("extra_body.messages=[]", "may not have `messages`"),
+        ("headers.Authorization=Bearer abc", "must name a variable"),
+        ("headers.Content-Length=3", "may not have `Content-Length`"),
+        ("headers.X-A=a\nb", "cannot be sent as a header"),
+        ("reasoning_effort=LOW!", "a word in small letters"),
+    ],
+)
+def test_a_word_that_cannot_be_used_is_refused(word: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_parameters([word])
+    assert message in str(error.value)
+
+
+def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
+    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
+        check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
+
+
+def test_the_user_overrides_a_target_s_own_parameters() -> None:
+    own = Params(temperature=1.0, top_p=0.5, stop=("a",))
+    assert merge_parameters(own, Params(top_p=0.9)) == Params(temperature=1.0, top_p=0.9, stop=("a",))
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    for name, value in {"stop": 3, "headers": {"a": 1}, "extra_body": [], "logprobs": True}.items():
+        with pytest.raises(UsageError, match=f"`{name}` is"):
+            check_parameter(name, value)
+    with pytest.raises(UsageError, match="no parameter"):
+        check_parameters({"stream": True}, {"top_p"})
