@@ -7,7 +7,6 @@ requests.
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
@@ -18,18 +17,11 @@ from proctor.errors import TargetError
 
 MAX_CUSTOM_ID_LENGTH = 64
 """The maximum length of a custom id that every service takes."""
-_CUSTOM_ID_PATTERN = re.compile(r"p(0|[1-9][0-9]{0,11})-r(0|[1-9][0-9]{0,11})", re.ASCII)
 
 
 def make_custom_id(position: int, repeat: int) -> str:
     """Returns the custom id of a trial, such as `p12-r0`."""
     return f"p{position}-r{repeat}"
-
-
-def parse_custom_id(custom_id: str) -> tuple[int, int] | None:
-    """Returns the position and the repeat in a custom id; None if `make_custom_id` never returns it."""
-    match = _CUSTOM_ID_PATTERN.fullmatch(custom_id)
-    return None if match is None else (int(match[1]), int(match[2]))
 
 
 class BatchRequest(Struct, frozen=True, gc=False):

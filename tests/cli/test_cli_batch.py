@@ -5,11 +5,20 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import proctor as proctor_package
+from proctor.model import Settings
+from proctor.services.runs.reading.estimate import estimate_request
+from proctor.services.runs.request import Request
+from proctor.stores import open_store
+from proctor.targets.api.batches.anthropic import AnthropicBatches
+from proctor.targets.api.batches.google import GoogleBatches
+from proctor.targets.api.batches.openai import OpenAiBatches
 from support.batches import KEY, KINDS, BatchHost, Outcome, last_text, serve_batches
 from support.cli import CommandResult, Proctor
 
@@ -333,3 +342,56 @@ def test_the_project_file_may_ask_for_batches_and_a_flag_may_not(
     proctor("run", half, "--target", host.target("openai"))
     assert len(host.batches) == 1
     assert proctor("run", half, "--target", "echo", "--no-batch", "--json").run["passed"] == 5
+
+
+# --- sizes -------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_more_requests_than_a_batch_may_have_is_several(
+    host: BatchHost, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenAiBatches, "max_requests", 4)
+    assert run("openai", "--json").run["passed"] == 5
+    assert [len(batch.requests) for batch in host.batches] == [4, 4, 2]
+    assert host.custom_ids == [f"p{number}-r0" for number in range(10)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_batch_is_larger_than_it_may_be(
+    host: BatchHost, run: Run, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    sizes: list[int] = []
+    host.count_bytes = sizes.append
+    classes = {"openai": OpenAiBatches, "anthropic": AnthropicBatches, "google": GoogleBatches}
+    monkeypatch.setattr(classes[kind], "max_bytes", 700)
+    assert run(kind, "--json").run["passed"] == 5
+    assert len(host.batches) > 1
+    assert len(host.custom_ids) == len(set(host.custom_ids)) == 10
+    assert max(sizes) < 700 + 400  # what a batch has besides its requests
+
+
+# --- from Python -------------------------------------------------------------------------------------------
+
+
+def test_a_call_from_python_is_a_batch_too(host: BatchHost, half: str) -> None:
+    run = proctor_package.run(half, target=host.target("google"), batch=True, progress=False)
+    assert (run.passed, run.failed) == (5, 5)
+    assert run.cost_usd == pytest.approx(10 * FULL_USD / 2)
+    assert len(host.batches) == 1
+    with pytest.raises(proctor_package.UsageError, match="`batch` is an engine itself"):
+        proctor_package.run(half, target="echo", batch=True, engine="elsewhere")
+
+
+def test_an_estimate_is_at_half_the_price_and_of_no_duration(host: BatchHost, folder: Path) -> None:
+    requests = [
+        Request(suites=("builtin:cheap",), targets=(host.target("openai"),), settings=Settings(engine=engine))
+        for engine in ("asyncio", "batch")
+    ]
+    with closing(open_store(":memory:")) as store:
+        full, half_price = (
+            estimate_request(store, request, {}, folder=folder / ".proctor").shares[0] for request in requests
+        )
+    assert full.cost_usd is not None
+    assert half_price.cost_usd == pytest.approx(full.cost_usd / 2)
+    assert half_price.calls == full.calls
+    assert half_price.seconds is None

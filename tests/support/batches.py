@@ -59,6 +59,8 @@ class BatchHost:
         """Changes the lines of a list of results: their order, and how often each comes."""
         self.before_accepting: Callable[[], None] = lambda: None
         self.after_accepting: Callable[[], None] = lambda: None
+        self.count_bytes: Callable[[int], None] = lambda _size: None
+        """Called with the size of each body."""
         self.failures: list[int] = []
         """The statuses with which the next requests are answered; 0 for the usual reply."""
         self.has_keys = True
@@ -153,7 +155,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._handle(b"")
 
     def do_POST(self) -> None:
-        self._handle(self.rfile.read(int(self.headers["Content-Length"])))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.host.count_bytes(len(body))
+        self._handle(body)
 
     def _handle(self, body: bytes) -> None:
         host, parts = self.host, urlsplit(self.path)

@@ -89,8 +89,6 @@ class Output(Record, frozen=True, kw_only=True):
     """The fallback that answered, if one did."""
     cached: bool = False
     """Whether the answer comes from the cache: no request was sent, and nothing was paid."""
-    batch_id: str | None = None
-    """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
     reasoning: str | None = None
     """What the model thought before it answered, or the service's summary of it; part of no other text."""
     logprobs: tuple[TokenLogprob, ...] = ()
@@ -104,6 +102,8 @@ class Output(Record, frozen=True, kw_only=True):
     """The id of the request in the reply's headers, which a service's support needs."""
     service_tier: str | None = None
     """The tier that answered, as the endpoint reported it."""
+    batch_id: str | None = None
+    """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
 
     @property
     def tokens_per_second(self) -> float | None:

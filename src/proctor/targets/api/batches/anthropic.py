@@ -21,7 +21,8 @@ from proctor.targets.api.batches.replies import CLOCK_TOLERANCE, decode_line, ma
 from proctor.targets.api.http import JsonEndpoint
 from proctor.targets.context import TargetContext
 
-_TAG_LENGTH = 12
+TAG_LENGTH = 12
+"""The length of the tag of a batch, which is the end of its key."""
 _PAGE_SIZE = 100
 _STATUSES = {
     "invalid_request_error": 400,
@@ -95,7 +96,7 @@ class AnthropicBatches:
 
     def measure(self, request: BatchRequest) -> int:
         """Returns the length of its item, with its tag and the comma after it."""
-        return len(_encode_item(request, "-" + "0" * _TAG_LENGTH)) + 1
+        return len(_encode_item(request, "-" + "0" * TAG_LENGTH)) + 1
 
     async def submit(self, requests: Sequence[BatchRequest], key: str) -> BatchStatus:
         """Submits the requests in one body.
@@ -165,7 +166,7 @@ class AnthropicBatches:
 
 
 def _tag_ending(key: str) -> str:
-    return f"-{key[-_TAG_LENGTH:]}"
+    return f"-{key[-TAG_LENGTH:]}"
 
 
 def _encode_item(request: BatchRequest, ending: str) -> bytes:

@@ -18,7 +18,7 @@ from proctor.targets.key_redaction import KeyRedactor
 T = TypeVar("T")
 
 MAX_RESULT_BYTES = 2**30
-"""The maximum size of a list of replies, and of one line of it."""
+"""The maximum size of a list of replies."""
 _MAX_ERROR_BYTES = 2**16
 
 
@@ -65,15 +65,20 @@ class BatchConnection:
         try:
             response = await self._request("GET", url, None)
             try:
-                rest = b""
+                parts, size = list[bytes](), 0
                 async for piece in response.content.iter_any():
-                    *lines, rest = (rest + piece).split(b"\n")
-                    if len(rest) > MAX_RESULT_BYTES:
+                    size += len(piece)
+                    if size > MAX_RESULT_BYTES:
                         raise AnswerTooLarge(MAX_RESULT_BYTES)
-                    for line in filter(bytes.strip, lines):
-                        yield line
-                if rest.strip():
-                    yield rest
+                    *lines, rest = piece.split(b"\n")
+                    for line in lines:
+                        whole = b"".join([*parts, line])
+                        parts.clear()
+                        if whole.strip():
+                            yield whole
+                    parts.append(rest)
+                if (whole := b"".join(parts)).strip():
+                    yield whole
             finally:
                 response.close()
         except (TimeoutError, ClientError, OSError) as error:
