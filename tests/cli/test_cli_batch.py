@@ -395,3 +395,29 @@ def test_an_estimate_is_at_half_the_price_and_of_no_duration(host: BatchHost, fo
     assert half_price.cost_usd == pytest.approx(full.cost_usd / 2)
     assert half_price.calls == full.calls
     assert half_price.seconds is None
+
+
+def test_a_batch_that_is_gone_is_given_up_only_with_a_flag(
+    proctor: Proctor, host: BatchHost, run: Run, half: str
+) -> None:
+    host.failures = [0, 0, 404]
+    stopped = run("openai")
+    assert stopped.code == 3
+    assert "If they are gone, resume with --no-batch" in stopped.err
+    host.batches.clear()
+    again = proctor("run", "--resume=last", "--no-batch")
+    assert "has sent 10 requests in batches. Without --batch, those that are not answered yet" in again.err
+    assert host.calls.count("POST /v1/chat/completions") > 0
+    host.problems.clear()  # this host answers no single requests
+
+
+def test_a_resumed_run_pays_for_its_batch_from_the_budget(
+    proctor: Proctor, host: BatchHost, run: Run
+) -> None:
+    host.failures = [0, 0, 404]
+    words = ("--budget-usd", 1, "--max-tokens", 100)
+    assert run("openai", *words).code == 3
+    result = proctor("run", "--resume=last", "--json")
+    assert result.run["passed"] == 5
+    assert result.run["cost_usd"] == pytest.approx(10 * FULL_USD / 2)
+    assert len(host.batches) == 1

@@ -484,7 +484,8 @@ class BatchEngine:
             except TargetError as error:
                 if not error.transient:
                     self.stop(
-                        f"The batches at {target.name} cannot be read. {_sentence(error)} {error.remedy}"
+                        f"The batches at {target.name} cannot be read. {_sentence(error)} If they are gone, "
+                        "resume with --no-batch to send their requests again."
                     )
                     return None
                 if not is_told:

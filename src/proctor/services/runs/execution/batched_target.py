@@ -104,7 +104,9 @@ class BatchedTarget:
             self._warn_of_usage()
             usage = None
         cost = cost_usd(usage, self._price)
-        return replace(output, usage=usage, cost_usd=cost, batch_id=batch_id, latency_ms=0.0)
+        return replace(
+            output, usage=usage, cost_usd=cost, batch_id=batch_id, request_id=reply.request_id, latency_ms=0.0
+        )
 
     def can_send_again(
         self, planned_trial: PlannedTrial, error: TargetError, left_out: frozenset[str]
