@@ -11,16 +11,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from proctor.batch_protocol import BatchReply, BatchService
 from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import GradingMode
 from proctor.model import Case, Failure, Output, Run, Score, Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.protocols import StoredBatch, WorkspaceVisit
+
+if TYPE_CHECKING:
+    from proctor.batch_protocol import BatchReply, BatchService
 
 
 class WorkspaceUse(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,6 @@ from proctor.errors import ProctorError, TargetError, UsageError
 from proctor.model import Output, Price, TargetSpec
 from proctor.plan import PlannedTrial
 from proctor.pricing import cost_usd, is_valid_usage
-from proctor.services.runs.execution.trial_prompt import make_prompt
 from proctor.targets import get_kind, iter_kinds
 from proctor.targets.context import TargetContext
 from proctor.targets.redaction import redact_address
@@ -78,7 +77,7 @@ class BatchedTarget:
 
     def encode(self, planned_trial: PlannedTrial, left_out: frozenset[str]) -> bytes:
         """Returns the request for a trial, without the parameters of these names."""
-        return self._target.encode_request(make_prompt(planned_trial), left_out)
+        return self._target.encode_request(planned_trial.make_prompt(), left_out)
 
     def decode(self, planned_trial: PlannedTrial, reply: BatchReply, batch_id: str) -> Output:
         """Returns the answer in a reply, with its cost.
@@ -89,7 +88,7 @@ class BatchedTarget:
         try:
             if reply.error is not None:
                 raise reply.error
-            output = check_output(self._target.decode_reply(reply.body, make_prompt(planned_trial)))
+            output = check_output(self._target.decode_reply(reply.body, planned_trial.make_prompt()))
         except TargetError as error:
             error.args = (self._redact(str(error)),)
             raise
@@ -156,7 +155,7 @@ class BatchedTarget:
     def _estimate_max_usd(self, planned_trial: PlannedTrial) -> float:
         if self._price is None:
             return 0.0
-        return estimate_max_usd(make_prompt(planned_trial), self._price, self._output_tokens)
+        return estimate_max_usd(planned_trial.make_prompt(), self._price, self._output_tokens)
 
     def _warn_of_usage(self) -> None:
         if not self._has_warned:

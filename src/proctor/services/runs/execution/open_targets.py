@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from proctor.engines.protocol import BatchTarget
 from proctor.errors import EndpointFailed
 from proctor.grading import GradingContext
 from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
@@ -20,6 +19,7 @@ from proctor.services.runs.planning.judge_choice import judges_for_target
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 if TYPE_CHECKING:
+    from proctor.engines.protocol import BatchTarget
     from proctor.services.runs.execution.judge_proxy import JudgeProxy
 
 

@@ -26,7 +26,6 @@ from proctor.plan import PlannedTrial
 from proctor.protocols import Answerer, WorkspaceVisit
 from proctor.services.runs.execution.open_targets import OpenTargets
 from proctor.services.runs.execution.target_pool import TargetPool
-from proctor.services.runs.execution.trial_prompt import make_prompt
 from proctor.services.runs.planning.judge_choice import all_specs
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class RunWorker(TrialWorker):
     def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
         """Calls the target of the case, in an interleaved run when it is its turn."""
         answerer = self._targets.target_for(planned_trial.case)
-        prompt = make_prompt(planned_trial, workspace)
+        prompt = planned_trial.make_prompt(workspace)
         if self._turns is None:
             return answerer.answer(prompt)
         return _answer_in_turn(self._turns, planned_trial, answerer, prompt)
