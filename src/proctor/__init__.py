@@ -8,6 +8,7 @@ __version__ = "0.2.0.dev0"
 
 _HOMES = {
     "Assertion": "model",
+    "Attachment": "model",
     "Case": "model",
     "GradedTrial": "python.results",
     "Message": "model",

@@ -7,6 +7,7 @@ from proctor.errors import StoreError as StoreError
 from proctor.errors import SuiteError as SuiteError
 from proctor.errors import UsageError as UsageError
 from proctor.model import Assertion as Assertion
+from proctor.model import Attachment as Attachment
 from proctor.model import Case as Case
 from proctor.model import Message as Message
 from proctor.model import Output as Output
@@ -32,6 +33,7 @@ _HOMES: dict[str, str]
 
 __all__ = [
     "Assertion",
+    "Attachment",
     "Case",
     "GradedTrial",
     "Message",

@@ -10,7 +10,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.holdout import holdout_positions
-from proctor.model import Case, Judgment, Output, Prompt, RunSlot, Selection, SplitRule, Trial
+from proctor.model import (
+    Attachment,
+    Case,
+    Judgment,
+    Medium,
+    Message,
+    Output,
+    Prompt,
+    RunSlot,
+    Selection,
+    SplitRule,
+    Trial,
+)
 from proctor.prompts.requirements import CaseVariables
 from proctor.protocols import StoredCase, StoredTrial
 
@@ -89,6 +101,15 @@ def count_repeats(case: Case, run_repeats: int | None) -> int:
     return max(run_repeats or 1, case.repeats or 1)
 
 
+class MediaUse(Struct, frozen=True):
+    """A kind of attachment that cases send to a target."""
+
+    target: str | None
+    """The target that the cases name; None for that of the run."""
+    medium: Medium
+    media_type: str
+
+
 class CaseIndex(Struct, frozen=True, kw_only=True):
     """The positions of the selected cases of a suite."""
 
@@ -102,6 +123,8 @@ class CaseIndex(Struct, frozen=True, kw_only=True):
     """Whether any selected case has a workspace."""
     placeholders: tuple[Case, ...] = ()
     """The selected cases that are never sent."""
+    media: Mapping[MediaUse, int] = {}
+    """What the selected cases attach besides text, each with the first position that does."""
 
     def split_at(self, position: int) -> str | None:
         """Returns `dev`, `holdout`, or None for a suite without a split."""
@@ -147,6 +170,7 @@ class CaseIndexer:
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
         self._placeholders: dict[int, Case] = {}
+        self._media: dict[MediaUse, array[int]] = {}
         self.variables = CaseVariables()
         """What the selected cases offer to prompts."""
 
@@ -164,9 +188,18 @@ class CaseIndexer:
                 self._placeholders[len(self._ids)] = case
             else:
                 self.variables.add(case)
+                for message in case.input:
+                    if message.parts:
+                        self._add_media(message, case.target)
         self._ids.append(case.id)
         self._categories.append(case.category)
         return matching
+
+    def _add_media(self, message: Message, target: str | None) -> None:
+        for part in message.parts:
+            if isinstance(part, Attachment) and part.text is None:
+                use = MediaUse(target, part.medium, part.media_type)
+                self._media.setdefault(use, array("I")).append(len(self._ids))
 
     def ids_without_target(self, targets: Sequence[str]) -> list[str]:
         """Returns the ids of selected cases that are restricted to targets none of which is given."""
@@ -207,6 +240,7 @@ class CaseIndexer:
                 positions.append(position)
                 trial_count += repeats
         workspaces = not self._workspaces.isdisjoint(positions)
+        selected = frozenset(positions) if self._media else frozenset()
         return CaseIndex(
             positions=positions,
             holdout=holdout,
@@ -215,6 +249,11 @@ class CaseIndexer:
             placeholders=tuple(
                 self._placeholders[place] for place in positions if place in self._placeholders
             ),
+            media={
+                use: next(place for place in places if place in selected)
+                for use, places in self._media.items()
+                if not selected.isdisjoint(places)
+            },
         )
 
 

@@ -37,6 +37,7 @@ from proctor.model import (
 )
 from proctor.protocols import RenderedFile
 from proctor.yaml12 import load
+from support import media
 from support.suite_files import find_in, make_source, split_items
 
 SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
@@ -329,6 +330,22 @@ def test_a_file_of_several_cases_is_written_once() -> None:
         render(SUITE, [make(id=str(n), input=(attaching("a/b.md"),)) for n in range(3)], lossy=False)
     )
     assert [item.path for item in items if isinstance(item, RenderedFile) and item.path] == ["a/b.md"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "data"),
+    [
+        ("audio", "a.mp3", media.MP3),
+        ("audio", "a/speech", media.WAV),
+        ("audio", "a.mp4", media.MP4),
+        ("video", "a.mp4", media.MP4),
+        ("video", "clip", media.WEBM),
+        ("file", "a.mp3", media.MP3),
+    ],
+)
+def test_audio_and_videos_come_back_as_they_were(kind: Any, path: str, data: bytes) -> None:
+    part = build_attachment(kind, path, data)
+    assert_same(make(input=(Message(role="user", content="See.", parts=(part, "See.")),)))
 
 
 @pytest.mark.parametrize("text", ["\ufeffmark", "a\r\nb", "a\r\r\nb\r", "", "é\x85\u2028"])

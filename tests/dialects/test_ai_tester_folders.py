@@ -403,6 +403,17 @@ def test_a_file_is_sent_where_its_placeholder_stands(root: Path) -> None:
     assert message.content == "Look at\n\nand\n\nNow?"
 
 
+def test_the_ending_of_a_file_says_whether_it_is_audio_or_a_video(root: Path) -> None:
+    write_files(root, {"t/a.mp3": b"ID3", "t/b.WEBM": b"\x1aE", "t/c.zip": b"PK"})
+    write_files(root, {"t/a.md": "# 👤\n{{_file:a.mp3}}\n{{_file:b.WEBM}}\n{{_file:c.zip}}\n---\nz"})
+    (message,) = cases("t")["a"].input
+    assert message.parts == (
+        Attachment(kind="audio", path="a.mp3", media_type="audio/mpeg", data=b"ID3"),
+        Attachment(kind="video", path="b.WEBM", media_type="video/webm", data=b"\x1aE"),
+        Attachment(kind="file", path="c.zip", media_type="application/zip", data=b"PK"),
+    )
+
+
 def test_the_text_around_a_file_in_its_line_stays_as_it_stood(root: Path) -> None:
     write_files(root, {"t/moon.png": b"\x89PNG", "t/a.txt": "one"})
     line = "Compare (`{{_file:moon.png}}`) with `{{_file:a.txt}}` `{{_file:moon.png}}`:"

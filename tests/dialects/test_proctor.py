@@ -274,6 +274,22 @@ def test_a_part_with_its_content_is_never_read_from_a_file(content: dict[str, st
     assert b"there" not in (part.data, (part.text or "").encode())
 
 
+def test_a_list_of_content_parts_and_parts_conflict() -> None:
+    message = {"role": "user", "content": [{"type": "text", "text": "a"}], "parts": ["a"]}
+    _, cases, problems = read(HEADER + line(input=[message]))
+    assert (cases, [problem.code for problem in problems]) == ([], ["conflicting-fields"])
+
+
+def test_a_prompt_of_a_suite_has_no_content_parts() -> None:
+    prompt = {
+        "name": "p",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "{{ input }}"}]}],
+    }
+    header = json.dumps({"proctor": 1, "name": "s", "defaults": {"prompts": [prompt]}}).encode() + b"\n"
+    _, _, (problem, *_) = read(header + line())
+    assert (problem.code, problem.field) == ("wrong-type", "defaults.prompts[0].messages[0].content")
+
+
 def test_every_missing_file_of_a_case_is_named() -> None:
     parts = [{"kind": "file", "path": "a.md"}, {"kind": "image", "path": "b.png"}]
     _, _, problems = read(HEADER + line(input=[{"role": "user", "parts": parts}]))
@@ -476,7 +492,7 @@ def _changes(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 
 PLACES = list(_changes(json.loads(encode(WHOLE))))
-READER_ONLY = {"missing-prompt", "missing-file", "bad-pattern"}
+READER_ONLY = {"missing-prompt", "missing-file", "bad-pattern", "conflicting-fields"}
 """The codes of errors that depend on other fields or files, which the schema cannot express."""
 
 
@@ -493,3 +509,13 @@ def test_the_schema_refuses_a_changed_case_if_and_only_if_the_reader_does(
     errors = {problem.code for problem in problems if problem.level == "error"} - READER_ONLY
     if place[-1] != "data":  # base64 is no rule of a schema
         assert Draft202012Validator(suite_schema()).is_valid(row) == (not errors)
+
+
+@pytest.mark.parametrize("value", SEVERAL)
+@pytest.mark.parametrize("place", range(2))
+def test_the_schema_and_the_reader_agree_on_content(place: int, value: Any) -> None:
+    row = json.loads(encode(WHOLE))
+    row["input"][place]["content"] = value
+    problems = read(HEADER + json.dumps(row).encode() + b"\n")[2]
+    errors = {problem.code for problem in problems if problem.level == "error"} - READER_ONLY
+    assert Draft202012Validator(suite_schema()).is_valid(row) == (not errors)

@@ -19,13 +19,14 @@ from proctor.dialects.promptfoo.dialect import DIALECT
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.graders import GRADERS
 from proctor.grading import GradingContext, grade
-from proctor.model import Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
+from proctor.model import Attachment, Case, Output, Params, PassRule, Problem, Suite, Trial, Verdict
 from proctor.prompts.fill import fill_prompt
 from proctor.prompts.templates import BadTemplate, as_text, fill_template, resolve_values
 from proctor.services.suites.file_source import source_from_path
 from proctor.targets.parse import parse_target
 from proctor.verdicts import decide_verdict
-from support.suite_files import split_items
+from support import media
+from support.suite_files import list_errors, split_items, write_files
 
 HERE = Path(__file__).parent / "promptfoo"
 
@@ -510,3 +511,71 @@ def test_an_option_with_a_value_that_cannot_be_used_is_an_error(tmp_path: Path) 
     tests = [{"vars": {"a": "1"}, "options": {"top_p": 7}}]
     _, _, problems = read(tmp_path, {"prompts": ["{{a}}"], "tests": tests})
     assert [problem.code for problem in problems if problem.level == "error"] == ["bad-parameter"]
+
+
+# --- prompts with files ------------------------------------------------------------------------------------
+
+
+def file_prompt(*parts: Any) -> list[Any]:
+    text = {"type": "text", "text": "What {{what}} is it?"}
+    return [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [text, *parts]}]
+
+
+def image(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+IS_X: list[Any] = [{"type": "contains", "value": "x"}]
+
+
+def test_a_prompt_with_files_becomes_the_input_of_each_case(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.png": media.PNG, "b.png": media.PNG + b"b", "s.wav": media.WAV})
+    parts = [
+        image("{{picture}}"),
+        {"type": "input_audio", "input_audio": {"data": "{{sound}}", "format": "wav"}},
+    ]
+    values = {"what": "bird", "picture": "file://*.png", "sound": "file://s.wav"}
+    suite, cases, problems = read(
+        tmp_path, {"prompts": [file_prompt(*parts)], "tests": [{"vars": values, "assert": IS_X}]}
+    )
+    assert list_errors(problems) == []
+    assert suite.defaults.prompts == ()
+    assert [(case.vars, case.prompts, case.input[0].content) for case in cases] == [
+        ({}, None, "Be brief.")
+    ] * 2
+    assert [case.input[1].parts for case in cases] == [
+        (
+            "What bird is it?",
+            Attachment(kind="image", path="image.png", media_type="image/png", data=data),
+            Attachment(kind="audio", path="audio.wav", media_type="audio/wav", data=media.WAV),
+        )
+        for data in (media.PNG, media.PNG + b"b")
+    ]
+
+
+def test_a_data_url_around_a_value_is_filled_in(tmp_path: Path) -> None:
+    write_files(tmp_path, {"a.jpg": b"\xff\xd8\xff"})
+    prompt = file_prompt(image("data:image/jpeg;base64,{{picture}}"))
+    values = {"what": "bird", "picture": "file://a.jpg"}
+    _, (case,), _ = read(tmp_path, {"prompts": [prompt], "tests": [{"vars": values, "assert": IS_X}]})
+    assert case.input[1].parts[1:] == (
+        Attachment(kind="image", path="image.jpeg", media_type="image/jpeg", data=b"\xff\xd8\xff"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompts", "errors"),
+    [
+        ([file_prompt(image("https://x.org/{{what}}.png"))], ["not-fetched"]),
+        ([file_prompt(image("{{picture}}"))], ["unresolved-placeholder"]),
+        ([file_prompt(image("{{what}}"))], ["bad-data-url"]),
+        ([file_prompt(image("{{what}}")), "And {{what}}?"], ["unsupported"]),
+        ([file_prompt(image("{% if what %}"))], ["template-code"]),
+    ],
+)
+def test_a_prompt_whose_files_cannot_be_sent_is_an_error(
+    tmp_path: Path, prompts: list[Any], errors: list[str]
+) -> None:
+    tests = [{"vars": {"what": "bird!"}, "assert": IS_X}]
+    _, _, problems = read(tmp_path, {"prompts": prompts, "tests": tests})
+    assert [code for code, _ in list_errors(problems)][:1] == errors

@@ -404,6 +404,9 @@ def test_every_byte_of_a_prompt_may_be_a_token(text: str) -> None:
         (said("x" * 50, parts=(Attachment(kind="file", path="a", text="x" * 50),)), 100),
         (said("", parts=(Attachment(kind="file", path="a", data=b"x" * 30),)), 40),
         (said("", parts=(Attachment(kind="image", path="a", data=b"x"),)), 10_000),
+        # At most 32 tokens for a second of sound, which has a kilobyte at the least; 332 for one of video.
+        (said("", parts=(Attachment(kind="audio", path="a", data=b"x" * 10_000),)), 320),
+        (said("", parts=(Attachment(kind="video", path="a", data=b"x" * 80_000),)), 3320),
     ],
 )
 def test_all_that_a_message_holds_may_be_tokens(message: Message, least: int) -> None:

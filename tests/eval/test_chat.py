@@ -166,6 +166,16 @@ def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
     assert [one["content"] for one in endpoint.asked[0]["messages"]] == ["How deep\n\nis it?", ""]
 
 
+def test_files_in_content_parts_are_sent(endpoint: Endpoint) -> None:
+    endpoint.says("A lock.")
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+    parts = [{"type": "text", "text": "What is it?"}, image, sound]
+    with ChatClient(endpoint.url, "deep") as client:
+        client.chat([{"role": "user", "content": parts}])
+    assert endpoint.asked[0]["messages"] == [{"role": "user", "content": parts}]
+
+
 @pytest.mark.parametrize(
     ("messages", "complaint"),
     [
@@ -173,7 +183,8 @@ def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
         (["How deep?"], "Message 1 is no dictionary with a `role`: 'How deep\\?'"),
         ([*USER, {"content": "x"}], "Message 2 is no dictionary with a `role`"),
         ([{"role": "user", "content": 4}], "Message 1 has content that is no text: 4"),
-        ([{"role": "user", "content": [{"type": "image_url"}]}], "Message 1 has content that is no text"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "1: `content\\[0\\].image_url` is missing"),
+        ([{"role": "user", "content": [4]}], "Message 1: `content\\[0\\]` is 4"),
         ([{"role": "assistant", "tool_calls": [{}]}], "Message 1 has `tool_calls`, which this client cannot"),
     ],
 )

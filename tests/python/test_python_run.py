@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
@@ -23,6 +24,7 @@ from proctor.errors import NothingSelected, SuiteError, UsageError
 from proctor.python.options import RunOptions
 from proctor.python.run import RunArguments
 from proctor.services import events
+from support import media
 from support.cli import CommandResult
 
 Rows = list[dict[str, Any]]
@@ -512,3 +514,26 @@ def test_a_notebook_tells_where_further_failures_are() -> None:
     html = proctor.run(rows, target="echo", **QUIET)._repr_html_()
     assert "more: run.failures() has all." in html
     assert "proctor runs show" not in html
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def _list_media(prompt: proctor.Prompt) -> str:
+    """Answers with the media types of a prompt's files, and the number of their bytes."""
+    parts = [part for message in prompt.messages for part in message.parts if not isinstance(part, str)]
+    return ", ".join(f"{part.kind} {part.media_type} {len(part.data)}" for part in parts)
+
+
+def test_rows_and_cases_have_files_in_bytes_or_as_content_parts() -> None:
+    sound = {"data": b64encode(media.WAV).decode(), "format": "wav"}
+    contents: Any = [
+        {"parts": [{"kind": "audio", "path": "a.wav", "data": media.WAV}]},
+        {"content": [{"type": "input_audio", "input_audio": sound}]},
+    ]
+    rows = [{"input": [{"role": "user"} | content]} for content in contents]
+    heard = [lambda answer: answer == "audio audio/wav 60"]
+    assert proctor.run(rows, target=_list_media, graders=heard, **QUIET).passed == 2
+    attachment = proctor.Attachment(kind="audio", path="a.wav", data=media.WAV)
+    case = proctor.Case(id="a", input=(proctor.Message(role="user", parts=(attachment,)),))
+    assert proctor.run([case], target=_list_media, graders=heard, **QUIET).passed == 1

@@ -1,4 +1,4 @@
-"""Files and images on each wire and in texts."""
+"""Files, images, audio and videos on each wire and in texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from proctor.errors import TargetError
 from proctor.model import Attachment, Message, ToolCall
 from proctor.targets import TARGETS
 from proctor.targets.api.messages import format_message, format_messages
+from support import media
 from support.apis import Api, make_reply
 from support.builders import make_prompt, make_spec
 
@@ -103,6 +105,88 @@ async def test_anthropic_gets_no_blank_block_between_two_files(sent: Make) -> No
     assert [block["type"] for block in body["messages"][0]["content"]] == ["text", "image", "image"]
 
 
+def attach(kind: Any, path: str, media_type: str, data: bytes = b"x") -> Attachment:
+    return Attachment(kind=kind, path=path, media_type=media_type, data=data)
+
+
+WAV64 = b64encode(media.WAV).decode()
+X64 = b64encode(b"x").decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "attachment", "block"),
+    [
+        (
+            "openai",
+            attach("audio", "a.wav", "audio/wav", media.WAV),
+            {"type": "input_audio", "input_audio": {"data": WAV64, "format": "wav"}},
+        ),
+        (
+            "azure",
+            attach("audio", "a.mp3", "audio/mpeg"),
+            {"type": "input_audio", "input_audio": {"data": X64, "format": "mp3"}},
+        ),
+        (
+            "openai",
+            attach("file", "a.wav", "audio/wav"),
+            {"type": "input_audio", "input_audio": {"data": X64, "format": "wav"}},
+        ),
+        (
+            "openai",
+            attach("file", "a.png", "image/png"),
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{X64}"}},
+        ),
+        (
+            "openai",
+            attach("file", "a.zip", "application/zip"),
+            {
+                "type": "file",
+                "file": {"filename": "a.zip", "file_data": f"data:application/zip;base64,{X64}"},
+            },
+        ),
+        (
+            "anthropic",
+            attach("file", "a.png", "image/png"),
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": X64}},
+        ),
+        (
+            "google",
+            attach("audio", "a.flac", "audio/flac"),
+            {"inlineData": {"mimeType": "audio/flac", "data": X64}},
+        ),
+        (
+            "google",
+            attach("video", "a.mp4", "video/mp4"),
+            {"inlineData": {"mimeType": "video/mp4", "data": X64}},
+        ),
+    ],
+)
+async def test_audio_and_video_are_sent_as_the_service_takes_them(
+    sent: Make, kind: str, attachment: Attachment, block: Any
+) -> None:
+    _, find = WIRES["openai" if kind == "azure" else kind]
+    assert find(await sent(kind, Message(role="user", parts=(attachment,)))) == [block]
+
+
+@pytest.mark.parametrize(
+    ("kind", "attachment"),
+    [
+        ("openai", attach("video", "a.mp4", "video/mp4")),
+        ("openai", attach("audio", "a.flac", "audio/flac")),
+        ("anthropic", attach("audio", "a.wav", "audio/wav")),
+        ("anthropic", attach("video", "a.mp4", "video/mp4")),
+        ("anthropic", attach("file", "a.zip", "application/zip")),
+    ],
+)
+async def test_what_an_api_has_no_form_for_is_an_error_and_no_request(
+    api: Api, kind: str, attachment: Attachment
+) -> None:
+    with pytest.raises(TargetError, match=rf"'{attachment.path}' is of type {attachment.media_type}"):
+        await api.ask(kind, Message(role="user", parts=(attachment,)))
+    assert api.seen == []
+    assert not TARGETS.get(kind).takes(attachment.medium, attachment.media_type)
+
+
 @pytest.mark.parametrize("kind", WIRES)
 async def test_an_image_that_is_text_is_sent_as_text(sent: Make, kind: str) -> None:
     body = json.dumps(await sent(kind, Message(role="user", parts=(DRAWING,))))
@@ -145,6 +229,14 @@ async def test_a_message_whose_only_part_is_its_text_differs_in_openais_form_alo
 def test_a_text_has_files_written_out_and_the_rest_mentioned(messages: Any, text: str) -> None:
     assert format_messages(messages).startswith(text)
     assert format_messages(messages, lambda _attachment: "").count("<") == 0
+
+
+def test_audio_and_videos_are_mentioned_by_their_kind() -> None:
+    said = Message(
+        role="user",
+        parts=(attach("audio", "a.wav", "audio/wav"), attach("video", "b.mp4", "video/mp4")),
+    )
+    assert format_message(said) == '<audio: path="a.wav">\n\n<video: path="b.mp4">'
 
 
 def test_a_message_without_parts_is_its_content() -> None:

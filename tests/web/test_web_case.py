@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -17,6 +18,7 @@ from proctor.model import Message, PromptTemplate, Run, Selection, Settings
 from proctor.reports.runs.serialize import trial_record
 from proctor.services.runs.reading.report import read_trial_rows
 from proctor.web.project import Project
+from support import media
 from support.records import plain
 from support.web import Visitor, make_runs, read_heading, save_suite, visit
 
@@ -24,6 +26,10 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 MAP = {"kind": "file", "path": "notes/map.txt", "text": f"A map. {HOSTILE}"}
 DOT = {"kind": "image", "path": 'a"b\r\nSet-Cookie: x.png', "media_type": "image/png", "data": "iVBORw0KGgo="}
 SVG = {"kind": "image", "path": "x.svg", "media_type": "image/svg+xml", "data": "PHN2Zz48L3N2Zz4="}
+SPEECH = {"kind": "audio", "path": "speech.wav", "data": b64encode(media.WAV).decode()}
+CLIP = {"kind": "video", "path": f"{HOSTILE}.mp4", "data": b64encode(media.MP4).decode()}
+PAPER = {"kind": "file", "path": "paper.pdf", "data": b64encode(media.PDF).decode()}
+PAGE = {"kind": "file", "path": "page.html", "media_type": "text/html", "data": "PGI+"}
 THOUGHT = "<think>The river is the Seine.</think>\n"
 
 
@@ -33,7 +39,7 @@ def suite() -> str:
     for n in range(8):
         message: dict[str, Any] = {"role": "user", "content": f"Question {n}: the capital of France?"}
         if n == 3:
-            message["parts"] = [message["content"], MAP, DOT, SVG]
+            message["parts"] = [message["content"], MAP, DOT, SVG, SPEECH, CLIP, PAPER, PAGE]
         asked = [{"role": "system", "content": "Be brief."}, message]
         lines.append(
             {
@@ -173,7 +179,16 @@ def test_an_attachment_is_never_something_that_a_browser_runs(world: World) -> N
     text = world.page(3)
     assert f'href="{address}/attachments/0" download' in text
     assert text.count("<img") == 1  # the PNG alone
-    for number, kind in ((0, "application/octet-stream"), (1, "image/png"), (2, "application/octet-stream")):
+    kinds = {
+        0: "application/octet-stream",
+        1: "image/png",
+        2: "application/octet-stream",
+        3: "audio/wav",
+        4: "video/mp4",
+        5: "application/pdf",
+        6: "application/octet-stream",
+    }
+    for number, kind in kinds.items():
         file = world.server.get(f"{address}/attachments/{number}")
         assert file.status == 200
         assert file.headers["content-type"] == kind
@@ -182,8 +197,47 @@ def test_an_attachment_is_never_something_that_a_browser_runs(world: World) -> N
         assert "sandbox" in file.headers["content-security-policy"]
         assert "set-cookie" not in file.headers or "x.png" not in file.headers["set-cookie"]
     assert world.server.get(f"{address}/attachments/0").text.startswith("A map.")
-    for number in (3, -1):
+    for number in (7, -1):
         assert world.server.get(f"{address}/attachments/{number}").status == 404
+
+
+def test_audio_and_videos_are_played_and_a_pdf_is_a_download(world: World) -> None:
+    if 3 in world.held_out:
+        world.server.post(f"/runs/{world.run.id}/reveal")
+    response = world.server.get(f"/runs/{world.run.id}/cases/3")
+    address = f"/runs/{world.run.id}/cases/3/attachments"
+    assert f'<audio class="attached" controls preload="metadata" src="{address}/3"' in response.text
+    assert f'<video class="attached" controls preload="metadata" src="{address}/4"' in response.text
+    assert f'<a href="{address}/5" download>paper.pdf</a>' in response.text
+    assert response.text.count("controls") == 2
+    assert HOSTILE not in response.text
+    assert "media-src 'self';" in response.headers["content-security-policy"]
+    assert world.server.get(f"{address}/3").data == media.WAV
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "start", "end"),
+    [
+        ("bytes=0-", 206, 0, 60),
+        ("bytes=0-59", 206, 0, 60),
+        ("bytes=4-", 206, 4, 60),
+        ("bytes=4-7", 206, 4, 8),
+        ("bytes=4-999", 206, 4, 60),
+        ("bytes=60-", 200, 0, 60),
+        ("bytes=7-4", 200, 0, 60),
+        ("bytes=-4", 200, 0, 60),
+        ("words=4-7", 200, 0, 60),
+    ],
+)
+def test_a_player_gets_the_bytes_that_it_seeks(
+    world: World, header: str, status: int, start: int, end: int
+) -> None:
+    if 3 in world.held_out:
+        world.server.post(f"/runs/{world.run.id}/reveal")
+    response = world.server.get(f"/runs/{world.run.id}/cases/3/attachments/3", range=header)
+    assert (response.status, response.data) == (status, media.WAV[start:end])
+    assert response.headers["content-type"] == "audio/wav"
+    assert (response.headers.get("content-range") == f"bytes {start}-{end - 1}/60") is (status == 206)
 
 
 def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) -> None:

@@ -29,6 +29,8 @@ _TOKENS_PER_TOOL = 64
 """The marks around a tool; in tokens."""
 _TOKENS_PER_IMAGE = 50_000
 """More tokens than any endpoint counts for an image, whatever its size."""
+_BYTES_PER_TOKEN = {"audio": 16, "video": 4}
+"""Fewer bytes than a token has: services count at most 32 tokens for a second of sound, 332 of video."""
 _NO_PRICE = Price(input=0.0, output=0.0)
 _POSSIBLY_BILLED_KINDS = frozenset({"protocol", "timeout"})
 """Failures for which the endpoint may have charged, though the answer could not be used."""
@@ -304,8 +306,11 @@ def _estimate_tokens(message: Message) -> int:
 
 
 def _attachment_tokens(part: Attachment) -> int:
+    medium = part.medium
     if part.kind == "image":
         return _TOKENS_PER_IMAGE
+    if medium in _BYTES_PER_TOKEN:
+        return _TOKENS_PER_MESSAGE + len(part.data) // _BYTES_PER_TOKEN[medium]
     # A file is sent as text, or as Base64, which has four bytes for three.
     return _TOKENS_PER_MESSAGE + _utf8_size(part.path) + _utf8_size(part.text or "") + len(part.data) * 4 // 3
 

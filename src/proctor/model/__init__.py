@@ -7,8 +7,10 @@ suites, trials and runs. Import them from here.
 
 from proctor.model.messages import (
     Attachment,
+    AttachmentKind,
     Hook,
     Hooks,
+    Medium,
     Message,
     Record,
     Repository,
@@ -69,6 +71,7 @@ __all__ = [
     "MAX_ANSWER_BYTES",
     "Assertion",
     "Attachment",
+    "AttachmentKind",
     "Calibration",
     "Case",
     "Comment",
@@ -84,6 +87,7 @@ __all__ = [
     "Judgment",
     "Label",
     "LabelDraw",
+    "Medium",
     "Message",
     "Output",
     "Params",

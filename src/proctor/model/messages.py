@@ -33,10 +33,22 @@ class ToolCall(Record, frozen=True, kw_only=True):
     """How long the tool took; None if the target did not report it."""
 
 
-class Attachment(Record, frozen=True, kw_only=True):
-    """A file or an image inside a message, with all of its content."""
+AttachmentKind = Literal["file", "image", "audio", "video"]
+"""What a suite says that an attachment is."""
+Medium = Literal["text", "image", "pdf", "audio", "video", "file"]
+"""What the receiver of an attachment must be able to read."""
 
-    kind: Literal["file", "image"]
+
+class Attachment(Record, frozen=True, kw_only=True):
+    """A file, an image, audio or a video inside a message, with all of its content.
+
+    Example:
+        >>> from proctor import Attachment
+        >>> Attachment(kind="file", path="a.pdf", media_type="application/pdf", data=b"%PDF-1.7").medium
+        'pdf'
+    """
+
+    kind: AttachmentKind
     path: str
     """The path as the suite gives it, with `/` between folders; the file is not opened again."""
     media_type: str = "text/plain"
@@ -44,6 +56,18 @@ class Attachment(Record, frozen=True, kw_only=True):
     """The content of a text file, its line endings `\\n`."""
     data: bytes = b""
     """The content of any other file."""
+
+    @property
+    def medium(self) -> Medium:
+        """What its receiver must be able to read: its kind, or what the media type of a file says."""
+        if self.text is not None:
+            return "text"
+        if self.kind != "file":
+            return self.kind
+        if self.media_type == "application/pdf":
+            return "pdf"
+        families: tuple[AttachmentKind, ...] = ("image", "audio", "video")
+        return next((family for family in families if self.media_type.startswith(f"{family}/")), "file")
 
 
 class Message(Record, frozen=True, kw_only=True):

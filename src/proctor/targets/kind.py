@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from msgspec import Struct
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
+from proctor.model import Medium
 from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
 from proctor.parameters import UNIVERSAL_PARAMETERS
 
@@ -56,6 +57,8 @@ ADDRESS_FIELDS: Final[FileFields] = {
     "api_format": {"enum": ["chat"], "description": "The interface that is called."},
 }
 """The fields of targets.yaml that every kind with an address has besides `PARAMETERS`."""
+ALL_MEDIA: Final[frozenset[Medium]] = frozenset({"image", "pdf", "audio", "video", "file"})
+"""All that a prompt may have besides text."""
 MODEL_NAMES: Final = ("model", "deployment", "variant")
 """The names of the field with the model, of which a kind with an address needs one."""
 
@@ -113,6 +116,12 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     model_is_file: bool = False
     """Whether the model is a file, relative to the folder of targets.yaml; bundles have only its name."""
 
+    # --- media ---
+    media: frozenset[Medium] = ALL_MEDIA
+    """The attachments that it takes besides text; a run with others is refused before the first call."""
+    media_types: Mapping[Medium, frozenset[str]] = {}
+    """The only media types that it takes, for those of its `media` that it does not take in all types."""
+
     # --- calls ---
     params: frozenset[str] = frozenset()
     """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
@@ -154,6 +163,13 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """The note beside its name on pages that start runs; empty if the pages do not offer it."""
     is_typed_in_web: bool = False
     """Whether a visitor may type `NAME:MODEL`; the request goes to the default address."""
+
+    def takes(self, medium: Medium, media_type: str) -> bool:
+        """Whether an attachment of a medium and media type can be sent to it; a text always can."""
+        if medium == "text":
+            return True
+        types = self.media_types.get(medium)
+        return medium in self.media and (types is None or media_type in types)
 
     @property
     def spec_kind(self) -> str:

@@ -70,16 +70,33 @@ def _describe_entry(entry: TargetSummary) -> str:
 @click.argument("target", nargs=-1)
 @click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=30.0, show_default=True)
 @max_answer_bytes_option
-def check(target: tuple[str, ...], timeout_s: float, max_answer_bytes: int) -> int:
+@click.option(
+    "--all",
+    "is_thorough",
+    is_flag=True,
+    help="Send one small request for each ability: system prompts, schemas, tools, images, PDFs, audio, "
+    "reasoning, streaming, log-probabilities, batches. Shows what works and what it cost.",
+)
+@click.option("--json", "as_json", is_flag=True, help="With --all: print the results as JSON.")
+def check(
+    target: tuple[str, ...], timeout_s: float, max_answer_bytes: int, is_thorough: bool, as_json: bool
+) -> int:
     """Send each TARGET one short question.
 
     Exit code 3 when one does not answer. Without TARGET every target of the targets file is checked.
     """
+    if as_json and not is_thorough:
+        raise UsageError("--json belongs to --all. Add it, or leave --json out.")
     names = TargetNames(os.environ)
-    params = Params(max_tokens=16)
+    params = Params() if is_thorough else Params(max_tokens=16)
     specs = [(word, _find_spec(names, word, params)) for word in target or names.names()]
     if not specs:
         raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
+    if is_thorough:
+        from proctor.cli.target_abilities import check_all_abilities
+
+        calls = Settings(timeout_s=timeout_s, max_answer_bytes=max_answer_bytes)
+        return check_all_abilities(specs, calls, as_json=as_json)
     code = ExitCode.OK
     for word, spec in specs:
         output = spec if isinstance(spec, ProctorError) else _probe_target(spec, timeout_s, max_answer_bytes)

@@ -16,10 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.dialects.ai_tester.markdown import decode_text
-from proctor.dialects.shared.attachments import DOCUMENT_MEDIA_TYPES
+from proctor.dialects.shared.attachments import (
+    AUDIO_MEDIA_TYPES,
+    DOCUMENT_MEDIA_TYPES,
+    VIDEO_MEDIA_TYPES,
+)
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
-from proctor.model import Attachment, Message, Problem, Tool
+from proctor.model import Attachment, AttachmentKind, Message, Problem, Tool
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 from proctor.yaml12 import YamlError, load, to_plain
@@ -39,6 +43,13 @@ TEXT_ENDINGS: Final = (
     *(".html", ".xml", ".css", ".js", ".jsx", ".ts", ".tsx"),
 )
 """Endings of files that are attached as text."""
+_BYTES_KINDS: Final[dict[str, tuple[AttachmentKind, str]]] = {
+    **{ending: ("image", media_type) for ending, media_type in IMAGE_MEDIA_TYPES.items()},
+    **{ending: ("file", media_type) for ending, media_type in DOCUMENT_MEDIA_TYPES.items()},
+    **{ending: ("audio", media_type) for ending, media_type in AUDIO_MEDIA_TYPES.items()},
+    **{ending: ("video", media_type) for ending, media_type in VIDEO_MEDIA_TYPES.items()},
+}
+"""Endings of all other files, with the kind and media type of each."""
 UNREADABLE_MESSAGE: Final = (
     "The file cannot be read. May you read it, and does it lead anywhere if it is a link?"
 )
@@ -137,8 +148,8 @@ class ReferencedFiles:
     def _read_attachment(self, path: str) -> Attachment | Problem:
         """Reads an attached file, or returns the problem with it."""
         ending = splitext(path.replace("\\", "/"))[1].lower()
-        if ending not in (*IMAGE_MEDIA_TYPES, *DOCUMENT_MEDIA_TYPES, *TEXT_ENDINGS):
-            endings = ", ".join((*TEXT_ENDINGS, *IMAGE_MEDIA_TYPES, *DOCUMENT_MEDIA_TYPES))
+        if ending not in (*_BYTES_KINDS, *TEXT_ENDINGS):
+            endings = ", ".join((*TEXT_ENDINGS, *_BYTES_KINDS))
             message = (
                 f"The attached file {quote_value(path)} has an ending that is not known. Known are: "
                 f"{endings}."
@@ -154,8 +165,7 @@ class ReferencedFiles:
         self.attached_paths.add(file.path)
         name = path.replace("\\", "/")
         if ending not in TEXT_ENDINGS:
-            kind: Any = "image" if ending in IMAGE_MEDIA_TYPES else "file"
-            media_type = IMAGE_MEDIA_TYPES.get(ending) or DOCUMENT_MEDIA_TYPES[ending]
+            kind, media_type = _BYTES_KINDS[ending]
             return Attachment(kind=kind, path=name, media_type=media_type, data=file.data)
         try:
             text = file.data.decode("utf-8-sig").replace("\r\n", "\n")

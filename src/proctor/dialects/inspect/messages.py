@@ -1,25 +1,36 @@
 """Parses the `input` of an Inspect sample: a text, or messages whose content is a text or several parts.
 
-Images and documents are attached from a data URL or from a file beside the dataset. No URL is fetched.
+Images, documents, audio and videos are attached from a data URL or from a file beside the dataset. No URL is
+fetched.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as NotBase64
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from proctor.dialects.agentv.read.messages import read_attachment
+from proctor.dialects.shared.attachments import AUDIO_MEDIA_TYPES, VIDEO_MEDIA_TYPES
+from proctor.dialects.shared.content_parts import parse_data_url
 from proctor.dialects.shared.yaml_files import ignore_fields
-from proctor.model import Attachment, Message
+from proctor.model import Attachment, AttachmentKind, Message
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader
 
 ROLES: Final = ("system", "user", "assistant")
-PART_TYPES: Final = ("text", "image", "document")
+PART_TYPES: Final = ("text", "image", "document", "audio", "video")
 _UNSENT_FIELDS: Final = ("id", "source", "metadata", "model")
 """Fields of a message that a model never sees."""
-_ATTACHMENT_KINDS: Final[dict[str, Literal["file", "image"]]] = {"image": "image", "document": "file"}
+_ATTACHMENT_KINDS: Final[dict[str, AttachmentKind]] = {
+    "image": "image",
+    "document": "file",
+    "audio": "audio",
+    "video": "video",
+}
+_FORMATS: Final = {
+    "audio": tuple(ending.removeprefix(".") for ending in AUDIO_MEDIA_TYPES),
+    "video": tuple(ending.removeprefix(".") for ending in VIDEO_MEDIA_TYPES),
+}
+"""The values of `format` in parts that have one."""
 _DATA_PREFIX: Final = "data:"
 
 
@@ -80,28 +91,16 @@ def _parse_part(item: Any, place: str, row: FieldReader, source: SuiteSource) ->
     value = part.required_text(kind)
     if kind == "text":
         return value
+    if kind in _FORMATS and "format" in part:  # the name or the bytes tell it, too
+        part.choice("format", _FORMATS[kind])
     if value.startswith(("http://", "https://")):
         part.error(
             "not-fetched", kind, "is an address, and none is opened; save the file beside the dataset."
         )
         return None
+    what = _ATTACHMENT_KINDS[kind]
     if value.startswith(_DATA_PREFIX):
-        return _parse_data_url(value, kind, part)
+        return parse_data_url(value, what, part, kind)
     if not value:
         return None
-    return read_attachment(_ATTACHMENT_KINDS[kind], value, row.problem_log, part.path_to(kind), None, source)
-
-
-def _parse_data_url(url: str, kind: str, part: FieldReader) -> Attachment | None:
-    """Decodes a base64 data URL (RFC 2397)."""
-    about, _, encoded = url.removeprefix(_DATA_PREFIX).partition(",")
-    media_type, _, coding = about.partition(";")
-    try:
-        if coding != "base64" or not media_type:
-            raise NotBase64
-        data = b64decode(encoded, validate=True)
-    except NotBase64:
-        part.error("bad-data-url", kind, "is no data URL in base64, such as data:image/png;base64,….")
-        return None
-    name = f"{kind}.{media_type.rpartition('/')[2]}"
-    return Attachment(kind=_ATTACHMENT_KINDS[kind], path=name, media_type=media_type, data=data)
+    return read_attachment(what, value, row.problem_log, part.path_to(kind), None, source)

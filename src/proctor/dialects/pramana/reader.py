@@ -140,7 +140,7 @@ def _parse_row(notes: ProblemLog, row: dict[str, Any], _number: int) -> CaseAtLi
 
 
 def parse_input(fields: FieldReader, notes: ProblemLog, name: str = "input") -> tuple[Message, ...]:
-    """Returns the messages of a field: a text, or a list of messages."""
+    """Returns the messages of a field: a text, or a list of messages whose content may be a list of parts."""
     value = fields.pop(name)
     if isinstance(value, str):
         messages: tuple[Message, ...] = (Message(role="user", content=value),)
@@ -155,7 +155,7 @@ def parse_input(fields: FieldReader, notes: ProblemLog, name: str = "input") -> 
         fields.report_wrong_type(name, value, "text or a list of messages")
         return ()
     for message in messages:
-        if message.content and not message.content.isspace():
+        if message.parts or (message.content and not message.content.isspace()):
             return messages
     if not notes.has_error_at(name):
         fields.error("missing-prompt", name, "is empty; write the prompt.")
@@ -170,11 +170,16 @@ def _parse_message(item: Any, name: str, fields: FieldReader, notes: ProblemLog)
     role = message.choice("role", ROLES)
     if "content" not in message:
         message.report_missing("content", "text")
-    content = message.text("content") or ""
     message.drop_null("name")
     speaker = message.text("name")
+    if isinstance(message.peek("content"), list):
+        from proctor.dialects.shared.content_parts import parse_content_parts
+
+        parsed = parse_content_parts(message, role, speaker)
+    else:
+        parsed = Message(role=role, content=message.text("content") or "", name=speaker)
     message.finish(_MESSAGE_FIELDS)
-    return Message(role=role, content=content, name=speaker)
+    return parsed
 
 
 def parse_ideal(fields: FieldReader) -> Ideal:

@@ -78,9 +78,10 @@ def _render_input(case: Case, unsaid: LossReport) -> str | list[dict[str, str]]:
         if role not in ROLES:
             unsaid.note(f"input[{place}].role", f"it must be one of {', '.join(ROLES)}.")
             role = "user"
-        for name in ("tool_calls", "parts"):
-            if getattr(message, name):
-                unsaid.note(f"input[{place}].{name}", "a message there is one text.")
+        if message.tool_calls:
+            unsaid.note(f"input[{place}].tool_calls", "a message there calls no tools.")
+        if message.parts:
+            unsaid.note(f"input[{place}].parts", "content parts there do not keep the paths of files.")
         name_field = {} if message.name is None else {"name": message.name}
         rows.append({"role": role, "content": message.content, **name_field})
     if not any(row["content"].strip() for row in rows):

@@ -12,17 +12,25 @@ from msgspec.structs import replace
 
 from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import SCHEMA_FIELD, VERSION, check_case, check_header
-from proctor.dialects.shared.attachments import build_attachment
+from proctor.dialects.shared.attachments import (
+    build_attachment,
+    detect_media_type,
+    explain_mismatch,
+    is_text,
+)
 from proctor.dialects.shared.case_rows import read_cases
+from proctor.dialects.shared.content_parts import parse_content_parts
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD, file_name, read_rows, with_holdout
 from proctor.errors import UsageError
-from proctor.model import Attachment, Case, Problem, PromptTemplate, Suite
+from proctor.model import Attachment, Case, Message, Problem, PromptTemplate, Suite
 from proctor.parameters import CASE_PARAMETERS, check_parameters
 from proctor.protocols import ORIGIN_NOTES, CaseAtLine, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
 MAX_CASE_NESTING: Final = 96
 """Higher than for other dialects, as a case wraps the same values in more levels."""
+ChatParts = dict[int, tuple[str | Attachment, ...]]
+"""The parts of messages in OpenAI's form, by the positions of the messages."""
 
 
 def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
@@ -62,6 +70,7 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
         return _make_fallback_suite(source)
     check_header(row, notes)
     fields = FieldReader(row, notes)
+    _check_prompts(row, fields)
     if row.get(HOLDOUT_FIELD) is not None and row.get("split_rule") is not None:
         fields.error("conflicting-fields", HOLDOUT_FIELD, "and `split_rule` both divide the suite; keep one.")
     if notes.has_errors:
@@ -75,6 +84,17 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     suite_fields["notes"] = {**suite_fields.get("notes", {}), **extras}
     suite_fields |= {"dialect": "proctor", "folder": source.folder}
     return with_holdout(convert(suite_fields, Suite), fields)
+
+
+def _check_prompts(row: dict[str, Any], fields: FieldReader) -> None:
+    """Refuses prompts with files, which only the input of a case can have."""
+    if fields.problem_log.has_errors:
+        return
+    for number, prompt in enumerate((row.get("defaults") or {}).get("prompts", ())):
+        for place, message in enumerate(prompt.get("messages", ())):
+            if isinstance(message.get("content"), list):
+                name = f"defaults.prompts[{number}].messages[{place}].content"
+                fields.report_wrong_type(name, message["content"], "text")
 
 
 def _parse_case(
@@ -91,10 +111,11 @@ def _parse_case(
         return None
     case_id = row.get("id")
     notes.case = case_id if isinstance(case_id, str) and case_id.strip() else None
+    row, chat_parts = _parse_chat_content(row, notes)
     check_case(row, notes)
     if notes.has_errors:
         return None
-    case = _attach_files(convert({"input": (), **row}, Case), row, source, notes)
+    case = _attach_files(convert({"input": (), **row}, Case), row, chat_parts, source, notes)
     if case is None or not _check_parameters(case, notes):
         return None
     is_blank = not any(message.parts or message.content.strip() for message in case.input)
@@ -115,15 +136,46 @@ def _check_parameters(case: Case, notes: ProblemLog) -> bool:
     return not notes.has_errors
 
 
-def _attach_files(case: Case, row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -> Case | None:
-    """Adds the content of files that a row names by path alone. Returns None if one is missing."""
+def _parse_chat_content(row: dict[str, Any], notes: ProblemLog) -> tuple[dict[str, Any], ChatParts]:
+    """Parses messages whose `content` is a list of OpenAI's content parts.
+
+    Returns the row with their texts as `content`, and their parts.
+    """
+    messages = row.get("input")
+    parsed: dict[int, Message] = {}
+    for number, message in enumerate(messages if isinstance(messages, list) else ()):
+        if isinstance(message, dict) and isinstance(message.get("content"), list):
+            fields = FieldReader(message, notes, f"input[{number}].")
+            if message.get("parts"):
+                fields.error("conflicting-fields", "parts", "and a list as `content` say the same; keep one.")
+            parsed[number] = parse_content_parts(fields, "")
+    if not parsed:
+        return row, {}
+    contents = [
+        {**message, "content": parsed[number].content} if number in parsed else message
+        for number, message in enumerate(row["input"])
+    ]
+    return {**row, "input": contents}, {number: message.parts for number, message in parsed.items()}
+
+
+def _attach_files(
+    case: Case, row: dict[str, Any], chat_parts: ChatParts, source: SuiteSource, notes: ProblemLog
+) -> Case | None:
+    """Adds the content of files that a row names by path alone, and the media type of those with content.
+
+    Returns None if a file is missing, or is not what its kind says.
+    """
     messages = list(case.input)
     for number, message in enumerate(row.get("input", ())):
-        parts = list(messages[number].parts)
+        parts = list(chat_parts.get(number, messages[number].parts))
         for place, part in enumerate(message.get("parts", ())):
-            if isinstance(part, dict) and part.get("text") is None and "data" not in part:
-                field = f"input[{number}].parts[{place}].path"
+            if not isinstance(part, dict) or part.get("text") is not None:
+                continue
+            field = f"input[{number}].parts[{place}].path"
+            if "data" not in part:
                 parts[place] = _read_attachment(part, field, source, notes) or parts[place]
+            elif part.get("media_type") is None and isinstance(attachment := parts[place], Attachment):
+                parts[place] = _add_media_type(attachment, field, notes)
         messages[number] = replace(messages[number], parts=tuple(parts))
     return None if notes.has_errors else replace(case, input=tuple(messages))
 
@@ -142,4 +194,24 @@ def _read_attachment(
         return None
     result = build_attachment(part["kind"], path.replace("\\", "/"), file.data)
     own_type = None if result.text is not None else part.get("media_type")
-    return result if own_type is None else replace(result, media_type=own_type)
+    if own_type is not None:
+        return replace(result, media_type=own_type)
+    return _check_kind(result, field, notes)
+
+
+def _add_media_type(attachment: Attachment, field: str, notes: ProblemLog) -> Attachment:
+    """Returns bytes with their media type; an empty file and a text stay as they are."""
+    kind, data = attachment.kind, attachment.data
+    if not data or (kind == "file" and is_text(data)):
+        return attachment
+    media_type = detect_media_type(kind, attachment.path, data)
+    return _check_kind(replace(attachment, media_type=media_type), field, notes)
+
+
+def _check_kind(attachment: Attachment, field: str, notes: ProblemLog) -> Attachment:
+    """Returns the attachment; notes an error for audio and video that are something else."""
+    mismatch = None if attachment.kind == "image" else explain_mismatch(attachment)
+    if mismatch is not None:
+        message = f"`{field}` is {quote_value(attachment.path)}, {mismatch}"
+        notes.error(f"unknown-{attachment.kind}", message, field)
+    return attachment

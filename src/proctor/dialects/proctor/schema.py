@@ -18,6 +18,7 @@ import msgspec
 from msgspec import NODEFAULT, Meta, Struct, ValidationError
 from msgspec.structs import fields
 
+from proctor.dialects.shared.content_parts import CONTENT_PART_SCHEMA
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.errors import suggestion
 from proctor.model import (
@@ -108,10 +109,10 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
     },
     Message: {
         "role": "Who says it.",
-        "content": "What is said.",
+        "content": "What is said: a text, or a list of OpenAI's content parts.",
         "name": "The name of the speaker.",
         "tool_calls": "The tools that an assistant calls.",
-        "parts": "Texts, files and images, instead of `content`.",
+        "parts": "Texts, files, images, audio and videos, instead of `content`.",
     },
     Assertion: {
         "grader": "The grader that checks it.",
@@ -142,6 +143,10 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
     },
 }
 """What a field means, for editors."""
+_WRITTEN_TYPES: Final[dict[tuple[type[Record], str], Any]] = {
+    (Message, "content"): str | list[Annotated[dict[str, Any], Meta(extra_json_schema=CONTENT_PART_SCHEMA)]],
+}
+"""Fields that a file may give in another form than the record has."""
 _UNWRITTEN_FIELDS: Final = frozenset({(Case, "problems")})
 """Fields that no file contains."""
 _OPTIONAL_FIELDS: Final[dict[tuple[type[Record], str], Any]] = {(Case, "input"): ()}
@@ -178,7 +183,8 @@ def _strict_fields(noun: type[Record], names: tuple[str, ...]) -> list[tuple[Any
     for field_info in fields(noun):
         if field_info.name not in names:
             continue
-        kind = _strict_type(field_info.type, _LIMITS.get((noun, field_info.name)))
+        written_type = _WRITTEN_TYPES.get((noun, field_info.name), field_info.type)
+        kind = _strict_type(written_type, _LIMITS.get((noun, field_info.name)))
         about = _ABOUT.get(noun, {}).get(field_info.name)
         if about is not None:
             kind = Annotated[kind, Meta(description=about)]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.dialects.promptfoo.assertions import SHARE, AssertionContext, parse_assertions
 from proctor.dialects.promptfoo.files import FILE_SCHEME, expand_reference, read_value
-from proctor.dialects.promptfoo.prompts import PromptfooPrompt
+from proctor.dialects.promptfoo.prompts import PromptfooPrompt, fill_files
 from proctor.dialects.promptfoo.providers import parse_target_name
 from proctor.dialects.promptfoo.test_files import RawPromptfooTest
 from proctor.dialects.shared.yaml_files import ignore_fields, refuse_fields
@@ -292,6 +292,8 @@ def _expand_cases(
         )
         for prompt in prompts:
             _check_prompt(prompt, case, notes)
+        if any(prompt.raw_messages for prompt in prompts) and not notes.has_errors:
+            case = fill_files(prompts[0], case, notes)
         yield case
         if notes.has_errors:
             return
@@ -364,5 +366,5 @@ def _check_prompt(prompt: PromptfooPrompt, case: Case, notes: ProblemLog) -> Non
     except BadTemplate as error:
         notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
         return
-    if not any(message.content.strip() for message in messages):
+    if not prompt.raw_messages and not any(message.content.strip() for message in messages):
         notes.error("missing-prompt", f"`{prompt.field}` comes to nothing with these vars.", prompt.field)

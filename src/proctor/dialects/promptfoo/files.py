@@ -6,9 +6,11 @@ Text and data files are read; code is never run, and no URL is fetched.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from posixpath import basename, splitext
 from typing import Any, Final
 
+from proctor.dialects.shared.attachments import AUDIO_MEDIA_TYPES, IMAGE_MEDIA_TYPES, VIDEO_MEDIA_TYPES
 from proctor.dialects.shared.signatures import YAML_ENDINGS
 from proctor.dialects.shared.yaml_files import display_path, find_file, parse_json, parse_yaml
 from proctor.protocols import SourceFile, SuiteSource
@@ -21,6 +23,8 @@ CODE_ENDINGS: Final = (
     *(".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".py", ".rb", ".go", ".sh", ".bash", ".pl", ".ps1"),
     *(".php", ".exe", ".bat", ".cmd"),
 )
+MEDIA_ENDINGS: Final = frozenset({*IMAGE_MEDIA_TYPES, *AUDIO_MEDIA_TYPES, *VIDEO_MEDIA_TYPES}) - {".svg"}
+"""Endings of files whose value is their content in base64."""
 
 _CODE_PATH: Final = re.compile(r"^(.*(\.\w+))(?::[A-Za-z_$][\w$.]*)?$")
 _GLOB_CHARACTERS: Final = frozenset("*?[")
@@ -100,7 +104,7 @@ def read_data(file: SourceFile, source: SuiteSource, notes: ProblemLog) -> Any:
 
 
 def read_value(reference: str, source: SuiteSource, notes: ProblemLog, field: str, line: int | None) -> Any:
-    """Reads a value from a file: data for YAML and JSON, else its stripped text."""
+    """Reads a value from a file: data for YAML and JSON, base64 for media, else its stripped text."""
     if refuse_reference(reference, notes, field, line, "Write the value itself."):
         return None
     file = find_file(strip_scheme(reference), source, notes, field, line)
@@ -108,4 +112,6 @@ def read_value(reference: str, source: SuiteSource, notes: ProblemLog, field: st
         return None
     if file.path.lower().endswith(DATA_ENDINGS):
         return read_data(file, source, notes)
+    if get_ending(file.path) in MEDIA_ENDINGS:
+        return b64encode(file.data).decode("ascii")
     return read_text(file, source, notes, field, line).strip()

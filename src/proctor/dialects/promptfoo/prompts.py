@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, Final
 
 from msgspec import Struct
@@ -22,11 +25,15 @@ from proctor.dialects.promptfoo.files import (
     read_text,
     refuse_reference,
 )
+from proctor.dialects.shared.attachments import detect_media_type
+from proctor.dialects.shared.content_parts import CONTENT_PART_TYPES, parse_content_parts
 from proctor.dialects.shared.yaml_files import display_path, find_file, ignore_fields
-from proctor.model import Message, PromptTemplate
-from proctor.prompts.templates import BadTemplate, parse_template
+from proctor.model import Case, Message, PromptTemplate
+from proctor.prompts.fill import get_values
+from proctor.prompts.templates import BadTemplate, fill_template, parse_template
 from proctor.protocols import SourceFile, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
+from proctor.yaml12 import to_plain
 
 TEXT_ENDINGS: Final = (".txt", ".md", ".j2")
 ENTRY_FIELDS: Final = ("id", "raw", "label", "description", "config")
@@ -49,6 +56,8 @@ class PromptfooPrompt(Struct, frozen=True, kw_only=True):
     """Its own label, as written."""
     field: str
     is_chat: bool
+    raw_messages: tuple[dict[str, Any], ...] = ()
+    """Its messages as they are written if one has files, which every case fills in; else none."""
 
     def is_named(self, word: str) -> bool:
         """Returns whether a word of a test means this prompt: by name, label, group of labels or glob."""
@@ -89,6 +98,13 @@ def read_prompts(
         for number, (entry, raw) in enumerate(raw_prompts, 1)
         if (prompt := _parse_prompt(raw, entry, number, notes)) is not None
     ]
+    with_files = next((prompt for prompt in prompts if prompt.raw_messages), None)
+    if with_files is not None and len(prompts) > 1:
+        message = (
+            f"`{with_files.field}` has files, and such a prompt must be the only one. Write it in a "
+            "configuration of its own."
+        )
+        notes.error("unsupported", message, with_files.field, line=line)
     names = [prompt.template.name for prompt in prompts]
     return tuple(
         [
@@ -209,9 +225,10 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
         messages = [_parse_message(item, entry.field, place, own) for place, item in enumerate(raw)]
         if not messages:
             own.error("empty-prompt", f"`{entry.field}` has no messages; write what is asked.", entry.field)
-    for message in messages:
+    files = [] if isinstance(raw, str) else [item for item in raw if _has_files(item)]
+    for text in chain((message.content for message in messages), _iter_texts(files)):
         try:
-            parse_template(message.content)
+            parse_template(text)
         except BadTemplate as error:
             further = error.line if entry.path and isinstance(raw, str) else 0
             own.error(error.code, f"`{entry.field}` {error}", entry.field, line=own.line + further)
@@ -224,6 +241,7 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
         label=entry.label,
         field=entry.field,
         is_chat=not isinstance(raw, str),
+        raw_messages=tuple([to_plain(item) for item in raw]) if files else (),
     )
 
 
@@ -249,9 +267,83 @@ def _parse_message(item: Any, field: str, place: int, notes: ProblemLog) -> Mess
     role = fields.choice("role", ROLES)
     content: Any = fields.pop("content")
     texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    if _has_files(item):
+        texts = [block for block in texts if _is_text_part(block)]
     if not all(isinstance(block, dict) and isinstance(block.get("text"), str) for block in texts):
-        fields.report_wrong_type("content", content, "text, or a list of parts that are text")
+        fields.report_wrong_type("content", content, "text, or a list of content parts")
         texts = []
     name = fields.text("name")
     fields.finish(MESSAGE_FIELDS)
     return Message(role=role, content="\n\n".join(block["text"] for block in texts), name=name)
+
+
+# --- prompts with files ------------------------------------------------------------------------------------
+
+
+def fill_files(prompt: PromptfooPrompt, case: Case, notes: ProblemLog) -> Case:
+    """Returns a case whose input is a prompt with files, filled in with the values of the case.
+
+    It has no values and no prompts then. What is wrong with a file goes to `notes`.
+    """
+    values = get_values(case)
+    messages: list[Message] = []
+    for place, raw in enumerate(prompt.raw_messages):
+        try:
+            message: dict[str, Any] = _fill_texts(raw, values)
+        except BadTemplate as error:
+            notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
+            return case
+        role, name, content = message["role"], message.get("name"), message["content"]
+        if isinstance(content, list):
+            own = {**message, "content": [_to_data_url(part) for part in content]}
+            fields = FieldReader(own, notes, f"{prompt.field}[{place}].")
+            messages.append(parse_content_parts(fields, role, name))
+        else:
+            messages.append(Message(role=role, content=content, name=name))
+    return replace(case, input=tuple(messages), vars={}, prompts=None)
+
+
+def _is_text_part(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def _has_files(message: Any) -> bool:
+    """Whether a message has content parts that are no texts."""
+    content = message.get("content") if isinstance(message, dict) else None
+    return isinstance(content, list) and any(
+        isinstance(part, dict) and part.get("type") in CONTENT_PART_TYPES and not _is_text_part(part)
+        for part in content
+    )
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    """Yields each text inside plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _iter_texts(item)
+
+
+def _fill_texts(value: Any, values: Mapping[str, Any]) -> Any:
+    """Fills in the names of values in each text inside plain data."""
+    if isinstance(value, str):
+        return fill_template(value, values)
+    if isinstance(value, dict):
+        return {name: _fill_texts(item, values) for name, item in value.items()}
+    return [_fill_texts(item, values) for item in value] if isinstance(value, list) else value
+
+
+def _to_data_url(part: Any) -> Any:
+    """Returns a content part whose address is base64 alone, as of a file's variable, with a data URL."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    inner = part.get(kind) if kind in ("image_url", "video_url") else None
+    if not isinstance(inner, dict) or not isinstance(inner.get("url"), str) or ":" in inner["url"]:
+        return part
+    address = inner["url"]
+    try:
+        data = b64decode(address, validate=True)
+    except NotBase64:
+        return part
+    media_type = detect_media_type("image" if kind == "image_url" else "video", "", data)
+    return {**part, kind: {**inner, "url": f"data:{media_type};base64,{address}"}}

@@ -83,7 +83,9 @@ def _parse_heading(
     default = _parse_default_test(fields, source)
     templates = fields.instance("assertionTemplates", dict)
     defaults, repeats = _parse_defaults(fields)
-    defaults = replace(defaults, prompts=tuple([prompt.template for prompt in prompts]))
+    # A prompt with files becomes the input of each case.
+    own_prompts = tuple([prompt.template for prompt in prompts if not prompt.raw_messages])
+    defaults = replace(defaults, prompts=own_prompts)
     suite = Suite(
         name=_get_suite_name(source),
         dialect="promptfoo",

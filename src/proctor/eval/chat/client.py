@@ -232,7 +232,12 @@ class ChatClient:
             user_texts = [message.content for message in prompt_messages if message.role == "user"]
             case_id = user_texts[-1] if user_texts and self._source.reads_case_ids else ""
         if repeat is None:
-            key = hash(tuple((message.role, message.name, message.content) for message in prompt_messages))
+            key = hash(
+                tuple(
+                    (message.role, message.name, message.content, message.parts)
+                    for message in prompt_messages
+                )
+            )
             with self._lock:
                 repeat = self._repeats[key]
                 self._repeats[key] += 1
@@ -274,9 +279,28 @@ def _parse_message(value: Any, place: int) -> Message:
     extras = [name for name, field in value.items() if name not in ("role", "content", "name") and field]
     if extras:
         raise TypeError(f"Message {place} has `{extras[0]}`, which this client cannot send.")
-    return Message(
-        role=str(value["role"]), content=_content_text(value.get("content"), place), name=value.get("name")
-    )
+    role, name, content = str(value["role"]), value.get("name"), value.get("content")
+    if isinstance(content, (list, tuple)) and not all(map(_is_text_part, content)):
+        return _parse_parts(content, role, name, place)
+    return Message(role=role, content=_content_text(content, place), name=name)
+
+
+def _is_text_part(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("text"), str)
+
+
+def _parse_parts(parts: Sequence[Any], role: str, name: str | None, place: int) -> Message:
+    """Returns a message with files; their content is in base64 or in data URLs."""
+    from proctor.dialects.shared.content_parts import parse_content_parts
+    from proctor.validation import FieldReader, ProblemLog
+
+    problem_log = ProblemLog("", 1, f"Message {place}")
+    content = [dict(part) if isinstance(part, Mapping) else part for part in parts]
+    message = parse_content_parts(FieldReader({"content": content}, problem_log), role, name)
+    for problem in problem_log.problems:
+        if problem.level == "error":
+            raise TypeError(f"Message {place}: {problem.message}")
+    return message
 
 
 def _content_text(value: Any, place: int) -> str:
@@ -284,7 +308,7 @@ def _content_text(value: Any, place: int) -> str:
         return str(value or "")
     parts = value if isinstance(value, (list, tuple)) else [value]
     for part in parts:
-        if not isinstance(part, Mapping) or not isinstance(part.get("text"), str):
+        if not _is_text_part(part):
             raise TypeError(f"Message {place} has content that is no text: {part!r:.200}.")
     return "\n\n".join(part["text"] for part in parts)
 

@@ -15,7 +15,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
-from proctor.targets.api.messages import call_ids, encode_base64, format_attachment, format_message
+from proctor.targets.api.messages import (
+    call_ids,
+    encode_base64,
+    format_attachment,
+    format_message,
+    unsendable_attachment,
+)
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -141,6 +147,8 @@ ANTHROPIC = TargetKind(
     address="https://api.anthropic.com",
     stores_address=False,
     key_variables=("ANTHROPIC_API_KEY",),
+    media=frozenset({"image", "pdf"}),
+    media_types={"image": frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})},
     default_max_tokens=DEFAULT_MAX_TOKENS,
     batches="proctor.targets.api.batches.anthropic:AnthropicBatches",
     bills_per_prompt=True,
@@ -201,9 +209,11 @@ def _to_content_block(part: str | Attachment) -> dict[str, Any]:
         return {"type": "text", "text": part if isinstance(part, str) else format_attachment(part)}
     if part.text is not None:
         source = {"type": "text", "media_type": "text/plain", "data": part.text}
-    else:
+    elif part.medium in ANTHROPIC.media:
         source = {"type": "base64", "media_type": part.media_type, "data": encode_base64(part)}
-    if part.kind == "image":
+    else:
+        raise unsendable_attachment(part, "Anthropic's API")
+    if part.medium == "image":
         return {"type": "image", "source": source}
     return {"type": "document", "source": source, "title": part.path}
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.openai import OpenAiTarget
+from proctor.targets.api.openai import OPENAI, OpenAiTarget
 from proctor.targets.api.target import require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
@@ -61,6 +61,8 @@ AZURE = TargetKind(
     address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
     "AZURE_OPENAI_ENDPOINT or after @.",
     key_variables=("AZURE_OPENAI_API_KEY",),
+    media=OPENAI.media,
+    media_types=OPENAI.media_types,
     # Only Microsoft's own hosts get this key.
     key_hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
     provider_names=("azure-openai",),

@@ -17,7 +17,7 @@ from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpe
 from proctor.pricing import read_usage
 from proctor.targets.api.messages import encode_base64, format_attachment, format_message
 from proctor.targets.api.target import ApiTarget, require_model
-from proctor.targets.kind import TargetKind
+from proctor.targets.kind import ALL_MEDIA, TargetKind
 
 if TYPE_CHECKING:
     from proctor.targets.api.http import Body
@@ -178,6 +178,7 @@ GOOGLE = TargetKind(
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     provider_names=("gemini", "google-gemini"),
     batches="proctor.targets.api.batches.google:GoogleBatches",
+    media=ALL_MEDIA,
     bills_per_prompt=True,
     has_list_prices=True,
     is_typed_in_web=True,

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from proctor.env_substitution import substitute
+from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Prompt, TargetSpec
 
 FORM_VARIABLE = "PROCTOR_FORM"
@@ -95,3 +96,11 @@ def encode_base64(attachment: Attachment) -> str:
 def data_uri(attachment: Attachment) -> str:
     """Encodes an attachment's content as a `data:` URI (RFC 2397)."""
     return f"data:{attachment.media_type};base64,{encode_base64(attachment)}"
+
+
+def unsendable_attachment(attachment: Attachment, receiver: str) -> TargetError:
+    """Returns the error of an attachment that an API has no form for; planning refuses most of them."""
+    return TargetError(
+        f"{attachment.path!r} is of type {attachment.media_type}, which {receiver} does not take.",
+        kind="refused",
+    )

@@ -15,7 +15,14 @@ from msgspec import Struct
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
-from proctor.targets.api.messages import call_ids, data_uri, format_attachment, format_message
+from proctor.targets.api.messages import (
+    call_ids,
+    data_uri,
+    encode_base64,
+    format_attachment,
+    format_message,
+    unsendable_attachment,
+)
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -214,6 +221,15 @@ def _bearer_header(key: str | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
+AUDIO_FORMATS = {
+    "audio/wav": "wav",
+    "audio/wave": "wav",
+    "audio/x-wav": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+"""The audio that chat completions take, by media type, with the API's names of the formats."""
+
 OPENAI = TargetKind(
     name="openai",
     open_target=open_target,
@@ -223,6 +239,8 @@ OPENAI = TargetKind(
     address="https://api.openai.com/v1",
     address_variable="OPENAI_BASE_URL",
     key_variables=("OPENAI_API_KEY",),
+    media=frozenset({"image", "pdf", "audio", "file"}),
+    media_types={"audio": frozenset(AUDIO_FORMATS)},
     open_embeddings=open_embeddings,
     batches="proctor.targets.api.batches.openai:OpenAiBatches",
     bills_per_prompt=True,
@@ -295,10 +313,16 @@ def _to_content_blocks(message: Message) -> list[dict[str, Any]]:
 
 
 def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
-    if attachment.text is not None:
+    medium = attachment.medium
+    if medium == "text":
         return {"type": "text", "text": format_attachment(attachment)}
-    if attachment.kind == "image":
+    if medium == "image":
         return {"type": "image_url", "image_url": {"url": data_uri(attachment)}}
+    if medium == "audio" and attachment.media_type in AUDIO_FORMATS:
+        sound = {"data": encode_base64(attachment), "format": AUDIO_FORMATS[attachment.media_type]}
+        return {"type": "input_audio", "input_audio": sound}
+    if medium in ("audio", "video"):
+        raise unsendable_attachment(attachment, "a chat-completions endpoint")
     return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
 
 

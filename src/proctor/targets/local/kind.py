@@ -39,6 +39,7 @@ LOCAL = TargetKind(
     },
     read_entry=_read_entry,
     model_is_file=True,
+    media=frozenset(),
     default_concurrency=1,
     is_cacheable=False,
     is_free=True,

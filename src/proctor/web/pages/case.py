@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -39,8 +40,18 @@ MAX_TEXT_LENGTH = 100_000
 """Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
 _TIMEOUT_S = 0.3
 """How long the page waits for the neighbours of a case."""
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Media types that browsers only draw; anything else is sent as bytes."""
+_PLAYERS: Mapping[str, Literal["image", "audio", "video"]] = {
+    **dict.fromkeys(("image/png", "image/jpeg", "image/gif", "image/webp"), "image"),
+    **dict.fromkeys(
+        ("audio/wav", "audio/mpeg", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac", "audio/aac"),
+        "audio",
+    ),
+    **dict.fromkeys(("video/mp4", "video/webm", "video/ogg", "video/quicktime"), "video"),
+}
+"""Media types that browsers only draw or play, each with the element that does."""
+_DOWNLOAD_TYPES = frozenset({*_PLAYERS, "application/pdf"})
+"""Media types under which attachments are sent; any other is sent as bytes, so that no browser runs it."""
+_BYTE_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -51,9 +62,9 @@ class AttachmentView(Struct, frozen=True):
     attachment: Attachment
 
     @property
-    def is_image(self) -> bool:
-        """Whether a browser can draw it."""
-        return self.attachment.media_type in _IMAGE_TYPES
+    def player(self) -> Literal["image", "audio", "video"] | None:
+        """The element that shows it; None if it can only be downloaded."""
+        return _PLAYERS.get(self.attachment.media_type)
 
 
 @router.get("/runs/{run_id}/cases/{position}")
@@ -134,17 +145,32 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
         raise PageNotFound("This case has no such attachment, or it is held out and hidden.")
     attached_file = files[number].attachment
     data = attached_file.data if attached_file.text is None else _encode_utf8(attached_file.text)
-    kind = attached_file.media_type if files[number].is_image else "application/octet-stream"
+    media_type = attached_file.media_type
+    kind = media_type if media_type in _DOWNLOAD_TYPES else "application/octet-stream"
     name = (
         re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
         or "attachment"
     )
     headers = {
+        "accept-ranges": "bytes",
         "content-disposition": f'attachment; filename="{name}"',
         "content-security-policy": "default-src 'none'; sandbox",
         "x-content-type-options": "nosniff",
     }
-    return Response(data, media_type=kind, headers=headers)
+    requested = _parse_range(request.headers.get("range", ""), len(data))
+    if requested is None:
+        return Response(data, media_type=kind, headers=headers)
+    headers["content-range"] = f"bytes {requested.start}-{requested.stop - 1}/{len(data)}"
+    return Response(data[requested], 206, media_type=kind, headers=headers)
+
+
+def _parse_range(header: str, size: int) -> slice | None:
+    """Returns the bytes that a player requests, to seek or to begin at all; None for all of them."""
+    match = _BYTE_RANGE.fullmatch(header.strip())
+    if match is None:
+        return None
+    start, end = int(match[1]), min(int(match[2]) + 1, size) if match[2] else size
+    return slice(start, end) if start < end else None
 
 
 def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> CaseDetail:

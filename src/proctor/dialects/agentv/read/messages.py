@@ -1,39 +1,39 @@
 """`input`, `input_files` and `expected_output` of the dialect agentv to messages and expected values.
 
 An input is a text, an object or a list of messages; the content of a message is a text, an object or a list
-of blocks: texts, files and images. Files are read here, so that a case holds everything that is sent.
+of blocks: texts, files, images, audio and videos. Files are read here, so that a case holds all that is sent.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from proctor import field_schemas as schemas
 from proctor.dialects.agentv.shared import finish, read_texts, resolve_references
-from proctor.dialects.shared.attachments import IMAGE_MEDIA_TYPES, build_attachment
+from proctor.dialects.shared.attachments import IMAGE_MEDIA_TYPES, build_attachment, explain_mismatch
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.yaml_files import find_file, ignore_fields
 from proctor.field_schemas import UNUSED, Fields, accepts, spec_fields
-from proctor.model import Attachment, Message, ToolCall
+from proctor.model import Attachment, AttachmentKind, Message, ToolCall
 from proctor.protocols import SuiteSource
 from proctor.validation import FieldReader, FieldSpec, ProblemLog
 from proctor.yaml12 import to_plain
 
 ROLES: Final = ("system", "user", "assistant", "tool")
-BLOCK_TYPES: Final = ("text", "file", "image")
+BLOCK_TYPES: Final = ("text", "file", "image", "audio", "video")
 MESSAGE_FIELDS: Final[Fields] = {
     "role": schemas.choice(ROLES, "Who says it."),
     "content": schemas.ref(
-        "content", "What is said: a text, an object, or a list of texts, files and images."
+        "content", "What is said: a text, an object, or a list of texts, files, images, audio and videos."
     ),
     "name": schemas.text("The name of the speaker."),
     "tool_calls": schemas.list_of(schemas.ref("tool_call"), "The tools that an assistant calls."),
 }
 BLOCK_FIELDS: Final[Fields] = {
     "type": schemas.choice(BLOCK_TYPES, "What the value is."),
-    "value": schemas.words("The text, or the path of the file or image."),
+    "value": schemas.words("The text, or the path of the file, image, audio or video."),
 }
 _EXPECTED_MESSAGE: Final = "a message: an object with `role` and `content`"
 
@@ -195,14 +195,18 @@ def _parse_block(fields: FieldReader, source: SuiteSource) -> str | Attachment |
         return value
     if not kind or not value:
         return None
-    what = cast('Literal["file", "image"]', kind)
     return read_attachment(
-        what, value, fields.problem_log, fields.path_to("value"), fields.line_for("value"), source
+        cast("AttachmentKind", kind),
+        value,
+        fields.problem_log,
+        fields.path_to("value"),
+        fields.line_for("value"),
+        source,
     )
 
 
 def read_attachment(
-    kind: Literal["file", "image"],
+    kind: AttachmentKind,
     path: str,
     notes: ProblemLog,
     field: str,
@@ -223,11 +227,9 @@ def read_attachment(
     if file is None:
         return None
     result = build_attachment(kind, path.replace("\\", "/"), file.data)
-    if kind == "image" and not result.media_type.startswith("image/"):
-        message = (
-            f"`{field}` is {path[:200]!r}, a file of type {result.media_type}. Write `type: file` for it."
-        )
-        notes.error("unknown-image", message, field, line=line)
+    mismatch = explain_mismatch(result)
+    if mismatch is not None:
+        notes.error(f"unknown-{kind}", f"`{field}` is {path[:200]!r}, {mismatch}", field, line=line)
         return None
     return result
 

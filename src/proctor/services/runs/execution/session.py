@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from proctor.abilities import ABILITIES_NAME
 from proctor.engines import ENGINES
 from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
@@ -107,7 +108,10 @@ class RunSession:
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
             self._listen(events.WarningMessage(message))
-        for message in _find_related_cases(planned_runs):
+        for message in (
+            *_find_related_cases(planned_runs),
+            *_find_missing_abilities(planned_runs, self._folder),
+        ):
             self._listen(events.WarningMessage(message))
         pool = self._new_pool(planned_runs, prices)
         try:
@@ -268,6 +272,24 @@ def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
             if (target_counts[planned_run.run.suite.digest] > 1 or planned_run.run.settings.min_pass_rate)
             and "too-few-cases" not in planned_run.required.suppressed_rules
         }
+    )
+
+
+def _find_missing_abilities(planned_runs: Sequence[PlannedRun], folder: Path) -> list[str]:
+    """Returns a sentence for each ability that a target needs and lacked when it was last checked."""
+    if not (folder / ABILITIES_NAME).exists():
+        return []
+    from proctor.services.targets.abilities import warn_of_missing_abilities
+
+    new_runs = (planned_run for planned_run in planned_runs if planned_run.run.regrade_of is None)
+    return list(
+        dict.fromkeys(
+            message
+            for planned_run in new_runs
+            for message in warn_of_missing_abilities(
+                folder, planned_run.run.target, planned_run.required.abilities
+            )
+        )
     )
 
 

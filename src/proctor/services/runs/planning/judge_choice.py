@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.abilities import list_abilities
 from proctor.lint.related_cases import RelatedCasesRule
 from proctor.lint.suppressions import silenced_codes
 from proctor.model import Case, Params, Run, TargetSpec
@@ -34,6 +35,8 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The environment variables that cases name."""
     params: dict[str, str] = {}
     """The parameters that cases set themselves, each with the id of the first such case."""
+    abilities: dict[str, str] = {}
+    """The abilities of a model that cases need, as `abilities` names them, each with the id of the first."""
     suppressed_rules: frozenset[str] = frozenset()
     """The codes of the lint rules that cases switch off."""
     related_cases: str | None = None
@@ -54,6 +57,7 @@ class RequirementCollector:
         self._targets: set[str] = set()
         self._variables: set[str] = set()
         self._params: dict[str, str] = {}
+        self._abilities: dict[str, str] = {}
         self._suppressed_rules: set[str] = set()
         self._related_cases = RelatedCasesRule() if find_related else None
         self._locations: dict[str, SourceLocation] = {}
@@ -65,6 +69,8 @@ class RequirementCollector:
             self._note_location(case.target, location)
         if case.variables:
             self._variables.update(case.variables)
+        for ability in list_abilities(case):
+            self._abilities.setdefault(ability, case.id)
         if case.form is not None and case.form.params:
             self._params = {**dict.fromkeys(case.form.params, case.id), **self._params}
         if "lint" in case.metadata:
@@ -97,6 +103,7 @@ class RequirementCollector:
             targets=frozenset(self._targets),
             variables=frozenset(self._variables),
             params=self._params,
+            abilities=self._abilities,
             suppressed_rules=frozenset(self._suppressed_rules),
             related_cases=None if finding is None else finding.message,
             locations=self._locations,

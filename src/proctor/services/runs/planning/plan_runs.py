@@ -17,7 +17,7 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
 
     Raises:
         SuiteError: a suite is invalid; has all problems of all suites.
-        UsageError: a word names no suite, target or run.
+        UsageError: a word names no suite, target or run; or a target does not take the files of a case.
         NothingSelected: the selection leaves no case of any suite.
     """
     if request.resume is not None and request.retry_errors:
@@ -38,6 +38,10 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
             "all of them, or name one."
         )
     _check_bundles(planned_runs, request)
+    if any(planned_run.index.media for planned_run in planned_runs):
+        from proctor.services.runs.planning.check_media import check_media
+
+        check_media(planned_runs, context.store)
     return planned_runs
 
 

@@ -1,0 +1,203 @@
+"""Checks what a target can do, records it beside the store, and finds what a suite needs besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.abilities import (
+    ABILITIES_NAME,
+    MAX_TOKENS,
+    THINKING_TOKENS,
+    Ability,
+    AbilityCheck,
+    AbilityStatus,
+    make_abilities,
+)
+from proctor.codec import target_digest
+from proctor.errors import TargetError, UsageError
+from proctor.file_lock import lock_file
+from proctor.model import Attachment, Output, Params, Prompt, TargetSpec
+from proctor.services.runs.execution.target_pool import TargetPool
+from proctor.targets import get_service
+from proctor.targets.kind import TargetKind
+
+_PARAMETER_ABILITIES: Final = {
+    "reasoning_effort": "reasoning",
+    "thinking_budget": "reasoning",
+    "stream": "stream",
+    "logprobs": "logprobs",
+}
+_MAX_DETAIL: Final = 400
+
+
+class CheckedTarget(Struct, frozen=True, kw_only=True):
+    """The newest checks of one target."""
+
+    name: str
+    """What the user wrote for it."""
+    checks: tuple[AbilityCheck, ...]
+
+
+# --- checks ------------------------------------------------------------------------------------------------
+
+
+async def check_abilities(
+    pool: TargetPool, spec: TargetSpec, *, on_check: Callable[[AbilityCheck], None] = lambda _check: None
+) -> list[AbilityCheck]:
+    """Sends one small request for each ability, and returns the results in order.
+
+    If the first request fails, which only asks for a word, no other is sent.
+
+    Args:
+        pool: opens the target; it retries nothing that is not worth it.
+        spec: the target; its fallbacks are not called.
+        on_check: called with each result.
+
+    Raises:
+        UsageError: the target cannot be opened.
+    """
+    checks: list[AbilityCheck] = []
+    for ability in make_abilities():
+        check = await _check_ability(pool, replace(spec, fallbacks=(), judge=None), ability)
+        checks.append(check)
+        on_check(check)
+        if ability.name == "text" and check.status in ("failed", "refused"):
+            break
+    return checks
+
+
+async def _check_ability(pool: TargetPool, spec: TargetSpec, ability: Ability) -> AbilityCheck:
+    kind = get_service(spec)
+    at = datetime.now(UTC)
+    params = _choose_params(kind, ability)
+    if params is None or not _takes_files(kind, ability.prompt):
+        detail = (
+            f"Targets of kind {kind.name} have no {'such parameter' if params is None else 'such files'}."
+        )
+        return AbilityCheck(ability=ability.name, status="not offered", detail=detail, cost_usd=0.0, at=at)
+    limit = spec.params.max_tokens or MAX_TOKENS
+    if "thinking_budget" in params:
+        limit += THINKING_TOKENS
+    try:
+        target = await pool.open_target(
+            replace(spec, params=replace(spec.params, **{"max_tokens": limit, **params}))
+        )
+        output = await target.answer(ability.prompt)
+    except TargetError as error:
+        return _describe_failure(ability, error, at)
+    return _describe_answer(ability, output, at)
+
+
+def _choose_params(kind: TargetKind, ability: Ability) -> dict[str, object] | None:
+    """Returns the parameters of a request; None if the kind lacks one."""
+    if all(name in kind.all_params for name in ability.params):
+        return ability.params
+    if ability.name == "reasoning" and "thinking_budget" in kind.all_params:
+        return {"thinking_budget": THINKING_TOKENS}
+    return None
+
+
+def _takes_files(kind: TargetKind, prompt: Prompt) -> bool:
+    files = (part for message in prompt.messages for part in message.parts if isinstance(part, Attachment))
+    return all(kind.takes(file.medium, file.media_type) for file in files)
+
+
+def _describe_failure(ability: Ability, error: TargetError, at: datetime) -> AbilityCheck:
+    from proctor.targets.api.http import RefusedRequest
+
+    status: AbilityStatus = "refused" if isinstance(error, RefusedRequest) else "failed"
+    return AbilityCheck(ability=ability.name, status=status, detail=str(error)[:_MAX_DETAIL], at=at)
+
+
+def _describe_answer(ability: Ability, output: Output, at: datetime) -> AbilityCheck:
+    fault = ability.judge(output)
+    return AbilityCheck(
+        ability=ability.name,
+        status="works" if fault is None else "not shown",
+        detail=(fault or "")[:_MAX_DETAIL],
+        cost_usd=output.cost_usd,
+        latency_ms=output.latency_ms,
+        at=at,
+    )
+
+
+# --- the record --------------------------------------------------------------------------------------------
+
+
+def endpoint_digest(spec: TargetSpec) -> str:
+    """Returns the digest of a model at an endpoint, without the parameters that no ability depends on."""
+    params = Params(
+        api_format=spec.params.api_format, extra_body=spec.params.extra_body, headers=spec.params.headers
+    )
+    return target_digest(replace(spec, params=params, fallbacks=()))
+
+
+def load_checks(folder: Path) -> Mapping[str, CheckedTarget]:
+    """Returns the recorded checks by the digests of their endpoints.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    path = folder / ABILITIES_NAME
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, CheckedTarget])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        message = f"{path} cannot be read: {error}. Remove it, and check the targets again."
+        raise UsageError(message) from None
+
+
+def record_checks(folder: Path, spec: TargetSpec, checks: list[AbilityCheck]) -> None:
+    """Replaces the recorded checks of a target.
+
+    Raises:
+        UsageError: the file cannot be read or written.
+    """
+    path = folder / ABILITIES_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with lock_file(folder / f"{ABILITIES_NAME}.lock"):
+            targets = {
+                **load_checks(folder),
+                endpoint_digest(spec): CheckedTarget(name=spec.name, checks=tuple(checks)),
+            }
+            part = path.with_suffix(".part")
+            part.write_bytes(msgspec.json.format(msgspec.json.encode(targets)))
+            part.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def warn_of_missing_abilities(folder: Path, spec: TargetSpec, needs: Mapping[str, str]) -> Iterator[str]:
+    """Yields a sentence for each ability that a run needs and the target did not show when last checked.
+
+    Args:
+        folder: the folder of the store.
+        spec: the target, whose own parameters need abilities too.
+        needs: abilities by their names, each with the id of the first case that needs it.
+
+    Raises:
+        UsageError: the record cannot be read.
+    """
+    target = load_checks(folder).get(endpoint_digest(spec))
+    if target is None:
+        return
+    own = {_PARAMETER_ABILITIES[name]: "" for name in spec.params.further if name in _PARAMETER_ABILITIES}
+    all_needs = {**own, **needs}
+    for check in target.checks:
+        if check.ability in all_needs and check.status != "works":
+            case_id = all_needs[check.ability]
+            subject = f"case {case_id!r} needs it" if case_id else "its own parameters need it"
+            detail = f": {check.detail}" if check.detail else "."
+            yield (
+                f"Target {spec.name!r} lacked the ability {check.ability!r} ({check.status}) when it was "
+                f"checked on {check.at:%d %B %Y}, and {subject}{detail}"
+            )
