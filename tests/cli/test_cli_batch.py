@@ -273,18 +273,18 @@ def test_what_a_budget_does_not_pay_is_an_error_and_is_not_sent(
     [
         (("--until", "2pp"), "--until and --stop-when-shown look at answers one by one"),
         (("--cache",), "Use --no-cache"),
-        (("--engine", "asyncio", "--batch"), None),
         (("--watch",), "--watch makes many"),
+        (("--stream",), "stream"),
+        (("--engine", "elsewhere"), "--batch is an engine itself"),
     ],
 )
 def test_what_no_batch_can_do_is_refused_before_anything_is_sent(
-    host: BatchHost, run: Run, words: tuple[str, ...], message: str | None
+    host: BatchHost, run: Run, words: tuple[str, ...], message: str
 ) -> None:
     result = run("openai", *words)
-    if message is not None:
-        assert result.code == 4
-        assert message in result.err
-        assert host.calls == []
+    assert result.code == 4
+    assert message in result.err
+    assert host.calls == []
 
 
 def test_interleaving_is_refused(proctor: Proctor, host: BatchHost, half: str) -> None:
@@ -328,11 +328,14 @@ def test_fallbacks_are_refused(proctor: Proctor, host: BatchHost, half: str, fol
     assert "has fallbacks" in result.err
 
 
-def test_the_interval_between_polls_is_checked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interval_between_polls_is_checked(
+    proctor: Proctor, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PROCTOR_BATCH_POLL_S", "soon")
     result = run("openai")
     assert result.code == 4
     assert "PROCTOR_BATCH_POLL_S is 'soon'" in result.err
+    assert proctor("runs", "list", "--json").json["runs"] == []
 
 
 def test_the_project_file_may_ask_for_batches_and_a_flag_may_not(
@@ -421,3 +424,48 @@ def test_a_resumed_run_pays_for_its_batch_from_the_budget(
     assert result.run["passed"] == 5
     assert result.run["cost_usd"] == pytest.approx(10 * FULL_USD / 2)
     assert len(host.batches) == 1
+
+
+def test_a_case_that_names_a_target_without_batches_is_refused(
+    proctor: Proctor, host: BatchHost, folder: Path
+) -> None:
+    tests = [{"id": "a", "criteria": "c", "input": "i", "execution": {"target": "other"}}]
+    (folder / "c.eval.yaml").write_text(json.dumps({"tests": tests}), encoding="utf-8")
+    targets = [{"name": "other", "provider": "mock", "response": "x"}]
+    (folder / "targets.yaml").write_text(json.dumps({"targets": targets}), encoding="utf-8")
+    result = proctor("run", "c.eval.yaml", "--target", host.target("openai"), "--batch")
+    assert result.code == 4
+    assert "Target 'other' has no batches" in result.err
+    assert host.calls == []
+
+
+def test_a_run_that_stopped_while_it_stored_answers_reads_the_rest_from_the_same_batch(
+    proctor: Proctor, host: BatchHost, run: Run
+) -> None:
+    host.answer = lambda _id, body: Outcome("expired") if last_text(body) == "say 4" else last_text(body)
+    stopped = run("google", "--max-failures", 1, "--json")
+    assert stopped.run["status"] == "interrupted"
+    assert 0 < stopped.run["total"] < 10
+    result = proctor("run", "--resume=last", "--max-failures", 9, "--json")
+    assert [result.run[name] for name in ("total", "passed", "errors")] == [10, 5, 1]
+    assert len(host.batches) == 1
+
+
+def test_repeats_that_are_graded_together_may_be_in_several_batches(
+    host: BatchHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AnthropicBatches, "max_requests", 3)
+    rows = [{"input": f"say {number}", "expected": "x"} for number in range(4)]
+    run = proctor_package.run(
+        rows, target=host.target("anthropic"), batch=True, graders="consistency", repeats=2, progress=False
+    )
+    assert (run.passed, run.total) == (8, 8)
+    assert [len(batch.requests) for batch in host.batches] == [3, 3, 2]
+
+
+def test_reports_say_that_a_run_was_in_batches_and_how_to_repeat_it(host: BatchHost, run: Run) -> None:
+    run("openai", "-o", "report.html", "-o", "report.md")
+    html, markdown = (Path(name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
+    assert "in batches at half the price" in html
+    assert "--batch" in html
+    assert "Sent in batches at half the price" in markdown

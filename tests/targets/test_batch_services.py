@@ -11,7 +11,7 @@ import pytest
 from proctor.batch_protocol import BatchReply, BatchRequest, BatchService
 from proctor.errors import AnswerTooLarge, TargetError
 from proctor.services.runs.execution.batched_target import open_service
-from proctor.targets import TARGETS
+from proctor.targets import TARGETS, iter_kinds
 from proctor.targets.context import TargetContext
 from support.apis import Api
 from support.batches import KEY, KINDS, BatchHost, ServedBatch, serve_batches
@@ -191,3 +191,7 @@ async def test_nobody_at_the_address_is_a_fault_that_may_pass(open_batches: Open
     with pytest.raises(TargetError, match="No answer from") as caught:
         await service.poll("b")
     assert caught.value.transient
+
+
+def test_only_services_whose_batch_api_is_known_have_batches() -> None:
+    assert [kind.name for kind in iter_kinds() if kind.batches] == list(KINDS)

@@ -314,7 +314,8 @@ class BatchEngine:
                     return None
                 self._writer.report(f"A batch to {target.name} was not accepted yet. {_sentence(error)}")
                 is_refused = error.fault is EndpointFault.THROTTLED
-            await self._pause(next(pauses))
+                pause_s = max(next(pauses), error.retry_after_s or 0.0)
+            await self._pause(pause_s)
             if not is_refused:
                 match = await self._find(batch, target)
                 if match is None or match.status is not None:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.services.runs.execution.batched_target import find_batches
+from proctor.services.runs.execution.batched_target import find_batches, read_poll_interval
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.targets import iter_kinds
 
 
-def check_batching(planned_runs: Sequence[PlannedRun]) -> None:
+def check_batching(planned_runs: Sequence[PlannedRun], environ: Mapping[str, str]) -> None:
     """Checks that runs of the batch engine can send their requests in batches.
 
     Raises:
-        UsageError: a target, a case or a setting cannot be used in a batch.
+        UsageError: a target, a case, a setting or an environment variable cannot be used in a batch.
     """
     for planned_run in planned_runs:
         if planned_run.run.settings.is_batch and planned_run.run.regrade_of is None:
+            read_poll_interval(environ)
             for problem in _find_problems(planned_run):
                 raise UsageError(problem)
 

@@ -159,7 +159,7 @@ class RunSession:
             return
         from proctor.services.runs.execution.batching import check_batching, warn_of_abandoned_batches
 
-        check_batching(planned_runs)
+        check_batching(planned_runs, self._environ)
         for message in warn_of_abandoned_batches(planned_runs, self._store):
             self._listen(events.WarningMessage(message))
 
