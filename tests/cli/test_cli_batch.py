@@ -469,3 +469,12 @@ def test_reports_say_that_a_run_was_in_batches_and_how_to_repeat_it(host: BatchH
     assert "in batches at half the price" in html
     assert "--batch" in html
     assert "Sent in batches at half the price" in markdown
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_acceptance_whose_reply_cannot_be_read_is_found_in_the_list(
+    host: BatchHost, run: Run, kind: str
+) -> None:
+    host.is_garbled = True
+    assert run(kind, "--json").run["passed"] == 5
+    assert host.custom_ids == [f"p{number}-r0" for number in range(10)]

@@ -63,6 +63,8 @@ class BatchHost:
         """Called with the size of each body."""
         self.failures: list[int] = []
         """The statuses with which the next requests are answered; 0 for the usual reply."""
+        self.is_garbled = False
+        """Whether the reply to the next batch that is accepted cannot be read."""
         self.has_keys = True
         """Whether Google's replies have the keys of their requests."""
         self.end_state = ""
@@ -189,6 +191,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, body: Any, status: int = 200) -> None:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if self.host.is_garbled and self.command == "POST" and not self.path.endswith("/files"):
+            self.host.is_garbled, data = False, b"<html>"
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()

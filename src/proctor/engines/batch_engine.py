@@ -304,19 +304,21 @@ class BatchEngine:
             try:
                 return await self._finish(target.service.submit(draft.requests, batch.key))
             except TargetError as error:
-                if not error.transient:
+                # A reply that cannot be read may be that of an accepted batch.
+                is_refused = error.kind == "http" and not error.transient
+                if is_refused:
                     self._writer.save_batch(replace(batch, state=_NOT_ACCEPTED))
-                if not error.transient or not tries_left:
+                if is_refused or not tries_left:
                     self.stop(
                         f"A batch was not accepted. {_sentence(error)} {error.remedy} With --no-batch, "
                         "requests are sent one by one."
                     )
                     return None
                 self._writer.report(f"A batch to {target.name} was not accepted yet. {_sentence(error)}")
-                is_refused = error.fault is EndpointFault.THROTTLED
+                is_throttled = error.fault is EndpointFault.THROTTLED
                 pause_s = max(next(pauses), error.retry_after_s or 0.0)
             await self._pause(pause_s)
-            if not is_refused:
+            if not is_throttled:
                 match = await self._find(batch, target)
                 if match is None or match.status is not None:
                     return None if match is None else match.status
@@ -494,7 +496,8 @@ class BatchEngine:
                     self._writer.report(
                         f"The service of {target.name} does not answer: trying again. {error}"
                     )
-            await self._pause(next(pauses))
+                pause_s = max(next(pauses), error.retry_after_s or 0.0)
+            await self._pause(pause_s)
         return None
 
     async def _finish(self, call: Coroutine[Any, Any, T]) -> T | None:
