@@ -64,8 +64,8 @@ class RunWriter(TrialWriter):
         self._held_back: list[tuple[Trial, Case]] = []
         """Errors while an endpoint fails every call, which may not be the trials' own."""
         self._errors = 0
-        self._has_batch = False
-        """Whether a batch was accepted."""
+        self._is_submitting = self._has_batch = False
+        """Whether the first batch of this process is being submitted, and whether it was accepted."""
         self._has_judges = bool(all_judges(run))
         self._program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(run)])
         """The variables whose values are passed to programs under test."""
@@ -84,10 +84,12 @@ class RunWriter(TrialWriter):
         return self._store.batches(self._run.id)
 
     def save_batch(self, batch: StoredBatch) -> None:
-        """Stores a batch; says once how another process goes on with it."""
+        """Stores a batch; says once how another process goes on when one is accepted."""
         self._store.save_batch(self._run.id, batch)
-        if batch.batch_id is not None and not self._has_batch and self._store.is_durable:
-            self._has_batch = True
+        if batch.batch_id is None:
+            self._is_submitting = not self._has_batch
+        elif self._is_submitting and self._store.is_durable:
+            self._is_submitting, self._has_batch = False, True
             self.report(
                 "Batches may take up to 24 hours. If this program ends before, go on with: "
                 f"proctor run --resume={self._run.id}"
