@@ -15,7 +15,7 @@ from proctor.errors import ProctorError, TargetError, UsageError
 from proctor.model import Output, Price, TargetSpec
 from proctor.plan import PlannedTrial
 from proctor.pricing import cost_usd, is_valid_usage
-from proctor.targets import get_kind, iter_kinds
+from proctor.targets import get_service
 from proctor.targets.context import TargetContext
 from proctor.targets.redaction import redact_address
 
@@ -173,25 +173,13 @@ class BatchedTarget:
         return redact_address(text, self._spec.endpoint, reference)
 
 
-def find_batches(spec: TargetSpec) -> str:
-    """Returns the `BatchService` of a target, as `module:class`; empty if its service has no batches.
-
-    A target may be called at the address of another kind, of which another Proctor stored it.
-    """
-    kind = get_kind(spec)
-    if spec.endpoint is not None:
-        address = spec.endpoint.rstrip("/")
-        kind = next((other for other in iter_kinds() if other.address == address), kind)
-    return kind.batches
-
-
 def open_service(spec: TargetSpec, target: ApiTarget, context: TargetContext) -> BatchService:
     """Opens the batches of a target.
 
     Raises:
         UsageError: its service has none.
     """
-    module, _, name = find_batches(spec).partition(":")
+    module, _, name = get_service(spec).batches.partition(":")
     if not module:
         raise UsageError(f"Target {spec.name!r} has no batches. Leave --batch out.")
     service: BatchService = getattr(import_module(module), name)(target.endpoint, context)

@@ -8,9 +8,9 @@ from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.plurals import pluralize
 from proctor.protocols import Store
-from proctor.services.runs.execution.batched_target import find_batches, read_poll_interval
+from proctor.services.runs.execution.batched_target import read_poll_interval
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.targets import iter_kinds
+from proctor.targets import get_service, iter_kinds
 
 
 def check_batching(planned_runs: Sequence[PlannedRun], environ: Mapping[str, str]) -> None:
@@ -50,7 +50,7 @@ def _find_problems(planned_run: PlannedRun) -> Iterator[str]:
 
 
 def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
-    if not find_batches(spec):
+    if not get_service(spec).batches:
         names = ", ".join(kind.name for kind in iter_kinds() if kind.batches)
         yield (
             f"Target {spec.name!r} has no batches; targets of the kinds {names} have. Leave --batch out, or "
