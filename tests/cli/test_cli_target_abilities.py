@@ -25,7 +25,7 @@ class AbleModel(JsonHandler):
 
     bodies: ClassVar[list[Any]] = []
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
         self.send_json({"data": [], "has_more": False} if self.path.startswith("/v1/batches?") else None)
 
     def handle_json(self, body: Any) -> None:
