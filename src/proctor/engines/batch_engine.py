@@ -42,6 +42,9 @@ _REPORT_EVERY_S = 60.0
 _DIRECT_SIZE = 256
 """How many trials that need no request are graded together."""
 _PAUSE_EVERY = 64
+_MAX_STATE, _MAX_REASON = 60, 500
+"""How many characters of a service's words are shown."""
+_RECENT_S = 60.0
 _Result = Output | TargetError
 
 
@@ -204,6 +207,9 @@ class BatchEngine:
             trials[0].target.leave_out(batch.left_out)
             if batch.batch_id is None:
                 match = await self._find(batch, trials[0].target)
+                if match is not None and match.status is None and _is_recent(batch):
+                    await self._pause(trials[0].target.first_poll_s)  # lists may be late
+                    match = await self._find(batch, trials[0].target)
                 if match is None:
                     return []
                 if match.status is None:
@@ -280,6 +286,9 @@ class BatchEngine:
         target = draft.target
         if self._stop_event.is_set():
             return
+        for task in self._tasks:
+            if task.done():
+                task.result()  # after an error, such as of the store, nothing more is sent
         batch = StoredBatch(
             key=f"proctor-{self._run_id}-{secrets.token_hex(6)}",
             target=draft.case_target,
@@ -436,12 +445,12 @@ class BatchEngine:
             await self._pause(next(pauses))
             if self._stop_event.is_set():
                 return None
-        reason = f" {status.reason}" if status.reason else ""
+        reason = f" {status.reason[:_MAX_REASON]}" if status.reason else ""
         for trial in trials:
             results.setdefault(
                 trial.custom_id,
                 TargetError(
-                    f"Batch {batch.batch_id} ended as {status.state!r} without an answer to this request."
+                    f"Batch {batch.batch_id} ended as {status.state[:_MAX_STATE]!r} without an answer to this request."
                     f"{reason}",
                     kind="batch",
                 ),
@@ -602,7 +611,7 @@ def _intervals(first_s: float) -> Iterator[float]:
 
 def _describe(status: BatchStatus, count: int) -> str:
     failed = f", {status.failed:,} failed" if status.failed else ""
-    return f"Batch {status.batch_id}: {status.state}, {status.answered:,} of {count:,} answered{failed}"
+    return f"Batch {status.batch_id}: {status.state[:_MAX_STATE]}, {status.answered:,} of {count:,} answered{failed}"
 
 
 def _ago(moment: datetime) -> str:
@@ -612,6 +621,10 @@ def _ago(moment: datetime) -> str:
         return f"{seconds} s"
     hours, minutes = divmod(seconds // 60, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def _is_recent(batch: StoredBatch) -> bool:
+    return (datetime.now(UTC) - batch.submitted_at).total_seconds() < _RECENT_S
 
 
 def _sentence(error: TargetError) -> str:
