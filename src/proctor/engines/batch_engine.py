@@ -450,8 +450,8 @@ class BatchEngine:
             results.setdefault(
                 trial.custom_id,
                 TargetError(
-                    f"Batch {batch.batch_id} ended as {status.state[:_MAX_STATE]!r} without an answer to this request."
-                    f"{reason}",
+                    f"Batch {batch.batch_id} ended as {status.state[:_MAX_STATE]!r} without an answer to this "
+                    f"request.{reason}",
                     kind="batch",
                 ),
             )
@@ -611,7 +611,8 @@ def _intervals(first_s: float) -> Iterator[float]:
 
 def _describe(status: BatchStatus, count: int) -> str:
     failed = f", {status.failed:,} failed" if status.failed else ""
-    return f"Batch {status.batch_id}: {status.state[:_MAX_STATE]}, {status.answered:,} of {count:,} answered{failed}"
+    answered = f"{status.answered:,} of {count:,} answered{failed}"
+    return f"Batch {status.batch_id}: {status.state[:_MAX_STATE]}, {answered}"
 
 
 def _ago(moment: datetime) -> str:
