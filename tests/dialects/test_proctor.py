@@ -42,6 +42,7 @@ from proctor.model import (
     Workspace,
 )
 from proctor.protocols import RenderedFile
+from support import media
 from support.suite_files import find_in, make_source, split_items
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
@@ -208,7 +209,12 @@ CASES = st.builds(
             name=TEXTS | st.none(),
             parts=st.lists(
                 TEXTS
-                | st.builds(Attachment, kind=st.sampled_from(["file", "image"]), path=TEXTS, data=st.binary())
+                | st.builds(
+                    Attachment,
+                    kind=st.sampled_from(["file", "image", "audio", "video"]),
+                    path=TEXTS | st.sampled_from(["a.png", "a.mp3", "a.mp4", "a.pdf"]),
+                    data=st.binary() | st.sampled_from([media.PNG, media.PDF, media.WAV, media.MP4]),
+                )
             ).map(tuple),
         ),
         min_size=1,

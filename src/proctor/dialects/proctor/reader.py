@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import SCHEMA_FIELD, VERSION, check_case, check_header
 from proctor.dialects.shared.attachments import (
+    TEXT_MEDIA_TYPE,
     build_attachment,
-    detect_media_type,
     explain_mismatch,
-    is_text,
+    infer_media_type,
 )
 from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.content_parts import parse_content_parts
@@ -174,8 +174,8 @@ def _attach_files(
             field = f"input[{number}].parts[{place}].path"
             if "data" not in part:
                 parts[place] = _read_attachment(part, field, source, notes) or parts[place]
-            elif part.get("media_type") is None and isinstance(attachment := parts[place], Attachment):
-                parts[place] = _add_media_type(attachment, field, notes)
+            elif isinstance(attachment := parts[place], Attachment):
+                parts[place] = _complete_media_type(attachment, part.get("media_type"), field, notes)
         messages[number] = replace(messages[number], parts=tuple(parts))
     return None if notes.has_errors else replace(case, input=tuple(messages))
 
@@ -199,12 +199,20 @@ def _read_attachment(
     return _check_kind(result, field, notes)
 
 
-def _add_media_type(attachment: Attachment, field: str, notes: ProblemLog) -> Attachment:
-    """Returns bytes with their media type; an empty file and a text stay as they are."""
-    kind, data = attachment.kind, attachment.data
-    if not data or (kind == "file" and is_text(data)):
+def _complete_media_type(
+    attachment: Attachment, given_type: str | None, field: str, notes: ProblemLog
+) -> Attachment:
+    """Returns bytes with the media type that they have if none is given.
+
+    The default type is given only to keep this from happening, and digests leave it out.
+    """
+    if given_type not in (None, TEXT_MEDIA_TYPE):
         return attachment
-    media_type = detect_media_type(kind, attachment.path, data)
+    media_type = infer_media_type(attachment)
+    if media_type is None:
+        return attachment
+    if given_type is not None:
+        return Attachment(kind=attachment.kind, path=attachment.path, data=attachment.data)
     return _check_kind(replace(attachment, media_type=media_type), field, notes)
 
 

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 from proctor.codec import encode_in_order
 from proctor.dialects.proctor.dialect import HEADER_KEY
 from proctor.dialects.proctor.schema import HEADER_FIELDS, VERSION
-from proctor.dialects.shared.attachments import TEXT_MEDIA_TYPE
+from proctor.dialects.shared.attachments import TEXT_MEDIA_TYPE, infer_media_type
 from proctor.dialects.shared.jsonl import HOLDOUT_FIELD
 from proctor.dialects.shared.output_files import to_json_line
 from proctor.model import Attachment, Case, Problem, Suite
@@ -41,16 +41,25 @@ def _render_header(suite: Suite) -> dict[str, Any]:
 def _render_case(case: Case) -> bytes:
     """Returns a case as JSON.
 
-    An empty file gets `data`, as a path alone would be read from the folder; and bytes without a media type
-    of their own get the default, as one would be detected.
+    An empty file gets `data`, as a path alone would be read from the folder. Bytes of the default media type
+    get it if another one would be inferred.
     """
     files = [part for message in case.input for part in message.parts if isinstance(part, Attachment)]
-    if all(file.text is not None or (file.data and file.media_type != TEXT_MEDIA_TYPE) for file in files):
+    if not any(_is_empty(file) or _is_mistyped(file) for file in files):
         return encode_in_order(case) + b"\n"
     row = to_builtins(case)
-    for message in row["input"]:
-        for part in message.get("parts", ()):
-            if isinstance(part, dict) and "text" not in part:
-                part.setdefault("data", "")
-                part.setdefault("media_type", TEXT_MEDIA_TYPE)
+    for message, written in zip(case.input, row["input"], strict=True):
+        for file, part in zip(message.parts, written.get("parts", ()), strict=True):
+            if isinstance(file, Attachment) and _is_empty(file):
+                part["data"] = ""
+            elif isinstance(file, Attachment) and _is_mistyped(file):
+                part["media_type"] = TEXT_MEDIA_TYPE
     return to_json_line(row)
+
+
+def _is_empty(file: Attachment) -> bool:
+    return file.text is None and not file.data
+
+
+def _is_mistyped(file: Attachment) -> bool:
+    return file.media_type == TEXT_MEDIA_TYPE and infer_media_type(file) is not None

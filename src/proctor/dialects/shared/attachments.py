@@ -140,6 +140,15 @@ def detect_media_type(kind: AttachmentKind, path: str, data: bytes) -> str:
     return media_type
 
 
+def infer_media_type(attachment: Attachment) -> str | None:
+    """Returns the media type of bytes for which none is given; None if they are text or of unknown type."""
+    kind, path, data = attachment.kind, attachment.path, attachment.data
+    if attachment.text is not None or not data or (kind == "file" and is_text(data)):
+        return None
+    media_type = detect_media_type(kind, path, data)
+    return None if media_type == UNKNOWN_MEDIA_TYPE and kind in ("file", "image") else media_type
+
+
 def explain_mismatch(attachment: Attachment) -> str | None:
     """Returns what is wrong, as the rest of a sentence, if the bytes are not what their kind says."""
     kind, media_type = attachment.kind, attachment.media_type

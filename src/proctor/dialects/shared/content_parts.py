@@ -89,7 +89,8 @@ def _parse_part(part: FieldReader) -> str | Attachment | None:
         if inner is not None:
             inner.drop_null()
             result = _READERS[kind](inner)
-    part.finish(("type", kind or "text"))
+    if kind:
+        part.finish(("type", kind))
     return result
 
 

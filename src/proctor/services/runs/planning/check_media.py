@@ -10,7 +10,7 @@ from proctor.model import Attachment, Medium, Run, TargetSpec
 from proctor.plan import CaseIndex, MediaUse
 from proctor.protocols import Store
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.targets import get_kind, iter_kinds
+from proctor.targets import get_service, iter_kinds
 from proctor.targets.kind import TargetKind
 
 _NOUNS: Final[dict[Medium, str]] = {
@@ -48,7 +48,7 @@ def _find_unsendable(planned_run: PlannedRun, store: Store) -> Iterator[tuple[Me
     run, index = planned_run.run, planned_run.index
     for use, position in index.media.items():
         for spec in _list_specs(run, use.target):
-            kind = get_kind(spec)
+            kind = get_service(spec)
             if not kind.takes(use.medium, use.media_type):
                 case = _describe_case(run, index, use, position, store)
                 yield use, f"{case}, and the target {spec.name!r} takes {_describe_limit(kind, use)}."
