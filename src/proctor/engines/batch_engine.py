@@ -450,8 +450,8 @@ class BatchEngine:
             results.setdefault(
                 trial.custom_id,
                 TargetError(
-                    f"Batch {batch.batch_id} ended as {status.state[:_MAX_STATE]!r} without an answer to this "
-                    f"request.{reason}",
+                    f"Batch {batch.batch_id} ended as {status.state[:_MAX_STATE]!r} without an answer to "
+                    f"this request.{reason}",
                     kind="batch",
                 ),
             )
