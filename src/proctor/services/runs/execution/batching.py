@@ -12,6 +12,8 @@ from proctor.services.runs.execution.batched_target import read_poll_interval
 from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.targets import get_service, iter_kinds
 
+_USUAL_TIERS = frozenset({"auto", "default", "standard", "standard_only"})
+
 
 def check_batching(planned_runs: Sequence[PlannedRun], environ: Mapping[str, str]) -> None:
     """Checks that runs of the batch engine can send their requests in batches.
@@ -60,6 +62,12 @@ def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
         yield (
             f"Target {spec.name!r} has fallbacks, which a batch does not call. Name a target without "
             "`fallback_targets`, or leave --batch out."
+        )
+    tier = spec.params.service_tier
+    if tier is not None and tier.lower() not in _USUAL_TIERS:
+        yield (
+            f"Target {spec.name!r} requests the service tier {tier!r}, and a batch has a price of its own. "
+            "Leave out `service_tier` or --batch."
         )
     if spec.params.stream:
         yield f"Target {spec.name!r} streams its answers, and a batch cannot. Leave out --stream or --batch."
