@@ -358,8 +358,8 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         click.option(
             "--batch/--no-batch",
             default=None,
-            help="Send requests in batches, which OpenAI, Anthropic and Google answer within a day at half the "
-            "price.",
+            help="Send requests in batches, which OpenAI, Anthropic and Google answer within a day at "
+            "half the price.",
         ),
         click.option(
             "--group",
