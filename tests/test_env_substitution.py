@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from proctor.env_substitution import mask, names_in, stream_end, substitute, substitute_in_case, unmask
 from proctor.errors import UsageError
 from proctor.graders.text import clip
-from proctor.model import Assertion, Attachment, Case, Message, Output, ToolCall, Verdict
+from proctor.model import Assertion, Attachment, Case, Failure, Message, Output, Score, ToolCall, Verdict
 
 ENVIRON = {"KEY": "s3cret-key", "HOST": "example.test", "PORT": "80", "EMPTY": "", "_x1": "underscored"}
 
@@ -131,6 +131,15 @@ def test_a_secret_in_a_key_is_blotted_out() -> None:
 def test_words_of_an_enumeration_stay_members_of_it() -> None:
     assert substitute([Verdict.PASS], ENVIRON)[0] is Verdict.PASS
     assert mask([Verdict.PASS], ("V",), {"V": "passpass"})[0] is Verdict.PASS
+
+
+def test_fields_with_fixed_words_keep_them_whatever_a_variable_says() -> None:
+    score = Score(grader="g", name="answer", outcome=Verdict.PASS)
+    failure = Failure(stage="target", kind="timeout", message="The target waits.")
+    environ = {"A": "answer", "T": "target"}
+    masked_score, masked_failure = (mask(value, ("A", "T"), environ) for value in (score, failure))
+    assert masked_score == replace(score, name="${{ A }}")
+    assert masked_failure == replace(failure, message="The ${{ T }} waits.")
 
 
 # --- blotting out ------------------------------------------------------------------------------------------

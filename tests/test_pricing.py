@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Price, TargetSpec, Usage
-from proctor.pricing import PriceQuote, cost_usd, parse_prices
-from proctor.targets.prices import quote_for
+from proctor.model import Params, Price, TargetSpec, Usage
+from proctor.pricing import PriceQuote, cost_usd, parse_prices, tier_share
+from proctor.targets.parse import parse_target
+from proctor.targets.prices import quote_for, tier_shares_for
 from support.builders import make_spec
 
 PRICES = {
@@ -167,3 +168,31 @@ def test_every_price_that_comes_along_has_its_source_and_date() -> None:
         assert re.fullmatch(r"20\d\d-\d\d-\d\d", price.date), model
         assert price.output >= price.input > 0, model
         assert price.cached is None or 0 < price.cached < price.input, model
+
+
+@pytest.mark.parametrize(
+    ("kind", "tier", "share"),
+    [
+        ("openai", None, 1.0),
+        ("openai", "default", 1.0),
+        ("openai", "flex", 0.5),
+        ("openai", "priority", None),
+        ("anthropic", "standard", 1.0),
+        ("anthropic", "priority", None),
+        ("google", "STANDARD", 1.0),
+        ("google", "flex", 0.5),
+        ("groq", "flex", 1.0),
+    ],
+)
+def test_a_tier_costs_its_share_of_the_list_price(kind: str, tier: str | None, share: float | None) -> None:
+    shares = tier_shares_for(parse_target(f"{kind}:m", Params(), {}), PRICES, {})
+    assert tier_share(shares, tier) == share
+    cost = cost_usd(Usage(input_tokens=1_000_000), PRICES["m"], tier_share(shares, tier))
+    assert cost == (None if share is None else pytest.approx(PRICES["m"].input * share))
+
+
+def test_a_price_of_ones_own_holds_for_every_tier() -> None:
+    own = {"m": Price(input=7.0, output=8.0)}
+    shares = tier_shares_for(make_spec("openai"), PRICES, own)
+    assert tier_share(shares, "priority") == 1.0
+    assert tier_share(tier_shares_for(make_spec("openai"), PRICES, {"x": own["m"]}), "priority") is None

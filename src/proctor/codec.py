@@ -133,14 +133,16 @@ def assertion_digest(assertion: Assertion) -> str:
 
 def _judging_parts(assertion: Assertion) -> tuple[Any, ...]:
     # Field by field, since a float that only equals its default is not left out of a record's JSON.
-    judging = (
+    judging: tuple[Any, ...] = (
         assertion.grader,
         assertion.params,
         float(assertion.weight),
         assertion.required if assertion.required is None else float(assertion.required),
         assertion.negated,
     )
-    return judging if assertion.pass_at is None else (*judging, float(assertion.pass_at))
+    if assertion.pass_at is not None:
+        judging = (*judging, float(assertion.pass_at))
+    return judging if assertion.on == "answer" else (*judging, {"on": assertion.on})
 
 
 def target_digest(spec: TargetSpec) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import Any, Literal, TypeVar, cast, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, fields, replace
 
 from proctor.errors import UsageError
 from proctor.model import Attachment, Case
@@ -169,7 +170,7 @@ def _texts_with_references(value: Any) -> Iterator[str]:
 def map_texts(
     value: Any, change: Callable[[str], str], untouched: type | tuple[()] = (), *, keys: bool = False
 ) -> Any:
-    """Applies a function to every text in plain data or a record.
+    """Applies a function to every text in plain data or a record, but for fields with fixed words.
 
     Args:
         value: the data.
@@ -190,7 +191,13 @@ def map_texts(
     if isinstance(value, tuple):
         return tuple([map_item(item) for item in value])
     if isinstance(value, Struct) and not isinstance(value, untouched):
-        fields = {name: getattr(value, name) for name in value.__struct_fields__}
-        changed = {name: map_item(field) for name, field in fields.items()}
-        return replace(value, **{name: new for name, new in changed.items() if new is not fields[name]})
+        old = {name: getattr(value, name) for name in _changeable_fields(type(value))}
+        changed = {name: map_item(field) for name, field in old.items()}
+        return replace(value, **{name: new for name, new in changed.items() if new is not old[name]})
     return value
+
+
+@cache
+def _changeable_fields(kind: type[Struct]) -> tuple[str, ...]:
+    """Returns the fields of a record, without those that only take fixed words, such as `Failure.stage`."""
+    return tuple([field.name for field in fields(kind) if get_origin(field.type) is not Literal])

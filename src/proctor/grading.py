@@ -98,6 +98,11 @@ def build_grader(assertion: Assertion, graders: GraderLookup) -> Grader:
         ValueError: a parameter is missing, unknown, of the wrong type or invalid.
     """
     kind = graders(assertion.grader)
+    if assertion.on != "answer" and not kind.reads_text:
+        raise ValueError(
+            f"The grader {assertion.grader!r} reads no text, so it cannot grade the {assertion.on}. "
+            "Remove `on`."
+        )
     try:
         return cast("Grader", msgspec.convert(assertion.params, kind))
     except msgspec.ValidationError as error:
@@ -299,7 +304,7 @@ def uninterrupted_size(
 
 def estimate_size(output: Output) -> int:
     """Returns roughly how many characters an output has; counting stops at `_MAX_SIZE`."""
-    size = len(output.text)
+    size = len(output.text) + len(output.reasoning or "")
     if not output.messages and not output.tool_calls:
         return size
     remaining: list[Any] = [call for message in output.messages for call in message.tool_calls]
@@ -326,12 +331,34 @@ def _start_grading(
     """Returns the score, or an awaitable of the grader's result."""
     try:
         grader = build_grader(assertion, graders)
+        if assertion.on == "reasoning":
+            grading_input = _reasoning_input(grading_input)
         if assertion.pass_at is not None and grader.needs == "judge":
             grading_input = replace(grading_input, pass_at=assertion.pass_at)
         result = grader.grade(grading_input)
         return _to_score(assertion, result) if isinstance(result, GraderResult) else result
     except Exception as error:  # noqa: BLE001  # see _not_scored
         return _score_from_error(assertion, error)
+
+
+def _reasoning_input(grading_input: GradingInput) -> GradingInput:
+    """Returns the input with the reasoning of each output in place of its answer.
+
+    Raises:
+        CannotScore: an output has no reasoning.
+    """
+    outputs = tuple(map(_reasoning_output, grading_input.outputs))
+    return replace(grading_input, output=_reasoning_output(grading_input.output), outputs=outputs)
+
+
+def _reasoning_output(output: Output) -> Output:
+    if not output.reasoning:
+        raise CannotScore(
+            "The answer came without reasoning, which this check grades. Call a model that returns its "
+            "reasoning, such as with --param reasoning_effort=high, or remove `on` from the check."
+        )
+    unread = {"messages": (), "tool_calls": (), "file_changes": None, "attachments": (), "logprobs": ()}
+    return replace(output, text=output.reasoning, reasoning=None, **unread)
 
 
 def _score_from_error(assertion: Assertion, error: Exception) -> Score:
@@ -367,6 +394,8 @@ def _to_score(assertion: Assertion, result: GraderResult) -> Score:
         value, passed, reason = 1.0 - (0.0 if below_gate else value), not passed, f"Negated: {reason}"
         entries = tuple([_negate(entry) for entry in entries])
         gate = None
+    if assertion.on == "reasoning" and value is not None:
+        reason = f"On the reasoning: {reason}"
     if passed is None or value is None:
         outcome = Verdict.UNSCORED
     else:
@@ -383,6 +412,7 @@ def _to_score(assertion: Assertion, result: GraderResult) -> Score:
         entries=entries,
         judgments=result.judgments,
         details=result.details,
+        on=assertion.on,
     )
 
 

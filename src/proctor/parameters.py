@@ -98,6 +98,10 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
 """The parameters besides temperature, seed and maximum tokens, each with the JSON Schema of its value."""
 UNIVERSAL_PARAMETERS: Final = frozenset({"extra_body", "headers"})
 """The parameters of every kind with an address."""
+RESPONSES_PARAMETERS: Final = UNIVERSAL_PARAMETERS | {
+    *("top_p", "reasoning_effort", "verbosity", "service_tier", "logprobs", "stream", "api_format")
+}
+"""The parameters of OpenAI's Responses API, for kinds that take `api_format`."""
 CASE_PARAMETERS: Final = frozenset(
     {"temperature", "seed", "max_tokens", *PARAMETERS} - {"stream", "api_format", "headers", "prompt_cache"}
 )

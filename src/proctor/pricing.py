@@ -145,11 +145,17 @@ def _is_count(count: object) -> bool:
     return type(count) is int and 0 <= count <= MAX_TOKENS
 
 
-def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
-    """Returns the cost of an answer in US dollars; without a price for the cache, the input's applies."""
+def cost_usd(usage: Usage | None, price: Price | None, share: float | None = 1.0) -> float | None:
+    """Returns the cost of an answer in US dollars; without a price for the cache, the input's applies.
+
+    Args:
+        usage: its token counts.
+        price: the price of its target; None if it is unknown.
+        share: what its service tier costs, as a share of the price; None if that is unknown.
+    """
     if price is not None and not price.input and not price.output:
         return 0.0  # whatever was used
-    if usage is None or price is None:
+    if usage is None or price is None or share is None:
         return None
     cached = min(usage.cached_tokens, usage.input_tokens)
     written = min(usage.cache_write_tokens, usage.input_tokens - cached)
@@ -161,7 +167,17 @@ def cost_usd(usage: Usage | None, price: Price | None) -> float | None:
         + written * write_price
         + usage.output_tokens * price.output
     )
-    return dollars / 1_000_000
+    return dollars * share / 1_000_000
+
+
+def tier_share(shares: Mapping[str, float], tier: str | None) -> float | None:
+    """Returns what an answer of a service tier costs, as a share of the price; None if that is unknown.
+
+    Args:
+        shares: the shares of the tiers that are known; empty if the price holds for every tier.
+        tier: the tier in any case; None for the usual one.
+    """
+    return shares.get(tier.lower()) if shares and tier is not None else 1.0
 
 
 def batch_price(price: Price) -> Price:

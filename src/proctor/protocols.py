@@ -423,6 +423,8 @@ class Grader(Protocol):
     """Whether the value is always 1 for a pass and 0 for a fail."""
     reads_in_steps: ClassVar[bool]
     """Whether it reads large answers `MAX_STEP_LENGTH` characters at a time, and can stop after each."""
+    reads_text: ClassVar[bool]
+    """Whether it grades the text of an answer, in whose place an assertion can have the reasoning graded."""
     shows_metadata: ClassVar[bool]
     """False if judges and programs see neither the case's metadata nor its other assertions."""
 
@@ -448,6 +450,7 @@ class BaseGrader(Struct, frozen=True, gc=False):
     is_async: ClassVar[bool] = False
     all_or_nothing: ClassVar[bool] = False
     reads_in_steps: ClassVar[bool] = False
+    reads_text: ClassVar[bool] = True
     shows_metadata: ClassVar[bool] = True
 
     def requirements(self) -> frozenset[str]:

@@ -16,7 +16,13 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from proctor.clusters import ClusterLookup, cluster_key, make_cluster_lookup
-from proctor.latency import LatencySummary, measured_latency, summarize_latencies
+from proctor.latency import (
+    LatencySummary,
+    RunSpeeds,
+    SpeedValues,
+    measured_output,
+    summarize_latencies,
+)
 from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
@@ -437,6 +443,9 @@ class UsageTotal(Struct):
     cached: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
     least_cost_usd: float = 0.0
     """The cost of the calls whose cost is known."""
     has_unknown_cost: bool = False
@@ -450,6 +459,9 @@ class UsageTotal(Struct):
         if call.usage is not None:
             self.input_tokens += call.usage.input_tokens
             self.output_tokens += call.usage.output_tokens
+            self.cached_tokens += call.usage.cached_tokens
+            self.cache_write_tokens += call.usage.cache_write_tokens
+            self.reasoning_tokens += call.usage.reasoning_tokens
         if call.cost_usd is None:
             self.has_unknown_cost = True
         else:
@@ -521,6 +533,7 @@ class TallyState(Struct, kw_only=True):
     score_count: int
     first_failures: list[int]
     latency_summary: LatencySummary
+    run_speeds: RunSpeeds
 
 
 class _OpenCase:
@@ -535,6 +548,9 @@ class _OpenCase:
 
 class Tally:
     """Adds up the numbers of a run, trial by trial; memory does not grow with the size of answers."""
+
+    run_speeds: RunSpeeds | None = None
+    """What `speeds` returns, in a restored tally."""
 
     def __init__(
         self,
@@ -579,6 +595,8 @@ class Tally:
         """The latencies measured in the run, in the order of counting; empty in a restored tally."""
         self.costs_usd = array("d")
         """The known costs of answers, in the order of counting; empty in a restored tally."""
+        self.speed_values = SpeedValues()
+        """The speeds measured in the run; empty in a restored tally."""
         self.score_sum = 0.0
         self.score_count = 0
         self.first_failures: list[int] = []
@@ -617,7 +635,8 @@ class Tally:
     def state(self) -> TallyState:
         """Returns the numbers, which can be stored; `restore` does the reverse."""
         numbers = {name: getattr(self, name) for name in TallyState.__struct_fields__}
-        return TallyState(**numbers | {"latency_summary": self.latency_ms()})
+        summaries = {"latency_summary": self.latency_ms(), "run_speeds": self.speeds()}
+        return TallyState(**numbers | summaries)
 
     def add(self, trial: Trial, case: Case, *, kept: bool = False) -> Verdict:
         """Counts one finished trial and returns its verdict.
@@ -725,8 +744,11 @@ class Tally:
 
     def _count_latency(self, trial: Trial) -> None:
         self.answer_count += 1
-        if (latency_ms := measured_latency(trial)) is not None:
-            self.latencies_ms.append(latency_ms)
+        if (output := measured_output(trial)) is None:
+            return
+        self.latencies_ms.append(output.latency_ms)
+        if output.first_token_ms is not None:
+            self.speed_values.add(output)
 
     @property
     def result_counts(self) -> Counts:
@@ -759,3 +781,7 @@ class Tally:
         if self.latency_summary is not None:
             return self.latency_summary
         return summarize_latencies(self.latencies_ms, self.answer_count - len(self.latencies_ms))
+
+    def speeds(self) -> RunSpeeds:
+        """Returns the summaries of the speeds that were measured in the run."""
+        return self.speed_values.summarize() if self.run_speeds is None else self.run_speeds

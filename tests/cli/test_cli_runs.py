@@ -43,6 +43,18 @@ def test_without_a_store_it_says_so_and_makes_none(
     assert list(folder.iterdir()) == []
 
 
+def test_full_shows_the_reasoning_of_single_answers_only(proctor: Proctor, half: str, folder: Path) -> None:
+    answer = {"text": "4", "reasoning": "Two and two\nmake four."}
+    (folder / "answers.jsonl").write_text(json.dumps({"*": answer}), encoding="utf-8")
+    proctor("run", half, "--target", "scripted:answers.jsonl", "--id", "t1")
+    folded = proctor("runs", "show", "last", "--case", "t1").out
+    assert "  reasoning: 22 characters: --full shows them\n  answer:    4\n" in folded
+    full = proctor("runs", "show", "last", "--case", "t1", "--full").out
+    assert "  reasoning: Two and two\n             make four.\n  answer:    4\n" in full
+    refused = proctor("runs", "show", "last", "--full")
+    assert (refused.code, "Add --case ID or --failures" in refused.err) == (4, True)
+
+
 def test_a_run_that_is_not_there_is_4(proctor: Proctor, stored: str) -> None:
     for words in (("show",), ("export", "-o", "x.json"), ("tag", "--remove"), ("delete", "-y")):
         told = proctor("runs", *words, "zzz")

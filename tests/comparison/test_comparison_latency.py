@@ -158,3 +158,33 @@ def test_without_a_pair_that_was_measured_in_both_runs_it_says_so() -> None:
     assert latency_row(compare_runs(first, second)) == (
         "not measured in both runs: 1 pair with an answer from the cache or another run is left out"
     )
+
+
+def test_speeds_are_compared_as_latencies_are_where_answers_were_streamed() -> None:
+    def streamed(name: str, first_token_ms: float, settings: Settings) -> RunOutcomes:
+        numbers = {
+            f"c{n}": {
+                "latency_ms": 900.0,
+                "call_s": (float(n), n + 0.9),
+                "first_token_ms": first_token_ms + n,
+                "tokens_per_second": 50.0 + n,
+            }
+            for n in range(CASES)
+        }
+        return make_outcomes(name, "+" * CASES, numbers=numbers, settings=settings)
+
+    for settings, ends in (
+        (Settings(), "over 12 cases; no interval, for the same reason"),
+        (IN_TURNS, "(95 % interval -100 ms to -100 ms) over 12 cases, interleaved"),
+    ):
+        comparison = compare_runs(streamed("a", 300.0, settings), streamed("b", 200.0, settings))
+        rows = dict(measure_facts(comparison).items)
+        assert str(rows["first token"]).startswith("mean 306 ms → 206 ms · median ")
+        assert str(rows["first token"]).endswith(ends)
+        assert str(rows["tokens/s"]).startswith("mean 56 → 56 · median ")
+        record = comparison_record(ComparisonReport(comparisons=(comparison,))).comparisons[0]
+        assert isinstance(record.first_token_ms, LatencyDifferenceRecord)
+        assert record.first_token_ms.interleaved is settings.interleave
+    plain = compare_runs(timed("a", 62.0), timed("b", 63.0))
+    assert (plain.first_token_ms, plain.tokens_per_second) == (None, None)
+    assert "first token" not in dict(measure_facts(plain).items)

@@ -89,6 +89,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "skill_trigger": [{"skill": "csv"}, {"skill": "csv", "should_trigger": False}],
     "starts_with": [{"value": "four"}],
     "token_usage": [{"max_total": 100}, {"max_input": 10, "max_output": 10}],
+    "tokens_per_second": [{"min": 20}],
     "tool_trajectory": [
         {"mode": "any_order", "minimums": {"search": 1}},
         {"mode": "in_order", "expected": [{"tool": "search", "args": {"q": "x"}, "max_duration_ms": 5}]},
@@ -96,6 +97,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
         {"mode": "superset", "expected": [{"tool": "search", "args": "any"}], "args_match": "subset"},
         {"mode": "subset", "expected": [{"tool": "search", "args": {"q": "x"}, "args_match": ["q"]}]},
     ],
+    "ttft": [{"max_ms": 500}],
     "unscored": [{"reason": "Nothing measures this."}],
 }
 EACH = [(name, params) for name in GRADERS.names() for params in PARAMS.get(name, [])]
@@ -112,7 +114,9 @@ UNREPORTED: list[tuple[str, dict[str, Any]]] = [
     ("skill_trigger", {"skill": "csv"}),
     ("skill_trigger", {"skill": "csv", "should_trigger": False}),
     ("token_usage", {"max_total": 100}),
+    ("tokens_per_second", {"min": 20}),
     ("tool_trajectory", {"mode": "exact", "expected": []}),
+    ("ttft", {"max_ms": 500}),
 ]
 
 

@@ -51,6 +51,13 @@ async def _generate(request: web.Request) -> web.Response:
     return web.json_response({"candidates": [{"content": {"parts": [{"text": text}]}}]})
 
 
+async def _converse(request: web.Request) -> web.Response:
+    text = (await request.json())["messages"][-1]["content"][0]["text"]
+    if _fails(text):
+        return web.json_response({"message": "no"}, status=503)
+    return web.json_response({"output": {"message": {"role": "assistant", "content": [{"text": text}]}}})
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[str]:
     app = web.Application()
@@ -58,6 +65,9 @@ async def server() -> AsyncIterator[str]:
     app.router.add_post("/openai/deployments/m/chat/completions", _chat)
     app.router.add_post("/v1/messages", _messages)
     app.router.add_post("/v1beta/models/{model}", _generate)
+    app.router.add_post("/v1/publishers/google/models/{model}", _generate)
+    app.router.add_post("/v1/publishers/anthropic/models/{model}", _messages)
+    app.router.add_post("/model/m/converse", _converse)
     async with serve_app(app) as url:
         yield url
 
@@ -91,8 +101,13 @@ def _cli(folder: Path, url: str) -> str:
 
 
 WORDS: dict[str, Callable[[Path, str], str]] = {
+    **{
+        name: lambda _folder, url, name=name: f"{name}:m@{url}"  # type: ignore[misc]
+        for name in ("xai", "fireworks", "cerebras", "vllm", "sglang", "llamacpp", "lmstudio")
+    },
     "anthropic": lambda _folder, url: f"anthropic:m@{url}",
     "azure": lambda _folder, url: f"azure:m@{url}",
+    "bedrock": lambda _folder, url: f"bedrock:m@{url}",
     "cli": _cli,
     "command": _command,
     "echo": lambda _folder, _url: "echo",
@@ -101,6 +116,8 @@ WORDS: dict[str, Callable[[Path, str], str]] = {
     "openai": lambda _folder, url: f"openai:m@{url}",
     "replay": _replay,
     "scripted": _scripted,
+    "vertex": lambda _folder, url: f"vertex:m@{url}",
+    "vertex-anthropic": lambda _folder, url: f"vertex-anthropic:m@{url}",
 }
 
 
@@ -114,7 +131,8 @@ async def target(
     request: pytest.FixtureRequest, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Target]:
     monkeypatch.chdir(tmp_path)
-    environ = {"PATH": "/usr/bin:/bin"}
+    account = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
+    environ = {"PATH": "/usr/bin:/bin", **account}
     opening = TargetContext(environ, timeout_s=PATIENCE_S)
     spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
     made = await TARGETS.get(spec.kind).open_target(spec, opening)

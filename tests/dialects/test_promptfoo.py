@@ -464,6 +464,7 @@ def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str
         ("anthropic:messages:claude-haiku-4-5", "anthropic:claude-haiku-4-5"),
         ("ollama:chat:llama3:8b", "ollama:llama3:8b"),
         ("google:gemini-2.5-pro", "google:gemini-2.5-pro"),
+        ("vertex:gemini-2.5-pro", "vertex:gemini-2.5-pro"),
         ("togetherai:meta/llama", "together:meta/llama"),
         ("echo", "echo"),
         ({"id": "openai:gpt-5.2", "label": "x"}, "openai:gpt-5.2"),

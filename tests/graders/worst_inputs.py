@@ -196,6 +196,7 @@ WORST: tuple[Worst, ...] = (
     Worst("skill_trigger", {"skill": "csv"}, "a path of 16 MiB", _read("csv-")),
     Worst("starts_with", {"value": "a"}, "16 MiB of white space", text(" ")),
     Worst("token_usage", {"max_total": 100}, "the text does not count", text("a")),
+    Worst("tokens_per_second", {"min": 20}, "the text does not count", text("a")),
     Worst(
         "tool_trajectory",
         {"mode": "superset", "expected": [SEARCH] * 300},
@@ -208,6 +209,7 @@ WORST: tuple[Worst, ...] = (
         "300 steps in 100,000 calls, `subset`",
         _calls(100_000),
     ),
+    Worst("ttft", {"max_ms": 500}, "the text does not count", text("a")),
     Worst("unscored", {"reason": "Nothing measures this."}, "the text does not count", text("a")),
 )
 

@@ -31,7 +31,7 @@ MINIMAL: dict[str, Any] = {
     "Verdict": "pass",
     "datetime": datetime(2026, 1, 1, tzinfo=UTC),
     "Literal['setup', 'target', 'grading']": "target",
-    "Literal['file', 'image']": "file",
+    "AttachmentKind": "file",
     "Literal['rate', 'reveal']": "rate",
     "StopReason": "until",
     "tuple[float, float]": (0.5, 0.5),

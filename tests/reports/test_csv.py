@@ -36,6 +36,19 @@ COLUMNS = [
     "cost_usd",
     "started_at",
     "source_run",
+    "reasoning",
+    "cached_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "first_token_ms",
+    "tokens_per_second",
+    "mean_logprob",
+    "finish_reason",
+    "model",
+    "response_id",
+    "request_id",
+    "service_tier",
+    "attachments",
 ]
 
 

@@ -88,7 +88,7 @@ TRIAL = [
 ]
 TRIAL_BESIDE = ["failed_gates", "prompt", "source_run", "suite", "suite_version"]
 SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
-SCORE_BESIDE = ["details"]
+SCORE_BESIDE = ["details", "on"]
 ENTRY = ["text", "passed", "evidence"]
 
 
@@ -100,7 +100,7 @@ def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
     row = plain(run_record(mixed))
     assert sorted(row) == sorted(RUN + RUN_BESIDE)
     assert sorted(row["latency_ms"]) == ["answers", "left_out", "mean", "p50", "p95"]
-    assert sorted(row["usage"]) == ["input_tokens", "output_tokens"]
+    assert sorted(row["usage"]) == sorted(Usage.__struct_fields__)
     assert sorted(row["judge"]) == [
         *("cached", "calibrations", "calls", "cost_usd", "input_tokens", "output_tokens"),
     ]
@@ -213,6 +213,7 @@ def test_a_score_at_its_defaults_has_every_field() -> None:
         "entries": [],
         "judgments": [],
         "details": {},
+        "on": "answer",
     }
 
 

@@ -41,6 +41,7 @@ REPLIES: dict[str, tuple[dict[str, Any], Output]] = {
             model="m-2026-01-01",
             fingerprint="fp_1",
             finish_reason="stop",
+            response_id="chatcmpl-1",
         ),
     ),
     "anthropic": (
@@ -64,9 +65,11 @@ REPLIES: dict[str, tuple[dict[str, Any], Output]] = {
         },
         Output(
             text="Four.",
-            usage=Usage(input_tokens=35, output_tokens=3, cached_tokens=20),
+            usage=Usage(input_tokens=35, output_tokens=3, cached_tokens=20, cache_write_tokens=5),
             model="claude-x-20260101",
             finish_reason="end_turn",
+            reasoning="hm",
+            response_id="msg_1",
             refused_params=("seed",),
         ),
     ),
@@ -93,7 +96,8 @@ REPLIES: dict[str, tuple[dict[str, Any], Output]] = {
         },
         Output(
             text="Four.",
-            usage=Usage(input_tokens=11, output_tokens=32, cached_tokens=4),
+            reasoning="hm",
+            usage=Usage(input_tokens=11, output_tokens=32, cached_tokens=4, reasoning_tokens=30),
             model="m-001",
             finish_reason="STOP",
         ),

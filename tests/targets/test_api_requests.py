@@ -440,13 +440,6 @@ def complaint(message: str, param: str | None = None) -> dict[str, Any]:
         ("openai", complaint("Not here.", "tools"), SCHEMA | ASKED, "tools", ""),
         ("openai", complaint("library/m:latest does not support tools"), ASKED, "tools", ""),
         ("anthropic", complaint("`temperature` is deprecated for this model."), SCHEMA, "temperature", ""),
-        (
-            "anthropic",
-            complaint("tool_choice: forced tools are not supported."),
-            SCHEMA,
-            "response_format",
-            "tools tool_choice",
-        ),
         ("anthropic", complaint("tools: not supported for this model."), ASKED, "tools", ""),
         ("google", complaint('Unknown name "seed" at generation_config'), {}, "seed", ""),
         (

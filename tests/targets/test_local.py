@@ -18,9 +18,10 @@ from zipfile import ZipFile
 import pytest
 
 from proctor.errors import UnknownName, UsageError
+from proctor.targets.api.openai import open_target as open_openai
 from proctor.targets.context import TargetContext
 from proctor.targets.local.embeddings import MiniLm, open_embedder
-from proctor.targets.local.target import open_target
+from proctor.targets.local.target import ModelServer, open_target
 from proctor.targets.local.weights import (
     CHAT_MODEL,
     EMBEDDING_MODEL,
@@ -168,6 +169,33 @@ async def test_the_embedded_model_answers_repeats_itself_and_follows_a_schema(ch
     assert (first.model, first.usage is not None) == (CHAT_MODEL, True)
     assert first.refused_params == ()
     assert isinstance(json.loads(output.text)["sum"], int)
+
+
+@pytest.mark.slow
+@pytest.mark.weights
+async def test_llama_cpp_answers_over_the_responses_api_as_over_chat(chat: TargetContext) -> None:
+    (path,) = (model.path for model in get_models(chat.environ) if model.name == CHAT_MODEL)
+    assert path is not None
+    responses: dict[str, Any] = {"max_tokens": 14, "api_format": "responses"}
+    calls = [{"max_tokens": 14}, responses, {**responses, "stream": True}, {**responses, "max_tokens": 2}]
+    server = ModelServer(path, "m", chat.environ)
+    try:
+        address = await asyncio.to_thread(server.read_address)
+        targets = [
+            await open_openai(make_spec("openai", "m", f"{address}/v1", **call), chat) for call in calls
+        ]
+        outputs = [
+            await target.answer(make_prompt(("system", "Be brief."), "What is 2+2?")) for target in targets
+        ]
+    finally:
+        server.stop()
+    over_chat, answer, streamed, cut = outputs
+    assert "4" in answer.text
+    assert answer.text == streamed.text == over_chat.text
+    assert answer.usage == streamed.usage == over_chat.usage
+    assert (answer.finish_reason, cut.finish_reason) == (over_chat.finish_reason, "length")
+    assert answer.refused_params == ("seed",)
+    assert streamed.first_token_ms is not None
 
 
 PARENT = """

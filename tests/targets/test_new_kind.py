@@ -16,7 +16,7 @@ from proctor.errors import UnknownName, UsageError
 from proctor.model import Params, Price
 from proctor.pricing import PriceQuote
 from proctor.services.runs.config import load_config
-from proctor.services.runs.execution.target_pool import TargetPool, load_prices, max_concurrency_for
+from proctor.services.runs.execution.target_pool import Prices, TargetPool, load_prices, max_concurrency_for
 from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.starts.allowed_targets import RunContext, check_allowed, list_allowed_targets
 from proctor.targets import TARGETS, get_kind, iter_kinds
@@ -156,6 +156,27 @@ def test_a_targets_file_takes_its_fields() -> None:
     assert key_for_target(spec, ADDRESS, TargetContext({**KEYS, "MINE": "my-key"})) == "my-key"
     (problem,) = _file("provider: cohere, model: m, command: a").problems
     assert problem.field == "command"
+
+
+async def test_an_answer_costs_the_share_of_the_tier_that_it_reports(folder: Path, api: Api) -> None:
+    tiers = "COHERE = replace(COHERE, tier_shares={'default': 1.0, 'flex': 0.5})\n"
+    text = f"from msgspec.structs import replace\n{COHERE.replace(ADDRESS, api.url)}{tiers}"
+    (folder / "cohere_line.py").write_text(text, encoding="utf-8")
+    TARGETS._locations["cohere"] = "cohere_line:COHERE"
+    prices = Prices(shipped={"m": Price(input=10.0, output=20.0)}, own={})
+    pool = TargetPool(KEYS, concurrency=1, retry_policy=RetryPolicy(), prices=prices, notify=print)
+    params = Params(api_format="responses", service_tier="flex")
+    target = await pool.open_target(parse_target("cohere:m", params, {}))
+    usage = {"input_tokens": 100_000, "output_tokens": 50_000}
+    tiers_and_costs: list[tuple[str | None, float | None]] = [
+        *[("flex", 1.0), ("default", 2.0)],
+        *[("priority", None), (None, 1.0), ("flex", 1.0)],
+    ]
+    for tier, _ in tiers_and_costs:
+        api.reply({"output": [], "usage": usage, "service_tier": tier})
+    costs = [(await target.answer(make_prompt("one"))).cost_usd for _ in tiers_and_costs]
+    await pool.aclose()
+    assert costs == [cost for _, cost in tiers_and_costs]
 
 
 @pytest.mark.usefixtures("cohere")

@@ -54,6 +54,19 @@ def test_a_report_becomes_messages_tool_calls_and_figures(name: str) -> None:
     assert (output.cost_usd, output.duration_ms, output.latency_ms) == (0.25, 1234, 3.0)
 
 
+def test_a_report_has_reasoning_and_the_time_to_its_first_token() -> None:
+    tokens = {"input": 100, "output": 7, "cached": 40, "cache_write": 20, "reasoning": 5}
+    output = _read({"text": "4", "reasoning": "2 + 2", "first_token_ms": 12, "token_usage": tokens})
+    assert (output.text, output.reasoning, output.first_token_ms) == ("4", "2 + 2", 12)
+    assert output.usage == Usage(
+        input_tokens=100, output_tokens=7, cached_tokens=40, cache_write_tokens=20, reasoning_tokens=5
+    )
+    wrong = _read(
+        {"text": "4", "reasoning": ["2"], "first_token_ms": -1, "token_usage": tokens | {"reasoning": -1}}
+    )
+    assert (wrong.reasoning, wrong.first_token_ms, wrong.usage) == (None, None, UNREADABLE_USAGE)
+
+
 @pytest.mark.parametrize(
     "written",
     [

@@ -542,7 +542,10 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
     for name, optional in {
         "Trial": set(),
         "Output": set(),
-        "Run": {"stopped", "gate", "early_stop", "interval_kind", "bundle"},
+        "Run": {
+            *("stopped", "gate", "early_stop", "interval_kind", "bundle"),
+            *("first_token_ms", "tokens_per_second"),
+        },
     }.items():
         assert schemas[name]["properties"].keys() - schemas[name]["required"] == optional
     created = document["paths"]["/runs"]["post"]["responses"]["202"]["headers"]["Location"]

@@ -50,6 +50,7 @@ NO_PAGES = {
     "/runs/{run_id}/export.{extension}": "a file",
     "/runs/{run_id}/cases/{position}/{repeat}.json": "a file",
     "/runs/{run_id}/cases/{position}/attachments/{number}": "a file",
+    "/runs/{run_id}/cases/{position}/answers/{repeat}/media/{number}": "a file",
     "/certificates/file": "a file",
     "/review/labels.jsonl": "a file",
 }
@@ -71,7 +72,26 @@ def answer(question):
         fcntl.flock(gate, fcntl.LOCK_SH)
     return "4"
 """
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII="
 LONG = "supercalifragilisticexpialidocious" * 6
+
+
+PARTS = {
+    "reasoning": f"Is it {LONG}? Perhaps.",
+    "first_token_ms": 90.0,
+    "usage": {"input_tokens": 30, "output_tokens": 9, "reasoning_tokens": 7},
+    "response_id": f"resp_{LONG}",
+    "logprobs": [
+        {"token": "Perhaps ", "logprob": -0.9, "top": [["Perhaps ", -0.9], [LONG, -1.2]]},
+        {"token": LONG, "logprob": -4.0},
+    ],
+    "attachments": [
+        {"kind": "image", "path": f"{LONG}.png", "media_type": "image/png", "data": PIXEL},
+        {"kind": "audio", "path": "spoken.wav", "media_type": "audio/wav", "data": "UklGRg=="},
+        {"kind": "file", "path": f"{LONG}.svg", "media_type": "image/svg+xml", "text": "<svg/>"},
+    ],
+}
+"""What an answer can have besides its text."""
 
 
 def suite(count: int = 16, wording: str = "What is") -> str:
@@ -134,7 +154,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
 
 def write_targets(folder: Path) -> None:
     answers = {f"q{number:02}": str(2 * number) for number in range(1, 17)}
-    wrong = {key: f"Perhaps {LONG}" if int(key[1:]) % 3 == 0 else text for key, text in answers.items()}
+    wrong: dict[str, Any] = {
+        key: f"Perhaps {LONG}" if int(key[1:]) % 3 == 0 else text for key, text in answers.items()
+    }
+    wrong["q03"] = {"text": f"Perhaps {LONG}", **PARTS}
     missing = {key: text for key, text in answers.items() if int(key[1:]) % 4}
     lines = ["targets:"]
     for name, script in (("first", wrong), ("better", answers), ("patchy", missing)):
@@ -184,6 +207,11 @@ def commented(page: Page) -> None:
     page.get_by_label("Comment", exact=True).fill("Is this right?")
     page.get_by_role("button", name="Add comment").click()
     expect(page.get_by_role("button", name="Delete this comment").first).to_be_visible()
+
+
+def unfolded(page: Page) -> None:
+    page.get_by_text("Reasoning,").click()
+    page.get_by_text("Probabilities as a table").click()
 
 
 def keys_open(page: Page) -> None:
@@ -258,6 +286,7 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/runs/{patchy}", None),
         ("/runs/{first}/cases/2", None),
         ("/runs/{first}/cases/2?view=markdown", commented),
+        ("/runs/{first}/cases/2?view=tokens", unfolded),
         ("/runs/{first}/cases/{sealed}", None),
         ("/runs/{patchy}/cases/3", None),
         ("/runs/{repeated}/cases/1?repeat=1", None),

@@ -72,6 +72,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     latency_ms: LatencyDifference | None = None
     latency_left_out: int = 0
     """The number of measured pairs without a latency that was measured in both runs."""
+    first_token_ms: LatencyDifference | None = None
+    """None without pairs of streamed answers."""
+    tokens_per_second: LatencyDifference | None = None
     cost_usd: MetricDifference | None = None
     fixed: tuple[VerdictFlip, ...] = ()
     broken: tuple[VerdictFlip, ...] = ()
@@ -151,6 +154,8 @@ def compare_runs(
         score=_score_difference(pairs.cases),
         latency_ms=latency,
         latency_left_out=latency_left_out,
+        first_token_ms=latency_difference(pairs.cases, *runs, lambda fact: fact.first_token_ms)[0],
+        tokens_per_second=latency_difference(pairs.cases, *runs, lambda fact: fact.tokens_per_second)[0],
         cost_usd=metric_difference(pairs.cases, lambda fact: fact.cost_usd),
     )
 

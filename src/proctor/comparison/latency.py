@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import asdict, replace
 
 from proctor.comparison.differences import MetricDifference, metric_difference, paired_means
+from proctor.comparison.outcomes import TrialOutcome
 from proctor.comparison.pairing import Pair, PairedCase
 from proctor.model import Run
 from proctor.stats import quantile
@@ -25,8 +26,15 @@ that one session made before, and the other after an interruption, are further a
 """
 
 
+Metric = Callable[[TrialOutcome], float | None]
+"""Returns the latency or the speed of an outcome; None if it was not measured in its run."""
+
+
 class LatencyDifference(MetricDifference, frozen=True, kw_only=True):
-    """The latencies of both runs, in milliseconds; intervals are None unless the runs were interleaved."""
+    """The latencies of both runs, in milliseconds, or their tokens per second.
+
+    Intervals are None unless the runs were interleaved.
+    """
 
     baseline_median: float
     """The median over cases."""
@@ -38,7 +46,7 @@ class LatencyDifference(MetricDifference, frozen=True, kw_only=True):
 
 
 def latency_difference(
-    cases: Iterable[PairedCase], before: Run, after: Run
+    cases: Iterable[PairedCase], before: Run, after: Run, metric: Metric = lambda outcome: outcome.latency_ms
 ) -> tuple[LatencyDifference | None, int]:
     """Returns the difference of the latencies, and how many pairs lack one that was measured in its run.
 
@@ -46,21 +54,23 @@ def latency_difference(
         cases: the paired cases.
         before: the baseline.
         after: the candidate.
+        metric: what is compared in place of the latency, such as the time to the first token.
 
     Returns:
         None instead of the difference if no pair has both latencies.
     """
-    measured, left_out = _split_pairs(cases, _has_latencies)
+    measured, left_out = _split_pairs(cases, lambda pair: None not in map(metric, pair))
     if are_interleaved(before, after):
         in_turn, out_of_turn = _split_pairs(measured, _is_in_turn)
-        difference = metric_difference(in_turn, lambda outcome: outcome.latency_ms)
+        difference = metric_difference(in_turn, metric)
         if difference is not None:
-            return _with_medians(difference, in_turn, interleaved=True, out_of_turn=out_of_turn), left_out
-    difference = metric_difference(measured, lambda outcome: outcome.latency_ms)
+            medians = _medians(in_turn, metric)
+            return _with_medians(difference, medians, interleaved=True, out_of_turn=out_of_turn), left_out
+    difference = metric_difference(measured, metric)
     if difference is None:
         return None, left_out
     difference = replace(difference, ci95=None, median_ci95=None)
-    return _with_medians(difference, measured, interleaved=False), left_out
+    return _with_medians(difference, _medians(measured, metric), interleaved=False), left_out
 
 
 def are_interleaved(before: Run, after: Run) -> bool:
@@ -74,13 +84,18 @@ def are_interleaved(before: Run, after: Run) -> bool:
     )
 
 
-def _with_medians(
-    difference: MetricDifference, cases: Sequence[PairedCase], *, interleaved: bool, out_of_turn: int = 0
-) -> LatencyDifference:
-    before, after, _ = paired_means(cases, lambda outcome: outcome.latency_ms)
+def _medians(cases: Sequence[PairedCase], metric: Metric) -> tuple[float, float]:
+    """Returns the median over cases of both runs; there is at least one case."""
+    before, after, _ = paired_means(cases, metric)
     medians = quantile(sorted(before), 0.5), quantile(sorted(after), 0.5)
     assert medians[0] is not None
     assert medians[1] is not None
+    return medians[0], medians[1]
+
+
+def _with_medians(
+    difference: MetricDifference, medians: tuple[float, float], *, interleaved: bool, out_of_turn: int = 0
+) -> LatencyDifference:
     return LatencyDifference(
         **asdict(difference),
         baseline_median=medians[0],
@@ -102,10 +117,6 @@ def _split_pairs(
         if pairs:
             matching.append(replace(case, pairs=pairs))
     return matching, n_unmatched
-
-
-def _has_latencies(pair: Pair) -> bool:
-    return pair[0].latency_ms is not None and pair[1].latency_ms is not None
 
 
 def _is_in_turn(pair: Pair) -> bool:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proctor.clusters import make_cluster_lookup
 from proctor.codec import judged_digest
-from proctor.latency import measured_latency
+from proctor.latency import measured_output
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.verdicts import (
@@ -39,6 +39,9 @@ class TrialOutcome(Struct, frozen=True, gc=False):
     """None if the price is unknown."""
     call_s: tuple[float, float] | None = None
     """When the call began and ended, in seconds since 1970; None unless the run was interleaved."""
+    first_token_ms: float | None = None
+    """None if the answer was not streamed, or not in its run."""
+    tokens_per_second: float | None = None
 
     @property
     def is_measured(self) -> bool:
@@ -201,6 +204,8 @@ class OutcomeCollector:
             latency_ms=_mean(fact.latency_ms for fact in facts),
             cost_usd=None if None in costs else _mean(costs),
             call_s=(min(start for start, _ in calls), max(end for _, end in calls)) if calls else None,
+            first_token_ms=_mean(fact.first_token_ms for fact in facts),
+            tokens_per_second=_mean(fact.tokens_per_second for fact in facts),
         )
 
     def _intern(self, text: str) -> str:
@@ -208,18 +213,20 @@ class OutcomeCollector:
 
 
 def _outcome(trial: Trial, verdict: Verdict, *, timed: bool) -> TrialOutcome:
-    output, latency_ms = trial.output, measured_latency(trial)
+    output, measured = trial.output, measured_output(trial)
     call_s = None
-    if timed and output is not None and latency_ms is not None:
-        start = trial.started_at.timestamp() + output.queue_ms / 1000
-        call_s = start, start + latency_ms / 1000
+    if timed and measured is not None:
+        start = trial.started_at.timestamp() + measured.queue_ms / 1000
+        call_s = start, start + measured.latency_ms / 1000
     return TrialOutcome(
         repeat=trial.repeat,
         verdict=verdict,
         score=trial_score(trial),
-        latency_ms=latency_ms,
+        latency_ms=None if measured is None else measured.latency_ms,
         cost_usd=None if output is None else output.cost_usd,
         call_s=call_s,
+        first_token_ms=None if measured is None else measured.first_token_ms,
+        tokens_per_second=None if measured is None else measured.tokens_per_second,
     )
 
 

@@ -55,6 +55,7 @@ class RetryingTarget:
         *,
         name: str = "the target",
         price: Price | None = None,
+        share_for_tier: Callable[[str | None], float | None] = lambda _tier: 1.0,
         notify: Callable[[str], None] = lambda _message: None,
     ) -> None:
         """Wraps a target.
@@ -65,6 +66,8 @@ class RetryingTarget:
             retry_policy: time limit and retries.
             name: the target's name in notices.
             price: None if it is unknown; then costs are unknown, too.
+            share_for_tier: returns what an answer costs, as a share of the price, by the service tier that it
+                reports; None if that is unknown.
             notify: called with a sentence when the endpoint asks for a long pause, or when the target reports
                 invalid tokens or costs.
         """
@@ -74,6 +77,7 @@ class RetryingTarget:
         self._timer = SharedTimer(retry_policy.timeout_s)
         self._name = name
         self._price = price
+        self._share_for_tier = share_for_tier
         self._notify = notify
         self._has_warned = False
 
@@ -166,7 +170,7 @@ class RetryingTarget:
             self._warn_of_invalid_figures("costs", f"numbers of US dollars from 0 to {MAX_COST_USD:,.0f}")
             cost = None
         if cost is None and self._price is not None:
-            cost = cost_usd(usage, self._price)
+            cost = cost_usd(usage, self._price, self._share_for_tier(output.service_tier))
         if queue_ms < 0.05 and cost is output.cost_usd and usage is output.usage:
             return output
         return replace(output, queue_ms=queue_ms, cost_usd=cost, usage=usage)

@@ -51,7 +51,9 @@ GRADERS: Registry[type[Any]] = Registry(
         "skill_trigger": "proctor.graders.tool_trajectory:SkillTrigger",
         "starts_with": "proctor.graders.text:StartsWith",
         "token_usage": "proctor.graders.metrics:TokenUsage",
+        "tokens_per_second": "proctor.graders.speed:TokensPerSecond",
         "tool_trajectory": "proctor.graders.tool_trajectory:ToolTrajectory",
+        "ttft": "proctor.graders.speed:Ttft",
         "unscored": "proctor.graders.unscored:Unscored",
     },
 )

@@ -143,6 +143,7 @@ class _Limits(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What graders with one limit share."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_text: ClassVar[bool] = False
     figures: ClassVar[Mapping[str, _Figure]]
 
     def __post_init__(self) -> None:
@@ -177,6 +178,7 @@ class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Passes when the answer used no more tokens than the limits allow."""
 
     all_or_nothing: ClassVar[bool] = True
+    reads_text: ClassVar[bool] = False
 
     max_total: float | None = None
     max_input: float | None = None
@@ -206,6 +208,8 @@ class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fie
     An LLM call is a message of the assistant; an answer without messages is one. The exploration ratio is
     the share of the tool calls that only read: read, grep, glob, search, list and those of the web.
     """
+
+    reads_text: ClassVar[bool] = False
 
     max_tool_calls: float | None = None
     max_llm_calls: float | None = None

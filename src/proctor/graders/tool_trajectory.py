@@ -81,6 +81,8 @@ class _CallCheck(NamedTuple):
 class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the tool calls match the expected ones by `mode`."""
 
+    reads_text: ClassVar[bool] = False
+
     mode: Literal["any_order", "in_order", "exact", "superset", "subset"]
     minimums: dict[str, int] | None = None
     """For `any_order`: the minimum number of calls of each tool."""
@@ -268,6 +270,7 @@ class SkillTrigger(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     all_or_nothing: ClassVar[bool] = True
+    reads_text: ClassVar[bool] = False
 
     skill: str
     should_trigger: bool = True

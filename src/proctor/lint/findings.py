@@ -47,7 +47,7 @@ GRADER_TRAITS: Final = {
     "semantic_similarity": GraderTraits(param="value"),
     "consistency": GraderTraits(param="expected"),
     **dict.fromkeys(("latency", "cost", "token_usage", "execution_metrics"), _OTHER),
-    **dict.fromkeys(("tool_trajectory", "skill_trigger", "program"), _OTHER),
+    **dict.fromkeys(("tool_trajectory", "skill_trigger", "program", "ttft", "tokens_per_second"), _OTHER),
 }
 """The graders of which the rules know something."""
 
@@ -90,12 +90,12 @@ def quote_text(text: str) -> str:
 
 
 def counting_assertions(case: Case) -> Iterator[Assertion]:
-    """Yields the assertions of a case that count, with the members of composites in their place."""
+    """Yields the assertions that count and are about the answer, with the members of composites instead."""
     for assertion in case.assertions:
-        if assertion.weight <= 0 and assertion.required is None:
+        if (assertion.weight <= 0 and assertion.required is None) or assertion.on != "answer":
             continue
         if assertion.grader == "composite":
-            yield from _members(assertion)
+            yield from (member for member in _members(assertion) if member.on == "answer")
         else:
             yield assertion
 

@@ -179,6 +179,8 @@ class Score(Record, frozen=True, kw_only=True):
     entries: tuple[Evidence, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     details: dict[str, Any] = {}
+    on: Literal["answer", "reasoning"] = "answer"
+    """What was graded."""
 
 
 class Failure(Record, frozen=True, kw_only=True):

@@ -90,6 +90,8 @@ class Assertion(Record, frozen=True, kw_only=True):
     pass_at: float | None = None
     """The lowest value that passes; None leaves that to the grader."""
     label: str | None = None
+    on: Literal["answer", "reasoning"] = "answer"
+    """What is graded: the answer, or the reasoning that came with it. Without reasoning it is UNSCORED."""
 
 
 class PassRule(Record, frozen=True, kw_only=True):

@@ -351,13 +351,13 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
     usages = [(judgment.usage, judgment.cost_usd) for score in trial.scores for judgment in score.judgments]
     if trial.output is not None:
         usages.append((trial.output.usage, trial.output.cost_usd))
-        for name in ("latency_ms", "queue_ms", "duration_ms"):
+        for name in ("latency_ms", "queue_ms", "duration_ms", "first_token_ms"):
             if (getattr(trial.output, name) or 0) < 0:
                 raise BundleDefect(f"{place}: `{name}` is below 0.")
     for usage, cost_usd in usages:
         if (cost_usd or 0) < 0:
             raise BundleDefect(f"{place}: a cost is below 0.")
-        counts = () if usage is None else (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        counts = () if usage is None else [getattr(usage, name) for name in usage.__struct_fields__]
         if not all(0 <= count <= _MAX_TOKENS for count in counts):
             raise BundleDefect(f"{place}: a count of tokens is not from 0 to {_MAX_TOKENS:,}.")
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
 from msgspec import defstruct
 
@@ -64,6 +64,7 @@ class FunctionGrader(Generic[P, R]):
         weight: float = 1.0,
         required: float | None = None,
         pass_at: float | None = None,
+        on: Literal["answer", "reasoning"] = "answer",
         **params: Any,
     ) -> Assertion:
         """Returns a check by this grader, for the `assertions` of a `Case` or the `graders` of a run.
@@ -72,12 +73,15 @@ class FunctionGrader(Generic[P, R]):
             weight: its weight in the score of a trial.
             required: a score below it fails the trial, whatever the other scores are.
             pass_at: the lowest number that passes; None for 0.5.
+            on: what the function gets as `answer`: the answer, or the reasoning that came with it.
             params: values for the parameters of the function that have defaults.
         """
         if GRADERS.get(self.name) is not self._kind:  # another function was registered under its name since
             self.name = _find_free_name(self.name)
             GRADERS.add(self.name, self._kind)
-        return Assertion(grader=self.name, params=params, weight=weight, required=required, pass_at=pass_at)
+        return Assertion(
+            grader=self.name, params=params, weight=weight, required=required, pass_at=pass_at, on=on
+        )
 
 
 @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
+from typing import Literal
 
 from msgspec import Struct
 
@@ -43,14 +44,22 @@ class _EvidenceMatch(Struct, frozen=True):
     label: str
 
 
-def mark_evidence(answer: str, scores: Sequence[Score]) -> tuple[EvidenceSpan, ...]:
+def mark_evidence(
+    answer: str, scores: Sequence[Score], on: Literal["answer", "reasoning"] = "answer"
+) -> tuple[EvidenceSpan, ...]:
     """Splits an answer into consecutive parts; parts that are evidence have an outcome.
 
     Evidence that is not in the answer word for word marks nothing. Where evidence for several scores
     overlaps, the part has the labels of all of them, and is a `fail` if any of them is.
+
+    Args:
+        answer: the answer, or the reasoning that came with it.
+        scores: its scores; only those on the same text count.
+        on: which of both it is.
     """
     within = answer[:_MAX_ANSWER_LENGTH]
-    places = [place for score in scores for place in _find_score_evidence(within, score)][:_MAX_MARKS]
+    own_scores = [score for score in scores if score.on == on]
+    places = [place for score in own_scores for place in _find_score_evidence(within, score)][:_MAX_MARKS]
     cuts = sorted({0, len(answer), *(end for place in places for end in (place.start, place.end))})
     parts: list[EvidenceSpan] = []
     for start, end in pairwise(cuts):

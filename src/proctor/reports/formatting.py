@@ -152,6 +152,33 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.0f} ms" if value < 10_000 else f"{value / 1000:.1f} s"
 
 
+def rate(value: float | None) -> str:
+    """Formats a number per second as `8.4` or `84`; a dash for None."""
+    if value is None:
+        return NONE
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+def token_counts(usage: Any, unit: str = "") -> str:
+    """Formats tokens as `1,204 in (800 cached), 300 out (120 reasoning)`, without parts that are 0.
+
+    Args:
+        usage: an object with the counts of `Usage`.
+        unit: what stands after the first number, such as ` tokens`.
+    """
+    input_parts = (
+        (usage.cached_tokens, "cached"),
+        (usage.cache_write_tokens, "written to the cache"),
+    )
+    sides = ((usage.input_tokens, f"{unit} in", input_parts),
+             (usage.output_tokens, " out", ((usage.reasoning_tokens, "reasoning"),)))  # fmt: skip
+    texts = []
+    for total, word, parts in sides:
+        named_parts = ", ".join(f"{count:,} {name}" for count, name in parts if count)
+        texts.append(f"{total:,}{word}" + (f" ({named_parts})" if named_parts else ""))
+    return ", ".join(texts)
+
+
 def seconds(value: float) -> str:
     """Formats a duration as `41 s`, `3 min 20 s` or `2 h 05 min`."""
     whole = round(value)

@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from proctor.reports import formatting
 from proctor.reports.document import Block, Rate, format_cell
 from proctor.reports.evidence import first_span_index, mark_evidence
+from proctor.reports.runs.answer_parts import attachment_text, inline_image
 from proctor.reports.runs.serialize import failed_gates_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import Counts
@@ -50,6 +51,11 @@ def make_environment(*more_loaders: BaseLoader) -> Environment:
         "rate": _to_rate,
         "cost": formatting.cost,
         "ms": formatting.milliseconds,
+        "tokens": formatting.token_counts,
+        "per_second": formatting.rate,
+        "quoted": _quote,
+        "attachment_text": attachment_text,
+        "inline_image": inline_image,
         "points": formatting.percentage_points,
         "p_value": formatting.p_value,
         "axis_limit": formatting.axis_limit,
@@ -123,6 +129,11 @@ def _to_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(to_builtins(value), ensure_ascii=False, indent=2)
+
+
+def _quote(text: str) -> str:
+    """Returns a text in quotes, so that its white space is seen."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _capitalize(text: str) -> str:

@@ -34,14 +34,24 @@ TARGETS: Registry[TargetKind] = Registry(
         "openai": "proctor.targets.api.openai:OPENAI",
         "anthropic": "proctor.targets.api.anthropic:ANTHROPIC",
         "google": "proctor.targets.api.google:GOOGLE",
+        "vertex": "proctor.targets.api.vertex:VERTEX",
+        "vertex-anthropic": "proctor.targets.api.vertex:VERTEX_ANTHROPIC",
         "azure": "proctor.targets.api.azure:AZURE",
+        "bedrock": "proctor.targets.api.bedrock:BEDROCK",
         "deepseek": "proctor.targets.api.services:DEEPSEEK",
         "groq": "proctor.targets.api.services:GROQ",
         "mistral": "proctor.targets.api.services:MISTRAL",
         "together": "proctor.targets.api.services:TOGETHER",
         "nvidia": "proctor.targets.api.services:NVIDIA",
         "openrouter": "proctor.targets.api.services:OPENROUTER",
+        "xai": "proctor.targets.api.services:XAI",
+        "fireworks": "proctor.targets.api.services:FIREWORKS",
+        "cerebras": "proctor.targets.api.services:CEREBRAS",
         "ollama": "proctor.targets.api.services:OLLAMA",
+        "vllm": "proctor.targets.api.services:VLLM",
+        "sglang": "proctor.targets.api.services:SGLANG",
+        "llamacpp": "proctor.targets.api.services:LLAMACPP",
+        "lmstudio": "proctor.targets.api.services:LMSTUDIO",
         "local": "proctor.targets.local.kind:LOCAL",
         "command": "proctor.targets.process.command:COMMAND",
         "cli": "proctor.targets.process.cli:CLI",
@@ -105,10 +115,11 @@ def check_params_taken(spec: TargetSpec) -> None:
     Raises:
         UsageError: it does not take one of them.
     """
-    kind = get_service(spec)
-    for name in spec.params.further:
-        if name not in kind.all_params:
-            raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
+    service = get_service(spec)
+    for kind in (service, service.with_format(spec.params.api_format)):
+        for name in spec.params.further:
+            if name not in kind.all_params:
+                raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
 
 
 def has_file_model(spec: TargetSpec) -> bool:

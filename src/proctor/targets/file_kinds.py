@@ -11,7 +11,8 @@ from proctor.env_substitution import names_in
 from proctor.errors import UnknownName, UsageError, suggestion
 from proctor.model import TargetSpec
 from proctor.targets import TARGETS, get_kind, iter_kinds
-from proctor.targets.entries import WHOLE_REFERENCE, TargetEntry, read_parameters
+from proctor.targets.entries import WHOLE_REFERENCE, TargetEntry
+from proctor.targets.entry_parameters import read_parameters
 from proctor.targets.kind import FileFields, TargetKind
 from proctor.targets.parse import build_api_spec, parse_target
 

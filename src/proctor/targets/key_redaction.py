@@ -23,6 +23,8 @@ _MAX_WORDS_LENGTH = 20
 _ORDINARY_WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
 """Placeholders for servers that accept any key, such as `not-needed`, and plain numbers."""
 _MIN_BASE64_LENGTH = 8
+_NESTED_FIELDS = ("tool_calls", "messages", "file_changes", "attachments", "logprobs")
+"""The fields of an output with further texts."""
 
 
 class KeyRedactor:
@@ -49,7 +51,7 @@ class KeyRedactor:
         """Returns the output without keys in any of its texts; the same object if it has no key."""
         if not self._forms:
             return output
-        if not (output.tool_calls or output.messages or output.file_changes):
+        if not any(getattr(output, name) for name in _NESTED_FIELDS):
             ids = f"{output.response_id}\n{output.request_id}\n{output.service_tier}"
             names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}\n{ids}"
             if all(map(self._is_clean, (output.text, names, output.reasoning or ""))):

@@ -10,15 +10,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
 from proctor.model import Medium
 from proctor.parameters import PARAMETERS as FURTHER_PARAMETERS
-from proctor.parameters import UNIVERSAL_PARAMETERS
+from proctor.parameters import RESPONSES_PARAMETERS, UNIVERSAL_PARAMETERS
 
 if TYPE_CHECKING:
-    from proctor.model import TargetSpec
+    from proctor.model import Params, TargetSpec
     from proctor.protocols import Embedder, Target
+    from proctor.targets.api.chat_style import ChatStyle
     from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 
@@ -126,10 +128,15 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     params: frozenset[str] = frozenset()
     """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
     saying for a kind with an address. Any other is an error before the first call."""
+    api_format: str = "chat"
+    """The interface that it is called over; `with_format` returns the kind for another one."""
+    chat_style: ChatStyle | None = None
+    """How it writes these parameters, if it is called over chat completions."""
     default_concurrency: int | None = None
     """The number of concurrent calls; None leaves it to the run."""
-    default_max_tokens: int | None = None
-    """The maximum length of an answer, in tokens, if the user sets no limit."""
+    max_tokens_for: Callable[[str, Params], int] | None = None
+    """Given a model and its parameters, returns the maximum length of an answer, in tokens; None if only the
+    service knows it."""
     enforces_timeout: bool = False
     """Whether it enforces the time limit of a call itself."""
     is_cacheable: bool = True
@@ -152,6 +159,9 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Whether a call costs what its prompt and answer cost; False for programs that call models."""
     has_list_prices: bool = False
     """Whether models cost their list price at its `address`."""
+    tier_shares: Mapping[str, float] = {}
+    """What its service tiers cost, as shares of the list price; empty if it has no tiers. The cost of a tier
+    that is not in it is unknown."""
     is_free: bool = False
     is_prepaid: bool = False
     """Whether its answers were paid for earlier, so that a budget does not count them."""
@@ -193,6 +203,13 @@ class TargetKind(Struct, frozen=True, kw_only=True):
         """The parameters that it takes, besides temperature, seed and maximum tokens."""
         return self.params | UNIVERSAL_PARAMETERS if self.has_address else self.params
 
+    def with_format(self, api_format: str) -> TargetKind:
+        """Returns the kind as it is when it is called over an interface."""
+        if api_format == "chat":
+            return self
+        params, media = self.params & RESPONSES_PARAMETERS, self.media - {"audio", "video"}
+        return replace(self, api_format=api_format, params=params, media=media)
+
     def describe_refusal(self, name: str) -> str:
         """Returns that it does not take a parameter, and what to do, as sentences."""
         if name == "api_format":
@@ -202,7 +219,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
             remedy += f", or send what its server understands with extra_body.{name}"
         names = sorted(self.all_params - UNIVERSAL_PARAMETERS)
         what = f" It takes {', '.join(names)}." if names else ""
-        return f"targets of kind `{self.name}` do not take `{name}`. {remedy}.{what}"
+        interface = "" if self.api_format == "chat" else f" with `api_format: {self.api_format}`"
+        return f"targets of kind `{self.name}`{interface} do not take `{name}`. {remedy}.{what}"
 
     @property
     def _param_fields(self) -> FileFields:

@@ -100,6 +100,19 @@ async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: s
     assert len(both.untimed) == 2
 
 
+async def test_a_tier_at_half_the_price_is_estimated_so_and_one_of_unknown_price_is_not(
+    make: MakeRuns, guess: Guess, thirty: str
+) -> None:
+    await make(thirty)
+    usual, flex, priority = (
+        guess(targets="openai:gpt-5.2", params=Params(service_tier=tier))
+        for tier in (None, "flex", "priority")
+    )
+    assert usual.cost_usd
+    assert flex.cost_usd == pytest.approx(usual.cost_usd / 2)
+    assert (priority.cost_usd, priority.unlimited) == (None, ("openai:gpt-5.2",))
+
+
 async def test_without_an_earlier_run_tokens_are_guessed_from_the_text(
     make: MakeRuns, guess: Guess, suite: Any, folder: Path
 ) -> None:

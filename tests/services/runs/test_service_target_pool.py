@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec
@@ -148,6 +149,26 @@ async def test_judges_and_fallbacks_pay_too_and_each_run_has_a_budget_of_its_own
         assert texts(await ask(judge, "b")) == ["b"]
         assert texts(await ask(target, "c")) == ["c"]
         assert texts([*await ask(target, "d"), *await ask(judge, "e")]) == ["budget", "budget"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "tokens"),
+    [
+        ("openai", Params(), DEFAULT_OUTPUT_TOKENS),
+        ("openai", Params(max_tokens=9), 9),
+        ("anthropic", Params(), 4096),
+        ("anthropic", Params(thinking_budget=2000), 6096),
+        ("anthropic", Params(thinking_budget=2000, max_tokens=2001), 2001),
+    ],
+)
+async def test_a_budget_reserves_what_a_model_may_think_and_answer(
+    server: Server, reach: Reach, kind: str, params: Params, tokens: int
+) -> None:
+    opened = reach(m=PRICE)
+    opened.start_run(budget_usd=5)
+    spec = TargetSpec(name="m", kind=kind, model="m", endpoint=server.spec().endpoint, params=params)
+    target: Any = await opened._open_with_budget(spec, judging=False)
+    assert target._output_tokens == tokens
 
 
 async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: list[str]) -> None:

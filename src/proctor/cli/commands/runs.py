@@ -91,6 +91,9 @@ _SIGNATURE_TEXTS = {
     metavar="GLOB",
     help="The cases whose id matches, with everything that is known of them. May be repeated.",
 )
+@click.option(
+    "--full", is_flag=True, help="With --case or --failures, also reasoning and each token's probability."
+)
 @click.option("--prompt", "prompt_only", is_flag=True, help="Only the text of its prompt.")
 @reveal_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
@@ -99,6 +102,7 @@ def show_run(
     run: str,
     failures: bool,
     cases: tuple[str, ...],
+    full: bool,
     prompt_only: bool,
     reveal: bool,
     as_json: bool,
@@ -107,6 +111,8 @@ def show_run(
     """The numbers of RUN."""
     if prompt_only and (failures or cases):
         raise UsageError("--prompt shows the prompt only. Leave out --failures and --case.")
+    if full and not (failures or cases):
+        raise UsageError("--full shows more of single answers. Add --case ID or --failures.")
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
         if prompt_only:
@@ -129,7 +135,7 @@ def show_run(
         if as_json:
             echo_json(json.render_trials(stored_run, rows))
         else:
-            show(chain(_trial_lines(stored_run, rows), _describe_origin(stored_run)))
+            show(chain(_trial_lines(stored_run, rows, full=full), _describe_origin(stored_run)))
 
 
 def _select_rows(
@@ -174,11 +180,11 @@ def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bo
         record_holdout_access(store, run, "reveal")
 
 
-def _trial_lines(run: Run, rows: Iterable[TrialResult]) -> Iterator[str]:
+def _trial_lines(run: Run, rows: Iterable[TrialResult], *, full: bool) -> Iterator[str]:
     rules, is_empty = pass_rules_for(run), True
     for row in rows:
         is_empty = False
-        yield from trial_text.render_text(row, rules(row.case))
+        yield from trial_text.render_text(row, rules(row.case), full=full)
     if is_empty:
         yield "Every trial passed."
 

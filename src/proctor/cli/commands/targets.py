@@ -38,7 +38,7 @@ def list_targets() -> None:
         key = (
             "no key" if variable is None else f"{variable} {'set' if os.environ.get(variable) else 'not set'}"
         )
-        lines.append(f"{kind.syntax or kind.name:<22}  {key:<28}  {kind.summary}")
+        lines.append(f"{kind.syntax or kind.name:<22}  {key:<33}  {kind.summary}")
     show(
         [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
     )
@@ -77,7 +77,7 @@ def _describe_entry(entry: TargetSummary) -> str:
     help="Send one small request for each ability: system prompts, schemas, tools, images, PDFs, audio, "
     "reasoning, streaming, log-probabilities, batches. Shows what works and what it cost.",
 )
-@click.option("--json", "as_json", is_flag=True, help="With --all: print the results as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --all only.")
 def check(
     target: tuple[str, ...], timeout_s: float, max_answer_bytes: int, is_thorough: bool, as_json: bool
 ) -> int:

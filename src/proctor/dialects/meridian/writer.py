@@ -119,8 +119,8 @@ def _render_grading(case: Case, unsaid: LossReport) -> dict[str, Any]:
     """Returns the grading fields of a case; what they cannot express is noted."""
     loses_checks = False
     for place, assertion in enumerate(case.assertions):
-        for name in ("required", "negated", "pass_at"):
-            if getattr(assertion, name) not in (None, False):
+        for name in ("required", "negated", "pass_at", "on"):
+            if getattr(assertion, name) not in (None, False, "answer"):
                 unsaid.note(f"assertions[{place}].{name}", "it has no such setting of a check.")
                 loses_checks = True
     if not case.assertions:

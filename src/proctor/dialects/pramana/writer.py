@@ -144,7 +144,7 @@ def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any
 
 def _note_settings(assertion: Assertion, field: str, unsaid: LossReport) -> bool:
     """Notes settings that are lost. Returns whether one of them affects what passes."""
-    settings = {"weight": 1, "required": None, "negated": False, "pass_at": None}
+    settings = {"weight": 1, "required": None, "negated": False, "pass_at": None, "on": "answer"}
     changed = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
     for name in changed:
         unsaid.note(f"{field}.{name}", "it has no such setting of its check.")

@@ -122,6 +122,7 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
         "negated": "Whether the verdict is turned round.",
         "pass_at": "The lowest score that passes.",
         "label": "Its name in results.",
+        "on": "What is graded: the answer, or the model's reasoning.",
     },
     Attachment: {
         "path": "The file, from the folder of the suite.",

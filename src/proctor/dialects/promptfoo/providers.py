@@ -18,6 +18,7 @@ _TARGET_PREFIXES: Final = {
     "anthropic:": "anthropic:",
     "ollama:chat:": "ollama:",
     "google:": "google:",
+    "vertex:": "vertex:",
     "mistral:": "mistral:",
     "groq:": "groq:",
     "deepseek:": "deepseek:",

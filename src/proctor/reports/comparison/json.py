@@ -198,6 +198,12 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     latency_left_out: Annotated[
         int | UnsetType, about("Number of measured pairs without a latency that was measured in both runs.")
     ] = UNSET
+    first_token_ms: Annotated[
+        LatencyDifferenceRecord | UnsetType, about("Absent without pairs of streamed answers.")
+    ] = UNSET
+    tokens_per_second: Annotated[
+        LatencyDifferenceRecord | UnsetType, about("Absent without pairs of streamed answers.")
+    ] = UNSET
     cost_usd: MeasureDifferenceRecord | UnsetType | None = UNSET
     fixed_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
     broken_cases: tuple[FlipRecord, ...] | UnsetType = UNSET
@@ -351,6 +357,10 @@ def _candidate_record(comparison: Comparison) -> CandidateDifferenceRecord:
     )
 
 
+def _speed_record(speed: LatencyDifference | None) -> LatencyDifferenceRecord | UnsetType:
+    return UNSET if speed is None else _to_record(speed, LatencyDifferenceRecord)
+
+
 def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord:
     """Returns one comparison; parts and cases only with `whole`."""
     unpaired = comparison.unpaired
@@ -363,6 +373,8 @@ def _pair_record(comparison: Comparison, *, whole: bool) -> PairComparisonRecord
         "score": _to_record(comparison.score, MeasureDifferenceRecord),
         "latency_ms": _to_record(comparison.latency_ms, LatencyDifferenceRecord),
         "latency_left_out": comparison.latency_left_out,
+        "first_token_ms": _speed_record(comparison.first_token_ms),
+        "tokens_per_second": _speed_record(comparison.tokens_per_second),
         "cost_usd": _to_record(comparison.cost_usd, MeasureDifferenceRecord),
         "fixed_cases": _to_record(comparison.fixed, tuple[FlipRecord, ...]),
         "broken_cases": _to_record(comparison.broken, tuple[FlipRecord, ...]),

@@ -30,7 +30,7 @@ from proctor.reports.document import (
     Table,
     count_columns,
 )
-from proctor.reports.formatting import NONE, cost, milliseconds
+from proctor.reports.formatting import NONE, cost, milliseconds, rate
 from proctor.run_gate import worst_exit_code
 
 ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
@@ -273,8 +273,9 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
 
 
 def measure_facts(comparison: Comparison) -> Facts:
-    """Returns the numbers of score, latency and cost, as far as they were measured."""
-    return Facts(list(_measures(comparison)), width=9)
+    """Returns the numbers of score, latency, speed and cost, as far as they were measured."""
+    facts = list(_measures(comparison))
+    return Facts(facts, width=max(9, *(len(name) for name, _ in facts)) if facts else 9)
 
 
 def _measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
@@ -284,9 +285,13 @@ def _measures(comparison: Comparison) -> Iterator[tuple[str, str]]:
     if latency is None and comparison.latency_left_out:
         yield "latency", f"not measured in both runs: {_left_out_text(comparison.latency_left_out)}"
     elif latency is not None and (latency.baseline or latency.candidate):
-        parts = [_latency_text(latency)]
+        parts = [_latency_text(latency, milliseconds)]
         parts += [_left_out_text(comparison.latency_left_out)] * bool(comparison.latency_left_out)
         yield "latency", "; ".join(parts)
+    if comparison.first_token_ms is not None:
+        yield "first token", _latency_text(comparison.first_token_ms, milliseconds, explained=True)
+    if comparison.tokens_per_second is not None:
+        yield "tokens/s", _latency_text(comparison.tokens_per_second, rate, explained=True)
     if costs is not None and (costs.baseline or costs.candidate):
         yield "cost", _measure_text(costs, cost, "mean")
 
@@ -296,19 +301,32 @@ def _left_out_text(pairs: int) -> str:
     return f"{pluralize(pairs, 'pair')} with an answer from the cache or another run {verb} left out"
 
 
-def _latency_text(latency: LatencyDifference) -> str:
-    """Returns the latencies with an interval; without one, why there is none, for runs that took no turns."""
+def _latency_text(
+    latency: LatencyDifference, unit: Callable[[float | None], str], *, explained: bool = False
+) -> str:
+    """Returns the latencies with an interval; without one, why there is none, for runs that took no turns.
+
+    Args:
+        latency: the latencies, or speeds.
+        unit: formats one.
+        explained: whether a line before says already why there is no interval.
+    """
     if latency.interleaved:
-        text = f"{_measure_text(latency, milliseconds, 'median')}, interleaved"
+        text = f"{_measure_text(latency, unit, 'median')}, interleaved"
         if not latency.out_of_turn:
             return text
         verb = "is" if latency.out_of_turn == 1 else "are"
         return f"{text}; {pluralize(latency.out_of_turn, 'pair')} out of turn {verb} left out"
+    text = (
+        f"mean {unit(latency.baseline)} → {unit(latency.candidate)} · "
+        f"median {unit(latency.baseline_median)} → {unit(latency.candidate_median)} "
+        f"over {pluralize(latency.cases, 'case')}"
+    )
+    if explained:
+        return f"{text}; no interval, for the same reason"
     return (
-        f"mean {milliseconds(latency.baseline)} → {milliseconds(latency.candidate)} · "
-        f"median {milliseconds(latency.baseline_median)} → {milliseconds(latency.candidate_median)} "
-        f"over {pluralize(latency.cases, 'case')}; no interval, as the runs were not interleaved, and a "
-        "difference may be that of the hour: proctor run --interleave sends each case to all targets in turn"
+        f"{text}; no interval, as the runs were not interleaved, and a difference may be "
+        "that of the hour: proctor run --interleave sends each case to all targets in turn"
     )
 
 

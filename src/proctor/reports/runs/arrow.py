@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
 from proctor.reports.formatting import to_json_line
+from proctor.reports.runs.answer_parts import attachment_data, summarize_logprobs
+from proctor.reports.runs.records import OutputRecord
 from proctor.reports.runs.serialize import RunReport, TrialResult, question_text, trial_record
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 4_096
 """The number of trials that are in memory at once."""
+_TOKEN_PARTS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
+_ANSWER_FIELDS = (
+    *("reasoning", "first_token_ms", "tokens_per_second", "finish_reason", "model"),
+    *("response_id", "request_id", "service_tier"),
+)
 
 
 def render(runs: Sequence[RunReport]) -> Iterator[bytes]:
@@ -89,6 +96,22 @@ def schema() -> pyarrow.Schema:
         "sealed": arrow.bool_(),
         "started_at": arrow.timestamp("us", "UTC"),
         "source_run": text,
+        "reasoning": text,
+        "cached_tokens": count,
+        "cache_write_tokens": count,
+        "reasoning_tokens": count,
+        "first_token_ms": number,
+        "tokens_per_second": number,
+        "mean_logprob": number,
+        "logprobs": text,
+        "finish_reason": text,
+        "model": text,
+        "response_id": text,
+        "request_id": text,
+        "service_tier": text,
+        "attachments": arrow.list_(
+            arrow.struct({"kind": text, "path": text, "media_type": text, "data": arrow.binary()})
+        ),
     }
     return arrow.schema(list(types.items()))
 
@@ -122,6 +145,27 @@ def _make_row(run: Run, row: TrialResult) -> dict[str, Any]:
         "output_tokens": None if usage is None else usage.output_tokens,
         "tags": list(case.tags),
         "metadata": to_json_line(case.metadata) if case.metadata and not row.sealed else None,
+        **({} if output is None else _answer_columns(output)),
+        **({} if usage is None else {name: getattr(usage, name) for name in _TOKEN_PARTS}),
+    }
+
+
+def _answer_columns(output: OutputRecord) -> dict[str, Any]:
+    """Returns what an answer has besides its text; log-probabilities as JSON."""
+    summary = summarize_logprobs(output.logprobs)
+    return {
+        **{name: getattr(output, name) for name in _ANSWER_FIELDS},
+        "mean_logprob": None if summary is None else summary.mean,
+        "logprobs": to_json_line(output.logprobs) if output.logprobs else None,
+        "attachments": [
+            {
+                "kind": attachment.kind,
+                "path": attachment.path,
+                "media_type": attachment.media_type,
+                "data": attachment_data(attachment),
+            }
+            for attachment in output.attachments
+        ],
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from proctor.model import Run, Verdict
 from proctor.plurals import pluralize
 from proctor.reports.document import RATE_COLUMNS, Block, Column, Heading, Paragraph, Preformatted, Table
-from proctor.reports.formatting import milliseconds, percent, percentage_points, seconds
+from proctor.reports.formatting import milliseconds, percent, percentage_points, seconds, token_counts
 from proctor.reports.runs.blocks import cost_text, count_notes
 from proctor.reports.runs.serialize import (
     CaseResult,
@@ -21,6 +21,7 @@ from proctor.reports.runs.serialize import (
     judge_notes,
     latency_scope,
     reuse_notes,
+    speed_texts,
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import display_width, one_line, truncate
@@ -177,9 +178,10 @@ def _footer(run: Run, tally: Tally) -> str:
     else:
         scope = latency_scope(latency)
         parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
+        parts += speed_texts(tally)
     parts += reuse_notes(tally)
     usage = tally.target_usage
     if usage.input_tokens or usage.output_tokens:
-        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
+        parts.append(token_counts(usage, " tokens"))
     parts.append(f"cost {cost_text(tally)}")
     return " · ".join(parts)

@@ -10,8 +10,9 @@ from functools import cached_property
 from proctor.charts import Chart
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
+from proctor.parameters import format_parameters
 from proctor.reports.document import RATE_COLUMNS, Column, Facts, Paragraph, Table
-from proctor.reports.formatting import NONE, milliseconds, seconds
+from proctor.reports.formatting import NONE, milliseconds, seconds, token_counts
 from proctor.reports.runs import histogram
 from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.command_line import rerun_command
@@ -24,6 +25,7 @@ from proctor.reports.runs.serialize import (
     latency_scope,
     prompt_record,
     reuse_notes,
+    speed_texts,
 )
 from proctor.reports.runs.settings import describe_settings
 from proctor.reports.runs.splits import split_notes
@@ -176,7 +178,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     scope = latency_scope(latency)
     figures = f"median {milliseconds(latency.p50)}, 95 % under {milliseconds(latency.p95)}{scope}"
     yield "Latency", "" if run.settings.is_batch and latency.p50 is None else figures
-    yield "Tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    yield "Speed", "; ".join(speed_texts(tally))
+    yield "Tokens", token_counts(usage)
     yield "Taken over", ", ".join(reuse_notes(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
     yield "Target", run.target.name
@@ -184,10 +187,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Prompt", "" if prompt is None else f"{prompt.name}, {prompt.digest}"
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
     request_params = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    yield (
-        "Asked with",
-        ", ".join(f"{name} {value:g}" for name, value in request_params.items() if value is not None),
-    )
+    set_params = [f"{name} {value:g}" for name, value in request_params.items() if value is not None]
+    yield "Asked with", ", ".join((*set_params, *format_parameters(params)))
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
     yield "Settings", ", ".join(describe_settings(run.settings))

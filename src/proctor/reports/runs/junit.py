@@ -20,6 +20,7 @@ from proctor.reports.runs.serialize import (
     gate_note,
     judge_notes,
     question_text,
+    speed_texts,
 )
 from proctor.safe_text import escape_invisible
 
@@ -70,6 +71,8 @@ def _test_suite(report: RunReport) -> TestSuite:
         suite.add_property("pass_rate", f"{percent(counts.pass_rate)} ({over})")
     if rest := unmeasured(counts.unmeasured, counts.bounds):
         suite.add_property("not_measured", rest)
+    for text in speed_texts(report.tally):
+        suite.add_property("speed", text)
     suite.add_property("suite_version", run.suite.version or "")
     suite.add_property("suite_digest", run.suite.digest)
     for note in (gate_note(report), early_stop_note(report)):

@@ -29,6 +29,7 @@ from proctor.reports.runs.serialize import (
     latency_scope,
     question_text,
     reuse_notes,
+    speed_texts,
 )
 from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import markdown_block, markdown_html, truncate
@@ -110,8 +111,9 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
     if run.settings.is_batch:
         median = "Sent in batches at half the price"
+    speeds = speed_texts(tally)
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
-    sentences = f" ({rate}): {not_passed}. {median}, {cost}. Run "
+    sentences = f" ({rate}): {not_passed}. {', '.join((median, *speeds, cost))}. Run "
     yield Paragraph((passed, sentences, Code(run.id), ", suite ", Code(run.suite.digest), "."))
     yield from (Paragraph(note, style="strong") for note in count_notes(report))
     yield from map(Paragraph, judge_notes(report))

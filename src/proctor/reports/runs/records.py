@@ -120,11 +120,24 @@ class LatencyRecord(Struct, frozen=True, kw_only=True):
     left_out: Annotated[int, about("Number of answers from the cache or another run, in no other number.")]
 
 
+class SpeedRecord(Struct, frozen=True, kw_only=True):
+    """Times to the first token, in milliseconds, or tokens per second, of a run's streamed answers."""
+
+    p5: float
+    p50: float
+    p95: float
+    mean: float
+    answers: Annotated[int, about("Number of answers that have it; none is from the cache or another run.")]
+
+
 class TokenUsageRecord(Struct, frozen=True, kw_only=True):
     """Tokens used by calls."""
 
     input_tokens: int
     output_tokens: int
+    cached_tokens: Annotated[int, about("Part of the input that services read from their caches.")]
+    cache_write_tokens: Annotated[int, about("Part of the input that services wrote to their caches.")]
+    reasoning_tokens: Annotated[int, about("Part of the output that is reasoning.")]
 
 
 class PeoplePassRateRecord(Struct, frozen=True, kw_only=True):
@@ -237,6 +250,12 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     early_stop: _EarlyStop = UNSET
     interval_kind: _IntervalKind = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
+    first_token_ms: Annotated[
+        SpeedRecord | UnsetType, about("Time to the first token; absent if no answer was streamed.")
+    ] = UNSET
+    tokens_per_second: Annotated[
+        SpeedRecord | UnsetType, about("Output tokens after the first, per second; absent if not measured.")
+    ] = UNSET
 
 
 class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):
@@ -248,6 +267,9 @@ class OutputRecord(Output, frozen=True, kw_only=True, omit_defaults=False):
 
     usage: CallUsageRecord | None = None
     target: Annotated[str | None, about("The fallback target that answered, if any.")] = None
+    tokens_per_second: Annotated[
+        float | None, about("Output tokens after the first, per second; null if not measured.")
+    ] = None
 
 
 class FailureRecord(Failure, frozen=True, kw_only=True, omit_defaults=False):
@@ -279,6 +301,7 @@ class ScoreRecord(Struct, frozen=True, kw_only=True, gc=False):
     entries: tuple[EvidenceRecord, ...] | None
     judgments: tuple[JudgmentRecord, ...] | None
     details: dict[str, Any] | None
+    on: Annotated[Literal["answer", "reasoning"], about("What was graded.")]
 
 
 class ExportedTrialRecord(Struct, frozen=True, kw_only=True, gc=False):

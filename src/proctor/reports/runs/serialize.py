@@ -13,14 +13,14 @@ from proctor.clusters import is_own_cluster
 from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
-from proctor.latency import LatencySummary, answer_latency
+from proctor.latency import LatencySummary, SpeedSummary, answer_latency
 from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, join_names, pluralize, trial_name
 from proctor.prompts.templates import format_values
 from proctor.protocols import CaseHead, StoredBatch
 from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
-from proctor.reports.formatting import percent, round_interval
+from proctor.reports.formatting import milliseconds, percent, rate, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
     EarlyStopRecord,
@@ -33,6 +33,7 @@ from proctor.reports.runs.records import (
     PromptRecord,
     RunRecord,
     ScoreRecord,
+    SpeedRecord,
     TokenUsageRecord,
     VerdictCountsRecord,
 )
@@ -246,7 +247,13 @@ def run_record(report: RunReport) -> RunRecord:
         gate=gate_record(run, tally.result_counts),
         **stopping_fields(run),
         bundle=UNSET if report.bundle is None else report.bundle,
+        first_token_ms=_speed_record(tally.speeds().first_token_ms),
+        tokens_per_second=_speed_record(tally.speeds().tokens_per_second),
     )
+
+
+def _speed_record(summary: SpeedSummary | None) -> SpeedRecord | UnsetType:
+    return UNSET if summary is None else record_from(summary, SpeedRecord)
 
 
 def _calibration_rows(report: RunReport) -> tuple[dict[str, Any], ...]:
@@ -361,6 +368,24 @@ def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
     verb = "is" if latency.left_out == 1 else "are"
     answers = pluralize(latency.answers, "answer")
     return f" of {answers}; {latency.left_out:,} from the cache or reused {verb} left out"
+
+
+def speed_texts(tally: Tally) -> list[str]:
+    """Returns the times to the first token and the tokens per second of a run, if any was measured."""
+    speeds, answers = tally.speeds(), tally.latency_ms().answers
+    texts, first_token, token_rate = [], speeds.first_token_ms, speeds.tokens_per_second
+    if first_token is not None:
+        numbers = f"p50 {milliseconds(first_token.p50)}, p95 {milliseconds(first_token.p95)}"
+        texts.append(f"first token {numbers}{speed_scope(first_token, answers)}")
+    if token_rate is not None:
+        numbers = f"p50 {rate(token_rate.p50)}, p5 {rate(token_rate.p5)}"
+        texts.append(f"tokens/s {numbers}{speed_scope(token_rate, answers)}")
+    return texts
+
+
+def speed_scope(speed: SpeedSummary | SpeedRecord, answers: int) -> str:
+    """Returns the words after a speed that say of which of the measured answers it is; empty if of all."""
+    return "" if speed.answers == answers else f" of {pluralize(speed.answers, 'answer')}"
 
 
 def repeats_note(report: RunReport) -> str | None:

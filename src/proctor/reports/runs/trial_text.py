@@ -6,8 +6,15 @@ import json
 from collections.abc import Iterator
 
 from proctor.model import Output, PassRule, Score, ToolCall, Verdict
-from proctor.plurals import trial_name
-from proctor.reports.formatting import cost, milliseconds
+from proctor.plurals import pluralize, trial_name
+from proctor.reports.formatting import cost, milliseconds, percent, token_counts
+from proctor.reports.runs.answer_parts import (
+    attachment_text,
+    id_facts,
+    logprob_text,
+    speed_facts,
+    view_tokens,
+)
 from proctor.reports.runs.serialize import TrialResult, failed_gates_text, failure_reason, question_text
 from proctor.safe_text import escape_invisible, one_line, truncate
 from proctor.verdicts import trial_score
@@ -16,9 +23,12 @@ _BY_SCORE = (Verdict.PASS, Verdict.FAIL)
 _MAX_CALLS = 50
 _MAX_CHANGED_LINES = 60
 _MAX_CALL_LENGTH = 160
+_MAX_TOKENS = 500
+_USUAL_ENDS = frozenset({"stop", "end_turn", "STOP", "completed"})
+"""How services say that an answer ended by itself."""
 
 
-def render_text(row: TrialResult, rule: PassRule) -> Iterator[str]:
+def render_text(row: TrialResult, rule: PassRule, *, full: bool = False) -> Iterator[str]:
     """Yields the prompt, the answer, an agent's actions and the result of each assertion.
 
     For a hidden trial only verdict and score.
@@ -26,11 +36,12 @@ def render_text(row: TrialResult, rule: PassRule) -> Iterator[str]:
     Args:
         row: the trial with its case.
         rule: decides when its scores pass.
+        full: whether to show the reasoning and the probability of each token.
     """
-    return (line for lines in _render(row, rule) for line in escape_invisible(lines).split("\n"))
+    return (line for lines in _render(row, rule, full=full) for line in escape_invisible(lines).split("\n"))
 
 
-def _render(row: TrialResult, rule: PassRule) -> Iterator[str]:
+def _render(row: TrialResult, rule: PassRule, *, full: bool) -> Iterator[str]:
     trial, case = row.trial, row.case
     yield f"{row.verdict.value.upper()} {one_line(trial_name(trial.case_id, trial.repeat))}"
     if row.sealed:
@@ -47,7 +58,7 @@ def _render(row: TrialResult, rule: PassRule) -> Iterator[str]:
     elif trial.target is not None:
         yield from _block("target", trial.target)
     if trial.output is not None:
-        yield from _answer_lines(trial.output)
+        yield from _answer_lines(trial.output, full=full)
     else:
         yield from _block("no answer", failure_reason(trial))
     below, mean = failed_gates_text(trial), trial_score(trial)
@@ -68,20 +79,51 @@ def _sealed_lines(row: TrialResult) -> Iterator[str]:
     yield ""
 
 
-def _answer_lines(output: Output) -> Iterator[str]:
-    """Yields the tool calls, the answer, the changed files and the usage."""
+def _answer_lines(output: Output, *, full: bool) -> Iterator[str]:
+    """Yields the tool calls, the reasoning, the answer, the changed files, the usage and the ids."""
     calls = [_call_line(call) for call in output.tool_calls[:_MAX_CALLS]]
     if calls:
         yield from _block("tools", "\n".join([*calls, *_more(len(output.tool_calls) - _MAX_CALLS, "call")]))
+    if output.reasoning:
+        hint = f"{pluralize(len(output.reasoning), 'character')}: --full shows them"
+        yield from _block("reasoning", output.reasoning if full else hint)
     yield from _block("answer", output.text)
+    for attachment in output.attachments:
+        yield from _block("attached", one_line(attachment_text(attachment)))
+    if output.logprobs:
+        hint = "" if full else "; --full shows each"
+        yield from _block("logprobs", logprob_text(output) + hint)
+        if full:
+            yield from _token_lines(output)
     if output.file_changes:
         change_lines = output.file_changes.splitlines()
         more = _more(len(change_lines) - _MAX_CHANGED_LINES, "line")
         yield from _block("changes", "\n".join([*change_lines[:_MAX_CHANGED_LINES], *more]))
+    if output.usage is not None or output.first_token_ms is not None:
+        yield from _block("took", " · ".join(_cost_texts(output)))
+    if output.finish_reason not in (None, *_USUAL_ENDS):
+        yield from _block("ended by", one_line(output.finish_reason or ""))
+    ids = [one_line(f"{name} {value}") for name, value in id_facts(output) if name != "fingerprint"]
+    if ids:
+        yield from _block("service", " · ".join(ids))
+
+
+def _cost_texts(output: Output) -> Iterator[str]:
+    """Yields the time that an answer took, its speed, its tokens and its cost."""
+    yield milliseconds(output.duration_ms or output.latency_ms or None)
+    yield from (value if name == "speed" else f"{name} {value}" for name, value in speed_facts(output))
     if output.usage is not None:
-        tokens = f"{output.usage.input_tokens:,} tokens in, {output.usage.output_tokens:,} out"
-        took = output.duration_ms or output.latency_ms or None
-        yield from _block("took", f"{milliseconds(took)} · {tokens} · cost {cost(output.cost_usd)}")
+        yield token_counts(output.usage, " tokens")
+    yield f"cost {cost(output.cost_usd)}"
+
+
+def _token_lines(output: Output) -> Iterator[str]:
+    """Yields each token with its probability and the likeliest others."""
+    for token in view_tokens(output.logprobs, _MAX_TOKENS):
+        rest = "".join(f"  {text!r} {percent(probability)}" for text, probability in token.alternatives)
+        yield f"  {'':<10} {percent(token.probability):>6} {token.text!r}{rest}"
+    for line in _more(len(output.logprobs) - _MAX_TOKENS, "token"):
+        yield f"  {'':<10} {line}"
 
 
 def _call_line(call: ToolCall) -> str:

@@ -44,6 +44,9 @@ EXPORT_FIELDS = frozenset(
         *("suite", "suite_version", "target", "verdict", "score", "failed_gates", "scores", "output"),
         *("failure", "latency_ms", "usage", "cost_usd", "tags", "category", "split", "sealed", "prompt"),
         *("started_at", "source_run", "question", "why", "input_tokens", "output_tokens"),
+        *("cached_tokens", "cache_write_tokens", "reasoning_tokens", "reasoning", "mean_logprob"),
+        *("first_token_ms", "tokens_per_second", "finish_reason", "model", "service_tier"),
+        *("response_id", "request_id", "attachments"),
     }
 )
 """Further fields of an exported run; only its answer is used."""

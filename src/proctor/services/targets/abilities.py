@@ -92,7 +92,7 @@ async def _check_batches(pool: TargetPool, spec: TargetSpec) -> AbilityCheck:
 
 
 async def _check_ability(pool: TargetPool, spec: TargetSpec, ability: Ability) -> AbilityCheck:
-    kind = get_service(spec)
+    kind = get_service(spec).with_format(spec.params.api_format)
     at = datetime.now(UTC)
     params = _choose_params(kind, ability)
     if params is None or not _takes_files(kind, ability.prompt):

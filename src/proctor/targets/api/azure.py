@@ -1,7 +1,9 @@
-"""Answers prompts over Azure OpenAI: OpenAI's chat completions at a deployment's own address.
+"""Answers prompts over Azure OpenAI: OpenAI's interfaces at the address of a resource.
 
-Source of the address: https://learn.microsoft.com/azure/ai-services/openai/reference. The model of the
-specification is the name of the deployment.
+Sources of the addresses: https://learn.microsoft.com/azure/ai-services/openai/reference; for those without a
+dated version, https://learn.microsoft.com/azure/foundry/openai/api-version-lifecycle; for responses,
+https://learn.microsoft.com/azure/ai-foundry/openai/how-to/responses. The model of the specification is the
+name of the deployment.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
 from proctor.targets.api.openai import OPENAI, OpenAiTarget
-from proctor.targets.api.target import require_model
+from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from proctor.targets.context import TargetContext
 
 DEFAULT_API_VERSION = "2024-12-01-preview"
-"""The API version if the user specifies none."""
+"""The API version if the user specifies none, at addresses that need one."""
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the deployment of a specification of kind `azure`.
 
     Raises:
@@ -38,13 +40,43 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     deployment = require_model(spec)
     if spec.endpoint is None:
         raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
-    endpoint = spec.endpoint.rstrip("/").removesuffix("/openai")
-    key = key_for_target(spec, endpoint, context)
-    version = spec.options.get("api_version", DEFAULT_API_VERSION)
+    key = key_for_target(spec, spec.endpoint, context)
+    version = spec.options.get("api_version")
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        endpoint = spec.endpoint.rstrip("/").removesuffix("/openai/v1").removesuffix("/openai")
+        url = URL(endpoint + _responses_path(version), encoded=True)
+        return ResponsesTarget.from_spec(deployment, spec, context, url, _key_header(key))
+    url = URL(_chat_address(spec.endpoint, deployment, version), encoded=True)
+    return OpenAiTarget.from_spec(deployment, spec, context, url, _key_header(key))
+
+
+def _chat_address(endpoint: str, deployment: str, version: str | None) -> str:
+    """Returns the address of chat completions: below `/openai/v1` the body names the deployment."""
+    endpoint = endpoint.rstrip("/")
     # The names are data: a slash or a question mark in them must not reach another address.
-    path = f"/openai/deployments/{quote(deployment, safe='')}/chat/completions"
-    url = URL(f"{endpoint}{path}?api-version={quote(version, safe='')}", encoded=True)
-    return OpenAiTarget.from_spec(deployment, spec, context, url, {"api-key": key} if key else {})
+    query = "" if version is None else f"?api-version={quote(version, safe='')}"
+    if endpoint.endswith("/openai/v1"):
+        return f"{endpoint}/chat/completions{query}"
+    root = f"{endpoint.removesuffix('/openai')}/openai/deployments/{quote(deployment, safe='')}"
+    return f"{root}/chat/completions{query or f'?api-version={DEFAULT_API_VERSION}'}"
+
+
+def _key_header(key: str | None) -> dict[str, str]:
+    """Returns the header with a key, or with a token of Microsoft Entra, which is a JSON Web Token."""
+    if not key:
+        return {}
+    is_token = key.startswith("eyJ") and key.count(".") == 2
+    return {"Authorization": f"Bearer {key}"} if is_token else {"api-key": key}
+
+
+def _responses_path(version: str | None) -> str:
+    """Returns the path of responses: versions by date have an address of their own."""
+    if version is None:
+        return "/openai/v1/responses"
+    root = "/openai" if version[:1].isdigit() else "/openai/v1"
+    return f"{root}/responses?api-version={quote(version, safe='')}"
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
@@ -60,7 +92,8 @@ AZURE = TargetKind(
     address_variable="AZURE_OPENAI_ENDPOINT",
     address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
     "AZURE_OPENAI_ENDPOINT or after @.",
-    key_variables=("AZURE_OPENAI_API_KEY",),
+    key_variables=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    params=OPENAI.params,
     media=OPENAI.media,
     media_types=OPENAI.media_types,
     # Only Microsoft's own hosts get this key.

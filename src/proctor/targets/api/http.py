@@ -7,7 +7,7 @@ limits are up to the caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -39,6 +39,8 @@ from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedact
 
 T = TypeVar("T")
 Body = bytes | bytearray
+Sign = Callable[[URL, bytes], Awaitable[Mapping[str, str]]]
+"""Returns the headers that sign one request, which is about to be sent, by its URL and body."""
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BUSY_STATUSES = frozenset({429, 503, 529})
@@ -100,10 +102,31 @@ class JsonReply(Struct, frozen=True, gc=False):
 class JsonEndpoint:
     """A URL for JSON requests; parameters that it refused before are left out."""
 
-    def __init__(self, context: TargetContext, url: URL, headers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
+    ) -> None:
+        """Sends nothing.
+
+        Args:
+            context: has the HTTP session and the environment.
+            url: the address of requests.
+            headers: the headers of each request, with the key.
+            sign: returns the further headers of each request; None if there are none.
+            stream_url: the address of requests whose replies are streamed, if they have another.
+        """
         self._session = context.get_http_session()
         self._url = url
+        self._stream_url = stream_url or url
         self._headers = {"Content-Type": "application/json", **headers}
+        self._sign = sign
+        self._sent_headers = self._headers
+        """The headers of the latest request, with its signature."""
         self.redact_keys = KeyRedactor.for_headers(headers).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
         self._proxy = proxy_for(url, context.environ)
@@ -162,13 +185,18 @@ class JsonEndpoint:
 
     async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
+        url = self._url if open_stream is None else self._stream_url
+        headers = await self._signed_headers(url, body)
+        if open_stream is not None and url.scheme == "http":
+            # llama.cpp announces that it keeps the connection, and ends it after a stream.
+            headers = {**headers, "Connection": "close"}
         started = perf_counter()
         first_token_ms = None
         try:
             response = await self._session.post(
-                self._url,
+                url,
                 data=body if len(body) < _MAX_CHUNK else BytesIO(body),
-                headers=self._headers,
+                headers=headers,
                 proxy=self._proxy,
                 allow_redirects=False,
             )
@@ -183,16 +211,21 @@ class JsonEndpoint:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _redact_error(_connection_error(self._url, error, self._headers), self._headers) from error
+            raise _redact_error(_connection_error(url, error, headers), headers) from error
         if self._quota_observer is not None:
             self._quota_observer(response.headers)
         if 200 <= response.status < 300:
             latency_ms = (perf_counter() - started) * 1000
             return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
-        raise _redact_error(
-            error_for_status(self._url, response.status, reply, response.headers, self._headers),
-            self._headers,
-        )
+        raise _redact_error(error_for_status(url, response.status, reply, response.headers, headers), headers)
+
+    async def _signed_headers(self, url: URL, body: bytes) -> Mapping[str, str]:
+        """Returns the headers of a request; a signature counts for this body and a few minutes only."""
+        if self._sign is None:
+            return self._headers
+        self._sent_headers = {**self._headers, **await self._sign(url, body)}
+        self.redact_keys = KeyRedactor.for_headers(self._sent_headers).redact_output
+        return self._sent_headers
 
     async def _read_body(self, response: ClientResponse) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.
@@ -265,7 +298,7 @@ class JsonEndpoint:
         try:
             return decoder.decode(data)
         except msgspec.DecodeError as error:
-            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._headers))
+            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._sent_headers))
             raise TargetError(
                 f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
                 f"{start!r}.",
@@ -274,7 +307,7 @@ class JsonEndpoint:
 
     def error_in_reply(self, status: int, data: Body) -> TargetError:
         """Returns the error inside a reply of status 200, by the status in its body."""
-        return error_for_status(self._url, status, data, {}, self._headers)
+        return error_for_status(self._url, status, data, {}, self._sent_headers)
 
 
 def _is_event_stream(response: ClientResponse) -> bool:
@@ -422,11 +455,20 @@ def key_for_target(spec: TargetSpec, endpoint: str, context: TargetContext) -> s
     """
     subject = f"Target {spec.name!r}"
     for name in names_in(spec.options.get("api_key")):
-        return _check_key(context.get_key(name, subject), name)
+        return read_key(name, context, subject)
     kind = get_kind(spec)
     if kind.key_variables and (urlsplit(endpoint).hostname or "").endswith(kind.key_hosts):
         return _get_first_key(kind.key_variables, context, subject)
     return key_for_endpoint(endpoint, context, subject)
+
+
+def read_key(variable: str, context: TargetContext, subject: str) -> str:
+    """Returns the key in a variable.
+
+    Raises:
+        UsageError: the variable is not set, or its value cannot be sent in a header.
+    """
+    return _check_key(context.get_key(variable, subject), variable)
 
 
 def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str | None:
@@ -451,7 +493,7 @@ def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str
 def _get_first_key(variables: tuple[str, ...], context: TargetContext, subject: str) -> str:
     """Returns the key in the first of these variables that is set."""
     name = next((name for name in variables if context.environ.get(name, "").strip()), variables[0])
-    return _check_key(context.get_key(name, subject), name)
+    return read_key(name, context, subject)
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:

@@ -1,20 +1,22 @@
 """Answers prompts over the chat-completions API of OpenAI and most other services.
 
-Source of the format: https://platform.openai.com/docs/api-reference/chat. The code does not depend on the
-service: only the endpoint and its key differ.
+Source of the format: https://platform.openai.com/docs/api-reference/chat. What services call differently is
+in the `ChatStyle` of their kind, and replies are read in every spelling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import TargetError
-from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
-from proctor.pricing import read_usage
+from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, TokenLogprob, Tool
+from proctor.targets import get_service
+from proctor.targets.api.chat_style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -23,63 +25,28 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
+from proctor.targets.api.openai_common import can_be_strict
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.http import Body, JsonEndpoint
+    from typing import Self
+
+    from yarl import URL
+
+    from proctor.targets.api.chat_reply import ChatReply
+    from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
 # --- the wire ----------------------------------------------------------------------------------------------
-
-
-class _ChatFunction(Struct):
-    name: str
-    arguments: Any = "{}"
-
-
-class _ChatToolCall(Struct):
-    function: _ChatFunction
-    id: str | None = None
-    type: str = "function"
 
 
 class _ChatMessage(Struct, omit_defaults=True):
     role: str
     content: str | list[dict[str, Any]]
     name: str | None = None
-    tool_calls: list[_ChatToolCall] | None = None
+    tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
-
-
-class _ChatRequest(Struct, omit_defaults=True):
-    model: str
-    messages: list[_ChatMessage]
-    temperature: float | None = None
-    seed: int | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    response_format: dict[str, Any] | None = None
-    tools: list[dict[str, Any]] | None = None
-
-
-class _ChatAnswer(Struct):
-    content: str | list[dict[str, Any]] | None = None
-    refusal: str | None = None
-    tool_calls: list[_ChatToolCall] | None = None
-
-
-class _ChatChoice(Struct):
-    message: _ChatAnswer
-    finish_reason: str | None = None
-
-
-class _ChatReply(Struct):
-    choices: list[_ChatChoice] | None = None
-    model: str | None = None
-    system_fingerprint: str | None = None
-    usage: Any = None
-    error: Any = None
 
 
 class _Embedding(Struct):
@@ -91,7 +58,6 @@ class _EmbeddingsReply(Struct):
     data: list[_Embedding]
 
 
-_REPLY_DECODER = msgspec.json.Decoder(_ChatReply)
 _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 
 
@@ -101,56 +67,110 @@ _EMBEDDINGS_DECODER = msgspec.json.Decoder(_EmbeddingsReply)
 class OpenAiTarget(ApiTarget):
     """A model behind a chat-completions endpoint."""
 
-    # `max_tokens` is sent again under its newer name, so it is never left out altogether.
-    optional_params = ("temperature", "seed", "response_format", "max_tokens", "tools")
+    # The maximum of tokens is sent again under its other name, so it is never left out altogether. Without
+    # `stream_options` some servers report no token counts.
+    optional_params = (
+        *("temperature", "seed", "random_seed", "response_format"),
+        *("max_tokens", "max_completion_tokens", "tools", "stream_options"),
+    )
+    _decoder: ClassVar[msgspec.json.Decoder[ChatReply]]
+    _style: ChatStyle = OPENAI_STYLE
+    _written: tuple[frozenset[str], dict[str, Any]] | None = None
+    """The fields of the target's own parameters, and the refused names that they were written without."""
+
+    @classmethod
+    def from_spec(
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
+    ) -> Self:
+        """Creates a target that writes parameters as the service of the specification does."""
+        # These are imported only when a model is called.
+        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
+        from proctor.targets.api.chat_stream import ChatStream
+
+        cls.streamed_reply = ChatStream
+        cls._decoder = CHAT_REPLY_DECODER
+        target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
+        target._style = get_service(spec).chat_style or OPENAI_STYLE
+        return target
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
-        reply = self._endpoint.decode(_REPLY_DECODER, data)
+        reply = self._endpoint.decode(self._decoder, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
-        choice = reply.choices[0]
-        message = choice.message
-        content = message.content
-        if isinstance(content, list):
-            content = "".join(str(part.get("text", "")) for part in content)
-        return Output(
-            text=content or message.refusal or "",
-            tool_calls=tuple(_parse_tool_call(call) for call in message.tool_calls or ()),
-            usage=_parse_usage(reply.usage),
-            finish_reason=choice.finish_reason,
-            model=reply.model,
-            fingerprint=reply.system_fingerprint,
-            refused_params=self._unapplied_params(prompt, params) if self._endpoint.refused_names else (),
-        )
+        output = reply.make_output(self._parse_logprobs(reply, params))
+        if self._style.has_cost:
+            output = replace(output, cost_usd=reply.parse_cost())
+        unapplied = self._unapplied_params(prompt, params, output)
+        return replace(output, refused_params=unapplied) if unapplied else output
 
-    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> _ChatRequest:
-        request = _ChatRequest(model=self._model, messages=_to_chat_messages(prompt.messages))
-        if "temperature" not in refused_names:
-            request.temperature = params.temperature
-        if params.seed is not None and "seed" not in refused_names:
-            request.seed = params.seed + prompt.repeat
-        if "max_tokens" in refused_names:
-            request.max_completion_tokens = params.max_tokens
-        else:
-            request.max_tokens = params.max_tokens
-        if "response_format" not in refused_names:
-            request.response_format = _response_format(prompt)
-        if prompt.tools and "tools" not in refused_names:
-            request.tools = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
-        return request
-
-    def _unapplied_params(self, prompt: Prompt, params: Params) -> tuple[str, ...]:
-        values = {
-            "temperature": params.temperature,
-            "seed": params.seed,
-            "response_format": _response_format(prompt),
-            "tools": prompt.tools or None,
+    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": _to_chat_messages(prompt.messages, has_developer=self._style.has_developer_role),
+            **self._write_params(params, refused_names),
         }
-        return tuple(
-            name for name in values if values[name] is not None and name in self._endpoint.refused_names
-        )
+        seed_name = self._style.get_name("seed")
+        if params.seed is not None and seed_name is not None and seed_name not in refused_names:
+            body[seed_name] = params.seed + prompt.repeat
+        response_format = _response_format(prompt)
+        if response_format is not None and "response_format" not in refused_names:
+            body["response_format"] = response_format
+        if prompt.tools and "tools" not in refused_names:
+            body["tools"] = [{"type": "function", "function": _describe_tool(tool)} for tool in prompt.tools]
+        return body
 
-    def _no_answer_error(self, reply: _ChatReply, data: Body) -> TargetError:
+    def _write_params(self, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
+        """Returns the fields of parameters; those of the target itself are written once."""
+        if params is not self._params:
+            return self._style.write_params(params, self._model, refused_names)
+        if self._written is None or self._written[0] != refused_names:
+            fields = self._style.write_params(params, self._model, refused_names)
+            self._written = (refused_names, fields)
+        return self._written[1]
+
+    def _parse_logprobs(self, reply: ChatReply, params: Params) -> tuple[TokenLogprob, ...]:
+        """Returns the log-probabilities of a reply; those that nobody asked for may have any form.
+
+        A server that reports more of the likeliest tokens than it was asked for is cut off.
+        """
+        count = params.logprobs
+        try:
+            logprobs = reply.parse_logprobs()
+            return logprobs if count is None else tuple(replace(lp, top=lp.top[:count]) for lp in logprobs)
+        except ValueError as error:
+            if params.logprobs is None:
+                return ()
+            raise TargetError(
+                f"{self._model!r} reports log-probabilities that cannot be read: {error}.", kind="protocol"
+            ) from error
+
+    def _unapplied_params(self, prompt: Prompt, params: Params, output: Output) -> tuple[str, ...]:
+        """Returns the parameters that the endpoint refused, that its service lacks or that it ignored."""
+        refused_names = self._endpoint.refused_names
+        unwritten = {None, *refused_names}
+        seed_name = self._style.get_name("seed")
+        if not refused_names and seed_name is not None and params.logprobs is None:
+            return ()
+        lacks_logprobs = params.logprobs is not None and bool(output.text) and not output.logprobs
+        unapplied = {
+            "temperature": params.temperature is not None
+            and self._style.get_name("temperature") in unwritten,
+            "seed": params.seed is not None and seed_name in unwritten,
+            "response_format": "response_format" in refused_names and _response_format(prompt) is not None,
+            "tools": "tools" in refused_names and bool(prompt.tools),
+            "logprobs": lacks_logprobs,
+        }
+        return tuple(name for name, is_so in unapplied.items() if is_so)
+
+    def _no_answer_error(self, reply: ChatReply, data: Body) -> TargetError:
         if reply.error is None:
             return TargetError(f"The reply of {self._model!r} has no choices in it.", kind="protocol")
         code = reply.error.get("code") if isinstance(reply.error, dict) else None
@@ -184,7 +204,7 @@ class OpenAiEmbeddings:
         return [row.embedding for row in rows]
 
 
-async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
+async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     """Opens the model of a specification whose kind uses OpenAI's API.
 
     Raises:
@@ -197,6 +217,11 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> OpenAiTarget:
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
+    if spec.params.api_format == "responses":
+        from proctor.targets.api.responses import ResponsesTarget
+
+        url = URL(endpoint.rstrip("/") + "/responses")
+        return ResponsesTarget.from_spec(model, spec, context, url, _bearer_header(key))
     url = URL(endpoint.rstrip("/") + "/chat/completions")
     return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
 
@@ -243,8 +268,12 @@ OPENAI = TargetKind(
     media_types={"audio": frozenset(AUDIO_FORMATS)},
     open_embeddings=open_embeddings,
     batches="proctor.targets.api.batches.openai:OpenAiBatches",
+    params=OPENAI_STYLE.params,
+    chat_style=OPENAI_STYLE,
     bills_per_prompt=True,
     has_list_prices=True,
+    # Source: https://openai.com/api/pricing. Priority and scale have prices of their own.
+    tier_shares={"auto": 1.0, "default": 1.0, "flex": 0.5},
     is_typed_in_web=True,
 )
 
@@ -256,26 +285,8 @@ def _response_format(prompt: Prompt) -> dict[str, Any] | None:
     schema = prompt.response_schema
     if schema is None:
         return {"type": "json_object"} if prompt.json_answer else None
-    json_schema = {"name": "reply", "strict": _can_be_strict(schema), "schema": schema}
+    json_schema = {"name": "reply", "strict": can_be_strict(schema), "schema": schema}
     return {"type": "json_schema", "json_schema": json_schema}
-
-
-def _can_be_strict(schema: Any) -> bool:
-    """Whether every object in a schema requires all its properties and allows no others, as strict mode does.
-
-    Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas.
-    """
-    if isinstance(schema, list):
-        return all(map(_can_be_strict, schema))
-    if not isinstance(schema, dict):
-        return True
-    if schema.get("type") == "object" or "properties" in schema:
-        properties, required = schema.get("properties"), schema.get("required")
-        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
-            return False
-        if not isinstance(required, list) or set(properties) - set(required):
-            return False
-    return all(map(_can_be_strict, schema.values()))
 
 
 def _describe_tool(tool: Tool) -> dict[str, Any]:
@@ -284,7 +295,9 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
     return {name: part for name, part in description.items() if part}
 
 
-def _to_chat_messages(messages: Sequence[Message]) -> list[_ChatMessage]:
+def _to_chat_messages(messages: Sequence[Message], *, has_developer: bool) -> list[_ChatMessage]:
+    if not has_developer and any(message.role == "developer" for message in messages):
+        messages = [replace(m, role="system") if m.role == "developer" else m for m in messages]
     if not any(message.tool_calls or message.role == "tool" for message in messages):
         return [
             _ChatMessage(m.role, _to_content_blocks(m) if m.parts else m.content, m.name) for m in messages
@@ -298,7 +311,11 @@ def _to_tool_message(message: Message, ids: Mapping[str, str]) -> _ChatMessage:
         name = message.name or ""
         return _ChatMessage("tool", format_message(message), tool_call_id=ids.get(name, name))
     calls = [
-        _ChatToolCall(_ChatFunction(call.name, ENCODER.encode(call.arguments).decode()), call.id or call.name)
+        {
+            "id": call.id or call.name,
+            "type": "function",
+            "function": {"name": call.name, "arguments": ENCODER.encode(call.arguments).decode()},
+        }
         for call in message.tool_calls
     ]
     content = _to_content_blocks(message) if message.parts else message.content
@@ -324,25 +341,3 @@ def _to_attachment_block(attachment: Attachment) -> dict[str, Any]:
     if medium in ("audio", "video"):
         raise unsendable_attachment(attachment, "a chat-completions endpoint")
     return {"type": "file", "file": {"filename": attachment.path, "file_data": data_uri(attachment)}}
-
-
-def _parse_tool_call(call: _ChatToolCall) -> ToolCall:
-    """Parses a tool call; arguments that are not a JSON object go under `arguments`."""
-    raw_arguments = call.function.arguments
-    arguments = raw_arguments
-    if isinstance(raw_arguments, str):
-        try:
-            arguments = msgspec.json.decode(raw_arguments or "{}")
-        except msgspec.DecodeError:
-            arguments = raw_arguments
-    if not isinstance(arguments, dict):
-        arguments = {"arguments": arguments}
-    return ToolCall(name=call.function.name, arguments=arguments, id=call.id)
-
-
-def _parse_usage(counts: Any) -> Usage | None:
-    if isinstance(counts, dict):
-        details = counts.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else details
-        counts = {**counts, "cached": cached or counts.get("prompt_cache_hit_tokens")}
-    return read_usage(counts, ("prompt_tokens",), ("completion_tokens",), "cached")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from proctor.targets.api.event_stream import StreamedReply
-    from proctor.targets.api.http import Body, JsonEndpoint
+    from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
 ENCODER = msgspec.json.Encoder()
@@ -53,21 +53,34 @@ class ApiTarget(ABC):
 
     @classmethod
     def from_spec(
-        cls, model: str, spec: TargetSpec, context: TargetContext, url: URL, headers: Mapping[str, str]
+        cls,
+        model: str,
+        spec: TargetSpec,
+        context: TargetContext,
+        url: URL,
+        headers: Mapping[str, str],
+        *,
+        sign: Sign | None = None,
+        stream_url: URL | None = None,
     ) -> Self:
         """Creates a target at a URL, with the parameters and the system message of a specification.
 
+        `stream_url` is the address of requests whose replies are streamed, if they have another.
+
         Raises:
-            UsageError: a variable in the system message is not set.
+            UsageError: a variable in the system message is not set, or the model does not take a parameter.
         """
         from proctor.targets.api.http import JsonEndpoint
 
         own_headers = substitute(spec.params.headers, context.environ)
         names = {name.lower() for name in own_headers}
         usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
-        post = JsonEndpoint(context, url, usual_headers | own_headers)
+        if conflict := cls.find_conflict(model, spec.params):
+            raise UsageError(f"Target {spec.name!r}: {conflict}")
+        post = JsonEndpoint(context, url, usual_headers | own_headers, sign=sign, stream_url=stream_url)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
-        case_params = CASE_PARAMETERS & (get_service(spec).all_params | PLAIN_PARAMETERS.keys())
+        kind = get_service(spec).with_format(spec.params.api_format)
+        case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
         return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
     @property
@@ -76,9 +89,15 @@ class ApiTarget(ABC):
         return self._endpoint
 
     def encode_request(self, prompt: Prompt, refused_names: frozenset[str]) -> bytes:
-        """Returns the body of a request without the parameters of these names, for a batch."""
+        """Returns the body of a request without the parameters of these names, for a batch.
+
+        Raises:
+            TargetError: of kind `unsupported`: the model does not take the parameters of the case.
+        """
         prompt = with_system_message(prompt, self._system)
         params = replace(self._params_for(prompt), stream=False)  # a batch cannot stream
+        if prompt.params and (conflict := self.find_conflict(self._model, params)):
+            raise TargetError(conflict, kind="unsupported")
         return _encode_request(self._build_request(prompt, params, refused_names), params)
 
     def decode_reply(self, data: Body, prompt: Prompt) -> Output:
@@ -90,16 +109,21 @@ class ApiTarget(ABC):
         """Returns the model's answer.
 
         Raises:
-            TargetError: there is none; of kind `refused` where the API blocked the prompt.
+            TargetError: there is none; of kind `refused` where the API blocked the prompt, `unsupported`
+                where the model does not take the parameters of the case.
         """
         prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
+        if prompt.params and (conflict := self.find_conflict(self._model, params)):
+            raise TargetError(conflict, kind="unsupported")
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
             return _encode_request(self._build_request(prompt, params, refused_names), params)
 
         reply = await self._endpoint.send(
-            encode_without, self.optional_params, self.streamed_reply if params.stream else None
+            encode_without,
+            self.optional_params,
+            self.streamed_reply if params.stream else None,
         )
         output = self._parse_reply(reply.body, prompt, params)
         output = replace(
@@ -114,12 +138,19 @@ class ApiTarget(ABC):
         """Does nothing: the session belongs to the context that the target was opened with."""
 
     @abstractmethod
-    def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> msgspec.Struct:
+    def _build_request(
+        self, prompt: Prompt, params: Params, refused_names: frozenset[str]
+    ) -> msgspec.Struct | dict[str, Any]:
         """Returns the body of a request without the parameters that the endpoint refused."""
 
     @abstractmethod
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         """Returns the answer in a reply, without its times and the id of its request."""
+
+    @classmethod
+    def find_conflict(cls, _model: str, _params: Params) -> str | None:
+        """Returns why a model cannot be called with these parameters, and what to do; None if it can."""
+        return None
 
     def _params_for(self, prompt: Prompt) -> Params:
         """Returns the parameters of a prompt: the target's, with those that the case sets itself."""
@@ -132,14 +163,25 @@ class ApiTarget(ABC):
             raise TargetError(
                 f"The parameters of the case cannot be sent: {error}", kind="unsupported"
             ) from None
-        extra_body = self._params.extra_body | prompt.params.get("extra_body", {})
+        extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 
 
-def _encode_request(request: msgspec.Struct, params: Params) -> bytes:
+def _encode_request(request: msgspec.Struct | dict[str, Any], params: Params) -> bytes:
     """Returns a body with the further fields of the parameters, which replace those of the same names."""
     body = ENCODER.encode(request)
-    return ENCODER.encode({**msgspec.json.decode(body), **params.extra_body}) if params.extra_body else body
+    if not params.extra_body:
+        return body
+    return ENCODER.encode(_merge_objects(msgspec.json.decode(body), params.extra_body))
+
+
+def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
+    merged = {**base, **changes}
+    for name in base.keys() & changes.keys():
+        if isinstance(base[name], dict) and isinstance(changes[name], dict):
+            merged[name] = _merge_objects(base[name], changes[name])
+    return merged
 
 
 def require_model(spec: TargetSpec) -> str:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.model import TargetSpec
-from proctor.targets.entries import TargetEntry, read_parameters
+from proctor.targets.api.services import LLAMACPP
+from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import PARAMETERS, TargetKind
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ async def _open(spec: TargetSpec, context: TargetContext) -> Target:
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:
+    from proctor.targets.entry_parameters import read_parameters
+
     model = entry.fields.text("model") or ""
     if model.lower().endswith(".gguf"):
         model = entry.absolute_path(model)
@@ -39,6 +42,8 @@ LOCAL = TargetKind(
     },
     read_entry=_read_entry,
     model_is_file=True,
+    params=LLAMACPP.params,
+    chat_style=LLAMACPP.chat_style,
     media=frozenset(),
     default_concurrency=1,
     is_cacheable=False,

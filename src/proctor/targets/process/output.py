@@ -1,8 +1,9 @@
 """Parses a program's output into an Output: plain text, or the report of an agent.
 
 A report is a JSON object with `output` (or `output_messages`), a list of messages with their tool calls, or
-with `text`. It may also have `token_usage {input, output, cached}`, where `input` includes cached tokens,
-`cost_usd` and `duration_ms`. Invalid durations are ignored; invalid tokens and costs are passed on as such.
+with `text`. It may also have `reasoning`, `token_usage {input, output, cached, cache_write, reasoning}`,
+where `input` includes cached and cache-written tokens and `output` those of reasoning, `cost_usd`,
+`duration_ms` and `first_token_ms`. Invalid durations are ignored; invalid tokens and costs are passed on.
 Anything else is plain text, including other JSON objects.
 """
 
@@ -51,7 +52,7 @@ def parse_output(data: bytes, latency_ms: float, *, from_file: bool = False) -> 
         return Output(text=text_answer, latency_ms=latency_ms)
     messages = [_parse_message(item, place) for place, item in enumerate(_get_messages(report) or ())]
     texts = [message.content for message in messages if message.role == "assistant" and message.content]
-    text, cost = report.get("text"), report.get("cost_usd")
+    text, cost, reasoning = (report.get(name) for name in ("text", "cost_usd", "reasoning"))
     output = Output(
         text=texts[-1] if texts else text if isinstance(text, str) else "",
         messages=tuple(messages),
@@ -61,6 +62,8 @@ def parse_output(data: bytes, latency_ms: float, *, from_file: bool = False) -> 
         cost_usd=cost if cost is None or is_valid_cost(cost) else -1.0,
         duration_ms=_parse_duration(report.get("duration_ms")),
         latency_ms=latency_ms,
+        reasoning=reasoning if isinstance(reasoning, str) and reasoning else None,
+        first_token_ms=_parse_duration(report.get("first_token_ms")),
     )
     try:
         encode(output)
@@ -156,7 +159,9 @@ def _duration_from_times(call: dict[str, Any]) -> float | None:
 def _parse_usage(counts: Any) -> Usage | None:
     if isinstance(counts, dict) and counts.get("input") is None and counts.get("output") is None:
         return None
-    return read_usage(counts, ("input",), ("output",), "cached")
+    return read_usage(
+        counts, ("input",), ("output",), "cached", cache_write_name="cache_write", reasoning_name="reasoning"
+    )
 
 
 def _parse_duration(value: Any) -> float | None:

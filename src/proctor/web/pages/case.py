@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -16,7 +15,8 @@ from starlette.responses import Response
 from proctor.errors import NothingSelected
 from proctor.model import Attachment, Message
 from proctor.protocols import Store
-from proctor.reports.formatting import cost, format_utc, milliseconds, to_json
+from proctor.reports.formatting import cost, format_utc, milliseconds, to_json, token_counts
+from proctor.reports.runs.answer_parts import id_facts, logprob_text, speed_facts, view_tokens
 from proctor.reports.runs.one_line import summarize_verdict
 from proctor.reports.runs.serialize import TrialResult, trial_record
 from proctor.services.runs.reading.case_detail import CaseDetail, load_case_detail
@@ -25,7 +25,8 @@ from proctor.services.runs.reading.trial_table import TrialQuery
 from proctor.verdicts import trial_score
 from proctor.web.answer_markdown import markdown_to_html
 from proctor.web.browser_sessions import get_session
-from proctor.web.pages import comments
+from proctor.web.media_response import PLAYERS, Player, make_media_response
+from proctor.web.pages import answer_media, comments
 from proctor.web.person_texts import MAX_NAME_LENGTH, MAX_NOTE_LENGTH
 from proctor.web.project import get_project
 from proctor.web.tasks import Task
@@ -35,23 +36,14 @@ from proctor.web.trial_tasks import query_trials
 
 router = APIRouter()
 router.include_router(comments.router)
+router.include_router(answer_media.router)
 
 MAX_TEXT_LENGTH = 100_000
 """Characters shown of a text; more takes browsers seconds, and the raw trial has everything."""
+MAX_TOKENS = 2_000
+"""Tokens shown with their probabilities; the raw trial has all."""
 _TIMEOUT_S = 0.3
 """How long the page waits for the neighbours of a case."""
-_PLAYERS: Mapping[str, Literal["image", "audio", "video"]] = {
-    **dict.fromkeys(("image/png", "image/jpeg", "image/gif", "image/webp"), "image"),
-    **dict.fromkeys(
-        ("audio/wav", "audio/mpeg", "audio/mp4", "audio/ogg", "audio/webm", "audio/flac", "audio/aac"),
-        "audio",
-    ),
-    **dict.fromkeys(("video/mp4", "video/webm", "video/ogg", "video/quicktime"), "video"),
-}
-"""Media types that browsers only draw or play, each with the element that does."""
-_DOWNLOAD_TYPES = frozenset({*_PLAYERS, "application/pdf"})
-"""Media types under which attachments are sent; any other is sent as bytes, so that no browser runs it."""
-_BYTE_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?")
 _THINKING = re.compile(r"\A\s*<think>(.*?)</think>\s*", re.DOTALL | re.IGNORECASE)
 
 
@@ -62,9 +54,9 @@ class AttachmentView(Struct, frozen=True):
     attachment: Attachment
 
     @property
-    def player(self) -> Literal["image", "audio", "video"] | None:
+    def player(self) -> Player | None:
         """The element that shows it; None if it can only be downloaded."""
-        return _PLAYERS.get(self.attachment.media_type)
+        return PLAYERS.get(self.attachment.media_type)
 
 
 @router.get("/runs/{run_id}/cases/{position}")
@@ -73,9 +65,12 @@ def show_case(
     run_id: str,
     position: int,
     repeat: int | None = None,
-    view: Literal["plain", "markdown"] = "plain",
+    view: Literal["plain", "markdown", "tokens"] = "plain",
 ) -> Response:
-    """Shows a case of a run, with one of its repeats; its answer as plain text or as rendered Markdown."""
+    """Shows a case of a run, with one of its repeats.
+
+    Its answer is plain text, rendered Markdown, or tokens with their probabilities.
+    """
     detail = _load_case(request, run_id, position, history=True)
     row = detail.rows[0] if repeat is None else _select_row(detail, repeat)
     view_query: dict[str, str] = {"view": view} if view != "plain" else {}
@@ -87,6 +82,7 @@ def show_case(
     before, after = (None, None) if isinstance(neighbours, Task) else neighbours
     visible_row, thinking = _without_thinking(row)
     output = visible_row.trial.output
+    logprobs = () if output is None or view != "tokens" else output.logprobs
     return render_page(
         request,
         "case.html",
@@ -101,6 +97,10 @@ def show_case(
         rendered=markdown_to_html(output.text)
         if output is not None and view == "markdown" and not row.sealed
         else None,
+        view=view if view != "tokens" or logprobs else "plain",
+        tokens=view_tokens(logprobs, MAX_TOKENS),
+        more_tokens=max(0, len(logprobs) - MAX_TOKENS),
+        media=answer_media.list_media(run_id, position, row.trial),
         state=view_query | filter_query(request),
         comments=case_comments,
         max_name=MAX_NAME_LENGTH,
@@ -112,7 +112,7 @@ def show_case(
         run_summary=run_summary,
         longest=MAX_TEXT_LENGTH,
         filters=filter_query(request),
-        command=_command(detail),
+        command=_command(detail, row),
         score_of=trial_score,
         spoken=lambda other: _without_thinking(other)[0].trial.output,
     )
@@ -143,34 +143,7 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
     files = _list_attachments(detail.rows[0])
     if not 0 <= number < len(files):
         raise PageNotFound("This case has no such attachment, or it is held out and hidden.")
-    attached_file = files[number].attachment
-    data = attached_file.data if attached_file.text is None else _encode_utf8(attached_file.text)
-    media_type = attached_file.media_type
-    kind = media_type if media_type in _DOWNLOAD_TYPES else "application/octet-stream"
-    name = (
-        re.sub(r"[^A-Za-z0-9._-]+", "_", attached_file.path.rpartition("/")[2])[-80:].lstrip(".")
-        or "attachment"
-    )
-    headers = {
-        "accept-ranges": "bytes",
-        "content-disposition": f'attachment; filename="{name}"',
-        "content-security-policy": "default-src 'none'; sandbox",
-        "x-content-type-options": "nosniff",
-    }
-    requested = _parse_range(request.headers.get("range", ""), len(data))
-    if requested is None:
-        return Response(data, media_type=kind, headers=headers)
-    headers["content-range"] = f"bytes {requested.start}-{requested.stop - 1}/{len(data)}"
-    return Response(data[requested], 206, media_type=kind, headers=headers)
-
-
-def _parse_range(header: str, size: int) -> slice | None:
-    """Returns the bytes that a player requests, to seek or to begin at all; None for all of them."""
-    match = _BYTE_RANGE.fullmatch(header.strip())
-    if match is None:
-        return None
-    start, end = int(match[1]), min(int(match[2]) + 1, size) if match[2] else size
-    return slice(start, end) if start < end else None
+    return make_media_response(files[number].attachment, request.headers.get("range", ""))
 
 
 def _load_case(request: Request, run_id: str, position: int, *, history: bool = False) -> CaseDetail:
@@ -223,19 +196,21 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
     if output is not None:
         tokens, usage = None, output.usage
         if usage is not None:
-            cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-            tokens = f"{usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out"
+            tokens = token_counts(usage)
         facts += [
             ("answered by", output.target if output.target != trial.target else None),
             ("model", output.model),
             ("latency", None if output.batch_id else milliseconds(output.latency_ms)),
             ("in batch", output.batch_id),
+            *speed_facts(output),
             ("waited before", milliseconds(output.queue_ms) if output.queue_ms >= 1 else None),
             ("tokens", tokens),
+            ("log-probability", logprob_text(output)),
             ("cost", cost(output.cost_usd)),
             ("ended by", output.finish_reason),
             ("not applied", ", ".join(output.refused_params)),
             ("from the cache", "yes" if output.cached else None),
+            *id_facts(output),
         ]
     return [(name, value) for name, value in facts if value]
 
@@ -243,9 +218,11 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
 _STAGES = {"setup": "making its workspace", "target": "calling the target", "grading": "grading"}
 
 
-def _command(detail: CaseDetail) -> str:
+def _command(detail: CaseDetail, row: TrialResult) -> str:
     """Returns the equivalent command."""
+    output = row.trial.output
     line = f"proctor runs show {detail.run.id} --case {shlex.quote(detail.rows[0].trial.case_id)}"
+    line += " --full" * (output is not None and bool(output.reasoning or output.logprobs))
     return f"{line} --reveal" if detail.is_held_out and not detail.is_sealed else line
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from proctor.codec import template_digest
 from proctor.model import Run
 from proctor.parameters import format_parameters
-from proctor.reports.formatting import costs, milliseconds, seconds
+from proctor.reports.formatting import costs, milliseconds, rate, seconds, token_counts
 from proctor.reports.runs.records import RunRecord
-from proctor.reports.runs.serialize import latency_scope
+from proctor.reports.runs.serialize import latency_scope, speed_scope
 from proctor.reports.runs.settings import describe_settings
 from proctor.services.runs.reading.run_summaries import RunSummary
 
@@ -25,7 +25,13 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     if latency.p50 is not None or (latency.left_out and not run.settings.is_batch):
         scope = latency_scope(latency)
         yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}{scope}"
-    yield "tokens", f"{row.usage.input_tokens:,} in, {row.usage.output_tokens:,} out"
+    if first := row.first_token_ms:
+        text = f"median {milliseconds(first.p50)}, 95 % within {milliseconds(first.p95)}"
+        yield "first token", text + speed_scope(first, latency.answers)
+    if speed := row.tokens_per_second:
+        text = f"median {rate(speed.p50)} tokens/s, 95 % above {rate(speed.p5)}"
+        yield "speed", text + speed_scope(speed, latency.answers)
+    yield "tokens", token_counts(row.usage)
     yield "reused", ", ".join(_reused_answers(row))
     if row.mean_score is not None:
         yield "mean score", f"{row.mean_score:.3f}"

@@ -72,6 +72,8 @@ def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None
 
 def _describe_difference(original: Assertion, read: Assertion | None) -> str:
     """Returns a sentence about the part of an assertion that the format cannot express."""
+    if original.on != "answer":
+        return f"no type of it grades the {original.on}."
     if read is None or read.grader != original.grader:
         return f"no type of it takes these parameters of `{original.grader}`."
     names = sorted({*read.params, *original.params})

@@ -21,12 +21,12 @@ from proctor.env_substitution import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.plurals import pluralize
-from proctor.pricing import batch_price, parse_prices
+from proctor.pricing import batch_price, parse_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
-from proctor.targets import TARGETS, get_kind
+from proctor.targets import TARGETS, get_kind, get_service
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
-from proctor.targets.prices import quote_for
+from proctor.targets.prices import quote_for, tier_shares_for
 from proctor.targets.redaction import redact_errors
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class TargetPool:
             await self._open_with_retries(spec),
             self._budget,
             price=self._get_budget_price(spec),
-            output_tokens=spec.params.max_tokens or kind.default_max_tokens or DEFAULT_OUTPUT_TOKENS,
+            output_tokens=_get_max_tokens(spec),
             also_sent=len(encode(self._filled_options(spec))),
             bounded=kind.bills_per_prompt,
             judging=judging,
@@ -199,7 +199,8 @@ class TargetPool:
         price = self.get_price(spec)
         # A target that answers all cases at once is opened again for each run.
         run = self._runs_started if answers_in_batch(spec) else 0
-        key = encode((replace(spec, name="", judge=None, fallbacks=()), price, run))
+        shares = self._prices.get_tier_shares(spec)
+        key = encode((replace(spec, name="", judge=None, fallbacks=()), price, dict(shares), run))
         open_target = self._open.get(key)
         if open_target is not None:
             return open_target
@@ -212,6 +213,7 @@ class TargetPool:
             self._retry_policy_for(spec),
             name=spec.name,
             price=price,
+            share_for_tier=lambda tier: tier_share(shares, tier or spec.params.service_tier),
             notify=self._notify,
         )
         self._open[key] = patient
@@ -231,7 +233,7 @@ class TargetPool:
 
         if self._budget is not None:
             self.require_prices([spec])
-        kind, price = get_kind(spec), self.get_price(spec)
+        price = self.get_price(spec)
         target: Any = await TARGETS.get(spec.kind).open_target(spec, self._context)
         return BatchedTarget(
             spec,
@@ -239,7 +241,7 @@ class TargetPool:
             open_service(spec, target, self._context),
             price=None if price is None else batch_price(price),
             budget=self._budget,
-            output_tokens=spec.params.max_tokens or kind.default_max_tokens or DEFAULT_OUTPUT_TOKENS,
+            output_tokens=_get_max_tokens(spec),
             first_poll_s=read_poll_interval(self.environ),
             notify=self._notify,
         )
@@ -373,7 +375,7 @@ def max_concurrency_for(spec: TargetSpec, concurrency: int) -> int:
 
 def reports_cost(spec: TargetSpec) -> bool:
     """Returns whether a target reports the cost of its answers, so that a budget needs no price."""
-    return get_kind(spec).reports_cost
+    return get_service(spec).reports_cost
 
 
 def _flatten_fallbacks(spec: TargetSpec) -> Iterator[TargetSpec]:
@@ -416,6 +418,14 @@ class Prices(Struct, frozen=True, kw_only=True):
         quote = quote_for(spec, self.shipped, self.own)
         return None if quote is None else quote.price
 
+    def get_tier_shares(self, spec: TargetSpec) -> Mapping[str, float]:
+        """Returns what the tiers of a target's service cost, as shares of its price; empty if all cost it."""
+        return tier_shares_for(spec, self.shipped, self.own)
+
+    def get_tier_share(self, spec: TargetSpec) -> float | None:
+        """Returns what the tier that a target requests costs, as a share of its price; None if unknown."""
+        return tier_share(self.get_tier_shares(spec), spec.params.service_tier)
+
     def warnings(self, specs: Iterable[TargetSpec]) -> list[str]:
         """Returns a sentence for each model, fallbacks too, whose price is only known for its family."""
         quotes = {
@@ -431,8 +441,13 @@ class Prices(Struct, frozen=True, kw_only=True):
         ]
 
     def get_for_budget(self, spec: TargetSpec) -> Price | None:
-        """Returns the price for budgets: 0 for recorded answers, which are paid for already."""
-        return Price(input=0.0, output=0.0) if get_kind(spec).is_prepaid else self.get(spec)
+        """Returns the most that a target costs, for budgets: 0 for recorded answers, which are paid for.
+
+        None if it is unknown, as for a service tier without a list price.
+        """
+        if get_kind(spec).is_prepaid:
+            return Price(input=0.0, output=0.0)
+        return None if self.get_tier_share(spec) is None else self.get(spec)
 
 
 def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
@@ -455,6 +470,14 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
 @cache
 def _load_shipped_prices() -> dict[str, Price]:
     return parse_prices(_PRICES_FILE.read_text(encoding="utf-8"), "prices.toml")
+
+
+def _get_max_tokens(spec: TargetSpec) -> int:
+    """Returns the maximum length of an answer, in tokens."""
+    max_tokens_for = get_kind(spec).max_tokens_for
+    if spec.params.max_tokens is not None or max_tokens_for is None:
+        return spec.params.max_tokens or DEFAULT_OUTPUT_TOKENS
+    return max_tokens_for(spec.model, spec.params)
 
 
 async def probe(

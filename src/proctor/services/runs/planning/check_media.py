@@ -48,7 +48,7 @@ def _find_unsendable(planned_run: PlannedRun, store: Store) -> Iterator[tuple[Me
     run, index = planned_run.run, planned_run.index
     for use, position in index.media.items():
         for spec in _list_specs(run, use.target):
-            kind = get_service(spec)
+            kind = get_service(spec).with_format(spec.params.api_format)
             if not kind.takes(use.medium, use.media_type):
                 case = _describe_case(run, index, use, position, store)
                 yield use, f"{case}, and the target {spec.name!r} takes {_describe_limit(kind, use)}."

@@ -278,7 +278,7 @@ def _check_params_of_cases(
 ) -> None:
     """Refuses a case with a parameter that the model does not take; what is no model ignores parameters."""
     for spec, (name, case_id) in product(specs, loaded_suite.required.params.items()):
-        kind = get_service(spec)
+        kind = get_service(spec).with_format(spec.params.api_format)
         if name not in FURTHER_PARAMS or name in kind.all_params:
             continue
         if kind.has_address or kind.all_params:

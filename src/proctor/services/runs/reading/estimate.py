@@ -358,7 +358,7 @@ def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, sett
         calls=call_sum.calls,
         usage=usage,
         is_measured=history.usage is not None,
-        cost_usd=cost_usd(usage, price),
+        cost_usd=cost_usd(usage, price, 1.0 if is_batch else prices.get_tier_share(call_sum.spec)),
         reports_cost=reports_cost(call_sum.spec),
         seconds=None if latency is None else latency * call_sum.calls / places,
     )
