@@ -478,3 +478,10 @@ def test_an_acceptance_whose_reply_cannot_be_read_is_found_in_the_list(
     host.is_garbled = True
     assert run(kind, "--json").run["passed"] == 5
     assert host.custom_ids == [f"p{number}-r0" for number in range(10)]
+
+
+def test_a_batch_may_be_of_the_responses_api(host: BatchHost, run: Run) -> None:
+    host.path = "/v1/responses"
+    result = run("openai", "--param", "api_format=responses", "--json")
+    assert [result.run[name] for name in ("passed", "errors")] == [5, 0]
+    assert result.run["cost_usd"] == pytest.approx(10 * FULL_USD / 2)

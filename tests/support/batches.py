@@ -63,6 +63,8 @@ class BatchHost:
         """Called with the size of each body."""
         self.failures: list[int] = []
         """The statuses with which the next requests are answered; 0 for the usual reply."""
+        self.path = "/v1/chat/completions"
+        """The path of the requests in OpenAI's batches."""
         self.is_garbled = False
         """Whether the reply to the next batch that is accepted cannot be read."""
         self.has_keys = True
@@ -126,7 +128,7 @@ def last_text(body: Any) -> str:
     """The last message of a request of any of the three services."""
     if "contents" in body:
         return str(body["contents"][-1]["parts"][0]["text"])
-    content = body["messages"][-1]["content"]
+    content = body["input" if "input" in body else "messages"][-1]["content"]
     return content if isinstance(content, str) else str(content[0]["text"])
 
 
@@ -201,7 +203,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 # --- OpenAI ------------------------------------------------------------------------------------------------
 
-_CHAT_FIELDS = {"model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens"}
+_FIELDS = {
+    "/v1/chat/completions": {
+        *("model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens"),
+    },
+    "/v1/responses": {"model", "input", "temperature", "max_output_tokens", "store", "include"},
+}
+"""The fields of requests, by the path of the interface."""
 
 
 def _upload(handler: _Handler, body: bytes) -> None:
@@ -217,8 +225,8 @@ def _upload(handler: _Handler, body: bytes) -> None:
     for line in parts["file"].get_payload(decode=True).splitlines():
         row = json.loads(line)
         host.require(set(row) == {"custom_id", "method", "url", "body"}, f"fields of a line: {sorted(row)}")
-        host.require((row["method"], row["url"]) == ("POST", "/v1/chat/completions"), "method and url")
-        host.require(set(row["body"]) <= _CHAT_FIELDS, f"fields of a body: {sorted(row['body'])}")
+        host.require((row["method"], row["url"]) == ("POST", host.path), "method and url")
+        host.require(set(row["body"]) <= _FIELDS[host.path], f"fields of a body: {sorted(row['body'])}")
         host.require(row["body"]["model"] == MODEL, "model")
         host.require(row["custom_id"] not in requests, f"{row['custom_id']} comes twice")
         requests[row["custom_id"]] = row["body"]
@@ -231,7 +239,7 @@ def _create(handler: _Handler, body: bytes) -> None:
     host, fields = handler.host, json.loads(body)
     names = {"input_file_id", "endpoint", "completion_window", "metadata"}
     host.require(set(fields) == names, f"fields of a batch: {sorted(fields)}")
-    host.require(fields["endpoint"] == "/v1/chat/completions", "endpoint")
+    host.require(fields["endpoint"] == host.path, "endpoint")
     host.require(fields["completion_window"] == "24h", "completion_window")
     (name,) = fields["metadata"].values()
     batch = host.accept("openai", name, host.files[fields["input_file_id"]])
@@ -269,6 +277,22 @@ def _openai_list(handler: _Handler, _body: bytes) -> None:
     handler._send({"data": [_openai_batch(host, batch) for batch in page], "has_more": has_more})
 
 
+def _openai_reply(path: str, answer: str) -> dict[str, Any]:
+    if path == "/v1/responses":
+        content = [{"type": "output_text", "text": answer, "annotations": []}]
+        return {
+            "model": f"{MODEL}-1",
+            "status": "completed",
+            "output": [{"type": "message", "role": "assistant", "content": content}],
+            "usage": {"input_tokens": USAGE[0], "output_tokens": USAGE[1]},
+        }
+    return {
+        "model": f"{MODEL}-1",
+        "choices": [{"message": {"content": answer}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": USAGE[0], "completion_tokens": USAGE[1]},
+    }
+
+
 def _openai_content(handler: _Handler, _body: bytes, kind: str, batch_id: str) -> None:
     host, lines = handler.host, []
     batch = host.find(batch_id)
@@ -284,11 +308,7 @@ def _openai_content(handler: _Handler, _body: bytes, kind: str, batch_id: str) -
             "response": None,
         }
         if isinstance(answer, str):
-            reply = {
-                "model": f"{MODEL}-1",
-                "choices": [{"message": {"content": answer}, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": USAGE[0], "completion_tokens": USAGE[1]},
-            }
+            reply = _openai_reply(host.path, answer)
             row["response"] = {"status_code": 200, "request_id": "req-1", "body": reply}
         elif answer.state == "refused":
             error = {"message": answer.message, "param": answer.param or None}
