@@ -1,8 +1,9 @@
 """Which latencies and speeds were measured in a run, and their summaries. Pure.
 
 An answer from the cache, or reused from another run, has the latency of the day on which it was requested.
-That is not a latency of the run that shows it, so every number of a run's latency leaves such answers out.
-The same holds for the time to the first token and for tokens per second, which only streamed answers have.
+That is not a latency of the run that shows it, and an answer in a batch has none, so every number of a run's
+latency leaves such answers out. The same holds for the time to the first token and for tokens per second,
+which only streamed answers have.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ class LatencySummary(Struct, frozen=True, kw_only=True):
     answers: int = 0
     """The number of answers whose latency was measured in the run."""
     left_out: int = 0
-    """The number of answers from the cache or another run, which are in none of the other numbers."""
+    """The number of answers from the cache, another run or a batch, which are in no other number."""
+
+
+def answer_latency(output: Output | None) -> float | None:
+    """Returns the latency of an answer in milliseconds; None for no answer, and for one in a batch."""
+    return None if output is None or output.batch_id is not None else output.latency_ms
 
 
 class SpeedSummary(Struct, frozen=True, kw_only=True):
@@ -49,7 +55,9 @@ class RunSpeeds(Struct, frozen=True, kw_only=True):
 def measured_output(trial: Trial) -> Output | None:
     """Returns the answer of a trial if its times were measured in the trial's run, else None."""
     output = trial.output
-    return None if output is None or output.cached or trial.source_run is not None else output
+    if output is None or output.cached or output.batch_id is not None or trial.source_run is not None:
+        return None
+    return output
 
 
 def measured_latency(trial: Trial) -> float | None:

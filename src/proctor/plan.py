@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.holdout import holdout_positions
 from proctor.model import (
@@ -16,6 +17,7 @@ from proctor.model import (
     Medium,
     Message,
     Output,
+    Prompt,
     RunSlot,
     Selection,
     SplitRule,
@@ -43,6 +45,22 @@ class PlannedTrial(Struct, frozen=True, kw_only=True, gc=False):
     """Reused judgments of that output, by the digest of the assertion."""
     assertion_digests: tuple[str, ...] = ()
     """The digests of the suite's assertions, if variables were substituted in those of `case`."""
+
+    def make_prompt(self, workspace: str | None = None) -> Prompt:
+        """Returns what its target receives; a workspace is the folder to work in."""
+        case, form = self.case, self.case.form
+        prompt = Prompt(messages=case.input, case_id=case.id, repeat=self.repeat, workspace=workspace)
+        if form is None:
+            return prompt
+        return replace(
+            prompt,
+            json_answer=form.json,
+            response_schema=form.schema,
+            tools=form.tools,
+            params=form.params,
+            choices=form.choices,
+            choice_delimiter=form.choice_delimiter,
+        )
 
 
 def is_selected(case: Case, selection: Selection) -> bool:

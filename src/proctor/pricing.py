@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Price, TargetSpec, Usage
@@ -20,6 +21,8 @@ MAX_TOKENS = 10**9
 """The highest plausible count of tokens of one call."""
 MAX_COST_USD = 10_000.0
 """The highest cost of one call that a target may report."""
+BATCH_PRICE_SHARE = 0.5
+"""What a request in a batch costs at OpenAI, Anthropic and Google, as a share of the list price."""
 UNREADABLE_USAGE = Usage(input_tokens=-1, output_tokens=-1)
 """Marks invalid counts, so that `is_valid_usage` rejects them."""
 _FIELDS = frozenset({"input", "output", "cached", "cache_write", "source", "date", "snapshots"})
@@ -175,6 +178,16 @@ def tier_share(shares: Mapping[str, float], tier: str | None) -> float | None:
         tier: the tier in any case; None for the usual one.
     """
     return shares.get(tier.lower()) if shares and tier is not None else 1.0
+
+
+def batch_price(price: Price) -> Price:
+    """Returns the price of a model in a batch."""
+    return replace(
+        price,
+        input=price.input * BATCH_PRICE_SHARE,
+        output=price.output * BATCH_PRICE_SHARE,
+        cached=None if price.cached is None else price.cached * BATCH_PRICE_SHARE,
+    )
 
 
 def _parse_price(fields: Any, where: str) -> Price:

@@ -22,6 +22,7 @@ from proctor.store_protocol import PriorAnswer as PriorAnswer
 from proctor.store_protocol import SameCaseRun as SameCaseRun
 from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store
+from proctor.store_protocol import StoredBatch as StoredBatch
 from proctor.store_protocol import StoredCase as StoredCase
 from proctor.store_protocol import StoredComment as StoredComment
 from proctor.store_protocol import StoredLabel as StoredLabel

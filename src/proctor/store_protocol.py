@@ -129,6 +129,24 @@ class StoredComment(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
+class StoredBatch(Struct, frozen=True, kw_only=True):
+    """A batch of requests that a run has submitted, or is about to."""
+
+    key: str
+    """A name of its own, by which the service's list of batches shows it."""
+    target: str | None = None
+    """The target that cases name; None for the run's own."""
+    custom_ids: tuple[str, ...]
+    """The custom ids of its requests, in order."""
+    left_out: tuple[str, ...] = ()
+    """The parameters that the service refused before, by its names, and that its requests leave out."""
+    submitted_at: datetime
+    batch_id: str | None = None
+    """The service's id; None before the service has accepted it, or if no process learned its id."""
+    state: str = "submitting"
+    """The state as the service calls it; `submitting` before it has one, `refused` if it was not accepted."""
+
+
 class StoreFault(Struct, frozen=True, kw_only=True):
     """Why a store's file takes no more trials."""
 
@@ -412,6 +430,12 @@ class Store(Protocol):
 
     def variable_digests(self, run_id: str) -> dict[str, bytes]:
         """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
+
+    def save_batch(self, run_id: str, batch: StoredBatch) -> None:
+        """Saves a batch of a run; one with the same key gets its id and its state."""
+
+    def batches(self, run_id: str) -> list[StoredBatch]:
+        """Returns the batches of a run, oldest first."""
 
     def add_calibration(self, calibration: Calibration) -> None:
         """Saves the calibration of a judge."""

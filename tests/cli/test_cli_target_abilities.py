@@ -25,6 +25,9 @@ class AbleModel(JsonHandler):
 
     bodies: ClassVar[list[Any]] = []
 
+    def do_GET(self) -> None:  # noqa: N802  # the name that http.server calls
+        self.send_json({"data": [], "has_more": False} if self.path.startswith("/v1/batches?") else None)
+
     def handle_json(self, body: Any) -> None:
         self.bodies.append(body)
         first = body["messages"][-1]["content"]
@@ -74,7 +77,8 @@ def test_each_ability_is_one_request_with_its_result_and_cost(proctor: Proctor, 
     assert statuses["audio"] == "not shown"
     assert checks["audio"]["detail"] == "The answer is empty."
     assert checks["text"]["cost_usd"] == pytest.approx(0.00012)
-    sent = [name for name, status in statuses.items() if status != "not offered"]
+    assert (checks["batch"]["status"], checks["batch"]["cost_usd"]) == ("works", 0)  # a list of batches
+    sent = [name for name, status in statuses.items() if status != "not offered" and name != "batch"]
     assert len(AbleModel.bodies) == len(sent)
 
 

@@ -68,7 +68,12 @@ def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(k
 
 @pytest.mark.parametrize(
     ("version", "tables"),
-    [(3, "labels origins variables totals comments"), (6, "totals comments"), (7, "comments")],
+    [
+        (3, "labels origins variables totals comments batches"),
+        (6, "totals comments batches"),
+        (7, "comments batches"),
+        (8, "batches"),
+    ],
 )
 def test_a_store_of_an_earlier_version_gets_what_it_lacks_and_loses_nothing(
     kept: Path, opened: Open, version: int, tables: str

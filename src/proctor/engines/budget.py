@@ -93,6 +93,24 @@ class Budget:
                 self._admit_waiters()  # the next call in the queue may fit
             raise
 
+    def reserve_now(self, most_usd: float, *, is_sent: bool = False) -> bool:
+        """Reserves an amount without waiting; returns False if it does not fit.
+
+        Args:
+            most_usd: the maximum cost of the call.
+            is_sent: whether it has been sent already, so that it is reserved even if it does not fit.
+
+        Raises:
+            TargetError: of kind `budget`: all is spent, and the call has not been sent.
+        """
+        if not is_sent:
+            if self.spent_usd >= self.limit_usd:
+                raise self._spent_error()
+            if self._waiters or not self._fits(most_usd):
+                return False
+        self._reserve_now(most_usd)
+        return True
+
     def settle(self, most_usd: float, cost_usd: float) -> None:
         """Settles a call.
 

@@ -9,17 +9,20 @@ which are plain data, so it may run on another machine. A `TrialWriter` stays wi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from proctor.errors import WorkspaceError
+from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import GradingMode
 from proctor.model import Case, Failure, Output, Run, Score, Trial, Verdict
 from proctor.plan import PlannedTrial
-from proctor.protocols import WorkspaceVisit
+from proctor.protocols import StoredBatch, WorkspaceVisit
+
+if TYPE_CHECKING:
+    from proctor.batch_protocol import BatchReply, BatchService
 
 
 class WorkspaceUse(Struct, frozen=True, kw_only=True):
@@ -47,6 +50,49 @@ class RunWork(Struct, frozen=True, kw_only=True):
     """The workspaces of the selected cases, from which a worker opens its own."""
 
 
+class BatchTarget(Protocol):
+    """A target of a run whose requests can be sent in batches."""
+
+    name: str
+    service: BatchService
+    first_poll_s: float
+    """The time until a batch is polled again for the first time; later intervals are longer."""
+
+    @property
+    def refused_params(self) -> frozenset[str]:
+        """The parameters that the service refused so far, by its names."""
+
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Learns parameters that the service refused in an earlier process."""
+
+    def encode(self, planned_trial: PlannedTrial, left_out: frozenset[str]) -> bytes:
+        """Returns the request for a trial, without the parameters of these names."""
+
+    def decode(self, planned_trial: PlannedTrial, reply: BatchReply, batch_id: str) -> Output:
+        """Returns the answer in a reply, with its cost; raises TargetError if there is none."""
+
+    def can_send_again(
+        self, planned_trial: PlannedTrial, error: TargetError, left_out: frozenset[str]
+    ) -> bool:
+        """Returns whether a request was refused only for a parameter that may be left out; learns its name.
+
+        Args:
+            planned_trial: the trial.
+            error: why there is no answer.
+            left_out: the parameters that the request did not have.
+        """
+
+    def reserve(self, planned_trial: PlannedTrial, *, is_sent: bool = False) -> bool:
+        """Reserves the maximum cost of a trial from the budget; returns False if it does not fit now.
+
+        Raises:
+            TargetError: the budget is spent, and the request has not been sent.
+        """
+
+    def settle(self, planned_trial: PlannedTrial, result: Output | TargetError | None) -> None:
+        """Settles a trial whose cost was reserved, by its answer or its error; None if it was not sent."""
+
+
 class TrialWorker(Protocol):
     """Calls the target and the graders of one run. Only `answer` and `grade` must be implemented."""
 
@@ -64,6 +110,10 @@ class TrialWorker(Protocol):
         self, planned_trial: PlannedTrial, output: Output, workspace: str | None
     ) -> Awaitable[tuple[Score, ...]]:
         """Returns one score for each assertion of the case."""
+
+    def batch_target(self, case: Case) -> BatchTarget | None:
+        """Returns the target of the case, if its requests are to be sent in batches."""
+        return None
 
     def grading_mode(self, case: Case) -> GradingMode:
         """Returns which of the three grading methods the case needs."""
@@ -109,6 +159,22 @@ class TrialWriter(Protocol):
     def now(self) -> datetime:
         """Returns the start time of a trial."""
         return datetime.now(UTC)
+
+    def batches(self) -> list[StoredBatch]:
+        """Returns the batches that the run has submitted, oldest first."""
+        return []
+
+    def save_batch(self, batch: StoredBatch) -> None:
+        """Stores a batch, or its new state; it is durable on return."""
+        return
+
+    def report(self, message: str) -> None:
+        """Reports a sentence about something that takes long."""
+        return
+
+    def warn(self, message: str) -> None:
+        """Reports a warning, as a sentence."""
+        return
 
     def is_full(self) -> bool:
         """Whether too many trials wait to be stored for another one to start."""

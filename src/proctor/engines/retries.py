@@ -96,7 +96,7 @@ class RetryingTarget:
             asked_at = monotonic()
             call = self._timer.start()
             try:
-                output = _check_output(await self._target.answer(prompt))
+                output = check_output(await self._target.answer(prompt))
             except TargetError as error:
                 wait_s = self._next_wait_s(tries, error, asked_at)
             except ProctorError:
@@ -222,7 +222,7 @@ def _as_sentence(error: TargetError) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _check_output(output: Output) -> Output:
+def check_output(output: Output) -> Output:
     """Returns the output if it can be stored.
 
     Raises:

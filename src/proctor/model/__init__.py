@@ -38,6 +38,7 @@ from proctor.model.outputs import (
     VerdictShift,
 )
 from proctor.model.suites_and_runs import (
+    BATCH_ENGINE,
     FURTHER_PARAMS,
     MAX_ANSWER_BYTES,
     Assertion,
@@ -68,6 +69,7 @@ from proctor.model.suites_and_runs import (
 )
 
 __all__ = [
+    "BATCH_ENGINE",
     "CHOICE_METRICS",
     "FURTHER_PARAMS",
     "MAX_ANSWER_BYTES",

@@ -414,6 +414,10 @@ MAX_ANSWER_BYTES = 16 * 2**20
 """The default limit of the size of an answer."""
 
 
+BATCH_ENGINE = "batch"
+"""The engine that sends requests in batches, at half the price."""
+
+
 class Settings(Record, frozen=True, kw_only=True):
     """The settings of a run."""
 
@@ -453,6 +457,11 @@ class Settings(Record, frozen=True, kw_only=True):
     """The engine that executes the trials; it affects no answer and no verdict."""
     interleave: bool = False
     """Whether its calls and those of the other runs of its suite and group were made in turns."""
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether its requests are sent in batches, which services answer later at half the price."""
+        return self.engine == BATCH_ENGINE
 
     @property
     def is_watched(self) -> bool:

@@ -13,7 +13,7 @@ from proctor.errors import UsageError, suggestion
 from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
 from proctor.parameters import PARAMETERS, check_parameters, parse_parameters
 from proctor.services.runs.config import Config, load_config
-from proctor.services.runs.request import Request, complete_settings
+from proctor.services.runs.request import Request, choose_engine, complete_settings
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=1)]
@@ -52,6 +52,8 @@ class RunOptions(TypedDict, total=False):
     interleave: bool
     keep_workspaces: Literal["none", "failed", "all"]
     engine: str
+    batch: bool
+    """Whether requests are sent in batches, at half the price."""
     threshold: _Share
     min_pass_rate: _Share
     gate_mode: GateMode
@@ -146,6 +148,10 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
     """
     checked = check_options({**_defaults(config, options), **options})
     settings = {_SETTINGS[name]: value for name, value in checked.items() if name in _SETTINGS}
+    if (batch := checked.pop("batch", None)) is not None:
+        is_given = options.get("engine") is not None
+        engine = choose_engine(settings.get("engine"), batch, is_given, options.get("batch") is not None)
+        settings["engine"] = engine
     if "cluster" in settings:
         check_cluster_field(settings["cluster"])
     selection: dict[str, Any] = {
@@ -181,7 +187,8 @@ def _find_flags(options: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterato
     """Yields the flags that a call stands for."""
     for name, value in options.items():
         if value is not None:
-            yield "--repeat" if name == "repeats" else f"--{name.replace('_', '-')}"
+            flag = f"--{name.replace('_', '-')}"
+            yield {"--repeats": "--repeat", "--batch": "--engine"}.get(flag, flag)
     if parts.get("targets"):
         yield "--target"
     if parts.get("judges"):

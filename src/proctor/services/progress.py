@@ -53,6 +53,8 @@ class Progress:
         can_draw = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._bar = _Bar() if can_draw and not quiet else None
         self._total = 0
+        self._is_batch = False
+        """Whether the answers of the runs in progress come in batches."""
         self._open_runs: dict[str, str] = {}
         """The names of the targets of runs in progress, by the ids of the runs."""
         self._downloaded: str | None = None
@@ -128,6 +130,7 @@ class Progress:
             self._total = 0
             self._counts = dict.fromkeys(Verdict, 0)
             self._costs = {}
+            self._is_batch = event.run.settings.is_batch
             now = monotonic()
             self._began, self._last_line_at = now, now - (_LINE_EVERY_S - _FIRST_LINE_S)
         self._total += event.total
@@ -153,6 +156,8 @@ class Progress:
         rate = count / max(now - self._began, 1e-9)
         seconds_left = (self._total - count) / rate if rate else 0.0
         status = f"{rate:,.1f}/s · {self._counts_text()} · {seconds(seconds_left)} left"
+        if self._is_batch:  # most of the time so far went by before the first answer came
+            status = self._counts_text()
         if self._bar is not None:
             self._bar.draw(None, count, self._total, status)
         else:

@@ -156,6 +156,10 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     choice_models: str = ""
     """A regular expression for the models at its `address` that do; empty for all."""
 
+    batches: str = ""
+    """Its `BatchService`, as `module:class`, made of a target's endpoint and context; empty if it has none.
+    Its targets are `ApiTarget`s, and a request in a batch costs half."""
+
     # --- prices ---
     bills_per_prompt: bool = False
     """Whether a call costs what its prompt and answer cost; False for programs that call models."""

@@ -88,5 +88,7 @@ def _setting_flags(settings: Settings) -> Iterator[str]:
         value = getattr(settings, field)
         if value is True:
             yield flag
+        elif field == "engine" and settings.is_batch:
+            yield "--batch"
         elif value is not None and value != getattr(defaults, field):
             yield from (flag, f"{value:.12g}" if isinstance(value, float) else str(value))

@@ -173,9 +173,12 @@ def _footer(run: Run, tally: Tally) -> str:
     parts += [f"{counts.unscored} unscored"] * bool(counts.unscored)
     if run.finished_at is not None:
         parts.append(f"in {seconds((run.finished_at - run.started_at).total_seconds())}")
-    scope = latency_scope(latency)
-    parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
-    parts += speed_texts(tally)
+    if run.settings.is_batch:
+        parts.append("in batches at half the price")  # answers in batches have no latency
+    else:
+        scope = latency_scope(latency)
+        parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
+        parts += speed_texts(tally)
     parts += reuse_notes(tally)
     usage = tally.target_usage
     if usage.input_tokens or usage.output_tokens:

@@ -176,7 +176,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     usage, latency = tally.target_usage, tally.latency_ms()
     yield "Cost", cost_text(tally)
     scope = latency_scope(latency)
-    yield "Latency", f"median {milliseconds(latency.p50)}, 95 % under {milliseconds(latency.p95)}{scope}"
+    figures = f"median {milliseconds(latency.p50)}, 95 % under {milliseconds(latency.p95)}{scope}"
+    yield "Latency", "" if run.settings.is_batch and latency.p50 is None else figures
     yield "Speed", "; ".join(speed_texts(tally))
     yield "Tokens", token_counts(usage)
     yield "Taken over", ", ".join(reuse_notes(tally))

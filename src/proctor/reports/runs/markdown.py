@@ -109,6 +109,8 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     not_passed = f"{counts.failed} failed, {pluralize(counts.errors, 'error')}, {counts.unscored} unscored"
     latency = tally.latency_ms()
     median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
+    if run.settings.is_batch:
+        median = "Sent in batches at half the price"
     speeds = speed_texts(tally)
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
     sentences = f" ({rate}): {not_passed}. {', '.join((median, *speeds, cost))}. Run "

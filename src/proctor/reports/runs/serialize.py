@@ -13,12 +13,12 @@ from proctor.clusters import is_own_cluster
 from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
-from proctor.latency import LatencySummary, SpeedSummary
+from proctor.latency import LatencySummary, SpeedSummary, answer_latency
 from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
-from proctor.plurals import describe_repeats_rule, pluralize, trial_name
+from proctor.plurals import describe_repeats_rule, join_names, pluralize, trial_name
 from proctor.prompts.templates import format_values
-from proctor.protocols import CaseHead
+from proctor.protocols import CaseHead, StoredBatch
 from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import milliseconds, percent, rate, round_interval
 from proctor.reports.record_fields import Split, record_from
@@ -78,6 +78,10 @@ def seal(row: TrialResult) -> TrialResult:
     return replace(row, trial=seal_trial(row.trial), case=seal_case(row.case), sealed=True)
 
 
+_MAX_BATCHES = 5
+"""The maximum number of batches that a sentence names."""
+
+
 class RunReport(Struct, frozen=True, kw_only=True):
     """A run with everything that reports show of it."""
 
@@ -96,6 +100,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     """The calibrations of its judges, named as in the run."""
     people_rate: PeoplePassRate | None = None
     """The pass rate that people would give it, from labels of its own answers."""
+    batches: tuple[StoredBatch, ...] = ()
+    """The batches of an unfinished run that a service accepted."""
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
@@ -314,7 +320,21 @@ def missing_note(report: RunReport) -> str | None:
     if stored_count >= planned_count:
         return None
     sentence = f"Not finished: {planned_count - stored_count:,} of {planned_count:,} trials are missing."
-    return f"{sentence} {report.run.stopped}" if report.run.stopped else sentence
+    sentences = [sentence, report.run.stopped, _describe_batches(report)]
+    return " ".join(filter(None, sentences))
+
+
+def _describe_batches(report: RunReport) -> str | None:
+    """Returns a sentence on the batches of an unfinished run, with their states when they were looked at."""
+    if not report.batches:
+        return None
+    names = [
+        f"{one_line(batch.batch_id or '')} ({one_line(batch.state)}, "
+        f"{pluralize(len(batch.custom_ids), 'request')}, submitted {batch.submitted_at:%Y-%m-%d %H:%M} UTC)"
+        for batch in report.batches
+    ]
+    command = f"`proctor run --resume={report.run.id}`"
+    return f"Its batches, as last seen: {join_names(names, _MAX_BATCHES)}. {command} collects their answers."
 
 
 def early_stop_note(report: RunReport) -> str | None:
@@ -475,7 +495,7 @@ def trial_record(run: Run, row: TrialResult) -> ExportedTrialRecord:
         scores=scores,
         output=output,
         failure=parts.failure,
-        latency_ms=None if output is None else output.latency_ms,
+        latency_ms=answer_latency(output),
         usage=None if output is None else output.usage,
         cost_usd=None if output is None else output.cost_usd,
         tags=row.case.tags,

@@ -42,7 +42,9 @@ def describe_settings(settings: Settings) -> Iterator[str]:
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))
     if settings.interleave:
         yield "interleaved"
-    if settings.engine != defaults.engine:
+    if settings.is_batch:
+        yield "in batches at half the price"
+    elif settings.engine != defaults.engine:
         yield f"engine {settings.engine}"
 
 

@@ -190,7 +190,8 @@ class StudyQuery:
                 new.add(trial, row.verdict, row.case)
                 if output is not None and trial.target is None:
                     costs.append(_trial_cost(trial))
-                    latencies.append(output.latency_ms)
+                    if output.batch_id is None:
+                        latencies.append(output.latency_ms)
         return _RunReading(
             run=run,
             outcomes=every.finish(),

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Assertion, Params, PromptTemplate, Settings, Suite, TargetSpec
+from proctor.model import BATCH_ENGINE, Assertion, Params, PromptTemplate, Settings, Suite, TargetSpec
 from proctor.protocols import SuiteSource
 from proctor.services.runs.config import Config
 from proctor.verdicts import ORDER_SEED
@@ -106,6 +106,30 @@ def complete_settings(settings: Settings, given: Collection[str], *, resumes: bo
             )
         settings = replace(settings, gate_mode="interval")
     return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
+
+
+def choose_engine(engine: str | None, batch: bool, engine_given: bool, batch_given: bool) -> str:
+    """Returns the engine of a request that says whether requests are sent in batches.
+
+    Args:
+        engine: the engine; None for the usual one.
+        batch: whether requests are sent in batches.
+        engine_given: whether the user gave the engine for this request, not in a file.
+        batch_given: the same for `batch`.
+
+    Raises:
+        UsageError: both were given, and the engine is another one.
+    """
+    usual = Settings().engine
+    if batch and engine not in (None, usual, BATCH_ENGINE) and engine_given:
+        if batch_given:
+            raise UsageError(
+                f"--batch is an engine itself, and --engine names {engine!r}. Leave one of them out."
+            )
+        return engine
+    if batch and (batch_given or not engine_given):
+        return BATCH_ENGINE
+    return usual if engine is None or (engine == BATCH_ENGINE and batch_given) else engine
 
 
 def new_id() -> str:

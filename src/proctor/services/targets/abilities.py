@@ -69,8 +69,26 @@ async def check_abilities(
         checks.append(check)
         on_check(check)
         if ability.name == "text" and check.status in ("failed", "refused"):
-            break
+            return checks
+    checks.append(await _check_batches(pool, spec))
+    on_check(checks[-1])
     return checks
+
+
+async def _check_batches(pool: TargetPool, spec: TargetSpec) -> AbilityCheck:
+    """Lists the batches at a service: one that is submitted may take a day, and the list costs nothing."""
+    kind, at = get_service(spec), datetime.now(UTC)
+    if not kind.batches:
+        detail = f"Targets of kind {kind.name} have no batches."
+        return AbilityCheck(ability="batch", status="not offered", detail=detail, cost_usd=0.0, at=at)
+    target = await pool.open_batches(spec)
+    try:
+        await target.service.find("proctor-check", 0, at, ())
+    except TargetError as error:
+        return AbilityCheck(
+            ability="batch", status="failed", detail=str(error)[:_MAX_DETAIL], cost_usd=0.0, at=at
+        )
+    return AbilityCheck(ability="batch", status="works", cost_usd=0.0, at=at)
 
 
 async def _check_ability(pool: TargetPool, spec: TargetSpec, ability: Ability) -> AbilityCheck:

@@ -17,7 +17,7 @@ from msgspec import DecodeError
 from proctor.codec import decode
 from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.plurals import join_names, pluralize
-from proctor.store_protocol import Progress
+from proctor.store_protocol import Progress, StoredBatch
 from proctor.stores.location import StoreProblem, StoreReport
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import count_rows
@@ -39,6 +39,7 @@ _BODY_TYPES: dict[str, type] = {
     "calibrations": Calibration,
     "labels": Label,
     "comments": Comment,
+    "batches": StoredBatch,
     "trials": Trial,
     "runs": Run,
     "versions": Suite,
@@ -230,6 +231,7 @@ _SELECT = {
     "cases": "SELECT key, body, digest FROM cases",
     "labels": "SELECT number, body, run, case_id, repeat, by FROM labels",
     "comments": "SELECT number, body, run, case_id, repeat FROM comments",
+    "batches": "SELECT number, body, key FROM batches",
     "trials": "SELECT rowid, body, position, repeat, verdict FROM trials",
     "runs": "SELECT key, body, id, suite, content, status FROM runs",
     "versions": "SELECT name || ' v' || number, body, name, number, digest, content FROM versions "
@@ -256,6 +258,7 @@ _COLUMN_CHECKS: dict[str, Callable[..., bool]] = {
     "cases": lambda _case, body, digest: sha256(body).digest() == digest,
     "labels": lambda label, _body, *columns: columns == (label.run, label.case_id, label.repeat, label.by),
     "comments": lambda comment, _body, *columns: columns == (comment.run, comment.case_id, comment.repeat),
+    "batches": lambda batch, _body, key: key == batch.key,
     "trials": _columns_match_trial,
     "runs": _columns_match_run,
     "versions": _columns_match_suite,

@@ -156,6 +156,17 @@ def _v8(db: Connection) -> None:
     db.execute("CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)")
 
 
+@MIGRATIONS.append
+def _v9(db: Connection) -> None:
+    """Adds batches of requests that services answer later; `batch` is NULL until one is accepted."""
+    db.execute(
+        """CREATE TABLE batches (
+            number INTEGER PRIMARY KEY, run INTEGER NOT NULL, key TEXT NOT NULL UNIQUE, batch TEXT,
+            state TEXT NOT NULL, at TEXT NOT NULL, body BLOB NOT NULL)"""
+    )
+    db.execute("CREATE INDEX batches_by_run ON batches (run)")
+
+
 class _Versions:
     """Numbers the suites of a store without versions; of one name and digest the last content is kept."""
 

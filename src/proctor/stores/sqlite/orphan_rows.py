@@ -21,6 +21,7 @@ _UNUSED_ROWS = {
     "trial": ("trials", _NO_RUN),
     "run secret": ("secrets", _NO_RUN),
     "run variable": ("variables", _NO_RUN),
+    "batch": ("batches", _NO_RUN),
     "unnamed suite": ("contents", _UNUSED_CONTENT),
     "suite position": ("suite_cases", "suite NOT IN (SELECT key FROM contents)"),
     "case": ("cases", "digest NOT IN (SELECT digest FROM suite_cases)"),

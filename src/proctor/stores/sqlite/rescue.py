@@ -22,6 +22,7 @@ _COPIED_TABLES = (
     ("runs", "key = :run"),
     ("secrets", "run = :run"),
     ("variables", "run = :run"),
+    ("batches", "run = :run"),
     ("contents", "content IN (SELECT content FROM rescue.runs)"),
     ("suite_cases", _CASES_OF_CONTENTS),
     ("cases", "digest IN (SELECT digest FROM rescue.suite_cases)"),

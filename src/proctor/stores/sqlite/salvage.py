@@ -26,7 +26,7 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError, UsageError
 from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.plurals import pluralize
-from proctor.store_protocol import Progress
+from proctor.store_protocol import Progress, StoredBatch
 from proctor.stores.location import SalvageResult
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
@@ -51,6 +51,8 @@ _TABLES_BY_SHAPE = {
     "NB": ("secrets",),
     "NTTITITB": ("labels",),
     "NTTITB": ("comments",),
+    "NITTTTB": ("batches",),
+    "NITNTTB": ("batches",),
     "TB": ("origins",),
     "NTTTB": ("suites",),
     "TI": ("sqlite_sequence",),
@@ -65,6 +67,7 @@ _BODY_TYPES: dict[str, type] = {
     "trials": Trial,
     "labels": Label,
     "comments": Comment,
+    "batches": StoredBatch,
 }
 _TABLE_BY_INDEX = {
     "sqlite_autoindex_cases_1": "cases",
@@ -76,6 +79,8 @@ _TABLE_BY_INDEX = {
     "calibrations_by_judge": "calibrations",
     "labels_by_answer": "labels",
     "comments_by_answer": "comments",
+    "sqlite_autoindex_batches_1": "batches",
+    "batches_by_run": "batches",
     "sqlite_autoindex_origins_1": "origins",
 }
 """The tables to whose rows the entries of these indexes point; each entry ends in a rowid."""
@@ -417,6 +422,7 @@ _SEQUENCES = {
         ("trials", "run"),
         ("secrets", "run"),
         ("variables", "run"),
+        ("batches", "run"),
         ("entries", "run"),
     ),
     "labels": (("labels", "number"),),

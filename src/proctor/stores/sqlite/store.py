@@ -14,6 +14,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from proctor.codec import call_digest, decode, encode, settings_digest
 from proctor.errors import StoreError
 from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
@@ -25,6 +27,7 @@ from proctor.protocols import (
     PriorAnswer,
     SameCaseRun,
     SavedSuite,
+    StoredBatch,
     StoredCase,
     StoredComment,
     StoredLabel,
@@ -92,6 +95,9 @@ _TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.bod
     LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
     LEFT JOIN cases ON cases.digest = suite_cases.digest
     WHERE trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL) ORDER BY trials.rowid"""
+_SAVE_BATCH = """INSERT INTO batches (run, key, batch, state, at, body) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET batch = excluded.batch, state = excluded.state"""
+_BATCHES = "SELECT batch, state, body FROM batches WHERE run = ? ORDER BY number"
 _COUNTING_LABELS = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
 """The numbers of the labels that count: the newest label of each person for each answer."""
 
@@ -357,7 +363,7 @@ class SqliteStore:
         key = self._key(run_id)
         self._writer.flush()
         with as_store_errors(self.path), transaction(self._db):
-            for table in ("trials", "secrets", "variables", "totals"):
+            for table in ("trials", "secrets", "variables", "totals", "batches"):
                 self._db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
             self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
             delete_unused_contents(self._db)
@@ -382,6 +388,19 @@ class SqliteStore:
     def variable_digests(self, run_id: str) -> dict[str, bytes]:
         """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
         return dict(self._select("SELECT name, digest FROM variables WHERE run = ?", self._key(run_id)))
+
+    def save_batch(self, run_id: str, batch: StoredBatch) -> None:
+        """Saves a batch of a run; one with the same key gets its id and its state."""
+        at, body = batch.submitted_at.isoformat(), encode(batch)
+        with as_store_errors(self.path):
+            self._db.execute(
+                _SAVE_BATCH, (self._key(run_id), batch.key, batch.batch_id, batch.state, at, body)
+            )
+
+    def batches(self, run_id: str) -> list[StoredBatch]:
+        """Returns the batches of a run, oldest first."""
+        rows = self._select(_BATCHES, self._key(run_id))
+        return [self._read(partial(_decode_batch, *row)) for row in rows]
 
     # --- trials ---
 
@@ -719,6 +738,10 @@ def _decode_label(number: int, held_out: int, at: str, body: bytes) -> StoredLab
 
 def _decode_comment(number: int, at: str, body: bytes) -> StoredComment:
     return StoredComment(number=number, comment=decode(body, Comment), at=datetime.fromisoformat(at))
+
+
+def _decode_batch(batch_id: str | None, state: str, body: bytes) -> StoredBatch:
+    return replace(decode(body, StoredBatch), batch_id=batch_id, state=state)
 
 
 def _decode_verdict(word: str | None) -> Verdict | None:

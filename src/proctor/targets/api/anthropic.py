@@ -230,6 +230,7 @@ ANTHROPIC = TargetKind(
     key_variables=("ANTHROPIC_API_KEY",),
     media=frozenset({"image", "pdf"}),
     media_types={"image": frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})},
+    batches="proctor.targets.api.batches.anthropic:AnthropicBatches",
     params=frozenset(
         {
             "top_p",

@@ -355,6 +355,7 @@ GOOGLE = TargetKind(
     stores_address=False,
     key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     provider_names=("gemini", "google-gemini"),
+    batches="proctor.targets.api.batches.google:GoogleBatches",
     media=ALL_MEDIA,
     params=_PARAMS,
     bills_per_prompt=True,

@@ -135,6 +135,16 @@ class JsonEndpoint:
         self._quota_observer = None if context.observe is None else QuotaObserver(context.observe)
         self.refused_names: frozenset[str] = frozenset()
 
+    @property
+    def url(self) -> URL:
+        """The address of its requests."""
+        return self._url
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of its requests, with the key."""
+        return self._headers
+
     async def send(
         self,
         encode: Callable[[frozenset[str]], bytes],

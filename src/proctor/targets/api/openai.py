@@ -287,6 +287,7 @@ OPENAI = TargetKind(
     media=frozenset({"image", "pdf", "audio", "file"}),
     media_types={"audio": frozenset(AUDIO_FORMATS)},
     open_embeddings=open_embeddings,
+    batches="proctor.targets.api.batches.openai:OpenAiBatches",
     params=OPENAI_STYLE.params,
     chat_style=OPENAI_STYLE,
     bills_per_prompt=True,

@@ -64,6 +64,7 @@ def openai_service(
         model_pattern="",
         tier_shares={},
         key_variables=(key_variable,) if key_variable else (),
+        batches="",
         params=style.params,
         chat_style=style,
         scores_choices=False,

@@ -81,6 +81,28 @@ class ApiTarget(ABC):
         case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
         return cls(model, params, post, get_system_message(spec, context.environ), case_params)
 
+    @property
+    def endpoint(self) -> JsonEndpoint:
+        """The endpoint for single requests."""
+        return self._endpoint
+
+    def encode_request(self, prompt: Prompt, refused_names: frozenset[str]) -> bytes:
+        """Returns the body of a request without the parameters of these names, for a batch.
+
+        Raises:
+            TargetError: of kind `unsupported`: the model does not take the parameters of the case.
+        """
+        prompt = with_system_message(prompt, self._system)
+        params = replace(self._params_for(prompt), stream=False)  # a batch cannot stream
+        if prompt.params and (conflict := self.find_conflict(self._model, params)):
+            raise TargetError(conflict, kind="unsupported")
+        return _encode_request(self._build_request(prompt, params, refused_names), params)
+
+    def decode_reply(self, data: Body, prompt: Prompt) -> Output:
+        """Returns the answer in a reply to such a request; raises TargetError if there is none."""
+        prompt = with_system_message(prompt, self._system)
+        return self._endpoint.redact_keys(self._parse_reply(data, prompt, self._params_for(prompt)))
+
     async def answer(self, prompt: Prompt) -> Output:
         """Returns the model's answer.
 
@@ -96,8 +118,7 @@ class ApiTarget(ABC):
             raise TargetError(conflict, kind="unsupported")
 
         def encode_without(refused_names: frozenset[str]) -> bytes:
-            request = self._build_request(prompt, params, refused_names)
-            return _encode_with(request, params.extra_body) if params.extra_body else ENCODER.encode(request)
+            return _encode_request(self._build_request(prompt, params, refused_names), params)
 
         reply = await self._endpoint.send(
             encode_without,
@@ -150,9 +171,12 @@ class ApiTarget(ABC):
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
 
 
-def _encode_with(request: msgspec.Struct | dict[str, Any], extra_body: Mapping[str, Any]) -> bytes:
-    """Returns a body with further fields, which replace those of the same names."""
-    return ENCODER.encode(_merge_objects(msgspec.json.decode(ENCODER.encode(request)), extra_body))
+def _encode_request(request: msgspec.Struct | dict[str, Any], params: Params) -> bytes:
+    """Returns a body with the further fields of the parameters, which replace those of the same names."""
+    body = ENCODER.encode(request)
+    if not params.extra_body:
+        return body
+    return ENCODER.encode(_merge_objects(msgspec.json.decode(body), params.extra_body))
 
 
 def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -220,6 +220,7 @@ VERTEX = TargetKind(
 VERTEX_ANTHROPIC = replace(
     ANTHROPIC,
     name="vertex-anthropic",
+    batches="",
     open_target=open_anthropic_target,
     syntax="vertex-anthropic:MODEL[@URL]",
     summary="Claude on Vertex AI, also with the login of gcloud",

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from proctor.errors import UsageError
+from proctor.latency import answer_latency
 from proctor.model import Verdict
 from proctor.reports.record_fields import RunId, about
 from proctor.services.runs.reading.grid import MAX_GRID_RUNS, GridFilter, GridFinder, GridQuery
@@ -151,6 +152,6 @@ def _cell_record(cell: GridCell) -> CaseCellRecord:
         sealed=cell.sealed,
         input_changed=cell.has_other_input,
         answer=None if cell.sealed else cell.answer,
-        latency_ms=None if output is None else output.latency_ms,
+        latency_ms=answer_latency(output),
         cost_usd=None if output is None else output.cost_usd,
     )

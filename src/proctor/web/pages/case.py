@@ -200,7 +200,8 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
         facts += [
             ("answered by", output.target if output.target != trial.target else None),
             ("model", output.model),
-            ("latency", milliseconds(output.latency_ms)),
+            ("latency", None if output.batch_id else milliseconds(output.latency_ms)),
+            ("in batch", output.batch_id),
             *speed_facts(output),
             ("waited before", milliseconds(output.queue_ms) if output.queue_ms >= 1 else None),
             ("tokens", tokens),

@@ -24,7 +24,7 @@ def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
 def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     params, latency, judge = run.target.params, row.latency_ms, row.judge
     yield "cost", costs(row.cost_usd, judge.cost_usd, judge.calls)
-    if latency.p50 is not None or latency.left_out:
+    if latency.p50 is not None or (latency.left_out and not run.settings.is_batch):
         scope = latency_scope(latency)
         yield "latency", f"median {milliseconds(latency.p50)}, 95 % within {milliseconds(latency.p95)}{scope}"
     if first := row.first_token_ms:

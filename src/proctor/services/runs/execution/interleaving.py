@@ -1,4 +1,4 @@
-"""Which runs of a request are interleaved, and what they must have for that."""
+"""Which runs of a request are executed at the same time, and what they must have for that."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def group_interleaved(planned_runs: Sequence[PlannedRun]) -> list[list[PlannedRu
     def batch_key(numbered_run: tuple[int, PlannedRun]) -> tuple[str, str]:
         number, planned_run = numbered_run
         run = planned_run.run
+        if run.settings.is_batch:
+            return run.settings.engine, ""  # they wait for services at the same time
         return (run.group, run.suite.digest) if run.settings.interleave else (str(number), "")
 
     return [
@@ -32,8 +34,8 @@ def turns_for(batch: Sequence[PlannedRun]) -> Sequence[RunTurns | None]:
     No run can go ahead of the slowest target. So with a target that takes few calls at once the others make
     few as well: more of its calls would only wait, while those of the others for the same cases were made.
     """
-    if len(batch) == 1:
-        return [None]
+    if not batch[0].run.settings.interleave or len(batch) == 1:
+        return [None] * len(batch)
     concurrency = max(planned_run.run.settings.concurrency for planned_run in batch)
     least = min(max_concurrency_for(planned_run.run.target, concurrency) for planned_run in batch)
     run, ranks = batch[0].run, None
@@ -50,7 +52,7 @@ def check_interleaving(batch: Sequence[PlannedRun], store: Store) -> None:
     Raises:
         UsageError: the engine, a target or a case cannot take turns.
     """
-    if len(batch) == 1:
+    if not batch[0].run.settings.interleave or len(batch) == 1:
         return
     engines = {planned_run.run.settings.engine for planned_run in batch} - {Settings().engine}
     if engines:

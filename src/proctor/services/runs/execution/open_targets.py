@@ -19,6 +19,7 @@ from proctor.services.runs.planning.judge_choice import judges_for_target
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 
 if TYPE_CHECKING:
+    from proctor.engines.protocol import BatchTarget
     from proctor.services.runs.execution.judge_proxy import JudgeProxy
 
 
@@ -40,6 +41,8 @@ class OpenTargets:
         self._targets: dict[str, Answerer] = {}
         self._judges: dict[str, tuple[JudgeTarget, ...]] = {}
         self._judge_proxy: JudgeProxy | None = None
+        self._batches: dict[str | None, BatchTarget] = {}
+        """The targets whose requests are sent in batches, by the name that cases give; None is the run's."""
         self.programs = programs
         self.isolation = isolation
 
@@ -86,11 +89,19 @@ class OpenTargets:
             cast._judges[spec.name] = tuple(
                 [await open_judge(judge_spec) for judge_spec in judges_for_target(run, spec.name)]
             )
+        if run.settings.is_batch and run.regrade_of is None:
+            cast._batches[None] = await pool.open_batches(run.target)
+            for spec in run.named_targets:
+                cast._batches[spec.name] = await pool.open_batches(spec)
         return cast
 
     def target_for(self, case: Case) -> Answerer:
         """Returns the target of a case."""
         return self._target if case.target is None else self._targets[case.target]
+
+    def batches_for(self, case: Case) -> BatchTarget | None:
+        """Returns the target of a case, if the run sends its requests in batches."""
+        return self._batches.get(case.target)
 
     def grading_context_for(
         self, case: Case, workspace: str | None = None, known: Mapping[str, tuple[Judgment, ...]] = {}

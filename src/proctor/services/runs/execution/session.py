@@ -103,6 +103,7 @@ class RunSession:
         self._store.protect()
         prices = load_prices(self._environ, self._folder)
         planned_runs = self._add_price_warnings(self._plan(request, prices), prices)
+        self._check_batches(planned_runs)
         if placeholders := _list_placeholders(planned_runs):
             self._listen(events.WarningMessage(summarize_placeholders(placeholders)))
         if message := _too_few_cases(planned_runs):
@@ -144,6 +145,23 @@ class RunSession:
             return plan_runs(request, context)
         finally:
             files.save()
+
+    def _check_batches(self, planned_runs: Sequence[PlannedRun]) -> None:
+        """Checks that runs can send their requests in batches, and warns if any gives up those that it has.
+
+        Raises:
+            UsageError: a target, a case or a setting cannot be used in a batch.
+        """
+        if not any(
+            planned_run.run.settings.is_batch or planned_run.earlier_run is not None
+            for planned_run in planned_runs
+        ):
+            return
+        from proctor.services.runs.execution.batching import check_batching, warn_of_abandoned_batches
+
+        check_batching(planned_runs, self._environ)
+        for message in warn_of_abandoned_batches(planned_runs, self._store):
+            self._listen(events.WarningMessage(message))
 
     def _log_files(self, batch: Sequence[PlannedRun], files: FileLog) -> list[PlannedRun]:
         """Returns runs that reuse nothing that is older than the program behind it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,13 +21,16 @@ from proctor.env_substitution import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
 from proctor.plurals import pluralize
-from proctor.pricing import parse_prices, tier_share
+from proctor.pricing import batch_price, parse_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
 from proctor.targets import TARGETS, get_kind, get_service
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for, tier_shares_for
 from proctor.targets.redaction import redact_errors
+
+if TYPE_CHECKING:
+    from proctor.services.runs.execution.batched_target import BatchedTarget
 
 _PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
 _TIMEOUT_GRACE_S = 5.0
@@ -215,6 +218,33 @@ class TargetPool:
         )
         self._open[key] = patient
         return patient
+
+    async def open_batches(self, spec: TargetSpec) -> BatchedTarget:
+        """Returns a target whose requests are sent in batches, at the price of a batch.
+
+        Raises:
+            UsageError: it cannot be opened; there is a budget and no price; or its service has no batches.
+        """
+        from proctor.services.runs.execution.batched_target import (
+            BatchedTarget,
+            open_service,
+            read_poll_interval,
+        )
+
+        if self._budget is not None:
+            self.require_prices([spec])
+        price = self.get_price(spec)
+        target: Any = await TARGETS.get(spec.kind).open_target(spec, self._context)
+        return BatchedTarget(
+            spec,
+            target,
+            open_service(spec, target, self._context),
+            price=None if price is None else batch_price(price),
+            budget=self._budget,
+            output_tokens=_get_max_tokens(spec),
+            first_poll_s=read_poll_interval(self.environ),
+            notify=self._notify,
+        )
 
     def _get_limit(self, spec: TargetSpec) -> AdaptiveLimit:
         """Returns the limit of its endpoint, or one of its own where the target sets `workers`."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from proctor.engines.protocol import RunWork, TrialWorker
+from proctor.engines.protocol import BatchTarget, RunWork, TrialWorker
 from proctor.engines.turns import RunTurns
 from proctor.env_substitution import mask, names_in
 from proctor.errors import EndpointFailed, WorkspaceError
@@ -60,10 +60,14 @@ class RunWorker(TrialWorker):
     def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Awaitable[Output]:
         """Calls the target of the case, in an interleaved run when it is its turn."""
         answerer = self._targets.target_for(planned_trial.case)
-        prompt = _make_prompt(planned_trial, workspace)
+        prompt = planned_trial.make_prompt(workspace)
         if self._turns is None:
             return answerer.answer(prompt)
         return _answer_in_turn(self._turns, planned_trial, answerer, prompt)
+
+    def batch_target(self, case: Case) -> BatchTarget | None:
+        """Returns the target of the case, if the run sends its requests in batches."""
+        return self._targets.batches_for(case)
 
     def grade(
         self, planned_trial: PlannedTrial, output: Output, workspace: str | None
@@ -158,19 +162,3 @@ async def _answer_in_turn(
     finally:
         turns.end()
     return replace(output, queue_ms=output.queue_ms + waited_ms)
-
-
-def _make_prompt(planned_trial: PlannedTrial, workspace: str | None) -> Prompt:
-    case, form = planned_trial.case, planned_trial.case.form
-    prompt = Prompt(messages=case.input, case_id=case.id, repeat=planned_trial.repeat, workspace=workspace)
-    if form is None:
-        return prompt
-    return replace(
-        prompt,
-        json_answer=form.json,
-        response_schema=form.schema,
-        tools=form.tools,
-        params=form.params,
-        choices=form.choices,
-        choice_delimiter=form.choice_delimiter,
-    )

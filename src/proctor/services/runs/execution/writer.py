@@ -15,7 +15,7 @@ from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
-from proctor.protocols import Store
+from proctor.protocols import Store, StoredBatch
 from proctor.services import events
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
@@ -64,6 +64,8 @@ class RunWriter(TrialWriter):
         self._held_back: list[tuple[Trial, Case]] = []
         """Errors while an endpoint fails every call, which may not be the trials' own."""
         self._errors = 0
+        self._is_submitting = self._has_batch = False
+        """Whether the first batch of this process is being submitted, and whether it was accepted."""
         self._has_judges = bool(all_judges(run))
         self._program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(run)])
         """The variables whose values are passed to programs under test."""
@@ -76,6 +78,30 @@ class RunWriter(TrialWriter):
     def is_full(self) -> bool:
         """Returns whether the store has as many pending rows as allowed."""
         return self._store.is_full()
+
+    def batches(self) -> list[StoredBatch]:
+        """Returns the batches that the run has submitted, oldest first."""
+        return self._store.batches(self._run.id)
+
+    def save_batch(self, batch: StoredBatch) -> None:
+        """Stores a batch; says once how another process goes on when one is accepted."""
+        self._store.save_batch(self._run.id, batch)
+        if batch.batch_id is None:
+            self._is_submitting = not self._has_batch
+        elif self._is_submitting and self._store.is_durable:
+            self._is_submitting, self._has_batch = False, True
+            self.report(
+                "Batches may take up to 24 hours. If this program ends before, go on with: "
+                f"proctor run --resume={self._run.id}"
+            )
+
+    def report(self, message: str) -> None:
+        """Reports a sentence about something that takes long."""
+        self._listen(events.StatusMessage(message))
+
+    def warn(self, message: str) -> None:
+        """Reports a warning, as a sentence."""
+        self._listen(events.WarningMessage(message))
 
     def store_answer(self, trial: Trial, planned_trial: PlannedTrial) -> None:
         """Stores an answer that is being graded."""

@@ -22,9 +22,9 @@ from proctor.dialects.shared.json_arrays import read_suite
 from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
-from proctor.model import Case, Message, Params, PromptTemplate, RunSlot, Suite, TargetSpec, Usage
+from proctor.model import Case, Message, Params, PromptTemplate, RunSlot, Settings, Suite, TargetSpec, Usage
 from proctor.plan import CaseIndexer, count_repeats
-from proctor.pricing import cost_usd
+from proctor.pricing import batch_price, cost_usd
 from proctor.prompts.fill import fill_prompt
 from proctor.prompts.templates import BadTemplate
 from proctor.protocols import CaseAtLine, Store, SuiteSource
@@ -197,7 +197,7 @@ def _estimate_suite(store: Store, of: _SuiteCases, request: Request, means: _Mea
             call_sum,
             measures.get(call_sum.spec, judging=call_sum.judging),
             means.prices,
-            settings.concurrency,
+            settings,
         )
         for call_sum in calls.sums()
     ]
@@ -349,19 +349,23 @@ class _CallCounter:
         call_sum.answers += calls * answer
 
 
-def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, concurrency: int) -> Share:
+def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, settings: Settings) -> Share:
+    """Returns the estimate of the calls of a target or judge; nobody knows how long a batch takes."""
     usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
     if history.usage is not None:
         usage = history.usage.times(call_sum.calls)
     latency = 0.0 if get_kind(call_sum.spec).is_instant else history.latency_s
-    places = max(1, min(max_concurrency_for(call_sum.spec, concurrency), call_sum.calls))
+    places = max(1, min(max_concurrency_for(call_sum.spec, settings.concurrency), call_sum.calls))
+    price, is_batch = prices.get_for_budget(call_sum.spec), settings.is_batch and not call_sum.judging
+    if is_batch:
+        price, latency = None if price is None else batch_price(price), None
     return Share(
         name=call_sum.spec.name,
         judging=call_sum.judging,
         calls=call_sum.calls,
         usage=usage,
         is_measured=history.usage is not None,
-        cost_usd=cost_usd(usage, prices.get_for_budget(call_sum.spec), prices.get_tier_share(call_sum.spec)),
+        cost_usd=cost_usd(usage, price, 1.0 if is_batch else prices.get_tier_share(call_sum.spec)),
         reports_cost=reports_cost(call_sum.spec),
         seconds=None if latency is None else latency * call_sum.calls / places,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from math import fsum, nan
 
+from proctor.latency import answer_latency
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.protocols import Store, StoredTrial
@@ -48,7 +49,10 @@ class GridColumn:
         self.held_out[position] = trials[0].split == "holdout"
         self.scores[position] = fsum(scores) / len(scores) if scores else nan
         self.costs[position] = fsum(costs) if costs else nan
-        self.latencies[position] = max((output.latency_ms for output in outputs), default=nan)
+        latencies = [answer_latency(output) for output in outputs]
+        self.latencies[position] = max(
+            (latency_ms for latency_ms in latencies if latency_ms is not None), default=nan
+        )
 
 
 def read_column(store: Store, run: Run, report_count: Callable[[int], None]) -> GridColumn:

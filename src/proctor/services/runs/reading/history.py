@@ -106,7 +106,8 @@ class RunHistory:
             trial, output = stored_trial.trial, stored_trial.trial.output
             if output is None or output.cached or trial.source_run or trial.target:
                 continue  # the run's own target did not answer, or not now
-            latencies.append(output.latency_ms)
+            if output.batch_id is None:
+                latencies.append(output.latency_ms)
             if output.usage is not None:
                 usages.setdefault((target, False), []).append(output.usage)
             for judgment in chain.from_iterable(score.judgments for score in trial.scores):

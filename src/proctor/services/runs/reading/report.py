@@ -14,7 +14,7 @@ from proctor.codec import target_digest
 from proctor.errors import ExitCode, StoreError, UnknownName, UsageError
 from proctor.model import Calibration, Case, HoldoutAccess, Run
 from proctor.prompts.fill import read_run_cases
-from proctor.protocols import Store, StoredTrial
+from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.reports import REPORTS
 from proctor.reports.runs.serialize import RunReport, TrialResult, seal
 from proctor.run_gate import run_exit_code
@@ -58,7 +58,15 @@ def make_report(store: Store, run: Run, tally: Tally, *, reveal: bool = False) -
         looks=None if run.suite.split_rule is None else len(store.holdout_accesses(run.suite.digest)),
         calibrations=find_calibrations(store, run) if tally.judge_stats.prompts else (),
         people_rate=_find_people_rate(store, run, tally) if tally.judge_stats.prompts else None,
+        batches=_find_batches(store, run, tally),
     )
+
+
+def _find_batches(store: Store, run: Run, tally: Tally) -> tuple[StoredBatch, ...]:
+    """Returns the batches of an unfinished run that a service accepted."""
+    if not run.settings.is_batch or tally.all.total >= run.planned:
+        return ()
+    return tuple([batch for batch in store.batches(run.id) if batch.batch_id is not None])
 
 
 def _find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | None:

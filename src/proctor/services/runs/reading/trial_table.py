@@ -21,6 +21,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.latency import answer_latency
 from proctor.model import Run, Trial, Verdict
 from proctor.plan import matches_id, split_tags
 from proctor.protocols import Store
@@ -316,7 +317,8 @@ class _TrialTable:
         self._places.append(_encode_place((trial.position, trial.repeat)))
         self._case_ids.append(trial.case_id)
         self._numbers["score"].append(nan if score is None else score)
-        self._numbers["latency"].append(nan if output is None else output.latency_ms)
+        latency_ms = answer_latency(output)
+        self._numbers["latency"].append(nan if latency_ms is None else latency_ms)
         cost = None if output is None else output.cost_usd
         self._numbers["cost"].append(nan if cost is None else cost)
         graders = tuple([score.grader for score in trial.scores])
@@ -501,7 +503,7 @@ def read_table_rows(store: Store, run: Run, places: Iterable[Place], *, revealed
                 continue
             yield replace(
                 row,
-                latency_ms=None if output is None else output.latency_ms,
+                latency_ms=answer_latency(output),
                 cost_usd=None if output is None else output.cost_usd,
                 question=case_subject(case_in_run.suite_case)[:_MAX_PREVIEW],
                 answer="" if output is None else output.text[:_MAX_PREVIEW],
