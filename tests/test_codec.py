@@ -328,7 +328,11 @@ INSIDE = Workspace(
 
 
 FORM = ResponseFormat(
-    json=True, schema={"type": "object"}, tools=(Tool(name="add"),), special_tags=("_json_mode",)
+    json=True,
+    schema={"type": "object"},
+    tools=(Tool(name="add"),),
+    special_tags=("_json_mode",),
+    choices=("yes", "no"),
 )
 TOOL = Tool(name="add", description="Adds.", parameters={"type": "object"})
 

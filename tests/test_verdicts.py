@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from proctor.codec import decode, encode
 from proctor.errors import ExitCode
 from proctor.latency import LatencySummary
 from proctor.model import (
+    CHOICE_METRICS,
     Failure,
     Judgment,
     Output,
@@ -32,6 +34,7 @@ from proctor.verdicts import (
     NO_TRIALS,
     Counts,
     Tally,
+    TallyState,
     decide_verdict,
     failed_gates,
     is_reused,
@@ -559,3 +562,18 @@ def test_a_gate_that_failed_is_named_and_the_weighted_score_stays() -> None:
     assert decide_verdict(made, PassRule(threshold=0.8)) is FAIL
     assert failed_gates(made) == ["safe"]
     assert trial_score(made) == pytest.approx(0.95)
+
+
+def test_the_measures_of_multiple_choice_are_counted_once_for_each_answer() -> None:
+    def choose(**details: float) -> Score:
+        return Score(grader="multiple_choice", name="multiple_choice", outcome=FAIL, details=details)
+
+    tally = Tally(lambda _case: ALL)
+    right = choose(acc=1.0, acc_norm=1.0, acc_bytes=0.0)
+    for scores in ((right, right), (choose(acc=0.0, acc_norm=1.0, acc_bytes=0.0),), (choose(),), (row(1.0),)):
+        tally.add(make_trial("x", *scores), make_case())
+    accuracy = tally.choice_accuracy
+    assert accuracy.answers == 2
+    assert [accuracy.rate(metric) for metric in CHOICE_METRICS] == [0.5, 1.0, 0.0]
+    assert decode(encode(tally.state()), TallyState).choice_accuracy == accuracy
+    assert Tally(lambda _case: ALL).choice_accuracy.answers == 0

@@ -58,6 +58,8 @@ class PlannedTrial(Struct, frozen=True, kw_only=True, gc=False):
             response_schema=form.schema,
             tools=form.tools,
             params=form.params,
+            choices=form.choices,
+            choice_delimiter=form.choice_delimiter,
         )
 
 

@@ -434,6 +434,13 @@ class Grader(Protocol):
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judges that it calls: names of targets, and None for the judges of the run."""
 
+    def check_case(self, case: Case) -> None:
+        """Checks that it can grade answers to a case; called when its suite is loaded.
+
+        Raises:
+            ValueError: the case lacks something.
+        """
+
     def grade(self, grading_input: GradingInput) -> GraderResult | Awaitable[GraderResult]:
         """Grades an output.
 
@@ -460,6 +467,9 @@ class BaseGrader(Struct, frozen=True, gc=False):
     def judges(self) -> tuple[str | None, ...]:
         """Returns None, for the judges of the run, if the class needs a judge."""
         return (None,) if self.needs == "judge" else ()
+
+    def check_case(self, case: Case) -> None:
+        """Accepts every case."""
 
 
 # --- targets -----------------------------------------------------------------------------------------------

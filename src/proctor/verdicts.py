@@ -23,7 +23,19 @@ from proctor.latency import (
     measured_output,
     summarize_latencies,
 )
-from proctor.model import Case, Judgment, Output, PassRule, Run, Score, Settings, Trial, Verdict
+from proctor.model import (
+    CHOICE_METRICS,
+    Case,
+    ChoiceMetric,
+    Judgment,
+    Output,
+    PassRule,
+    Run,
+    Score,
+    Settings,
+    Trial,
+    Verdict,
+)
 from proctor.plan import count_repeats
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
 
@@ -33,6 +45,8 @@ _NOT_SENT = frozenset({"budget", "not-asked"})
 """Kinds of failure before any request was sent."""
 ORDER_SEED = 42
 """The seed of the order in which a run that may stop early sends its cases."""
+MULTIPLE_CHOICE = "multiple_choice"
+"""The name of the grader whose measures are totals of a run."""
 MAX_FIRST_FAILURES = 10
 """A tally remembers this many cases that did not pass."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
@@ -510,6 +524,26 @@ class JudgeStats(Struct):
         return self.judged_counts.add(verdict, shape) if alone else shape
 
 
+class ChoiceAccuracy(Struct):
+    """The number of answers whose likeliest choice is right, by measure."""
+
+    answers: int = 0
+    right: dict[str, int] = field(default_factory=dict)
+
+    def add(self, trial: Trial) -> None:
+        """Adds a trial that the grader of multiple choice graded; several such checks of it count once."""
+        for score in trial.scores:
+            if score.grader == MULTIPLE_CHOICE and score.details:
+                self.answers += 1
+                for metric in CHOICE_METRICS:
+                    self.right[metric] = self.right.get(metric, 0) + (score.details.get(metric) == 1)
+                return
+
+    def rate(self, metric: ChoiceMetric) -> float:
+        """Returns the share of answers that are right by a measure; there must be one."""
+        return self.right.get(metric, 0) / self.answers
+
+
 class TallyState(Struct, kw_only=True):
     """The numbers of a `Tally`, which has fields of the same names."""
 
@@ -534,6 +568,7 @@ class TallyState(Struct, kw_only=True):
     first_failures: list[int]
     latency_summary: LatencySummary
     run_speeds: RunSpeeds
+    choice_accuracy: ChoiceAccuracy = field(default_factory=ChoiceAccuracy)
 
 
 class _OpenCase:
@@ -587,6 +622,7 @@ class Tally:
         """The usage of the target, without judges."""
         self.judge_usage = UsageTotal()
         self.judge_stats = JudgeStats()
+        self.choice_accuracy = ChoiceAccuracy()
         self.graders: set[str] = set()
         """The names of the graders that graded any answer."""
         self.refused_params: set[str] = set()
@@ -660,6 +696,8 @@ class Tally:
             self.score_count += 1
         for graded in trial.scores:
             self.graders.add(graded.grader)
+        if MULTIPLE_CHOICE in self.graders:
+            self.choice_accuracy.add(trial)
         if trial.scores and not kept:
             self.graded_count += 1
         self._count_output(trial, kept=kept)

@@ -36,6 +36,51 @@ def one(row: dict[str, Any], **options: Any) -> Case:
     return case
 
 
+MOON = {"question": "What does the moon orbit?", "choices": ["Mars", "the earth", "0"]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"),
+    [(1, 1), ("1", 1), ("B", 1), ("the earth", "the earth"), ("0", "0"), (0, 0), ("C", 2)],
+)
+def test_choices_are_scored_where_the_project_says_so(answer: Any, value: Any) -> None:
+    case = one(MOON | {"answer": answer}, score_choices=True)
+    assert case.input[0].content == MOON["question"]
+    assert case.form is not None
+    assert case.form.choices == ("Mars", "the earth", "0")
+    (assertion,) = case.assertions
+    assert (assertion.grader, assertion.params) == ("multiple_choice", {"value": value})
+    assert case.expected == (value if isinstance(value, str) else case.form.choices[value])
+    assert case.metadata == {}
+
+
+def test_choices_of_a_table_are_json_in_a_cell() -> None:
+    case = one(MOON | {"choices": '["Mars", "the earth"]', "answer": "A"}, score_choices=True)
+    assert case.form is not None
+    assert case.form.choices == ("Mars", "the earth")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"answer": "the sun"}, "The right answer is 'the sun'; it must be one of `choices`"),
+        ({"answer": 3}, "The right answer is '3'"),
+        ({"answer": "9" * 5000}, "The right answer is '9999"),
+        ({"answer": -1}, "The right answer is '-1'"),
+        ({"answer": "é"}, "The right answer is 'é'"),
+        ({"answer": True}, "The right answer is 'true'"),
+        ({"answer": "D"}, "The right answer is 'D'"),
+        ({"answer": "A", "choices": "Mars, the earth"}, "`choices` must be a list of at least two texts"),
+        ({"answer": "A", "choices": ["Mars"]}, "`choices` must be a list of at least two texts"),
+        ({"answer": "A", "choices": ["Mars", 2]}, "`choices` must be a list of at least two texts"),
+    ],
+)
+def test_choices_without_a_right_one_are_refused(fields: dict[str, Any], message: str) -> None:
+    _, cases, (problem,) = read(MOON | fields, score_choices=True)
+    assert (cases, problem.code) == ([], "bad-choices")
+    assert message in problem.message
+
+
 def passes(row: dict[str, Any], answer: str) -> bool | None:
     case = one(row)
     (assertion,) = case.assertions

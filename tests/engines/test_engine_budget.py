@@ -390,6 +390,13 @@ def said(content: str, **fields: Any) -> Message:
     return Message(role="user", content=content, **fields)
 
 
+def test_a_prompt_with_choices_is_sent_alone_and_once_with_each() -> None:
+    prompt = Prompt(messages=(said("Late?"),), choices=("yes", "no"))
+    per_answer = Price(input=0.0, output=1_000_000.0)
+    assert tokens(said("Late?"), choices=("yes", "no")) == 3 * tokens(said("Late?")) + 5
+    assert estimate_max_usd(prompt, per_answer, 4096) == 3
+
+
 @given(st.text(max_size=200))
 def test_every_byte_of_a_prompt_may_be_a_token(text: str) -> None:
     more = tokens(said(text)) - tokens(said(""))

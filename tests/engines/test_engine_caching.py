@@ -149,6 +149,8 @@ DIFFERENT = [
     (asked(response_schema={"type": "object"}), "another response schema"),
     (asked(json_answer=True), "json answer unset instead of True"),
     (asked(tools=(Tool(name="t"),)), "other tools"),
+    (asked(choices=("yes", "no")), "other choices"),
+    (asked(choice_delimiter=""), "another choice delimiter"),
     (asked(messages=(replace(USER, content="and?"),)), "other messages"),
     (asked(messages=(replace(USER, role="system"),)), "other messages"),
     (asked(messages=(replace(USER, name="x"),)), "other messages"),

@@ -54,6 +54,12 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"value": "A", "options": "AAB"}, "different capital letters"),
         ({"value": "A", "options": "abc"}, "different capital letters"),
     ],
+    "multiple_choice": [
+        ({"value": []}, "`value` is empty"),
+        ({"value": 1.5}, "Expected"),
+        ({"metric": "accuracy"}, "Invalid enum value 'accuracy'"),
+        ({"choices": ["a", "b"]}, "unknown field `choices`"),
+    ],
     "consistency": [
         ({"min_share": 0}, "above 0"),
         ({"min_share": 1.1}, "at most 1"),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from proctor.model import Case, Message, Output, ToolCall
+from proctor.model import Case, ChoiceLikelihood, Message, Output, ToolCall
 
 MAX_ANSWER = 16 * 2**20
 
@@ -45,6 +45,11 @@ def _calls(count: int) -> Callable[[], Output]:
     return lambda: Output(
         text="", tool_calls=tuple(ToolCall(name="search", arguments={"q": n}) for n in range(count))
     )
+
+
+def _choices(count: int) -> Callable[[], Output]:
+    choice = ChoiceLikelihood(text="é" * 100, logprob=-1.0, tokens=1)
+    return lambda: Output(text="", choices=(choice,) * count)
 
 
 def _read(path: str) -> Callable[[], Output]:
@@ -168,6 +173,7 @@ WORST: tuple[Worst, ...] = (
     Worst("length", {"min_words": 1, "max_sentences": 2}, "16 MiB of sentences", text("a. ")),
     Worst("llm_grader", {}, *JUDGED),
     Worst("llm_judge", {"prompt": "Is it four?"}, *JUDGED),
+    Worst("multiple_choice", {"value": 9_999}, "10,000 choices", _choices(10_000)),
     Worst("number", {"value": 4}, "16 MiB of numbers", text("= 1,000 x 10^3 ")),
     Worst("number", {"value": 4}, "16 MiB of brackets after `=`", text("(", end="= 4")),
     Worst("numeric_equal", {"value": "$4.5B"}, "16 MiB of quantities", text("$4.5 million, 1/2 of 3% ")),

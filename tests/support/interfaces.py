@@ -149,7 +149,9 @@ CHAT_FIELDS: Mapping[str, Known] = {
         **PENALTIES,
         **LOGPROBS,
         **LIMITS,
-        **names("seed top_k min_p repeat_penalty n_probs thinking_budget_tokens reasoning_format"),
+        **names(
+            "seed top_k min_p repeat_penalty n_probs thinking_budget_tokens reasoning_format cache_prompt"
+        ),
         "chat_template_kwargs": None,
     },
     "lmstudio": {

@@ -286,6 +286,9 @@ def estimate_max_usd(prompt: Prompt, price: Price, output_tokens: int) -> float:
     tokens = _TOKENS_PER_CALL + (0 if schema is None else len(encode(schema)))
     tokens += sum(_TOKENS_PER_TOOL + len(encode(tool)) for tool in prompt.tools)
     tokens += sum(_estimate_tokens(message) for message in prompt.messages)
+    if prompt.choices:  # the prompt is sent alone, and once with each of them
+        output_tokens = len(prompt.choices) + 1
+        tokens = tokens * output_tokens + _utf8_size("".join(prompt.choices))
     return (tokens * _max_input_price(price) + output_tokens * price.output) / 1_000_000
 
 

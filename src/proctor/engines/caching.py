@@ -22,7 +22,7 @@ _PREFIX = sha256(b"proctor/cache/1\n")
 _UNSENT_TARGET_FIELDS = frozenset({"name", "judge", "fallbacks", "workers", "retries", "params", "options"})
 """Fields of a target that are not sent, or are handled separately."""
 _UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
-_SENT_IF_SET_FIELDS = frozenset({"json_answer", "tools", "params"})
+_SENT_IF_SET_FIELDS = frozenset({"choice_delimiter", "choices", "json_answer", "tools", "params"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
 """Fields whose keys are sent in their order, which may change the answer."""
@@ -155,7 +155,9 @@ def _prompt_parts(prompt: Prompt) -> KeyParts:
     """Returns the parts of a prompt that its answers depend on."""
     names = [name for name in prompt.__struct_fields__ if name not in _UNSENT_PROMPT_FIELDS]
     parts: KeyParts = {name: getattr(prompt, name) for name in names}
-    parts = {name: part for name, part in parts.items() if part or name not in _SENT_IF_SET_FIELDS}
+    parts = {
+        name: part for name, part in parts.items() if part or part == "" or name not in _SENT_IF_SET_FIELDS
+    }
     parts |= {
         name: _digest(part, in_order=name in _ORDER_SENSITIVE_FIELDS or _calls_tools(name, prompt))
         for name, part in parts.items()

@@ -38,6 +38,7 @@ GRADERS: Registry[type[Any]] = Registry(
         "length": "proctor.graders.length:Length",
         "llm_grader": "proctor.graders.judged.score:LlmGrader",
         "llm_judge": "proctor.graders.judged.yes_no:LlmJudge",
+        "multiple_choice": "proctor.graders.multiple_choice:MultipleChoice",
         "number": "proctor.graders.numbers.graders:Number",
         "numeric_equal": "proctor.graders.numbers.graders:NumericEqual",
         "numeric_match": "proctor.graders.numbers.graders:NumericMatch",

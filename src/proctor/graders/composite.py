@@ -20,7 +20,7 @@ from proctor.graders.judged.judge_call import DEFAULT_PASS_AT
 from proctor.graders.program import Program
 from proctor.graders.text import clip, quote_list
 from proctor.grading import build_grader, score
-from proctor.model import Assertion, Evidence, GraderResult, Judgment, Score, Verdict
+from proctor.model import Assertion, Case, Evidence, GraderResult, Judgment, Score, Verdict
 from proctor.protocols import BaseGrader, Grader, GradingInput
 from proctor.stats import reaches
 
@@ -218,6 +218,15 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judges that any member or the aggregator calls, each once."""
         return tuple(dict.fromkeys(name for grader in self._bind_graders() for name in grader.judges()))
+
+    def check_case(self, case: Case) -> None:
+        """Checks that each member can grade answers to a case.
+
+        Raises:
+            ValueError: the case lacks something.
+        """
+        for grader in self._bind_graders():
+            grader.check_case(case)
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the aggregator says; the evidence is the members', and `details` has their scores.

@@ -20,6 +20,9 @@ from proctor.model.messages import (
     Workspace,
 )
 from proctor.model.outputs import (
+    CHOICE_METRICS,
+    ChoiceLikelihood,
+    ChoiceMetric,
     Comment,
     Evidence,
     Failure,
@@ -67,6 +70,7 @@ from proctor.model.suites_and_runs import (
 
 __all__ = [
     "BATCH_ENGINE",
+    "CHOICE_METRICS",
     "FURTHER_PARAMS",
     "MAX_ANSWER_BYTES",
     "Assertion",
@@ -74,6 +78,8 @@ __all__ = [
     "AttachmentKind",
     "Calibration",
     "Case",
+    "ChoiceLikelihood",
+    "ChoiceMetric",
     "Comment",
     "EarlyStop",
     "Evidence",

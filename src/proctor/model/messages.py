@@ -116,6 +116,10 @@ class ResponseFormat(Record, frozen=True, kw_only=True):
     """Tags that determine how the case is sent, sorted; they are not sent themselves."""
     params: dict[str, Any] = {}
     """The case's own parameters by their names in `Params`, such as `top_p`."""
+    choices: tuple[str, ...] = ()
+    """The answers to choose from: the target reports how likely each one is, instead of writing one."""
+    choice_delimiter: str | None = None
+    """Goes before each choice; None for a space, or for nothing after a chat template."""
 
 
 # --- workspaces --------------------------------------------------------------------------------------------

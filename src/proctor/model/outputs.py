@@ -6,7 +6,7 @@ Import these types from `proctor.model`.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 from proctor.model.messages import Attachment, Message, Record, ToolCall
 
@@ -50,6 +50,26 @@ class TokenLogprob(Record, frozen=True, kw_only=True):
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
     """The likeliest tokens at its position, most likely first, each with its log-probability."""
+
+
+ChoiceMetric = Literal["acc", "acc_norm", "acc_bytes"]
+"""How choices are compared: `acc` by the sum of the log-probabilities of their tokens, `acc_norm` by that sum
+divided by the number of their characters, `acc_bytes` by that sum divided by the number of their bytes."""
+CHOICE_METRICS: Final[tuple[ChoiceMetric, ...]] = get_args(ChoiceMetric)
+
+
+class ChoiceLikelihood(Record, frozen=True, kw_only=True):
+    """How likely one choice is after the prompt, by the probabilities that a model gives to its tokens."""
+
+    text: str
+    logprob: float
+    """The sum of the natural logarithms of the probabilities of its tokens."""
+    tokens: int
+    """The number of its tokens, with the delimiter before it."""
+    is_greedy: bool = False
+    """Whether each of its tokens is the likeliest one at its place."""
+    splits_token: bool = False
+    """Whether its first characters share a token with the prompt, so that they do not count."""
 
 
 class Output(Record, frozen=True, kw_only=True):
@@ -104,6 +124,8 @@ class Output(Record, frozen=True, kw_only=True):
     """The tier that answered, as the endpoint reported it."""
     batch_id: str | None = None
     """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
+    choices: tuple[ChoiceLikelihood, ...] = ()
+    """The likelihood of each choice of the prompt, in its order; `text` is then the likeliest one."""
 
     @property
     def tokens_per_second(self) -> float | None:

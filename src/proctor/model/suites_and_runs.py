@@ -21,6 +21,7 @@ from proctor.model.messages import ResponseFormat as ResponseFormat
 from proctor.model.messages import Tool as Tool
 from proctor.model.messages import ToolCall as ToolCall
 from proctor.model.messages import Workspace as Workspace
+from proctor.model.outputs import ChoiceLikelihood as ChoiceLikelihood
 from proctor.model.outputs import Evidence as Evidence
 from proctor.model.outputs import Failure as Failure
 from proctor.model.outputs import GraderResult as GraderResult
@@ -343,6 +344,10 @@ class Prompt(Record, frozen=True, kw_only=True):
     """Overrides the target's temperature; None keeps it."""
     params: dict[str, Any] = {}
     """The case's own parameters by their names in `Params`, which override the target's."""
+    choices: tuple[str, ...] = ()
+    """The answers to choose from: the target reports how likely each one is, instead of writing one."""
+    choice_delimiter: str | None = None
+    """Goes before each choice; None for a space, or for nothing after a chat template."""
 
 
 class Trial(Record, frozen=True, kw_only=True):

@@ -275,6 +275,7 @@ FUNCTION = TargetKind(
         }
     },
     required_fields=("function",),
+    scores_choices=True,
     read_entry=_read_entry,
     is_cacheable=False,
 )

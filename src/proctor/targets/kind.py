@@ -7,7 +7,7 @@ to call a model or a program.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -149,6 +149,12 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """Given the part after the colon, returns the id of a case that the target can answer."""
     open_embeddings: Callable[[TargetSpec, TargetContext], Embedder] | None = None
     """Opens an embedding model, if the kind has any."""
+    scores_choices: bool = False
+    """Whether it reports how likely the choices of a prompt are."""
+    choice_interface: Literal["echo", "llamacpp"] = "echo"
+    """How a server with OpenAI's interface does it: by echoing a prompt, or by the own one of llama.cpp."""
+    choice_models: str = ""
+    """A regular expression for the models at its `address` that do; empty for all."""
 
     batches: str = ""
     """Its `BatchService`, as `module:class`, made of a target's endpoint and context; empty if it has none.

@@ -188,4 +188,5 @@ REPLAY = TargetKind(
     is_instant=True,
     first_case=first_case,
     is_prepaid=True,
+    scores_choices=True,
 )

@@ -21,9 +21,9 @@ from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.csv_rows import read_table
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.signatures import get_row_field_names
-from proctor.model import Assertion, Case, Message, Problem, Suite
+from proctor.model import Assertion, Case, Message, Problem, ResponseFormat, Suite
 from proctor.protocols import CaseAtLine, Dialect, DialectSetting, FileHead, SuiteSource
-from proctor.validation import FieldReader, ProblemLog, json_type
+from proctor.validation import FieldReader, ProblemLog, json_type, quote_value
 
 MODES: Final = ("closed", "oracle", "retrieval")
 FINANCE_TOLERANCE: Final = 0.01
@@ -58,10 +58,14 @@ class FieldkitQa(Dialect):
         return None
 
     def settings(self) -> tuple[DialectSetting, ...]:
-        """Whether questions of FinanceBench are shown with their evidence."""
+        """Whether questions of FinanceBench are shown with their evidence, and how choices are used."""
         return (
             DialectSetting(
                 "open-book", about="Whether questions of FinanceBench are shown with their evidence."
+            ),
+            DialectSetting(
+                "score-choices",
+                about="Whether a model chooses among `choices` by likelihood, instead of writing an answer.",
             ),
         )
 
@@ -113,6 +117,10 @@ class QuestionRow(Struct, kw_only=True):
     """The source of its evidence."""
     letters: str = "ABCD"
     """The letters of its options."""
+    choices: tuple[str, ...] = ()
+    """The texts of which the model chooses the likeliest."""
+    index: int | None = None
+    """The right answer, if it is a whole number, which is the index of a choice even if one has this text."""
 
 
 def detect_form(row: dict[str, Any]) -> QuestionForm | None:
@@ -137,6 +145,8 @@ def _parse_case(
     notes.case = case_id = _parse_id(form, fields, number)
     row.question = _read_text(form.question_fields, row, "the question")
     _warn_of_two_answers(form, raw, fields)
+    answer = next((raw[name] for name in form.expected_fields if raw.get(name) is not None), None)
+    row.index = answer if type(answer) is int else None
     row.expected = _read_text(form.expected_fields, row, "the right answer")
     prompt = form.build_prompt(row)
     grader, params = ("", {}) if notes.has_errors else form.build_check(row)
@@ -149,6 +159,7 @@ def _parse_case(
         assertions=(Assertion(grader=grader, params=params),),
         tags=tags,
         category=category if isinstance(category, str) else None,
+        form=ResponseFormat(choices=row.choices) if row.choices else None,
         metadata={name: fields.pop(name) for name in fields.remaining_names() if name != "category"},
     )
     return CaseAtLine(case, notes.line)
@@ -336,6 +347,8 @@ LEGAL_BENCH: Final = QuestionForm(
 
 def _generic_prompt(row: QuestionRow) -> str:
     """Returns just the question, and warns about fields that a reader would expect with it."""
+    if row.source.options.get("score_choices") and "choices" in row.fields:
+        row.choices = _read_choices(row)
     for name in ("choices", "options", "context"):
         if name in row.fields:
             message = (
@@ -347,6 +360,42 @@ def _generic_prompt(row: QuestionRow) -> str:
     return row.question
 
 
+def _read_choices(row: QuestionRow) -> tuple[str, ...]:
+    """Returns the choices: a list, or in CSV its JSON."""
+    value: Any = row.fields.pop("choices")
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    if isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    row.fields.error("bad-choices", "choices", "must be a list of at least two texts.")
+    return ()
+
+
+def _generic_check(row: QuestionRow) -> tuple[str, dict[str, Any]]:
+    if not row.choices:
+        return _make_exact_check(row)
+    if row.index is None and row.expected in row.choices:
+        return "multiple_choice", {"value": row.expected}
+    index = row.index
+    if index is None and row.expected.isdecimal() and len(row.expected) < 10:
+        index = int(row.expected)
+    if index is None and len(row.expected) == 1:
+        index = ascii_uppercase.find(row.expected)
+    if index is None or not 0 <= index < len(row.choices):
+        row.notes.error(
+            "bad-choices",
+            f"The right answer is {quote_value(row.expected)}; it must be one of `choices`, its letter, or "
+            "its index from 0.",
+            "choices",
+        )
+        return "", {}
+    row.expected = row.choices[index]
+    return "multiple_choice", {"value": index}
+
+
 GENERIC: Final = QuestionForm(
     name="questions and answers",
     id_fields=("id", "qid"),
@@ -354,7 +403,7 @@ GENERIC: Final = QuestionForm(
     question_fields=("question", "prompt", "input"),
     expected_fields=_ANSWER_FIELDS,
     build_prompt=_generic_prompt,
-    build_check=_make_exact_check,
+    build_check=_generic_check,
 )
 
 DIALECT = FieldkitQa()

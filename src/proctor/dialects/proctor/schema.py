@@ -30,6 +30,7 @@ from proctor.model import (
     PassRule,
     Record,
     Repository,
+    ResponseFormat,
     SplitRule,
     Suite,
     SuiteDefaults,
@@ -123,6 +124,10 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
         "pass_at": "The lowest score that passes.",
         "label": "Its name in results.",
         "on": "What is graded: the answer, or the model's reasoning.",
+    },
+    ResponseFormat: {
+        "choices": "Answers to choose from; the target reports how likely each is, instead of writing one.",
+        "choice_delimiter": "Goes before each choice; a space, if it is not given.",
     },
     Attachment: {
         "path": "The file, from the folder of the suite.",

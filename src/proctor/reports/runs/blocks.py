@@ -8,6 +8,7 @@ from proctor.reports.document import RATE_COLUMNS, Column, Table
 from proctor.reports.formatting import costs
 from proctor.reports.runs.serialize import (
     RunReport,
+    choice_note,
     early_stop_note,
     gate_note,
     interval_note,
@@ -29,7 +30,7 @@ def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
     notes = (
         *(selection_note, repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
-        *(early_stop_note, gate_note),
+        *(early_stop_note, gate_note, choice_note),
     )
     return [sentence for note in notes if (sentence := note(report)) is not None]
 

@@ -10,7 +10,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from proctor.model import Evidence, Failure, GateMode, Judgment, Output, StopReason, Usage, Verdict
+from proctor.model import (
+    ChoiceLikelihood,
+    Evidence,
+    Failure,
+    GateMode,
+    Judgment,
+    Output,
+    StopReason,
+    Usage,
+    Verdict,
+)
 from proctor.reports.record_fields import Digest, Interval, RepeatsRule, RunId, Split, Status, Time, about
 from proctor.run_gate import GateDecision
 
@@ -191,6 +201,15 @@ class RunGateRecord(Struct, frozen=True, kw_only=True):
     errors: Annotated[PointGateErrorsRecord | None, about("In the mode `point`, how often it is wrong.")]
 
 
+class ChoiceAccuracyRecord(Struct, frozen=True, kw_only=True):
+    """How often the likeliest of the choices was right, by the measures of lm-evaluation-harness."""
+
+    answers: Annotated[int, about("Number of answers with choices.")]
+    acc: Annotated[float, about("By the log-probability of each choice.")]
+    acc_norm: Annotated[float, about("By the log-probability per character.")]
+    acc_bytes: Annotated[float, about("By the log-probability per byte.")]
+
+
 class RunRecord(Struct, frozen=True, kw_only=True):
     """A run, as printed by `proctor runs show --json`."""
 
@@ -249,6 +268,9 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
     early_stop: _EarlyStop = UNSET
     interval_kind: _IntervalKind = UNSET
+    multiple_choice: Annotated[
+        ChoiceAccuracyRecord | UnsetType, about("Its accuracies, if cases have choices.")
+    ] = UNSET
     bundle: Annotated[str | UnsetType, about("The path of the bundle that was just written, if any.")] = UNSET
     first_token_ms: Annotated[
         SpeedRecord | UnsetType, about("Time to the first token; absent if no answer was streamed.")
@@ -262,10 +284,17 @@ class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):
     """Tokens used by one call."""
 
 
+class ChoiceLikelihoodRecord(ChoiceLikelihood, frozen=True, kw_only=True, omit_defaults=False):
+    """How likely one choice is after the prompt."""
+
+
 class OutputRecord(Output, frozen=True, kw_only=True, omit_defaults=False):
     """One answer of a target."""
 
     usage: CallUsageRecord | None = None
+    choices: Annotated[
+        tuple[ChoiceLikelihoodRecord, ...], about("How likely each choice is, if the case has choices.")
+    ] = ()
     target: Annotated[str | None, about("The fallback target that answered, if any.")] = None
     tokens_per_second: Annotated[
         float | None, about("Output tokens after the first, per second; null if not measured.")

@@ -14,7 +14,7 @@ from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary, SpeedSummary, answer_latency
-from proctor.model import Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
+from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, join_names, pluralize, trial_name
 from proctor.prompts.templates import format_values
@@ -23,6 +23,7 @@ from proctor.reports.clusters import clusters_sentence, no_clusters_sentence
 from proctor.reports.formatting import milliseconds, percent, rate, round_interval
 from proctor.reports.record_fields import Split, record_from
 from proctor.reports.runs.records import (
+    ChoiceAccuracyRecord,
     EarlyStopRecord,
     ExportedTrialRecord,
     FailureRecord,
@@ -41,6 +42,7 @@ from proctor.reports.runs.splits import split_notes
 from proctor.safe_text import one_line
 from proctor.verdicts import (
     CaseRepeats,
+    ChoiceAccuracy,
     Counts,
     Tally,
     failed_gates,
@@ -246,10 +248,18 @@ def run_record(report: RunReport) -> RunRecord:
         stopped=UNSET if run.stopped is None else run.stopped,
         gate=gate_record(run, tally.result_counts),
         **stopping_fields(run),
+        multiple_choice=_choice_accuracy_record(tally.choice_accuracy),
         bundle=UNSET if report.bundle is None else report.bundle,
         first_token_ms=_speed_record(tally.speeds().first_token_ms),
         tokens_per_second=_speed_record(tally.speeds().tokens_per_second),
     )
+
+
+def _choice_accuracy_record(accuracy: ChoiceAccuracy) -> ChoiceAccuracyRecord | UnsetType:
+    if not accuracy.answers:
+        return UNSET
+    rates = {metric: accuracy.rate(metric) for metric in CHOICE_METRICS}
+    return ChoiceAccuracyRecord(answers=accuracy.answers, **rates)
 
 
 def _speed_record(summary: SpeedSummary | None) -> SpeedRecord | UnsetType:
@@ -348,6 +358,15 @@ def access_note(report: RunReport) -> str | None:
     if looks is None or looks < 2 or "holdout" not in report.tally.splits:
         return None
     return f"Look {looks:,} at this holdout."
+
+
+def choice_note(report: RunReport) -> str | None:
+    """Returns a sentence on how often the likeliest choice was right, by measure; None without choices."""
+    accuracy = report.tally.choice_accuracy
+    if not accuracy.answers:
+        return None
+    rates = ", ".join(f"{metric} {percent(accuracy.rate(metric))}" for metric in CHOICE_METRICS)
+    return f"Multiple choice: {rates} of {pluralize(accuracy.answers, 'answer')}."
 
 
 def reuse_notes(tally: Tally) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from proctor.model import Output, PassRule, Score, ToolCall, Verdict
+from proctor.model import ChoiceLikelihood, Output, PassRule, Score, ToolCall, Verdict
 from proctor.plurals import pluralize, trial_name
 from proctor.reports.formatting import cost, milliseconds, percent, token_counts
 from proctor.reports.runs.answer_parts import (
@@ -88,6 +88,8 @@ def _answer_lines(output: Output, *, full: bool) -> Iterator[str]:
         hint = f"{pluralize(len(output.reasoning), 'character')}: --full shows them"
         yield from _block("reasoning", output.reasoning if full else hint)
     yield from _block("answer", output.text)
+    if output.choices:
+        yield from _block("choices", "\n".join(map(_choice_line, output.choices)))
     for attachment in output.attachments:
         yield from _block("attached", one_line(attachment_text(attachment)))
     if output.logprobs:
@@ -124,6 +126,14 @@ def _token_lines(output: Output) -> Iterator[str]:
         yield f"  {'':<10} {percent(token.probability):>6} {token.text!r}{rest}"
     for line in _more(len(output.logprobs) - _MAX_TOKENS, "token"):
         yield f"  {'':<10} {line}"
+
+
+def _choice_line(choice: ChoiceLikelihood) -> str:
+    greedy = ", the most likely text" if choice.is_greedy else ""
+    return (
+        f"{choice.logprob:>9.4f}  {truncate(choice.text, _MAX_CALL_LENGTH)} "
+        f"({pluralize(choice.tokens, 'token')}{greedy})"
+    )
 
 
 def _call_line(call: ToolCall) -> str:

@@ -308,12 +308,26 @@ class _SuiteReader:
         """Returns the graders of a case's assertions, and a problem for each that cannot be built."""
         graders: list[Grader] = []
         problems: list[Problem] = []
-        for assertion in located_case.case.assertions:
+        case = located_case.case
+        if case.form is not None and case.form.choices:
+            from proctor.choices import check_choices
+
             try:
-                graders.append(build_grader(assertion, GRADERS.get))
+                check_choices(case)
+            except ValueError as error:
+                problems.append(
+                    self._make_problem(
+                        "bad-choices", f"Case {case.id!r}: {error}", located_case, "form.choices"
+                    )
+                )
+        for assertion in case.assertions:
+            try:
+                grader = build_grader(assertion, GRADERS.get)
+                grader.check_case(case)
+                graders.append(grader)
             except (UnknownName, ValueError) as error:
                 word = assertion.label or assertion.grader
-                message = f"Case {located_case.case.id!r}, {word!r}: {error}"
+                message = f"Case {case.id!r}, {word!r}: {error}"
                 problems.append(self._make_problem("bad-assertion", message, located_case, "assertions"))
         return graders, problems
 

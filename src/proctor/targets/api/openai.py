@@ -6,7 +6,7 @@ in the `ChatStyle` of their kind, and replies are read in every spelling.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from yarl import URL
 
     from proctor.targets.api.chat_reply import ChatReply
+    from proctor.targets.api.choice_scorer import ChoiceScorer
     from proctor.targets.api.http import Body, JsonEndpoint, Sign
     from proctor.targets.context import TargetContext
 
@@ -78,6 +79,10 @@ class OpenAiTarget(ApiTarget):
     _written: tuple[frozenset[str], dict[str, Any]] | None = None
     """The fields of the target's own parameters, and the refused names that they were written without."""
 
+    make_scorer: Callable[[], ChoiceScorer] | None = None
+    """Opens what scores choices, if the service can; called at the first prompt with choices."""
+    _scorer: ChoiceScorer | None = None
+
     @classmethod
     def from_spec(
         cls,
@@ -100,6 +105,13 @@ class OpenAiTarget(ApiTarget):
         target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
         return target
+
+    async def _score_choices(self, prompt: Prompt) -> Output:
+        if self.make_scorer is None:
+            return await super()._score_choices(prompt)
+        if self._scorer is None:
+            self._scorer = self.make_scorer()
+        return self._endpoint.redact_keys(await self._scorer.score(prompt))
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(self._decoder, data)
@@ -214,16 +226,24 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
 
     from proctor.targets.api.http import address_for, key_for_target
 
+    def make_scorer() -> ChoiceScorer:
+        from proctor.targets.api.choice_scorer import open_scorer
+
+        return open_scorer(model, spec, context, endpoint.rstrip("/"), headers)
+
     endpoint = address_for(spec)
     model = require_model(spec)
     key = key_for_target(spec, endpoint, context)
+    headers = _bearer_header(key)
     if spec.params.api_format == "responses":
         from proctor.targets.api.responses import ResponsesTarget
 
         url = URL(endpoint.rstrip("/") + "/responses")
-        return ResponsesTarget.from_spec(model, spec, context, url, _bearer_header(key))
+        return ResponsesTarget.from_spec(model, spec, context, url, headers)
     url = URL(endpoint.rstrip("/") + "/chat/completions")
-    return OpenAiTarget.from_spec(model, spec, context, url, _bearer_header(key))
+    target = OpenAiTarget.from_spec(model, spec, context, url, headers)
+    target.make_scorer = make_scorer if get_service(spec).scores_choices else None
+    return target
 
 
 def open_embeddings(spec: TargetSpec, context: TargetContext) -> OpenAiEmbeddings:
@@ -275,6 +295,8 @@ OPENAI = TargetKind(
     # Source: https://openai.com/api/pricing. Priority and scale have prices of their own.
     tier_shares={"auto": 1.0, "default": 1.0, "flex": 0.5},
     is_typed_in_web=True,
+    scores_choices=True,
+    choice_models=r"(babbage|davinci)-002",
 )
 
 

@@ -67,6 +67,8 @@ def openai_service(
         batches="",
         params=style.params,
         chat_style=style,
+        scores_choices=False,
+        choice_models="",
     )
 
 
@@ -307,49 +309,60 @@ OLLAMA = replace(
 )
 # Sources: https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html and `ChatCompletionRequest` of
 # vllm/entrypoints/openai/chat_completion/protocol.py in https://github.com/vllm-project/vllm.
-VLLM = _local_server(
-    "vllm",
-    "http://127.0.0.1:8000/v1",
-    "a vLLM server",
-    ChatStyle(
-        has_responses=True,
-        fields={
-            **without(OPENAI_FIELDS, *_OPENAI_ONLY),
-            **same_names("top_k"),
-            "thinking_budget": ChatField("thinking_token_budget", instead={0: {_SWITCH: False}}),
-        },
+VLLM = replace(
+    _local_server(
+        "vllm",
+        "http://127.0.0.1:8000/v1",
+        "a vLLM server",
+        ChatStyle(
+            has_responses=True,
+            fields={
+                **without(OPENAI_FIELDS, *_OPENAI_ONLY),
+                **same_names("top_k"),
+                "thinking_budget": ChatField("thinking_token_budget", instead={0: {_SWITCH: False}}),
+            },
+        ),
+        media=_IMAGES_AND_AUDIO,
     ),
-    media=_IMAGES_AND_AUDIO,
+    scores_choices=True,
 )
 # Source: `ChatCompletionRequest` of python/sglang/srt/entrypoints/openai/protocol.py in
 # https://github.com/sgl-project/sglang. A budget of a request needs a logit processor of the server.
-SGLANG = _local_server(
-    "sglang",
-    "http://127.0.0.1:30000/v1",
-    "an SGLang server",
-    ChatStyle(
-        has_responses=True,
-        fields={
-            **without(OPENAI_FIELDS, *_OPENAI_ONLY),
-            **same_names("top_k"),
-        },
+SGLANG = replace(
+    _local_server(
+        "sglang",
+        "http://127.0.0.1:30000/v1",
+        "an SGLang server",
+        ChatStyle(
+            has_responses=True,
+            fields={
+                **without(OPENAI_FIELDS, *_OPENAI_ONLY),
+                **same_names("top_k"),
+            },
+        ),
     ),
+    scores_choices=True,
 )
 # Source: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md. Templates read the effort.
-LLAMACPP = _local_server(
-    "llamacpp",
-    "http://127.0.0.1:8080/v1",
-    "a llama.cpp server",
-    ChatStyle(
-        has_responses=True,
-        fields={
-            **without(OPENAI_FIELDS, "reasoning_effort", *_OPENAI_ONLY),
-            **same_names("top_k"),
-            "reasoning_effort": ChatField("chat_template_kwargs.reasoning_effort"),
-            "thinking_budget": ChatField("thinking_budget_tokens", instead={0: {_SWITCH: False}}),
-        },
+LLAMACPP = replace(
+    _local_server(
+        "llamacpp",
+        "http://127.0.0.1:8080/v1",
+        "a llama.cpp server",
+        ChatStyle(
+            has_responses=True,
+            fields={
+                **without(OPENAI_FIELDS, "reasoning_effort", *_OPENAI_ONLY),
+                **same_names("top_k"),
+                "reasoning_effort": ChatField("chat_template_kwargs.reasoning_effort"),
+                "thinking_budget": ChatField("thinking_budget_tokens", instead={0: {_SWITCH: False}}),
+                "prompt_cache": ChatField("cache_prompt"),
+            },
+        ),
+        media=_IMAGES_AND_AUDIO,
     ),
-    media=_IMAGES_AND_AUDIO,
+    scores_choices=True,
+    choice_interface="llamacpp",
 )
 # Source: https://lmstudio.ai/docs/developer/openai-compat/chat-completions. Its settings have the effort.
 LMSTUDIO = _local_server(

@@ -72,12 +72,10 @@ class ApiTarget(ABC):
         """
         from proctor.targets.api.http import JsonEndpoint
 
-        own_headers = substitute(spec.params.headers, context.environ)
-        names = {name.lower() for name in own_headers}
-        usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
         if conflict := cls.find_conflict(model, spec.params):
             raise UsageError(f"Target {spec.name!r}: {conflict}")
-        post = JsonEndpoint(context, url, usual_headers | own_headers, sign=sign, stream_url=stream_url)
+        own_headers = with_own_headers(spec, headers, context.environ)
+        post = JsonEndpoint(context, url, own_headers, sign=sign, stream_url=stream_url)
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
         kind = get_service(spec).with_format(spec.params.api_format)
         case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
@@ -112,6 +110,8 @@ class ApiTarget(ABC):
             TargetError: there is none; of kind `refused` where the API blocked the prompt, `unsupported`
                 where the model does not take the parameters of the case.
         """
+        if prompt.choices:
+            return await self._score_choices(prompt)
         prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
         if prompt.params and (conflict := self.find_conflict(self._model, params)):
@@ -136,6 +136,10 @@ class ApiTarget(ABC):
 
     async def aclose(self) -> None:  # noqa: B027  # nothing to close is the rule
         """Does nothing: the session belongs to the context that the target was opened with."""
+
+    async def _score_choices(self, prompt: Prompt) -> Output:  # noqa: ARG002
+        """Returns how likely each choice of a prompt is; most services do not report that."""
+        raise TargetError(f"{self._model!r} does not report how likely choices are.", kind="unsupported")
 
     @abstractmethod
     def _build_request(
@@ -182,6 +186,19 @@ def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
         if isinstance(base[name], dict) and isinstance(changes[name], dict):
             merged[name] = _merge_objects(base[name], changes[name])
     return merged
+
+
+def with_own_headers(
+    spec: TargetSpec, headers: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns the usual headers of a request with those of a specification, which replace them.
+
+    Raises:
+        UsageError: a variable in one is not set.
+    """
+    own_headers: dict[str, str] = substitute(spec.params.headers, environ)
+    names = {name.lower() for name in own_headers}
+    return {name: value for name, value in headers.items() if name.lower() not in names} | own_headers
 
 
 def require_model(spec: TargetSpec) -> str:

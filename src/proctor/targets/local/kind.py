@@ -48,5 +48,6 @@ LOCAL = TargetKind(
     default_concurrency=1,
     is_cacheable=False,
     is_free=True,
+    scores_choices=True,
     web_note="the embedded model, SmolLM2-135M; needs proctor[local]",
 )

@@ -20,6 +20,7 @@ from yarl import URL
 
 from proctor.errors import TargetError, UnknownName, UsageError
 from proctor.model import Output, Prompt, TargetSpec
+from proctor.targets.api.llamacpp import LlamaScorer
 from proctor.targets.api.openai import OpenAiTarget
 from proctor.targets.context import TargetContext
 from proctor.targets.local.weights import CHAT_MODEL, fetch_model, get_models, require_package
@@ -37,21 +38,27 @@ _SCRIPT = Path(__file__).with_name("server.py")
 class LocalTarget:
     """A model in a child process."""
 
-    def __init__(self, name: str, server: ModelServer, model: OpenAiTarget) -> None:
+    def __init__(self, name: str, server: ModelServer, model: OpenAiTarget, scorer: LlamaScorer) -> None:
         self._name = name
         self._server = server
         self._model = model
+        self._scorer = scorer
         self._lock = asyncio.Lock()
 
     async def answer(self, prompt: Prompt) -> Output:
-        """Returns the model's answer; waiting for other prompts does not count as latency.
+        """Returns the model's answer, or the likelihoods of the prompt's choices.
+
+        Waiting for other prompts does not count as latency.
 
         Raises:
             TargetError: there is none; not transient when the server itself has ended.
         """
         async with self._lock:
             try:
-                output = await self._model.answer(prompt)
+                if prompt.choices:
+                    output = await self._scorer.score(prompt)
+                else:
+                    output = await self._model.answer(prompt)
             except TargetError as error:
                 if self._server.has_ended():
                     raise TargetError(
@@ -132,7 +139,8 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> LocalTarget:
         server.stop()
         raise
     url = URL(f"{address}/v1/chat/completions")
-    return LocalTarget(name, server, OpenAiTarget.from_spec(name, spec, context, url, {}))
+    model = OpenAiTarget.from_spec(name, spec, context, url, {})
+    return LocalTarget(name, server, model, LlamaScorer.from_spec(name, spec, context, URL(address)))
 
 
 async def _find_weights(spec: TargetSpec, context: TargetContext) -> tuple[str, Path]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
 from proctor.codec import template_digest
-from proctor.model import Run
+from proctor.model import CHOICE_METRICS, Run
 from proctor.parameters import format_parameters
-from proctor.reports.formatting import costs, milliseconds, rate, seconds, token_counts
+from proctor.reports.formatting import costs, milliseconds, percent, rate, seconds, token_counts
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import latency_scope, speed_scope
 from proctor.reports.runs.settings import describe_settings
@@ -35,6 +37,9 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     yield "reused", ", ".join(_reused_answers(row))
     if row.mean_score is not None:
         yield "mean score", f"{row.mean_score:.3f}"
+    if row.multiple_choice is not UNSET:
+        rates = ((metric, getattr(row.multiple_choice, metric)) for metric in CHOICE_METRICS)
+        yield "multiple choice", ", ".join(f"{metric} {percent(rate)}" for metric, rate in rates)
     yield "model", run.target.model
     if run.prompt is not None:
         yield "prompt", f"{run.prompt.name}, {template_digest(run.prompt)[:19]}"

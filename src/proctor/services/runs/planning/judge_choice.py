@@ -31,6 +31,8 @@ class RequiredTargets(Struct, frozen=True, kw_only=True):
     """The judges that graders name."""
     targets: frozenset[str] = frozenset()
     """The targets that cases name."""
+    choice_cases: dict[tuple[str | None, tuple[str, ...]], str] = {}
+    """The first case with choices for each `target` and `only_targets` of a case."""
     variables: frozenset[str] = frozenset()
     """The environment variables that cases name."""
     params: dict[str, str] = {}
@@ -55,6 +57,7 @@ class RequirementCollector:
         self._unjudged: set[str | None] = set()
         self._judges: set[str] = set()
         self._targets: set[str] = set()
+        self._choice_cases: dict[tuple[str | None, tuple[str, ...]], str] = {}
         self._variables: set[str] = set()
         self._params: dict[str, str] = {}
         self._abilities: dict[str, str] = {}
@@ -67,6 +70,8 @@ class RequirementCollector:
         if case.target is not None:
             self._targets.add(case.target)
             self._note_location(case.target, location)
+        if case.form is not None and case.form.choices:
+            self._choice_cases.setdefault((case.target, case.only_targets), case.id)
         if case.variables:
             self._variables.update(case.variables)
         for ability in list_abilities(case):
@@ -101,6 +106,7 @@ class RequirementCollector:
             unjudged=frozenset(self._unjudged),
             judges=frozenset(self._judges),
             targets=frozenset(self._targets),
+            choice_cases=self._choice_cases,
             variables=frozenset(self._variables),
             params=self._params,
             abilities=self._abilities,

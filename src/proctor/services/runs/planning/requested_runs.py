@@ -235,6 +235,8 @@ def _describe_run(
     selection = select_judges(
         required, spec, judges, path=loaded_suite.path, params=request.params, resolve=resolve
     )
+    if index.trial_count and required.choice_cases:
+        _check_choices(loaded_suite, slot, (spec, *selection.named_targets))
     warnings = selection.warnings if index.trial_count else ()
     for message in warnings:
         context.warn(message)
@@ -271,6 +273,24 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
             f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
             "ask. Add one of them with --target, or leave the case out with --id."
         )
+
+
+def _check_choices(loaded_suite: LoadedSuite, slot: RunSlot, specs: Sequence[TargetSpec]) -> None:
+    """Refuses a run in which a target would get choices and cannot report how likely they are.
+
+    Args:
+        loaded_suite: has cases with choices.
+        slot: the position of the run.
+        specs: the run's target, and then those that cases name.
+    """
+    from proctor.targets.choice_targets import check_scores_choices
+
+    for (own_target, only_targets), case_id in loaded_suite.required.choice_cases.items():
+        for spec in specs[1:] if own_target is not None else specs[:1]:
+            # Cases for certain targets are run on any if it is the only one.
+            is_sent = slot.alone or not only_targets or spec.name in only_targets
+            if spec.name == own_target or (own_target is None and is_sent):
+                check_scores_choices(spec, case_id, loaded_suite.path)
 
 
 def _check_params_of_cases(

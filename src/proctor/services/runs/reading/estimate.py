@@ -256,7 +256,7 @@ def _read_suite(of: _SuiteCases, request: Request, prompt: PromptTemplate | None
             token_counts[position] = _TokenCount(
                 target=case.target,
                 repeats=0 if case.problems else count_repeats(case, request.settings.repeats),
-                prompt_tokens=_estimate_tokens("".join(map(_sent_text, _fill(case, prompt)))),
+                prompt_tokens=_estimate_tokens(_sent_texts(case, prompt)),
                 judge_tokens=_estimate_tokens(f"{case.criteria or ''}{case.expected or ''}") if asks else 0,
                 judges=asks,
             )
@@ -274,6 +274,13 @@ def _fill(case: Case, prompt: PromptTemplate | None) -> tuple[Message, ...]:
         return fill_prompt(prompt, case)
     except BadTemplate:
         return case.input
+
+
+def _sent_texts(case: Case, prompt: PromptTemplate | None) -> str:
+    """Returns all that is sent for a case: its prompt, and with choices also once with each of them."""
+    text = "".join(map(_sent_text, _fill(case, prompt)))
+    choices = () if case.form is None else case.form.choices
+    return text * (len(choices) + 1) + "".join(choices)
 
 
 def _sent_text(message: Message) -> str:
