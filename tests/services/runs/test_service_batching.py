@@ -23,7 +23,7 @@ def plan(**params: object) -> PlannedRun:
 def test_likelihoods_of_choices_take_several_requests() -> None:
     planned_run = plan()
     required = replace(planned_run.required, choice_cases={(None, ()): "capital"})
-    with pytest.raises(UsageError, match="Case 'capital' of .* is scored by the likelihood of its choices"):
+    with pytest.raises(UsageError, match=r"Case 'capital' of .* is scored by the likelihood of its choices"):
         check_batching([replace(planned_run, required=required)], {})
 
 
