@@ -122,10 +122,10 @@ class Output(Record, frozen=True, kw_only=True):
     """The id of the request in the reply's headers, which a service's support needs."""
     service_tier: str | None = None
     """The tier that answered, as the endpoint reported it."""
-    batch_id: str | None = None
-    """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
     choices: tuple[ChoiceLikelihood, ...] = ()
     """The likelihood of each choice of the prompt, in its order; `text` is then the likeliest one."""
+    batch_id: str | None = None
+    """The service's id of the batch that brought the answer, at half the price; then it has no latency."""
 
     @property
     def tokens_per_second(self) -> float | None:
