@@ -12,7 +12,7 @@ import pytest
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Tool, ToolCall
 from proctor.targets import TARGETS
-from proctor.targets.api.azure import DEFAULT_API_VERSION
+from proctor.targets.api.openai.azure import DEFAULT_API_VERSION
 from support.apis import API_KINDS, KEY, Api, make_reply
 from support.builders import make_prompt, make_spec
 

@@ -22,7 +22,7 @@ from yarl import URL
 
 from proctor.errors import EndpointFault, TargetError, UsageError
 from proctor.targets.api.http import key_for_endpoint, parse_retry_after, proxy_for
-from proctor.targets.api.openai import open_target
+from proctor.targets.api.openai.chat import open_target
 from proctor.targets.context import TargetContext
 from support.apis import KEY, Api, make_reply
 from support.builders import make_prompt, make_spec

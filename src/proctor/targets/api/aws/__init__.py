@@ -1,0 +1,1 @@
+"""Amazon Bedrock: the Converse API, and the credentials and signatures of its requests."""
