@@ -103,11 +103,34 @@ def test_a_word_sets_one_parameter(word: str, value: Any) -> None:
         ("headers.Content-Length=3", "may not have `Content-Length`"),
         ("headers.X-A=a\nb", "cannot be sent as a header"),
         ("reasoning_effort=LOW!", "a word in small letters"),
+        ("reasoning_effort=low\n", "a word in small letters"),
+        ("service_tier=\u202eflex", "must be a word"),
+        ("top_k=1" + "0" * 400, "at least 1"),
+        ("top_p=1" + "0" * 400, "at most 1"),
+        ("stop=\udcff", "a list of 1 to 16 texts"),
+        ("extra_body.min_p=NaN", "has nan, which JSON cannot express"),
+        ('extra_body={"a": [-Infinity]}', "has -inf, which JSON cannot express"),
+        ("extra_body.user=\udcff", "which JSON cannot express"),
+        ("extra_body.a=" + "[" * 99 + "]" * 99, "more than 64 objects and lists"),
     ],
 )
 def test_a_word_that_cannot_be_used_is_refused(word: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         parse_parameters([word])
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["extra_body=5", "extra_body.a=1"], "`extra_body` is 5; it must be an object"),
+        (["headers=a", "headers.X-A=1"], "`headers` is 'a'; it must be an object"),
+        (["headers.X-A=1", "headers.x-a=2"], "both `X-A` and `x-a`, which are the same header"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_parameters(words)
     assert message in str(error.value)
 
 
