@@ -102,7 +102,12 @@ async def test_a_long_error_text_is_shortened(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>hello</html>", b"", b"[1, 2]", b'{"choices": 7}', b'{"choices": []}']
+    "body",
+    [
+        *(b"<html>hello</html>", b"", b"[1, 2]", b'{"choices": 7}', b'{"choices": []}'),
+        b'{"choices": [{"message": {"content": "\xff"}}]}',
+        b'{"choices": ' + b"[" * 100_000,
+    ],
 )
 async def test_another_body_than_promised_is_a_protocol_error_that_is_not_tried_again(
     api: Api, body: bytes
@@ -110,6 +115,14 @@ async def test_another_body_than_promised_is_a_protocol_error_that_is_not_tried_
     api.reply(body)
     error = await api.fail()
     assert (error.kind, error.transient) == ("protocol", False)
+
+
+@pytest.mark.parametrize("body", [b'{"error": {"message": "overl\xff"}}', b'{"error": ' * 100_000])
+async def test_an_error_whose_body_cannot_be_read_keeps_its_status(api: Api, body: bytes) -> None:
+    api.reply(body, 503)
+    error = await api.fail()
+    assert "answered 503" in str(error)
+    assert (error.busy, error.transient) == (True, True)
 
 
 async def test_a_redirection_is_not_followed(api: Api) -> None:

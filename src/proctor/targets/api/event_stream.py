@@ -6,13 +6,15 @@ Source of the format: https://html.spec.whatwg.org/multipage/server-sent-events.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from proctor.errors import TargetError
 
 _DECODER = msgspec.json.Decoder()
+UNREADABLE_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding JSON raises: for another form, for bytes that are not UTF-8, and for too deep nesting."""
 
 
 class StreamedReply(Protocol):
@@ -67,7 +69,7 @@ class EventParser:
             return None
         try:
             event = _DECODER.decode(data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             raise TargetError(
                 f"The stream has an event that is not JSON ({error}).", kind="protocol"
             ) from None

@@ -32,7 +32,7 @@ from proctor.env_substitution import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
 from proctor.targets import get_kind, iter_kinds
-from proctor.targets.api.event_stream import EventParser, StreamedReply
+from proctor.targets.api.event_stream import UNREADABLE_JSON, EventParser, StreamedReply
 from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
 from proctor.targets.context import TargetContext
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedactor, find_secrets
@@ -287,7 +287,7 @@ class JsonEndpoint:
         """
         try:
             return decoder.decode(data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE_JSON as error:
             start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._sent_headers))
             raise TargetError(
                 f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
@@ -536,7 +536,7 @@ def _read_error(body: Body) -> tuple[str, str | None]:
     """Returns the message in an error body, and the parameter that it is about, if there is one."""
     try:
         details = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         return body.decode("utf-8", "replace"), None
     if isinstance(details, list) and details:
         details = details[0]
