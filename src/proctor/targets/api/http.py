@@ -60,6 +60,8 @@ _WRONG_KEY_PATTERN = re.compile(r"API_KEY_INVALID|API key not valid")
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
 _STREAM_OVERHEAD = 256
 """How many times as large as its answer a stream may be: an event holds a token and much besides."""
+_EVENT_OVERHEAD = 4
+"""How many times as large as an answer one event may be: characters may be escaped."""
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
 """The maximum length of a header, in characters; the rest is ignored."""
@@ -257,18 +259,24 @@ class JsonEndpoint:
             AnswerTooLarge: the events exceed the limit for answers.
             TargetError: the stream was cut off, or is not made of JSON objects.
         """
-        parser, size = EventParser(), 0
+        limit = self._max_bytes
+        parser, size, next_check = EventParser(), 0, limit
         first_token_at: float | None = None
         async for piece in response.content.iter_any():
             size += len(piece)
-            if size > self._max_bytes * _STREAM_OVERHEAD:
-                raise AnswerTooLarge(self._max_bytes)
+            if size > limit * _STREAM_OVERHEAD or parser.pending_bytes > limit * _EVENT_OVERHEAD:
+                raise AnswerTooLarge(limit)
+            if size > next_check:  # a few times for large streams only: it puts the answer together
+                length = len(stream.body())
+                if length > limit:
+                    raise AnswerTooLarge(limit)
+                next_check = size + max(limit - length, limit // 8)
             for event in parser.feed(piece):
                 if stream.add(event) and first_token_at is None:
                     first_token_at = perf_counter()
         body = stream.body()
-        if len(body) > self._max_bytes:
-            raise AnswerTooLarge(self._max_bytes, len(body))
+        if len(body) > limit:
+            raise AnswerTooLarge(limit, len(body))
         if not (stream.is_complete or parser.is_done):
             raise TargetError(
                 f"{_display_url(self._url)} ended its stream before the answer was complete.",
