@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from proctor.env_substitution import substitute
+from proctor.env_substitution import names_in, substitute
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
 from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters
@@ -72,12 +72,19 @@ class ApiTarget(ABC):
         """
         from proctor.targets.api.http import JsonEndpoint
 
-        own_headers = substitute(spec.params.headers, context.environ)
+        own_headers = _read_headers(spec, context.environ)
         names = {name.lower() for name in own_headers}
         usual_headers = {name: value for name, value in headers.items() if name.lower() not in names}
         if conflict := cls.find_conflict(model, spec.params):
             raise UsageError(f"Target {spec.name!r}: {conflict}")
-        post = JsonEndpoint(context, url, usual_headers | own_headers, sign=sign, stream_url=stream_url)
+        post = JsonEndpoint(
+            context,
+            url,
+            usual_headers | own_headers,
+            sign=sign,
+            stream_url=stream_url,
+            secrets=_list_secrets(spec.params, context.environ),
+        )
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
         kind = get_service(spec).with_format(spec.params.api_format)
         case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
@@ -99,12 +106,15 @@ class ApiTarget(ABC):
             request = self._build_request(prompt, params, refused_names)
             return _encode_with(request, params.extra_body) if params.extra_body else ENCODER.encode(request)
 
-        reply = await self._endpoint.send(
-            encode_without,
-            self.optional_params,
-            self.streamed_reply if params.stream else None,
-        )
-        output = self._parse_reply(reply.body, prompt, params)
+        try:
+            reply = await self._endpoint.send(
+                encode_without,
+                self.optional_params,
+                self.streamed_reply if params.stream else None,
+            )
+            output = self._parse_reply(reply.body, prompt, params)
+        except TargetError as error:
+            raise self._endpoint.redact_error(error) from error.__cause__
         output = replace(
             output,
             latency_ms=reply.latency_ms,
@@ -144,6 +154,28 @@ class ApiTarget(ABC):
             ) from None
         extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
         return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
+
+
+def _read_headers(spec: TargetSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns a target's own headers as they are sent.
+
+    Raises:
+        UsageError: a variable is not set, or its value cannot be sent.
+    """
+    headers = {name: value.strip() for name, value in substitute(spec.params.headers, environ).items()}
+    for name, value in headers.items():
+        if not value.isprintable():
+            variables = " and ".join(names_in(spec.params.headers[name]))
+            raise UsageError(
+                f"Target {spec.name!r}: the header `{name}` would have a character that no header can have. "
+                f"Check the environment variable {variables}."
+            )
+    return headers
+
+
+def _list_secrets(params: Params, environ: Mapping[str, str]) -> list[str]:
+    """Returns the values of the variables that headers and further fields of the body name."""
+    return [environ.get(name, "") for name in names_in((params.headers, params.extra_body))]
 
 
 def _encode_with(request: msgspec.Struct | dict[str, Any], extra_body: Mapping[str, Any]) -> bytes:
