@@ -147,13 +147,13 @@ class ApiTarget(ABC):
             return self._params
         own = {"temperature": prompt.temperature} if prompt.temperature is not None else {}
         try:
-            check_parameters(prompt.params, self._case_params)
+            values = check_parameters(prompt.params, self._case_params)
         except UsageError as error:
             raise TargetError(
                 f"The parameters of the case cannot be sent: {error}", kind="unsupported"
             ) from None
-        extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
-        return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
+        extra_body = _merge_objects(self._params.extra_body, values.get("extra_body", {}))
+        return replace(self._params, **{**values, "extra_body": extra_body, **own})
 
 
 def _read_headers(spec: TargetSpec, environ: Mapping[str, str]) -> dict[str, str]:
