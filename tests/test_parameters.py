@@ -144,6 +144,14 @@ def test_the_user_overrides_a_target_s_own_parameters() -> None:
     assert merge_parameters(own, Params(top_p=0.9)) == Params(temperature=1.0, top_p=0.9, stop=("a",))
 
 
+def test_the_user_overrides_single_headers_and_fields() -> None:
+    own = Params(headers={"X-Key": "a", "X-Team": "b"}, extra_body={"a": {"b": 1, "c": 2}, "d": [1]})
+    params = Params(headers={"x-team": "c"}, extra_body={"a": {"b": 3}, "d": [2]})
+    merged = merge_parameters(own, params)
+    assert merged.headers == {"X-Key": "a", "x-team": "c"}
+    assert merged.extra_body == {"a": {"b": 3, "c": 2}, "d": [2]}
+
+
 def test_a_value_of_another_type_is_refused() -> None:
     for name, value in {"stop": 3, "headers": {"a": 1}, "extra_body": [], "logprobs": True}.items():
         with pytest.raises(UsageError, match=f"`{name}` is"):

@@ -335,11 +335,27 @@ def _parse_json(text: str, default: Any) -> Any:
 
 
 def merge_parameters(own: Params, params: Params) -> Params:
-    """Returns a target's own parameters, replaced by those that the user set."""
+    """Returns a target's own parameters, replaced by those that the user set.
+
+    Of `extra_body` and `headers` only what has the same name is replaced.
+    """
     defaults = Params()
     changes = {
         name: getattr(own, name)
         for name in Params.__struct_fields__
         if getattr(params, name) == getattr(defaults, name)
     }
+    names = {name.lower() for name in params.headers}
+    headers = {name: value for name, value in own.headers.items() if name.lower() not in names}
+    changes["headers"] = {**headers, **params.headers}
+    changes["extra_body"] = merge_objects(own.extra_body, params.extra_body)
     return replace(params, **changes)
+
+
+def merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
+    merged = {**base, **changes}
+    for name in base.keys() & changes.keys():
+        if isinstance(base[name], dict) and isinstance(changes[name], dict):
+            merged[name] = merge_objects(base[name], changes[name])
+    return merged

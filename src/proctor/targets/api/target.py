@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from proctor.env_substitution import names_in, substitute
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
-from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters
+from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters, merge_objects
 from proctor.targets import get_service
 from proctor.targets.api.messages import get_system_message, with_system_message
 
@@ -152,7 +152,7 @@ class ApiTarget(ABC):
             raise TargetError(
                 f"The parameters of the case cannot be sent: {error}", kind="unsupported"
             ) from None
-        extra_body = _merge_objects(self._params.extra_body, values.get("extra_body", {}))
+        extra_body = merge_objects(self._params.extra_body, values.get("extra_body", {}))
         return replace(self._params, **{**values, "extra_body": extra_body, **own})
 
 
@@ -180,16 +180,7 @@ def _list_secrets(params: Params, environ: Mapping[str, str]) -> list[str]:
 
 def _encode_with(request: msgspec.Struct | dict[str, Any], extra_body: Mapping[str, Any]) -> bytes:
     """Returns a body with further fields, which replace those of the same names."""
-    return ENCODER.encode(_merge_objects(msgspec.json.decode(ENCODER.encode(request)), extra_body))
-
-
-def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
-    merged = {**base, **changes}
-    for name in base.keys() & changes.keys():
-        if isinstance(base[name], dict) and isinstance(changes[name], dict):
-            merged[name] = _merge_objects(base[name], changes[name])
-    return merged
+    return ENCODER.encode(merge_objects(msgspec.json.decode(ENCODER.encode(request)), extra_body))
 
 
 def require_model(spec: TargetSpec) -> str:
