@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.codec import decode, encode, target_digest
 from proctor.engines.caching import target_parts
@@ -137,6 +138,12 @@ def test_words_that_do_not_go_together_are_refused(words: list[str], message: st
 def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
     with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
         check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
+
+
+def test_a_parameter_that_a_fallback_does_not_take_is_refused() -> None:
+    fallback = TargetSpec(name="b", kind="anthropic", model="m", params=Params(logprobs=1))
+    with pytest.raises(UsageError, match="'b', a fallback of target 't': .*`logprobs`"):
+        check_params_taken(replace(spec(Params(logprobs=1)), fallbacks=(fallback,)))
 
 
 def test_the_user_overrides_a_target_s_own_parameters() -> None:
