@@ -142,7 +142,7 @@ def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
 
 def test_a_parameter_that_a_fallback_does_not_take_is_refused() -> None:
     fallback = TargetSpec(name="b", kind="anthropic", model="m", params=Params(logprobs=1))
-    with pytest.raises(UsageError, match="'b', a fallback of target 't': .*`logprobs`"):
+    with pytest.raises(UsageError, match=r"'b', a fallback of target 't': .*`logprobs`"):
         check_params_taken(replace(spec(Params(logprobs=1)), fallbacks=(fallback,)))
 
 
