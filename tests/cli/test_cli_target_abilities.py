@@ -130,6 +130,22 @@ def test_a_run_warns_of_a_case_whose_own_parameters_need_what_the_target_lacked(
     assert "case 'sure' needs it" in err
 
 
+def test_a_run_warns_of_a_prompt_that_needs_what_the_target_lacked(
+    tmp_path: Path, proctor: Proctor, target: str
+) -> None:
+    check(proctor, target)
+    record = tmp_path / ".proctor" / "abilities.json"
+    (endpoint,) = (targets := json.loads(record.read_bytes())).values()
+    for item in endpoint["checks"]:
+        item["status"] = "refused" if item["ability"] == "system" else item["status"]
+    record.write_text(json.dumps(targets), encoding="utf-8")
+    (tmp_path / "s.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
+    (tmp_path / "short.json").write_text('[{"role": "system", "content": "Be brief."}]', encoding="utf-8")
+    err = proctor("run", "s.csv", "-t", target, "--holdout=0", "--prompt=short.json").err
+    assert "lacked the ability 'system'" in " ".join(err.split())
+    assert "prompt 'short' needs it" in " ".join(err.split())
+
+
 def test_a_target_that_does_not_answer_gets_one_request(proctor: Proctor) -> None:
     result = proctor("targets", "check", "--all", "openai:m@http://127.0.0.1:9/v1")
     assert result.code == 3

@@ -24,7 +24,7 @@ from proctor.abilities import (
 from proctor.codec import target_digest
 from proctor.errors import TargetError, UsageError
 from proctor.file_lock import lock_file
-from proctor.model import Attachment, Output, Params, Prompt, TargetSpec
+from proctor.model import Attachment, Output, Params, Prompt, PromptTemplate, TargetSpec
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.targets import get_service
 from proctor.targets.kind import TargetKind
@@ -180,13 +180,16 @@ def record_checks(folder: Path, spec: TargetSpec, checks: list[AbilityCheck]) ->
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def warn_of_missing_abilities(folder: Path, spec: TargetSpec, needs: Mapping[str, str]) -> Iterator[str]:
+def warn_of_missing_abilities(
+    folder: Path, spec: TargetSpec, needs: Mapping[str, str], prompt: PromptTemplate | None = None
+) -> Iterator[str]:
     """Yields a sentence for each ability that a run needs and the target did not show when last checked.
 
     Args:
         folder: the folder of the store.
         spec: the target, whose own parameters need abilities too.
         needs: abilities by their names, each with the id of the first case that needs it.
+        prompt: the prompt of the run, which may need abilities besides.
     """
     try:
         target = load_checks(folder).get(endpoint_digest(spec))
@@ -195,12 +198,14 @@ def warn_of_missing_abilities(folder: Path, spec: TargetSpec, needs: Mapping[str
         return
     if target is None:
         return
-    own = {PARAMETER_ABILITIES[name]: "" for name in spec.params.further if name in PARAMETER_ABILITIES}
-    all_needs = {**own, **needs}
+    own = [PARAMETER_ABILITIES[name] for name in spec.params.further if name in PARAMETER_ABILITIES]
+    subjects = dict.fromkeys(own, "its own parameters need it")
+    if prompt is not None and any(message.role in ("system", "developer") for message in prompt.messages):
+        subjects["system"] = f"prompt {prompt.name!r} needs it"
+    subjects |= {name: f"case {case_id!r} needs it" for name, case_id in needs.items()}
     for check in target.checks:
-        if check.ability in all_needs and check.status != "works":
-            case_id = all_needs[check.ability]
-            subject = f"case {case_id!r} needs it" if case_id else "its own parameters need it"
+        if check.ability in subjects and check.status != "works":
+            subject = subjects[check.ability]
             detail = f": {check.detail}" if check.detail else "."
             yield (
                 f"Target {spec.name!r} lacked the ability {check.ability!r} ({check.status}) when it was "
