@@ -20,7 +20,7 @@ def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any
     temperature = fields.number("temperature")
     if temperature is not None and not 0 <= temperature <= 2:
         fields.error("out-of-range", "temperature", f"is {temperature:g}; it must be from 0 to 2.")
-    own = {
+    own: dict[str, Any] = {
         "temperature": temperature,
         "max_tokens": fields.integer("max_output_tokens", least=1),
         "seed": fields.integer("seed"),

@@ -184,7 +184,7 @@ async def test_a_parameter_with_another_value_is_sent_again(
     target = f"{{name: a, provider: openai, base_url: '{url}', model: m, {field}}}"
     (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n", encoding="utf-8")
     suite = ASKED.replace("${{ WHO }}", "somebody")
-    settings, explicit = Settings(**{flag: True}), frozenset({flag})
+    settings, explicit = Settings(cache=flag == "cache", reuse=flag == "reuse"), frozenset({flag})
     for who in ("alice", "bob", "alice"):
         await bench.run(suite, who, targets="a", settings=settings, explicit=explicit)
     assert len(cached) == 2
