@@ -18,6 +18,7 @@ from proctor.parameters import (
     check_parameter,
     check_parameters,
     format_parameters,
+    format_words,
     merge_parameters,
     parse_parameters,
 )
@@ -69,11 +70,20 @@ def test_a_target_without_further_parameters_has_the_digest_of_earlier_releases(
     assert target_digest(spec(Params(temperature=0.5, max_tokens=7))) == digest
 
 
+@pytest.mark.parametrize("stop", ["\n\n", "5", "a, b", '["a"]'])
+def test_a_single_stop_text_is_written_on_one_line_and_read_again(stop: str) -> None:
+    (word,) = format_words({"stop": stop})
+    assert "\n" not in word
+    assert parse_parameters([word]) == {"stop": (stop,)}
+
+
 @pytest.mark.parametrize(
     ("word", "value"),
     [
         ("top_p=0.9", 0.9),
         ("stop=END", ("END",)),
+        ("stop=5", ("5",)),
+        ("stop=\n", ("\n",)),
         ('stop=["a", "b"]', ("a", "b")),
         ("reasoning_effort=low", "low"),
         ("stream=true", True),

@@ -304,8 +304,10 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
         if dot and group in _NESTED:
             value = text if group == "headers" else _parse_json(text, text)
             values[group] = {**check_parameter(group, values.get(group, {})), field: value}
-        elif PARAMETERS.get(name, {}).get("type") == "string" or "enum" in PARAMETERS.get(name, {}):
+        elif _is_text(name):
             values[name] = text
+        elif name == "stop":
+            values[name] = _parse_stops(text)
         else:
             values[name] = _parse_json(text, text)
     return check_parameters(values, PARAMETERS)
@@ -319,9 +321,23 @@ def format_parameters(params: Params) -> tuple[str, ...]:
 def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the words for `parse_parameters` that give parameters these values."""
     return tuple(
-        f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
+        f"{name}={value}"
+        if isinstance(value, str) and _is_text(name)
+        else f"{name}={json.dumps(value, ensure_ascii=False)}"
         for name, value in values.items()
     )
+
+
+def _is_text(name: str) -> bool:
+    """Returns whether the value of a parameter is a text, which its word has without quotes."""
+    schema = PARAMETERS.get(name, {"type": "string"})
+    return "enum" in schema or schema["type"] == "string"
+
+
+def _parse_stops(text: str) -> Any:
+    """Returns the list or the text that JSON has, else the word as it is: `5` is a text too."""
+    value = _parse_json(text, text)
+    return value if isinstance(value, str | list) else text
 
 
 def _parse_json(text: str, default: Any) -> Any:
