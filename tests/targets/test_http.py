@@ -234,6 +234,18 @@ async def test_an_answer_that_breaks_off_is_transient(opening: Make, beginning: 
         assert (await failed(opening(), url)).transient
 
 
+async def test_bytes_of_a_header_that_are_no_utf_8_can_be_stored(opening: Make) -> None:
+    body = b'{"choices": [{"message": {"content": "4"}}]}'
+    head = b"HTTP/1.1 200 OK\r\nX-Request-Id: a\xff\r\nContent-Length: %d\r\n\r\n"
+    async with replying(lambda _head: head % len(body) + body) as url:
+        target = await open_target(make_spec("openai", endpoint=f"{url}/v1"), opening())
+        output = await target.answer(make_prompt("hello"))
+    assert output.request_id == "a\ufffd"
+    elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\nContent-Length: 0\r\n\r\n"
+    async with replying(lambda _head: elsewhere) as url:
+        assert "/\ufffd" in str(await failed(opening(), url))
+
+
 async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(opening: Make) -> None:
     service = Service()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

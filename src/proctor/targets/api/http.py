@@ -327,8 +327,13 @@ def _is_event_stream(response: ClientResponse) -> bool:
 
 
 def _read_request_id(headers: Mapping[str, str]) -> str | None:
-    value = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), "")
-    return value[:_MAX_HEADER] or None
+    name = next((name for name in _REQUEST_ID_HEADERS if name in headers), "")
+    return _read_header(headers, name, "")[:_MAX_HEADER] or None
+
+
+def _read_header(headers: Mapping[str, str], name: str, default: str) -> str:
+    """Returns the value of a header; bytes in it that are not UTF-8 become replacement characters."""
+    return headers.get(name, default).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
@@ -378,7 +383,7 @@ def error_for_status(
     text, param = _read_error(body)
     text = _redact_text(text, secrets)
     if 300 <= status < 400:
-        text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
+        text = f"it points to {_read_header(reply_headers, 'Location', 'nowhere')}, which is not followed"
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
     message = f"{_display_url(url)} answered {status} ({phrase})" + (f": {_shorten(text)}" if text else ".")
     kind, remedy = _classify_status(status, body)
