@@ -113,13 +113,19 @@ def check_params_taken(spec: TargetSpec) -> None:
     """Checks that a target takes all parameters that are set, besides temperature, seed and maximum tokens.
 
     Raises:
-        UsageError: it does not take one of them.
+        UsageError: it or one of its fallbacks does not take one of them.
     """
+    _check_own_params(spec, f"Target {spec.name!r}")
+    for fallback in spec.fallbacks:
+        _check_own_params(fallback, f"{fallback.name!r}, a fallback of target {spec.name!r}")
+
+
+def _check_own_params(spec: TargetSpec, subject: str) -> None:
     service = get_service(spec)
     for kind in (service, service.with_format(spec.params.api_format)):
         for name in spec.params.further:
             if name not in kind.all_params:
-                raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
+                raise UsageError(f"{subject}: {kind.describe_refusal(name)}")
 
 
 def has_file_model(spec: TargetSpec) -> bool:
