@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, and what Claude models take wherever they run, in `claude.py`.
+"""Anthropic's Messages API. In: prompts. Out: JSON requests, and answers.
 
-Start with `messages_api.py`.
+`claude.py` has what Claude models take wherever they run. Start with `messages_api.py`.
 """

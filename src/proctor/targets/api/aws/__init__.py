@@ -1,1 +1,4 @@
-"""Amazon Bedrock: the Converse API, and the credentials and signatures of its requests."""
+"""Amazon Bedrock. In: prompts. Out: signed JSON requests, and answers.
+
+`credentials.py` signs. Start with `bedrock.py`.
+"""

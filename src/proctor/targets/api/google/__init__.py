@@ -1,4 +1,4 @@
-"""Gemini at Google's own address and on Vertex AI, where Claude models are called too.
+"""Gemini, and Claude on Vertex AI. In: prompts. Out: JSON requests, and answers.
 
-Start with `gemini.py`.
+`vertex.py` is Google Cloud's address, and `credentials.py` its access tokens. Start with `gemini.py`.
 """
