@@ -86,7 +86,7 @@ def test_what_it_prints_ends_with_the_cost_and_where_it_is_recorded(proctor: Pro
     result = proctor("targets", "check", "--all", target)
     assert result.code == 0
     assert "  pdf         refused" in result.out
-    assert " abilities work; $0.00" in result.out
+    assert " abilities work; cost $0.00" in result.out
     assert "Recorded in" in result.out
 
 
@@ -155,6 +155,8 @@ def test_a_target_that_does_not_answer_gets_one_request(proctor: Proctor) -> Non
     assert result.code == 3
     assert "text" in result.out
     assert "system" not in result.out
+    assert "nothing else was sent or recorded" in result.out
+    assert "Recorded in" not in result.out
 
 
 def test_a_target_that_cannot_be_opened_is_told_and_the_next_is_checked(proctor: Proctor) -> None:

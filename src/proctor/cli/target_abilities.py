@@ -13,7 +13,6 @@ from proctor.codec import encode
 from proctor.engines.retries import RetryPolicy
 from proctor.errors import ExitCode, ProctorError
 from proctor.model import Settings, TargetSpec
-from proctor.plurals import pluralize
 from proctor.reports.formatting import cost, milliseconds
 from proctor.safe_text import one_line, pad_to_width
 from proctor.services.runs.execution.target_pool import TargetPool, load_prices
@@ -41,19 +40,20 @@ def check_all_abilities(
             if isinstance(spec, ProctorError):
                 raise spec
             checks = asyncio.run(_check(spec, calls, _ignore if as_json else _show_check))
-            record_checks(folder, spec, checks)
+            if not _is_down(checks):
+                record_checks(folder, spec, checks)
         except ProctorError as error:
             code = ExitCode.NOT_MEASURED
             documents.append({"target": word, "error": str(error), "checks": []})
             show([] if as_json else [f"  cannot be checked: {one_line(str(error))}"])
             continue
-        if checks[0].status in ("failed", "refused"):
+        if _is_down(checks):
             code = ExitCode.NOT_MEASURED
         documents.append({"target": word, "error": None, "checks": checks})
         show([] if as_json else [_summarize(checks)])
     if as_json:
         show([encode({"targets": documents}).decode("utf-8")])
-    elif any(document["checks"] for document in documents):
+    elif any(document["checks"] and not _is_down(document["checks"]) for document in documents):
         show(["", f"Recorded in {folder}: `proctor run` warns before a suite that needs more."])
     return code
 
@@ -89,10 +89,15 @@ def _show_check(check: AbilityCheck) -> None:
 
 
 def _summarize(checks: Sequence[AbilityCheck]) -> str:
+    if _is_down(checks):
+        return "  It does not answer, so nothing else was sent or recorded."
     working = sum(check.status == "works" for check in checks)
-    costs = [check.cost_usd for check in checks]
-    known = [amount for amount in costs if amount is not None]
-    total = cost(sum(known)) if known else cost(None)
-    unknown = len(costs) - len(known)
-    beside = f", and {pluralize(unknown, 'request')} of unknown cost" if known and unknown else ""
-    return f"  {working} of {len(checks)} abilities work; {total}{beside}."
+    known = sum(check.cost_usd or 0.0 for check in checks)
+    is_complete = all(check.cost_usd is not None for check in checks)
+    total = cost(known) if is_complete else f"at least {cost(known)}" if known else cost(None)
+    return f"  {working} of {len(checks)} abilities work; cost {total}."
+
+
+def _is_down(checks: Sequence[AbilityCheck]) -> bool:
+    """Whether the first request failed, which only asks for a word."""
+    return checks[0].status in ("failed", "refused")

@@ -126,7 +126,13 @@ def _describe_failure(ability: Ability, error: TargetError, at: datetime) -> Abi
     from proctor.targets.api.http import RefusedRequest
 
     status: AbilityStatus = "refused" if isinstance(error, RefusedRequest) else "failed"
-    return AbilityCheck(ability=ability.name, status=status, detail=str(error)[:_MAX_DETAIL], at=at)
+    return AbilityCheck(
+        ability=ability.name,
+        status=status,
+        detail=str(error)[:_MAX_DETAIL],
+        cost_usd=0.0 if status == "refused" else None,
+        at=at,
+    )
 
 
 def _describe_answer(ability: Ability, output: Output, at: datetime) -> AbilityCheck:
