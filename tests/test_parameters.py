@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proctor.codec import decode, encode, target_digest
 from proctor.engines.caching import target_parts
@@ -17,6 +18,7 @@ from proctor.parameters import (
     check_parameter,
     check_parameters,
     format_parameters,
+    format_words,
     merge_parameters,
     parse_parameters,
 )
@@ -68,11 +70,20 @@ def test_a_target_without_further_parameters_has_the_digest_of_earlier_releases(
     assert target_digest(spec(Params(temperature=0.5, max_tokens=7))) == digest
 
 
+@pytest.mark.parametrize("stop", ["\n\n", "5", "a, b", '["a"]'])
+def test_a_single_stop_text_is_written_on_one_line_and_read_again(stop: str) -> None:
+    (word,) = format_words({"stop": stop})
+    assert "\n" not in word
+    assert parse_parameters([word]) == {"stop": (stop,)}
+
+
 @pytest.mark.parametrize(
     ("word", "value"),
     [
         ("top_p=0.9", 0.9),
         ("stop=END", ("END",)),
+        ("stop=5", ("5",)),
+        ("stop=\n", ("\n",)),
         ('stop=["a", "b"]', ("a", "b")),
         ("reasoning_effort=low", "low"),
         ("stream=true", True),
@@ -103,6 +114,15 @@ def test_a_word_sets_one_parameter(word: str, value: Any) -> None:
         ("headers.Content-Length=3", "may not have `Content-Length`"),
         ("headers.X-A=a\nb", "cannot be sent as a header"),
         ("reasoning_effort=LOW!", "a word in small letters"),
+        ("reasoning_effort=low\n", "a word in small letters"),
+        ("service_tier=\u202eflex", "must be a word"),
+        ("top_k=1" + "0" * 400, "at least 1"),
+        ("top_p=1" + "0" * 400, "at most 1"),
+        ("stop=\udcff", "a list of 1 to 16 texts"),
+        ("extra_body.min_p=NaN", "has nan, which JSON cannot express"),
+        ('extra_body={"a": [-Infinity]}', "has -inf, which JSON cannot express"),
+        ("extra_body.user=\udcff", "which JSON cannot express"),
+        ("extra_body.a=" + "[" * 99 + "]" * 99, "more than 64 objects and lists"),
     ],
 )
 def test_a_word_that_cannot_be_used_is_refused(word: str, message: str) -> None:
@@ -111,14 +131,42 @@ def test_a_word_that_cannot_be_used_is_refused(word: str, message: str) -> None:
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["extra_body=5", "extra_body.a=1"], "`extra_body` is 5; it must be an object"),
+        (["headers=a", "headers.X-A=1"], "`headers` is 'a'; it must be an object"),
+        (["headers.X-A=1", "headers.x-a=2"], "both `X-A` and `x-a`, which are the same header"),
+    ],
+)
+def test_words_that_do_not_go_together_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_parameters(words)
+    assert message in str(error.value)
+
+
 def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
     with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
         check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
 
 
+def test_a_parameter_that_a_fallback_does_not_take_is_refused() -> None:
+    fallback = TargetSpec(name="b", kind="anthropic", model="m", params=Params(logprobs=1))
+    with pytest.raises(UsageError, match=r"'b', a fallback of target 't': .*`logprobs`"):
+        check_params_taken(replace(spec(Params(logprobs=1)), fallbacks=(fallback,)))
+
+
 def test_the_user_overrides_a_target_s_own_parameters() -> None:
     own = Params(temperature=1.0, top_p=0.5, stop=("a",))
     assert merge_parameters(own, Params(top_p=0.9)) == Params(temperature=1.0, top_p=0.9, stop=("a",))
+
+
+def test_the_user_overrides_single_headers_and_fields() -> None:
+    own = Params(headers={"X-Key": "a", "X-Team": "b"}, extra_body={"a": {"b": 1, "c": 2}, "d": [1]})
+    params = Params(headers={"x-team": "c"}, extra_body={"a": {"b": 3}, "d": [2]})
+    merged = merge_parameters(own, params)
+    assert merged.headers == {"X-Key": "a", "x-team": "c"}
+    assert merged.extra_body == {"a": {"b": 3, "c": 2}, "d": [2]}
 
 
 def test_a_value_of_another_type_is_refused() -> None:

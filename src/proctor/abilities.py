@@ -25,6 +25,13 @@ ABILITIES_NAME: Final = "abilities.json"
 MAX_TOKENS: Final = 1024
 """The limit of an answer; a model that thinks needs some hundreds before it says a word."""
 THINKING_TOKENS: Final = 1024
+PARAMETER_ABILITIES: Final = {
+    "reasoning_effort": "reasoning",
+    "thinking_budget": "reasoning",
+    "stream": "stream",
+    "logprobs": "logprobs",
+}
+"""The abilities that parameters need, by the names of the parameters."""
 
 
 class AbilityCheck(Record, frozen=True, kw_only=True):
@@ -63,6 +70,7 @@ def list_abilities(case: Case) -> Iterator[str]:
             yield "schema"
         if case.form.tools:
             yield "tools"
+        yield from (PARAMETER_ABILITIES[name] for name in case.form.params if name in PARAMETER_ABILITIES)
 
 
 def _answers(output: Output) -> str | None:

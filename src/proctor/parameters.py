@@ -20,6 +20,8 @@ from proctor.model import Params
 from proctor.validation import FieldSchema, NumberLimit, quote_value
 
 MAX_STOPS: Final = 16
+MAX_DEPTH: Final = 64
+"""The maximum number of objects and lists of `extra_body` inside each other."""
 PARAMETERS: Final[Mapping[str, FieldSchema]] = {
     "top_p": {
         "type": "number",
@@ -64,7 +66,7 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
     },
     "service_tier": {
         "type": "string",
-        "pattern": r"^\S+$",
+        "pattern": r"^[!-~]+$",
         "description": "The tier of the service that answers, such as flex or priority.",
     },
     "logprobs": {
@@ -149,8 +151,8 @@ def check_parameter(name: str, value: Any) -> Any:
         raise UsageError(f"`{name}` is {quote_value(value)}; it must be {_describe(schema)}.")
     if name == "headers":
         _check_headers(value)
-    if name == "extra_body" and (reserved := sorted(_RESERVED_FIELDS & value.keys())):
-        raise UsageError(f"`extra_body` may not have `{reserved[0]}`, which each case sets.")
+    if name == "extra_body":
+        _check_body(value)
     return tuple(value) if name == "stop" else value
 
 
@@ -182,7 +184,7 @@ def _fits(value: Any, schema: FieldSchema) -> bool:
     if kind in {"number", "integer"}:
         return _is_number(value, schema)
     if kind == "string":
-        return isinstance(value, str) and re.search(schema.get("pattern", ""), value) is not None
+        return isinstance(value, str) and _is_utf8(value) and _matches(value, schema.get("pattern", ""))
     if kind == "array":
         is_list = isinstance(value, list | tuple) and 1 <= len(value) <= schema["maxItems"]
         return is_list and all(_fits(item, schema["items"]) for item in value)
@@ -193,9 +195,21 @@ def _fits(value: Any, schema: FieldSchema) -> bool:
     return isinstance(value, bool)
 
 
+def _matches(text: str, pattern: str) -> bool:
+    """Returns whether a text matches as in JSON Schema, where `$` is the end and never before a line end."""
+    return re.search(pattern.replace("$", r"\Z"), text) is not None
+
+
+def _is_utf8(text: str) -> bool:
+    """Returns whether a text can be written in UTF-8: arguments of programs may be other bytes."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _is_number(value: Any, schema: FieldSchema) -> bool:
     whole = schema["type"] == "integer"
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        return False
+    if not (_is_wire_integer(value) if isinstance(value, int) else isfinite(value)):
         return False
     limit = NumberLimit(
         "", schema.get("minimum"), schema.get("exclusiveMinimum"), schema.get("maximum"), is_whole=whole
@@ -221,8 +235,41 @@ def _describe(schema: FieldSchema) -> str:
     return "true or false" if schema["type"] == "boolean" else "an object of names and values"
 
 
+def _check_body(body: Mapping[str, Any]) -> None:
+    if reserved := sorted(_RESERVED_FIELDS & body.keys()):
+        raise UsageError(f"`extra_body` may not have `{reserved[0]}`, which each case sets.")
+    parts: list[tuple[Any, int]] = [(body, 1)]
+    while parts:
+        part, depth = parts.pop()
+        if depth > MAX_DEPTH:
+            raise UsageError(f"`extra_body` has more than {MAX_DEPTH} objects and lists inside each other.")
+        if isinstance(part, Mapping):
+            parts += [(item, depth + 1) for pair in part.items() for item in pair]
+        elif isinstance(part, list | tuple):
+            parts += [(item, depth + 1) for item in part]
+        elif not _is_json(part):
+            raise UsageError(f"`extra_body` has {quote_value(part)}, which JSON cannot express.")
+
+
+def _is_json(value: Any) -> bool:
+    """Returns whether a value that is no object and no list can be sent as JSON."""
+    if isinstance(value, str):
+        return _is_utf8(value)
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or (isinstance(value, int) and _is_wire_integer(value))
+
+
+def _is_wire_integer(value: int) -> bool:
+    """Returns whether programs that count with 64 bits can read an integer."""
+    return -(2**63) <= value < 2**64
+
+
 def _check_headers(headers: Mapping[str, str]) -> None:
+    names: dict[str, str] = {}
     for name, value in headers.items():
+        if (other := names.setdefault(name.lower(), name)) != name:
+            raise UsageError(f"`headers` has both `{other}` and `{name}`, which are the same header.")
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise UsageError(f"`headers` has {name[:60]!r}, which cannot be sent as a header.")
         if name.lower() in _RESERVED_HEADERS:
@@ -256,9 +303,11 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
         group, dot, field = name.partition(".")
         if dot and group in _NESTED:
             value = text if group == "headers" else _parse_json(text, text)
-            values[group] = {**values.get(group, {}), field: value}
-        elif PARAMETERS.get(name, {}).get("type") == "string" or "enum" in PARAMETERS.get(name, {}):
+            values[group] = {**check_parameter(group, values.get(group, {})), field: value}
+        elif _is_text(name):
             values[name] = text
+        elif name == "stop":
+            values[name] = _parse_stops(text)
         else:
             values[name] = _parse_json(text, text)
     return check_parameters(values, PARAMETERS)
@@ -272,9 +321,23 @@ def format_parameters(params: Params) -> tuple[str, ...]:
 def format_words(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the words for `parse_parameters` that give parameters these values."""
     return tuple(
-        f"{name}={value}" if isinstance(value, str) else f"{name}={json.dumps(value, ensure_ascii=False)}"
+        f"{name}={value}"
+        if isinstance(value, str) and _is_text(name)
+        else f"{name}={json.dumps(value, ensure_ascii=False)}"
         for name, value in values.items()
     )
+
+
+def _is_text(name: str) -> bool:
+    """Returns whether the value of a parameter is a text, which its word has without quotes."""
+    schema = PARAMETERS.get(name, {"type": "string"})
+    return "enum" in schema or schema["type"] == "string"
+
+
+def _parse_stops(text: str) -> Any:
+    """Returns the list or the text that JSON has, else the word as it is: `5` is a text too."""
+    value = _parse_json(text, text)
+    return value if isinstance(value, str | list) else text
 
 
 def _parse_json(text: str, default: Any) -> Any:
@@ -288,11 +351,27 @@ def _parse_json(text: str, default: Any) -> Any:
 
 
 def merge_parameters(own: Params, params: Params) -> Params:
-    """Returns a target's own parameters, replaced by those that the user set."""
+    """Returns a target's own parameters, replaced by those that the user set.
+
+    Of `extra_body` and `headers` only what has the same name is replaced.
+    """
     defaults = Params()
     changes = {
         name: getattr(own, name)
         for name in Params.__struct_fields__
         if getattr(params, name) == getattr(defaults, name)
     }
+    names = {name.lower() for name in params.headers}
+    headers = {name: value for name, value in own.headers.items() if name.lower() not in names}
+    changes["headers"] = {**headers, **params.headers}
+    changes["extra_body"] = merge_objects(own.extra_body, params.extra_body)
     return replace(params, **changes)
+
+
+def merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
+    merged = {**base, **changes}
+    for name in base.keys() & changes.keys():
+        if isinstance(base[name], dict) and isinstance(changes[name], dict):
+            merged[name] = merge_objects(base[name], changes[name])
+    return merged

@@ -89,6 +89,20 @@ def test_a_resumed_run_keeps_its_parameters(tmp_path: Path, proctor: Proctor, ta
     assert "--param" in refused.err.partition("For a new run:")[2]
 
 
+def test_a_run_of_a_target_with_parameters_is_resumed_by_its_own_command(
+    tmp_path: Path, proctor: Proctor, target: str
+) -> None:
+    write_suite(tmp_path, {})
+    entry = f"{{name: a, target: '{target}', top_p: 0.5, extra_body: {{x: 1}}, headers: {{X-Team: red}}}}"
+    (tmp_path / "targets.yaml").write_text(f"targets:\n- {entry}\n", encoding="utf-8")
+    command = ("-t", "a", "--param=extra_body.min_p=0.1")
+    first = run(proctor, *command)["run"]
+    assert (sent("1+3")["x"], sent("1+3")["min_p"], sent("1+3")["team"]) == (1, 0.1, "red")
+    assert run(proctor, *command, f"--resume={first}")["run"] == first
+    refused = proctor("run", "sums.jsonl", "-t", "a", f"--resume={first}", "--param=extra_body.min_p=0.3")
+    assert refused.code == 4
+
+
 @pytest.mark.parametrize(
     ("params", "message"),
     [

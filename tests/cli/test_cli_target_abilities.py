@@ -107,6 +107,49 @@ def test_a_run_warns_of_a_case_that_needs_what_the_target_lacked(
     assert "lacked the ability" not in other
 
 
+@pytest.mark.parametrize("damaged", [b"{", b"[]", b"\xff\xfe", b'{"a": {"name": "t", "checks": [{}]}}'])
+def test_a_damaged_record_stops_no_run_and_is_replaced_by_the_next_check(
+    tmp_path: Path, proctor: Proctor, target: str, damaged: bytes
+) -> None:
+    record = tmp_path / ".proctor" / "abilities.json"
+    record.write_bytes(damaged)
+    (tmp_path / "s.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
+    result = proctor("run", "s.csv", "-t", target, "--holdout=0")
+    assert result.code == 0, result.err
+    assert "abilities.json cannot be read" in " ".join(result.err.split())
+    check(proctor, target)
+    assert len(json.loads(record.read_bytes())) == 1
+
+
+def test_a_run_warns_of_a_case_whose_own_parameters_need_what_the_target_lacked(
+    tmp_path: Path, proctor: Proctor, target: str
+) -> None:
+    assert check(proctor, target)["logprobs"]["status"] == "not shown"
+    case = {"id": "sure", "input": [{"role": "user", "content": "x"}], "form": {"params": {"logprobs": 1}}}
+    case["assertions"] = [{"grader": "contains", "params": {"value": "x"}}]
+    rows = ({"proctor": 1, "name": "s"}, case)
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    err = " ".join(proctor("run", "s.jsonl", "-t", target, "--holdout=0").err.split())
+    assert "lacked the ability 'logprobs'" in err
+    assert "case 'sure' needs it" in err
+
+
+def test_a_run_warns_of_a_prompt_that_needs_what_the_target_lacked(
+    tmp_path: Path, proctor: Proctor, target: str
+) -> None:
+    check(proctor, target)
+    record = tmp_path / ".proctor" / "abilities.json"
+    (endpoint,) = (targets := json.loads(record.read_bytes())).values()
+    for item in endpoint["checks"]:
+        item["status"] = "refused" if item["ability"] == "system" else item["status"]
+    record.write_text(json.dumps(targets), encoding="utf-8")
+    (tmp_path / "s.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
+    (tmp_path / "short.json").write_text('[{"role": "system", "content": "Be brief."}]', encoding="utf-8")
+    err = proctor("run", "s.csv", "-t", target, "--holdout=0", "--prompt=short.json").err
+    assert "lacked the ability 'system'" in " ".join(err.split())
+    assert "prompt 'short' needs it" in " ".join(err.split())
+
+
 def test_a_target_that_does_not_answer_gets_one_request(proctor: Proctor) -> None:
     result = proctor("targets", "check", "--all", "openai:m@http://127.0.0.1:9/v1")
     assert result.code == 3

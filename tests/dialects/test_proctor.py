@@ -343,6 +343,7 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
         ({"assertions": [{"grader": "x", "param": {}}]}, "unknown-field", "assertions[0].param", "'params'"),
         ({"asserts": []}, "unknown-field", "asserts", "Did you mean 'assertions'?"),
         ({"tags": ["a", 1]}, "wrong-type", "tags[1]", "is 1, a number"),
+        ({"tags": 1, "form": {"params": {"top_p": 0.5}}}, "wrong-type", "tags", "is 1, a number"),
         ({"repeats": 0}, "out-of-range", "repeats", "at least 1"),
         ({"repeats": 1.5}, "wrong-type", "repeats", "a whole number or null"),
         ({"metadata": None}, "wrong-type", "metadata", "is null; it must be an object"),

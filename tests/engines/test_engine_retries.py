@@ -16,7 +16,7 @@ from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.errors import EndpointFailed, TargetError, TargetTimeout
 from proctor.model import Message, Output, Params, Price, Prompt, TargetSpec, Usage
-from proctor.targets.api.openai import open_target
+from proctor.targets.api.openai.chat import open_target
 from proctor.targets.context import TargetContext
 from support.endpoints import serve_app
 from support.virtual_time import run_virtually

@@ -82,6 +82,9 @@ def test_a_table_of_pandas_may_have_columns_of_any_kind() -> None:
         ([ROW, 7], "Row 2 is of type int"),
         ([ROW, proctor.Case(id="x", input=())], "Row 2 is of type Case"),
         ([proctor.Case(id="x", input=()), ROW], "Row 2 is of type dict"),
+        ([proctor.Case(id="x", input=(), metadata={"x": object()})], "Case 1 cannot be written as JSON"),
+        ([proctor.Case(id="x", input=(), metadata={"x": {1: 2}})], "Case 1 cannot be written as JSON"),
+        ([proctor.Case(id="\ud800", input=())], "Case 1 cannot be written as JSON"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_a_row_is_named(rows: Any, error: str) -> None:

@@ -2,7 +2,7 @@
 
 A target calls it at an address whose first folder is the name of its kind, so that the server knows whose
 documentation counts. Each table has a service's own fields; the sources are beside the rows of
-`targets/api/services.py` and in the modules of the interfaces.
+`targets/api/openai/services.py` and in the modules of the interfaces.
 """
 
 from __future__ import annotations

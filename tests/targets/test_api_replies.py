@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from proctor.errors import TargetError
 from proctor.model import Output, ToolCall, Usage
-from proctor.targets.api.openai import open_embeddings
+from proctor.targets.api.openai.chat import open_embeddings
 from support.apis import WITH_KEY, Api
 from support.builders import make_spec
 

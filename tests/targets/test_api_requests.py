@@ -12,7 +12,7 @@ import pytest
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Tool, ToolCall
 from proctor.targets import TARGETS
-from proctor.targets.api.azure import DEFAULT_API_VERSION
+from proctor.targets.api.openai.azure import DEFAULT_API_VERSION
 from support.apis import API_KINDS, KEY, Api, make_reply
 from support.builders import make_prompt, make_spec
 
@@ -515,3 +515,12 @@ async def test_a_complaint_that_only_holds_a_parameters_name_changes_nothing_for
         await target.answer(make_prompt("plant a seed"))
     assert (await target.answer(make_prompt("hello"))).refused_params == ()
     assert api.body["seed"] == 42
+
+
+@pytest.mark.parametrize(("kind", "field"), [("openai", "stop"), ("anthropic", "stop_sequences")])
+async def test_a_single_text_at_which_an_answer_to_a_case_ends_is_sent_as_a_list(
+    api: Api, kind: str, field: str
+) -> None:
+    api.reply(make_reply(kind))
+    await api.ask(kind, params={"stop": "END"})
+    assert api.body[field] == ["END"]

@@ -9,8 +9,8 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.targets import TARGETS
-from proctor.targets.api.azure import AZURE, DEFAULT_API_VERSION
-from proctor.targets.api.openai import OPENAI
+from proctor.targets.api.openai.azure import AZURE, DEFAULT_API_VERSION
+from proctor.targets.api.openai.chat import OPENAI
 from proctor.targets.context import TargetContext
 from support.apis import Api, make_reply
 from support.builders import make_spec

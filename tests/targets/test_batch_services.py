@@ -177,6 +177,7 @@ async def test_a_list_that_is_cut_off_can_be_read_again(open_batches: Open, api:
     replies = await read(service, "b")
     assert [reply.custom_id for reply in replies] == ["p0-r0", None]
     assert "cannot be read" in str(replies[1].error)
+    assert replies[1].error is not None
     assert replies[1].error.transient
 
 

@@ -20,8 +20,8 @@ from aiohttp import web
 from proctor.errors import EndpointFault, TargetError, UsageError
 from proctor.model import Attachment, Message, Params, Tool, ToolCall, Usage
 from proctor.targets import TARGETS, check_params_taken
-from proctor.targets.api.aws import AwsAccount
-from proctor.targets.api.bedrock import BEDROCK
+from proctor.targets.api.aws.bedrock import BEDROCK
+from proctor.targets.api.aws.credentials import AwsAccount
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
 from proctor.targets.targets_file import TargetsFile
@@ -215,7 +215,7 @@ async def test_credentials_that_cannot_be_renewed_are_an_error_of_the_call() -> 
     from botocore.exceptions import CredentialRetrievalError
     from yarl import URL
 
-    from proctor.targets.api.aws import AwsSigner
+    from proctor.targets.api.aws.credentials import AwsSigner
 
     def refresh() -> dict[str, str]:
         raise CredentialRetrievalError(provider="sso", error_msg="the session has expired")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from proctor.model import Params
-from proctor.targets.api.claude import (
+from proctor.targets.api.anthropic.claude import (
     find_conflict,
     get_version,
     max_tokens_for,

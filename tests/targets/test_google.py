@@ -19,7 +19,7 @@ from proctor.errors import TargetError, UsageError
 from proctor.model import Attachment, Message, TokenLogprob, Tool, ToolCall, Usage
 from proctor.targets import check_params_taken
 from proctor.targets.api.event_stream import EventParser
-from proctor.targets.api.google import GOOGLE, GoogleReplyStream
+from proctor.targets.api.google.gemini import GOOGLE, GoogleReplyStream
 from support.apis import Api, make_reply
 from support.builders import make_spec
 

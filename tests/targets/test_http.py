@@ -22,7 +22,7 @@ from yarl import URL
 
 from proctor.errors import EndpointFault, TargetError, UsageError
 from proctor.targets.api.http import key_for_endpoint, parse_retry_after, proxy_for
-from proctor.targets.api.openai import open_target
+from proctor.targets.api.openai.chat import open_target
 from proctor.targets.context import TargetContext
 from support.apis import KEY, Api, make_reply
 from support.builders import make_prompt, make_spec
@@ -102,7 +102,12 @@ async def test_a_long_error_text_is_shortened(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"<html>hello</html>", b"", b"[1, 2]", b'{"choices": 7}', b'{"choices": []}']
+    "body",
+    [
+        *(b"<html>hello</html>", b"", b"[1, 2]", b'{"choices": 7}', b'{"choices": []}'),
+        b'{"choices": [{"message": {"content": "\xff"}}]}',
+        b'{"choices": ' + b"[" * 100_000,
+    ],
 )
 async def test_another_body_than_promised_is_a_protocol_error_that_is_not_tried_again(
     api: Api, body: bytes
@@ -110,6 +115,14 @@ async def test_another_body_than_promised_is_a_protocol_error_that_is_not_tried_
     api.reply(body)
     error = await api.fail()
     assert (error.kind, error.transient) == ("protocol", False)
+
+
+@pytest.mark.parametrize("body", [b'{"error": {"message": "overl\xff"}}', b'{"error": ' * 100_000])
+async def test_an_error_whose_body_cannot_be_read_keeps_its_status(api: Api, body: bytes) -> None:
+    api.reply(body, 503)
+    error = await api.fail()
+    assert "answered 503" in str(error)
+    assert (error.busy, error.transient) == (True, True)
 
 
 async def test_a_redirection_is_not_followed(api: Api) -> None:
@@ -219,6 +232,18 @@ async def replying(reply: Callable[[str], bytes]) -> AsyncIterator[str]:
 async def test_an_answer_that_breaks_off_is_transient(opening: Make, beginning: bytes) -> None:
     async with replying(lambda _head: beginning) as url:
         assert (await failed(opening(), url)).transient
+
+
+async def test_bytes_of_a_header_that_are_no_utf_8_can_be_stored(opening: Make) -> None:
+    body = b'{"choices": [{"message": {"content": "4"}}]}'
+    head = b"HTTP/1.1 200 OK\r\nX-Request-Id: a\xff\r\nContent-Length: %d\r\n\r\n"
+    async with replying(lambda _head: head % len(body) + body) as url:
+        target = await open_target(make_spec("openai", endpoint=f"{url}/v1"), opening())
+        output = await target.answer(make_prompt("hello"))
+    assert output.request_id == "a\ufffd"
+    elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\nContent-Length: 0\r\n\r\n"
+    async with replying(lambda _head: elsewhere) as url:
+        assert "/\ufffd" in str(await failed(opening(), url))
 
 
 async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(opening: Make) -> None:

@@ -14,7 +14,7 @@ from yarl import URL
 from proctor.errors import TargetError, UsageError
 from proctor.model import ChoiceLikelihood, Output, Prompt, Usage
 from proctor.targets import TARGETS
-from proctor.targets.api.llamacpp import LlamaScorer
+from proctor.targets.api.choices.llamacpp import LlamaScorer
 from proctor.targets.context import TargetContext
 from proctor.targets.local.target import ModelServer, open_target
 from proctor.targets.local.weights import CHAT_MODEL, fetch_model

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import pytest
 
 from proctor.errors import UnknownName, UsageError
-from proctor.targets.api.openai import open_target as open_openai
+from proctor.targets.api.openai.chat import open_target as open_openai
 from proctor.targets.context import TargetContext
 from proctor.targets.local.embeddings import MiniLm, open_embedder
 from proctor.targets.local.target import ModelServer, open_target

@@ -21,7 +21,7 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.runs.starts.allowed_targets import RunContext, check_allowed, list_allowed_targets
 from proctor.targets import TARGETS, get_kind, iter_kinds
 from proctor.targets.api.http import address_for, key_for_endpoint, key_for_target
-from proctor.targets.api.services import openai_service
+from proctor.targets.api.openai.services import openai_service
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import known_words, parse_target
 from proctor.targets.prices import quote_for
@@ -31,7 +31,7 @@ from support.builders import make_prompt, make_spec
 
 ADDRESS = "https://api.cohere.com/compatibility/v1"
 COHERE = f"""
-from proctor.targets.api.services import openai_service
+from proctor.targets.api.openai.services import openai_service
 
 COHERE = openai_service("cohere", "{ADDRESS}", "COHERE_API_KEY", "Cohere")
 """

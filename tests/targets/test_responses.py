@@ -18,7 +18,7 @@ from proctor.model import Attachment, Message, Output, Params, TokenLogprob, Too
 from proctor.pricing import UNREADABLE_USAGE
 from proctor.targets import check_params_taken, get_kind
 from proctor.targets.api.event_stream import EventParser
-from proctor.targets.api.responses import ResponsesStream, ResponsesTarget
+from proctor.targets.api.openai.responses import ResponsesStream, ResponsesTarget
 from support.apis import KEY, Api
 from support.builders import make_prompt, make_spec
 

@@ -454,7 +454,8 @@ def test_a_file_of_the_project_is_never_taken_for_the_program(
 # --- further parameters ------------------------------------------------------------------------------------
 
 
-def test_further_parameters_are_flags_of_the_command(site: Project) -> None:
+def test_further_parameters_are_flags_of_the_command(site: Project, save: Save) -> None:
+    save()
     words = words_of(site, suite="ten", target="openai:gpt-5.2", param="top_p=0.9\r\nstop=END")
     assert words[-2:] == ["--param=top_p=0.9", '--param=stop=["END"]']
 

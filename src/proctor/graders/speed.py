@@ -31,7 +31,7 @@ class Ttft(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: the answer was not streamed, or it comes from the cache.
         """
         value = _streamed_first_token(grading_input.output)
-        text, evidence = f"first token after at most {self.max_ms:.10g} ms", f"is {value:.10g} ms"
+        text, evidence = f"first token after at most {self.max_ms:.10g} ms", f"is {value:.4g} ms"
         entry = Evidence(text=text, passed=value <= self.max_ms, evidence=evidence)
         return _make_result(entry, {"first_token_ms": value})
 

@@ -230,7 +230,10 @@ def _encode_cases(rows: Iterator[Any], assertions: tuple[Assertion, ...]) -> Ite
             raise UsageError(
                 f"Row {number} is of type {type(case).__name__}, and the first is a `proctor.Case`."
             )
-        yield encode(replace(case, assertions=assertions) if assertions else case) + b"\n"
+        try:
+            yield encode(replace(case, assertions=assertions) if assertions else case) + b"\n"
+        except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+            raise UsageError(f"Case {number} cannot be written as JSON: {error}.") from None
 
 
 def _encode_prompts(rows: Iterator[dict[str, Any]], assertions: tuple[Assertion, ...]) -> Iterator[bytes]:

@@ -31,27 +31,27 @@ def _as_kind(name: str, entry: Any) -> TargetKind:
 TARGETS: Registry[TargetKind] = Registry(
     "targets",
     {
-        "openai": "proctor.targets.api.openai:OPENAI",
-        "anthropic": "proctor.targets.api.anthropic:ANTHROPIC",
-        "google": "proctor.targets.api.google:GOOGLE",
-        "vertex": "proctor.targets.api.vertex:VERTEX",
-        "vertex-anthropic": "proctor.targets.api.vertex:VERTEX_ANTHROPIC",
-        "azure": "proctor.targets.api.azure:AZURE",
-        "bedrock": "proctor.targets.api.bedrock:BEDROCK",
-        "deepseek": "proctor.targets.api.services:DEEPSEEK",
-        "groq": "proctor.targets.api.services:GROQ",
-        "mistral": "proctor.targets.api.services:MISTRAL",
-        "together": "proctor.targets.api.services:TOGETHER",
-        "nvidia": "proctor.targets.api.services:NVIDIA",
-        "openrouter": "proctor.targets.api.services:OPENROUTER",
-        "xai": "proctor.targets.api.services:XAI",
-        "fireworks": "proctor.targets.api.services:FIREWORKS",
-        "cerebras": "proctor.targets.api.services:CEREBRAS",
-        "ollama": "proctor.targets.api.services:OLLAMA",
-        "vllm": "proctor.targets.api.services:VLLM",
-        "sglang": "proctor.targets.api.services:SGLANG",
-        "llamacpp": "proctor.targets.api.services:LLAMACPP",
-        "lmstudio": "proctor.targets.api.services:LMSTUDIO",
+        "openai": "proctor.targets.api.openai.chat:OPENAI",
+        "anthropic": "proctor.targets.api.anthropic.messages_api:ANTHROPIC",
+        "google": "proctor.targets.api.google.gemini:GOOGLE",
+        "vertex": "proctor.targets.api.google.vertex:VERTEX",
+        "vertex-anthropic": "proctor.targets.api.google.vertex:VERTEX_ANTHROPIC",
+        "azure": "proctor.targets.api.openai.azure:AZURE",
+        "bedrock": "proctor.targets.api.aws.bedrock:BEDROCK",
+        "deepseek": "proctor.targets.api.openai.services:DEEPSEEK",
+        "groq": "proctor.targets.api.openai.services:GROQ",
+        "mistral": "proctor.targets.api.openai.services:MISTRAL",
+        "together": "proctor.targets.api.openai.services:TOGETHER",
+        "nvidia": "proctor.targets.api.openai.services:NVIDIA",
+        "openrouter": "proctor.targets.api.openai.services:OPENROUTER",
+        "xai": "proctor.targets.api.openai.services:XAI",
+        "fireworks": "proctor.targets.api.openai.services:FIREWORKS",
+        "cerebras": "proctor.targets.api.openai.services:CEREBRAS",
+        "ollama": "proctor.targets.api.openai.services:OLLAMA",
+        "vllm": "proctor.targets.api.openai.services:VLLM",
+        "sglang": "proctor.targets.api.openai.services:SGLANG",
+        "llamacpp": "proctor.targets.api.openai.services:LLAMACPP",
+        "lmstudio": "proctor.targets.api.openai.services:LMSTUDIO",
         "local": "proctor.targets.local.kind:LOCAL",
         "command": "proctor.targets.process.command:COMMAND",
         "cli": "proctor.targets.process.cli:CLI",
@@ -113,13 +113,19 @@ def check_params_taken(spec: TargetSpec) -> None:
     """Checks that a target takes all parameters that are set, besides temperature, seed and maximum tokens.
 
     Raises:
-        UsageError: it does not take one of them.
+        UsageError: it or one of its fallbacks does not take one of them.
     """
+    _check_own_params(spec, f"Target {spec.name!r}")
+    for fallback in spec.fallbacks:
+        _check_own_params(fallback, f"{fallback.name!r}, a fallback of target {spec.name!r}")
+
+
+def _check_own_params(spec: TargetSpec, subject: str) -> None:
     service = get_service(spec)
     for kind in (service, service.with_format(spec.params.api_format)):
         for name in spec.params.further:
             if name not in kind.all_params:
-                raise UsageError(f"Target {spec.name!r}: {kind.describe_refusal(name)}")
+                raise UsageError(f"{subject}: {kind.describe_refusal(name)}")
 
 
 def has_file_model(spec: TargetSpec) -> bool:

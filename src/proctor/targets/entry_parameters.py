@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
-from proctor.parameters import PARAMETERS, check_parameter
+from proctor.parameters import PARAMETERS, check_parameter, merge_parameters
 from proctor.targets import get_service
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
@@ -20,19 +20,14 @@ def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any
     temperature = fields.number("temperature")
     if temperature is not None and not 0 <= temperature <= 2:
         fields.error("out-of-range", "temperature", f"is {temperature:g}; it must be from 0 to 2.")
-    own = {
+    own: dict[str, Any] = {
         "temperature": temperature,
         "max_tokens": fields.integer("max_output_tokens", least=1),
         "seed": fields.integer("seed"),
     }
     system = fields.text("system_prompt")
-    defaults, params = Params(), entry.context.params
     own |= _read_further_parameters(entry, get_service(spec))
-    changes = {
-        name: value
-        for name, value in own.items()
-        if value is not None and getattr(params, name) == getattr(defaults, name)
-    }
+    own_params = Params(**{name: value for name, value in own.items() if value is not None})
     seconds = entry.seconds(fields, "timeout_seconds")
     extra = {"system_prompt": system, "timeout_seconds": seconds}
     options = {
@@ -40,7 +35,7 @@ def read_parameters(spec: TargetSpec, entry: TargetEntry, options: dict[str, Any
         **options,
         **{name: value for name, value in extra.items() if value is not None},
     }
-    return replace(spec, params=replace(params, **changes), options=options)
+    return replace(spec, params=merge_parameters(own_params, entry.context.params), options=options)
 
 
 def _read_further_parameters(entry: TargetEntry, kind: TargetKind) -> dict[str, Any]:

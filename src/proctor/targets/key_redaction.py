@@ -35,11 +35,6 @@ class KeyRedactor:
         forms = {form for key in keys if is_secret(key) for form in _encoded_forms(key)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
 
-    @classmethod
-    def for_headers(cls, headers: Mapping[str, str]) -> KeyRedactor:
-        """Returns the redactor of the keys in the headers of a request."""
-        return cls(find_secrets(headers))
-
     def redact_text(self, text: str) -> str:
         """Returns the text without keys."""
         for form in self._forms:

@@ -20,7 +20,7 @@ from proctor.parameters import RESPONSES_PARAMETERS, UNIVERSAL_PARAMETERS
 if TYPE_CHECKING:
     from proctor.model import Params, TargetSpec
     from proctor.protocols import Embedder, Target
-    from proctor.targets.api.chat_style import ChatStyle
+    from proctor.targets.api.openai.style import ChatStyle
     from proctor.targets.context import TargetContext
     from proctor.targets.entries import TargetEntry
 

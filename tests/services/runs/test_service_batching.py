@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings, TargetSpec
@@ -17,6 +18,13 @@ def plan(**params: object) -> PlannedRun:
     target = TargetSpec(name="mine", kind="openai", model="m", params=Params(**params))  # type: ignore[arg-type]
     run = make_run(target=target, settings=Settings(engine="batch"))
     return PlannedRun(run=run, index=CaseIndexer(Selection(), None).build(None), required=RequiredTargets())
+
+
+def test_likelihoods_of_choices_take_several_requests() -> None:
+    planned_run = plan()
+    required = replace(planned_run.required, choice_cases={(None, ()): "capital"})
+    with pytest.raises(UsageError, match=r"Case 'capital' of .* is scored by the likelihood of its choices"):
+        check_batching([replace(planned_run, required=required)], {})
 
 
 @pytest.mark.parametrize("tier", [None, "auto", "Default"])

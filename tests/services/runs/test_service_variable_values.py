@@ -14,7 +14,7 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import Settings, TargetSpec
+from proctor.model import Params, Settings, TargetSpec
 from proctor.services import events
 from proctor.services.bundles.attest import attest
 from proctor.services.runs.execution.variable_values import target_variables
@@ -169,6 +169,26 @@ def test_keys_and_addresses_do_not_make_another_target() -> None:
     spec = TargetSpec(name="a", kind="cli", model="${{ LINE }}", options=options)
     other = replace(spec, fallbacks=(TargetSpec(name="b", kind="mock", options={"response": "${{ B }}"}),))
     assert target_variables([other]) == {"LINE", "NAME", "WHO", "B"}
+    headers = {"X-Api-Key": "${{ OPENAI }}", "X-Team": "${{ TEAM }} ${{ TEAM_TOKEN }}"}
+    params = Params(headers=headers, extra_body={"user": ["${{ ACCOUNT }}", "${{ MY_PASSWORD }}"]})
+    assert target_variables([replace(spec, model="m", options={}, params=params)]) == {"TEAM", "ACCOUNT"}
+
+
+@pytest.mark.parametrize("flag", ["cache", "reuse"])
+@pytest.mark.parametrize("field", ["extra_body: {user: '${{ WHO }}'}", "headers: {X-User: '${{ WHO }}'}"])
+@pytest.mark.parametrize("address", ["kept.db"])
+async def test_a_parameter_with_another_value_is_sent_again(
+    bench: Bench, folder: Path, cached: list[str], flag: str, field: str
+) -> None:
+    url = cached.pop().partition("@")[2]
+    target = f"{{name: a, provider: openai, base_url: '{url}', model: m, {field}}}"
+    (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n", encoding="utf-8")
+    suite = ASKED.replace("${{ WHO }}", "somebody")
+    settings, explicit = Settings(cache=flag == "cache", reuse=flag == "reuse"), frozenset({flag})
+    for who in ("alice", "bob", "alice"):
+        await bench.run(suite, who, targets="a", settings=settings, explicit=explicit)
+    assert len(cached) == 2
+    assert not any(b"alice" in file.read_bytes() for file in folder.glob("*.db*"))
 
 
 async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from proctor.errors import TargetError
 from proctor.model import Output, TokenLogprob, ToolCall, Usage
-from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
-from proctor.targets.api.chat_stream import ChatStream
+from proctor.targets.api.openai.reply import CHAT_REPLY_DECODER
+from proctor.targets.api.openai.stream import ChatStream
 from support.apis import Api
 from support.media import WAV
 

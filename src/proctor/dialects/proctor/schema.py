@@ -354,7 +354,7 @@ class _SchemaErrors:
     def _check_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
         prefix = f"{place}." if place else ""
         properties = kind["properties"]
-        for name in kind["required"]:
+        for name in kind.get("required", ()):
             if name not in value:
                 expected = self._describe_expected(properties[name])
                 self._note_error("missing-field", prefix + name, f"is missing; it must be {expected}.")

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from proctor.abilities import (
     ABILITIES_NAME,
     MAX_TOKENS,
+    PARAMETER_ABILITIES,
     THINKING_TOKENS,
     Ability,
     AbilityCheck,
@@ -23,17 +24,11 @@ from proctor.abilities import (
 from proctor.codec import target_digest
 from proctor.errors import TargetError, UsageError
 from proctor.file_lock import lock_file
-from proctor.model import Attachment, Output, Params, Prompt, TargetSpec
+from proctor.model import Attachment, Output, Params, Prompt, PromptTemplate, TargetSpec
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.targets import get_service
 from proctor.targets.kind import TargetKind
 
-_PARAMETER_ABILITIES: Final = {
-    "reasoning_effort": "reasoning",
-    "thinking_budget": "reasoning",
-    "stream": "stream",
-    "logprobs": "logprobs",
-}
 _MAX_DETAIL: Final = 400
 
 
@@ -173,18 +168,27 @@ def load_checks(folder: Path) -> Mapping[str, CheckedTarget]:
         raise UsageError(message) from None
 
 
+def _load_readable_checks(folder: Path) -> Mapping[str, CheckedTarget]:
+    try:
+        return load_checks(folder)
+    except UsageError:
+        return {}
+
+
 def record_checks(folder: Path, spec: TargetSpec, checks: list[AbilityCheck]) -> None:
     """Replaces the recorded checks of a target.
 
+    A file that cannot be read is replaced: it has nothing but checks, which can be made again.
+
     Raises:
-        UsageError: the file cannot be read or written.
+        UsageError: the file cannot be written.
     """
     path = folder / ABILITIES_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_file(folder / f"{ABILITIES_NAME}.lock"):
             targets = {
-                **load_checks(folder),
+                **_load_readable_checks(folder),
                 endpoint_digest(spec): CheckedTarget(name=spec.name, checks=tuple(checks)),
             }
             part = path.with_suffix(".part")
@@ -194,26 +198,32 @@ def record_checks(folder: Path, spec: TargetSpec, checks: list[AbilityCheck]) ->
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def warn_of_missing_abilities(folder: Path, spec: TargetSpec, needs: Mapping[str, str]) -> Iterator[str]:
+def warn_of_missing_abilities(
+    folder: Path, spec: TargetSpec, needs: Mapping[str, str], prompt: PromptTemplate | None = None
+) -> Iterator[str]:
     """Yields a sentence for each ability that a run needs and the target did not show when last checked.
 
     Args:
         folder: the folder of the store.
         spec: the target, whose own parameters need abilities too.
         needs: abilities by their names, each with the id of the first case that needs it.
-
-    Raises:
-        UsageError: the record cannot be read.
+        prompt: the prompt of the run, which may need abilities besides.
     """
-    target = load_checks(folder).get(endpoint_digest(spec))
+    try:
+        target = load_checks(folder).get(endpoint_digest(spec))
+    except UsageError as error:
+        yield str(error)  # a record of what was known once stops no run
+        return
     if target is None:
         return
-    own = {_PARAMETER_ABILITIES[name]: "" for name in spec.params.further if name in _PARAMETER_ABILITIES}
-    all_needs = {**own, **needs}
+    own = [PARAMETER_ABILITIES[name] for name in spec.params.further if name in PARAMETER_ABILITIES]
+    subjects = dict.fromkeys(own, "its own parameters need it")
+    if prompt is not None and any(message.role in ("system", "developer") for message in prompt.messages):
+        subjects["system"] = f"prompt {prompt.name!r} needs it"
+    subjects |= {name: f"case {case_id!r} needs it" for name, case_id in needs.items()}
     for check in target.checks:
-        if check.ability in all_needs and check.status != "works":
-            case_id = all_needs[check.ability]
-            subject = f"case {case_id!r} needs it" if case_id else "its own parameters need it"
+        if check.ability in subjects and check.status != "works":
+            subject = subjects[check.ability]
             detail = f": {check.detail}" if check.detail else "."
             yield (
                 f"Target {spec.name!r} lacked the ability {check.ability!r} ({check.status}) when it was "

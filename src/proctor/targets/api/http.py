@@ -7,7 +7,7 @@ limits are up to the caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -32,7 +32,7 @@ from proctor.env_substitution import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
 from proctor.targets import get_kind, iter_kinds
-from proctor.targets.api.event_stream import EventParser, StreamedReply
+from proctor.targets.api.event_stream import UNREADABLE_JSON, EventParser, StreamedReply
 from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
 from proctor.targets.context import TargetContext
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedactor, find_secrets
@@ -60,6 +60,8 @@ _WRONG_KEY_PATTERN = re.compile(r"API_KEY_INVALID|API key not valid")
 _REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id")
 _STREAM_OVERHEAD = 256
 """How many times as large as its answer a stream may be: an event holds a token and much besides."""
+_EVENT_OVERHEAD = 4
+"""How many times as large as an answer one event may be: characters may be escaped."""
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
 """The maximum length of a header, in characters; the rest is ignored."""
@@ -110,6 +112,7 @@ class JsonEndpoint:
         *,
         sign: Sign | None = None,
         stream_url: URL | None = None,
+        secrets: Iterable[str] = (),
     ) -> None:
         """Sends nothing.
 
@@ -119,15 +122,17 @@ class JsonEndpoint:
             headers: the headers of each request, with the key.
             sign: returns the further headers of each request; None if there are none.
             stream_url: the address of requests whose replies are streamed, if they have another.
+            secrets: what no answer and no error may contain, besides the keys in headers.
         """
         self._session = context.get_http_session()
         self._url = url
         self._stream_url = stream_url or url
         self._headers = {"Content-Type": "application/json", **headers}
         self._sign = sign
-        self._sent_headers = self._headers
-        """The headers of the latest request, with its signature."""
-        self.redact_keys = KeyRedactor.for_headers(headers).redact_output
+        self._own_secrets = tuple(secrets)
+        self._secrets = self._secrets_in(self._headers)
+        """The secrets of the latest request, with its signature."""
+        self.redact_keys = KeyRedactor(self._secrets).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
         self._proxy = proxy_for(url, context.environ)
         self._max_bytes = context.max_answer_bytes
@@ -144,6 +149,11 @@ class JsonEndpoint:
     def headers(self) -> Mapping[str, str]:
         """The headers of its requests, with the key."""
         return self._headers
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        """What no answer and no error may contain."""
+        return self._secrets
 
     async def send(
         self,
@@ -211,21 +221,27 @@ class JsonEndpoint:
                 response.close()
                 raise
         except (ClientError, OSError) as error:
-            raise _redact_error(_connection_error(url, error, headers), headers) from error
+            raise self.redact_error(_connection_error(url, error, self._secrets)) from error
         if self._quota_observer is not None:
             self._quota_observer(response.headers)
         if 200 <= response.status < 300:
             latency_ms = (perf_counter() - started) * 1000
             return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
-        raise _redact_error(error_for_status(url, response.status, reply, response.headers, headers), headers)
+        raise self.redact_error(
+            error_for_status(url, response.status, reply, response.headers, self._secrets)
+        )
 
     async def _signed_headers(self, url: URL, body: bytes) -> Mapping[str, str]:
         """Returns the headers of a request; a signature counts for this body and a few minutes only."""
         if self._sign is None:
             return self._headers
-        self._sent_headers = {**self._headers, **await self._sign(url, body)}
-        self.redact_keys = KeyRedactor.for_headers(self._sent_headers).redact_output
-        return self._sent_headers
+        headers = {**self._headers, **await self._sign(url, body)}
+        self._secrets = self._secrets_in(headers)
+        self.redact_keys = KeyRedactor(self._secrets).redact_output
+        return headers
+
+    def _secrets_in(self, headers: Mapping[str, str]) -> tuple[str, ...]:
+        return (*find_secrets(headers), *self._own_secrets)
 
     async def _read_body(self, response: ClientResponse) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.
@@ -267,18 +283,24 @@ class JsonEndpoint:
             AnswerTooLarge: the events exceed the limit for answers.
             TargetError: the stream was cut off, or is not made of JSON objects.
         """
-        parser, size = EventParser(), 0
+        limit = self._max_bytes
+        parser, size, next_check = EventParser(), 0, limit
         first_token_at: float | None = None
         async for piece in response.content.iter_any():
             size += len(piece)
-            if size > self._max_bytes * _STREAM_OVERHEAD:
-                raise AnswerTooLarge(self._max_bytes)
+            if size > limit * _STREAM_OVERHEAD or parser.pending_bytes > limit * _EVENT_OVERHEAD:
+                raise AnswerTooLarge(limit)
+            if size > next_check:  # a few times for large streams only: it puts the answer together
+                length = len(stream.body())
+                if length > limit:
+                    raise AnswerTooLarge(limit)
+                next_check = size + max(limit - length, limit // 8)
             for event in parser.feed(piece):
                 if stream.add(event) and first_token_at is None:
                     first_token_at = perf_counter()
         body = stream.body()
-        if len(body) > self._max_bytes:
-            raise AnswerTooLarge(self._max_bytes, len(body))
+        if len(body) > limit:
+            raise AnswerTooLarge(limit, len(body))
         if not (stream.is_complete or parser.is_done):
             raise TargetError(
                 f"{_display_url(self._url)} ended its stream before the answer was complete.",
@@ -297,8 +319,8 @@ class JsonEndpoint:
         """
         try:
             return decoder.decode(data)
-        except msgspec.DecodeError as error:
-            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._sent_headers))
+        except UNREADABLE_JSON as error:
+            start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._secrets))
             raise TargetError(
                 f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
                 f"{start!r}.",
@@ -307,7 +329,12 @@ class JsonEndpoint:
 
     def error_in_reply(self, status: int, data: Body) -> TargetError:
         """Returns the error inside a reply of status 200, by the status in its body."""
-        return error_for_status(self._url, status, data, {}, self._sent_headers)
+        return error_for_status(self._url, status, data, {}, self._secrets)
+
+    def redact_error(self, error: TargetError) -> TargetError:
+        """Removes keys from the whole text of an error: one may come back in an address or a header."""
+        error.args = (_redact_text(str(error), self._secrets),)
+        return error
 
 
 def _is_event_stream(response: ClientResponse) -> bool:
@@ -315,8 +342,13 @@ def _is_event_stream(response: ClientResponse) -> bool:
 
 
 def _read_request_id(headers: Mapping[str, str]) -> str | None:
-    value = next((headers[name] for name in _REQUEST_ID_HEADERS if name in headers), "")
-    return value[:_MAX_HEADER] or None
+    name = next((name for name in _REQUEST_ID_HEADERS if name in headers), "")
+    return _read_header(headers, name, "")[:_MAX_HEADER] or None
+
+
+def _read_header(headers: Mapping[str, str], name: str, default: str) -> str:
+    """Returns the value of a header; bytes in it that are not UTF-8 become replacement characters."""
+    return headers.get(name, default).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
@@ -329,13 +361,7 @@ async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
     return body
 
 
-def _redact_error(error: TargetError, headers: Mapping[str, str]) -> TargetError:
-    """Removes keys from the whole text of an error: one may come back in an address or a header."""
-    error.args = (_redact_text(str(error), headers),)
-    return error
-
-
-def _connection_error(url: URL, error: ClientError | OSError, headers: Mapping[str, str]) -> TargetError:
+def _connection_error(url: URL, error: ClientError | OSError, secrets: Iterable[str]) -> TargetError:
     """Returns the error for a request without a reply."""
     if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
         return TargetError(
@@ -345,7 +371,7 @@ def _connection_error(url: URL, error: ClientError | OSError, headers: Mapping[s
             remedy="Check the address and its certificate.",
         )
     if isinstance(error, ClientHttpProxyError):
-        return error_for_status(url, error.status, b"the proxy refused it", {}, headers)
+        return error_for_status(url, error.status, b"the proxy refused it", {}, secrets)
     why = _shorten(str(error)) or type(error).__name__
     if isinstance(error, ClientConnectorError):
         return TargetError(
@@ -366,13 +392,13 @@ def _connection_error(url: URL, error: ClientError | OSError, headers: Mapping[s
 
 
 def error_for_status(
-    url: URL, status: int, body: Body, reply_headers: Mapping[str, str], request_headers: Mapping[str, str]
+    url: URL, status: int, body: Body, reply_headers: Mapping[str, str], secrets: Iterable[str]
 ) -> TargetError:
-    """Returns the error for an unsuccessful reply, without the keys of the request."""
+    """Returns the error for an unsuccessful reply, without the secrets of the request."""
     text, param = _read_error(body)
-    text = _redact_text(text, request_headers)
+    text = _redact_text(text, secrets)
     if 300 <= status < 400:
-        text = f"it points to {reply_headers.get('Location', 'nowhere')}, which is not followed"
+        text = f"it points to {_read_header(reply_headers, 'Location', 'nowhere')}, which is not followed"
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
     message = f"{_display_url(url)} answered {status} ({phrase})" + (f": {_shorten(text)}" if text else ".")
     kind, remedy = _classify_status(status, body)
@@ -546,7 +572,7 @@ def _read_error(body: Body) -> tuple[str, str | None]:
     """Returns the message in an error body, and the parameter that it is about, if there is one."""
     try:
         details = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE_JSON:
         return body.decode("utf-8", "replace"), None
     if isinstance(details, list) and details:
         details = details[0]
@@ -561,11 +587,12 @@ def _read_error(body: Body) -> tuple[str, str | None]:
     return details if isinstance(details, str) else msgspec.json.encode(details).decode(), param
 
 
-def _redact_text(text: str, request_headers: Mapping[str, str]) -> str:
-    for secret in find_secrets(request_headers):
+def _redact_text(text: str, secrets: Iterable[str]) -> str:
+    secrets = tuple(secrets)
+    for secret in secrets:
         if len(secret) >= MIN_KEY_LENGTH:  # also placeholders that answers may contain, such as `not-needed`
             text = text.replace(secret, REPLACEMENT)
-    return KeyRedactor.for_headers(request_headers).redact_text(text)
+    return KeyRedactor(secrets).redact_text(text)
 
 
 def _display_url(url: URL) -> str:

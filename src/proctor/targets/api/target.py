@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from proctor.env_substitution import substitute
+from proctor.env_substitution import names_in, substitute
 from proctor.errors import TargetError, UsageError
 from proctor.model import Message, Output, Params, Prompt, TargetSpec
-from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters
+from proctor.parameters import CASE_PARAMETERS, PLAIN_PARAMETERS, check_parameters, merge_objects
 from proctor.targets import get_service
 from proctor.targets.api.messages import get_system_message, with_system_message
 
@@ -75,7 +75,14 @@ class ApiTarget(ABC):
         if conflict := cls.find_conflict(model, spec.params):
             raise UsageError(f"Target {spec.name!r}: {conflict}")
         own_headers = with_own_headers(spec, headers, context.environ)
-        post = JsonEndpoint(context, url, own_headers, sign=sign, stream_url=stream_url)
+        post = JsonEndpoint(
+            context,
+            url,
+            own_headers,
+            sign=sign,
+            stream_url=stream_url,
+            secrets=_list_secrets(spec.params, context.environ),
+        )
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
         kind = get_service(spec).with_format(spec.params.api_format)
         case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
@@ -120,12 +127,15 @@ class ApiTarget(ABC):
         def encode_without(refused_names: frozenset[str]) -> bytes:
             return _encode_request(self._build_request(prompt, params, refused_names), params)
 
-        reply = await self._endpoint.send(
-            encode_without,
-            self.optional_params,
-            self.streamed_reply if params.stream else None,
-        )
-        output = self._parse_reply(reply.body, prompt, params)
+        try:
+            reply = await self._endpoint.send(
+                encode_without,
+                self.optional_params,
+                self.streamed_reply if params.stream else None,
+            )
+            output = self._parse_reply(reply.body, prompt, params)
+        except TargetError as error:
+            raise self._endpoint.redact_error(error) from error.__cause__
         output = replace(
             output,
             latency_ms=reply.latency_ms,
@@ -162,13 +172,35 @@ class ApiTarget(ABC):
             return self._params
         own = {"temperature": prompt.temperature} if prompt.temperature is not None else {}
         try:
-            check_parameters(prompt.params, self._case_params)
+            values = check_parameters(prompt.params, self._case_params)
         except UsageError as error:
             raise TargetError(
                 f"The parameters of the case cannot be sent: {error}", kind="unsupported"
             ) from None
-        extra_body = _merge_objects(self._params.extra_body, prompt.params.get("extra_body", {}))
-        return replace(self._params, **{**prompt.params, "extra_body": extra_body, **own})
+        extra_body = merge_objects(self._params.extra_body, values.get("extra_body", {}))
+        return replace(self._params, **{**values, "extra_body": extra_body, **own})
+
+
+def _read_headers(spec: TargetSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns a target's own headers as they are sent.
+
+    Raises:
+        UsageError: a variable is not set, or its value cannot be sent.
+    """
+    headers = {name: value.strip() for name, value in substitute(spec.params.headers, environ).items()}
+    for name, value in headers.items():
+        if not value.isprintable():
+            variables = " and ".join(names_in(spec.params.headers[name]))
+            raise UsageError(
+                f"Target {spec.name!r}: the header `{name}` would have a character that no header can have. "
+                f"Check the environment variable {variables}."
+            )
+    return headers
+
+
+def _list_secrets(params: Params, environ: Mapping[str, str]) -> list[str]:
+    """Returns the values of the variables that headers and further fields of the body name."""
+    return [environ.get(name, "") for name in names_in((params.headers, params.extra_body))]
 
 
 def _encode_request(request: msgspec.Struct | dict[str, Any], params: Params) -> bytes:
@@ -176,16 +208,7 @@ def _encode_request(request: msgspec.Struct | dict[str, Any], params: Params) ->
     body = ENCODER.encode(request)
     if not params.extra_body:
         return body
-    return ENCODER.encode(_merge_objects(msgspec.json.decode(body), params.extra_body))
-
-
-def _merge_objects(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns an object with changes to its fields; objects in both are merged, anything else is replaced."""
-    merged = {**base, **changes}
-    for name in base.keys() & changes.keys():
-        if isinstance(base[name], dict) and isinstance(changes[name], dict):
-            merged[name] = _merge_objects(base[name], changes[name])
-    return merged
+    return ENCODER.encode(merge_objects(msgspec.json.decode(body), params.extra_body))
 
 
 def with_own_headers(
@@ -194,9 +217,9 @@ def with_own_headers(
     """Returns the usual headers of a request with those of a specification, which replace them.
 
     Raises:
-        UsageError: a variable in one is not set.
+        UsageError: a variable in one is not set, or its value cannot be sent.
     """
-    own_headers: dict[str, str] = substitute(spec.params.headers, environ)
+    own_headers = _read_headers(spec, environ)
     names = {name.lower() for name in own_headers}
     return {name: value for name, value in headers.items() if name.lower() not in names} | own_headers
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.model import TargetSpec
-from proctor.targets.api.services import LLAMACPP
+from proctor.targets.api.openai.services import LLAMACPP
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import PARAMETERS, TargetKind
 

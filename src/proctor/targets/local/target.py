@@ -20,8 +20,8 @@ from yarl import URL
 
 from proctor.errors import TargetError, UnknownName, UsageError
 from proctor.model import Output, Prompt, TargetSpec
-from proctor.targets.api.llamacpp import LlamaScorer
-from proctor.targets.api.openai import OpenAiTarget
+from proctor.targets.api.choices.llamacpp import LlamaScorer
+from proctor.targets.api.openai.chat import OpenAiTarget
 from proctor.targets.context import TargetContext
 from proctor.targets.local.weights import CHAT_MODEL, fetch_model, get_models, require_package
 from proctor.targets.process.subprocesses import clean_environ

@@ -37,6 +37,11 @@ def _find_problems(planned_run: PlannedRun) -> Iterator[str]:
             f"Cases of {run.suite.name} work in a workspace, and a batch is answered without one. Use "
             "--no-batch, or leave those cases out."
         )
+    for case_id in planned_run.required.choice_cases.values():
+        yield (
+            f"Case {case_id!r} of {run.suite.name} is scored by the likelihood of its choices, which takes "
+            "several requests. Use --no-batch, or leave those cases out."
+        )
     if run.settings.is_watched:
         yield (
             "--until and --stop-when-shown look at answers one by one, and those of a batch come together. "

@@ -287,7 +287,7 @@ def _find_missing_abilities(planned_runs: Sequence[PlannedRun], folder: Path) ->
             message
             for planned_run in new_runs
             for message in warn_of_missing_abilities(
-                folder, planned_run.run.target, planned_run.required.abilities
+                folder, planned_run.run.target, planned_run.required.abilities, planned_run.run.prompt
             )
         )
     )

@@ -23,6 +23,7 @@ from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Setti
 from proctor.plurals import pluralize
 from proctor.pricing import batch_price, parse_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
+from proctor.services.runs.execution.variable_values import parameter_variables
 from proctor.targets import TARGETS, get_kind, get_service
 from proctor.targets.context import TargetContext
 from proctor.targets.parse import parse_target
@@ -272,7 +273,8 @@ class TargetPool:
     def _filled_options(self, spec: TargetSpec) -> dict[str, Any]:
         """Returns the options on which answers depend, with variables filled in; keys are left out."""
         options = {name: value for name, value in spec.options.items() if "key" not in name.lower()}
-        return substitute(options, self.environ)
+        variables = {name: self.environ.get(name) for name in parameter_variables(spec.params)}
+        return substitute(options, self.environ) | ({"variables": variables} if variables else {})
 
     def get_price(self, spec: TargetSpec) -> Price | None:
         """Returns the price of a target; None if it is unknown."""

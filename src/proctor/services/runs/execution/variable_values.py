@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from proctor.env_substitution import names_in
-from proctor.model import Case, TargetSpec
+from proctor.model import Case, Params, TargetSpec
+from proctor.parameters import SECRET_HEADER
 from proctor.protocols import Store
 
 _EXCLUDED_OPTIONS = frozenset({"base_url", "env", "healthcheck"})
@@ -19,6 +20,16 @@ _EXCLUDED_OPTIONS = frozenset({"base_url", "env", "healthcheck"})
 def sent_variables(case: Case) -> tuple[str, ...]:
     """Returns the variables whose values are sent to a target for the case."""
     return names_in((case.input, case.form, case.workspace)) if case.variables else ()
+
+
+def parameter_variables(params: Params) -> tuple[str, ...]:
+    """Returns the variables on which answers depend by headers and further fields, without secrets."""
+    if not names_in((params.headers, params.extra_body)):
+        return ()
+    from proctor.targets.entries import SECRET_NAME
+
+    headers = [value for name, value in params.headers.items() if not SECRET_HEADER.search(name)]
+    return tuple(name for name in names_in((headers, params.extra_body)) if not SECRET_NAME.search(name))
 
 
 def target_variables(specs: Iterable[TargetSpec]) -> frozenset[str]:
@@ -37,6 +48,7 @@ def _variable_names(spec: TargetSpec) -> Iterator[str]:
             if name not in _EXCLUDED_OPTIONS and not SECRET_NAME.search(name)
         }
         yield from (name for name in names_in((spec.model, visible_options)) if not SECRET_NAME.search(name))
+    yield from parameter_variables(spec.params)
     for other in spec.fallbacks:
         yield from _variable_names(other)
 

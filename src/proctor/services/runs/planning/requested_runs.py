@@ -241,11 +241,6 @@ def _describe_run(
     for message in warnings:
         context.warn(message)
     settings = with_defaults(loaded_suite.suite.defaults, request)
-    if index.trial_count and required.choice_cases and settings.is_batch:
-        raise UsageError(
-            f"Case {next(iter(required.choice_cases.values()))!r} of {loaded_suite.path} has choices, and no "
-            "batch reports how likely they are. Use --no-batch, or leave the case out."
-        )
     return RequestedRun(
         suite=loaded_suite.suite,
         seat=slot,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from proctor.codec import target_digest
 from proctor.errors import UsageError
 from proctor.model import Params, PromptTemplate, Run, Selection, Settings, TargetSpec
-from proctor.parameters import format_parameters
+from proctor.parameters import format_parameters, merge_parameters
 from proctor.services.runs.planning.requested_runs import RequestedRun
 from proctor.services.runs.request import Request, split_prompt_word
 
@@ -158,6 +158,8 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
     """
     for flag in sorted(_FLAGS.keys() & set(flags), key=list(_FLAGS).index):
         run_value, request_value = _FLAGS[flag].get_from_run(run), _FLAGS[flag].get_from_request(request)
+        if flag == "--param" and merge_parameters(run.target.params, request.params) == run.target.params:
+            continue  # the run has others besides, which its target sets
         if run_value != request_value and not _has_no_effect(flag, run):
             text = _describe_difference(flag, run_value, request_value)
             yield SettingDifference(flag, text, by_regrade=flag in _REGRADE_FLAGS)

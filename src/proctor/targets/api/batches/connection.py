@@ -42,8 +42,9 @@ class BatchConnection:
         self._proxy = proxy_for(endpoint.url, context.environ)
         # A large file may take long as a whole.
         self._timeout = ClientTimeout(total=None, sock_connect=context.timeout_s, sock_read=context.timeout_s)
-        self.redact = KeyRedactor.for_headers(endpoint.headers).redact_text
-        """Removes the key from a text, in case the service echoes it."""
+        self._secrets = tuple(endpoint.secrets)
+        self.redact = KeyRedactor(self._secrets).redact_text
+        """Removes the keys from a text, in case the service echoes one."""
 
     async def get(self, url: URL, record: type[T]) -> T:
         """Returns what a GET request replies with, as a record.
@@ -87,7 +88,7 @@ class BatchConnection:
 
     def read_error(self, status: int, body: bytes) -> TargetError:
         """Returns the error of one request of a batch, by the status and the body of its reply."""
-        return error_for_status(self.url, status, body, {}, self._headers)
+        return error_for_status(self.url, status, body, {}, self._secrets)
 
     async def _read_record(
         self, method: str, url: URL, record: type[T], body: bytes | FormData | None = None
@@ -132,7 +133,7 @@ class BatchConnection:
             text = await response.content.read(_MAX_ERROR_BYTES)
         finally:
             response.close()
-        error = error_for_status(url, response.status, text, response.headers, self._headers)
+        error = error_for_status(url, response.status, text, response.headers, self._secrets)
         error.args = (self.redact(str(error)),)
         raise error
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from proctor.env_substitution import substitute
 from proctor.errors import TargetError
 from proctor.model import ChoiceLikelihood, Message, Output, Prompt, TargetSpec, Usage
-from proctor.targets.api.choices import (
+from proctor.targets.api.choices.likelihoods import (
     DEFAULT_DELIMITER,
     cut_choice,
     get_plain_text,

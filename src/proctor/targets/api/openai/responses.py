@@ -29,8 +29,6 @@ from proctor.model import (
 from proctor.pricing import read_usage
 from proctor.targets import get_service
 from proctor.targets.api.answer_media import decode_base64, make_attachment
-from proctor.targets.api.chat_reply import cut_id, parse_logprobs, parse_reported_cost
-from proctor.targets.api.chat_style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -38,7 +36,9 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
-from proctor.targets.api.openai_common import can_be_strict, parse_call
+from proctor.targets.api.openai.common import can_be_strict, parse_call
+from proctor.targets.api.openai.reply import cut_id, parse_logprobs, parse_reported_cost
+from proctor.targets.api.openai.style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.target import ENCODER, ApiTarget
 
 if TYPE_CHECKING:

@@ -389,7 +389,7 @@ def _thinking_config(params: Params) -> _ThinkingConfig | None:
 def _to_attachments(media: Sequence[_InlineData]) -> tuple[Attachment, ...]:
     # Most answers have none, and records of kinds are read without what is needed for calls.
     from proctor.targets.api.answer_media import make_attachment
-    from proctor.targets.api.pcm import wrap_samples
+    from proctor.targets.api.google.pcm import wrap_samples
 
     return tuple(
         make_attachment(*wrap_samples(item.data, item.mime_type), number)

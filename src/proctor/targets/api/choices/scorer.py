@@ -9,8 +9,8 @@ from yarl import URL
 
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.targets import get_service
-from proctor.targets.api.completions import EchoScorer
-from proctor.targets.api.llamacpp import LlamaScorer
+from proctor.targets.api.choices.completions import EchoScorer
+from proctor.targets.api.choices.llamacpp import LlamaScorer
 from proctor.targets.context import TargetContext
 
 

@@ -16,7 +16,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from proctor.model import Medium
-from proctor.targets.api.chat_style import (
+from proctor.targets.api.openai.chat import OPENAI
+from proctor.targets.api.openai.style import (
     OPENAI_FIELDS,
     OPENAI_STYLE,
     ChatField,
@@ -24,7 +25,6 @@ from proctor.targets.api.chat_style import (
     same_names,
     without,
 )
-from proctor.targets.api.openai import OPENAI
 from proctor.targets.kind import TargetKind
 
 _PENALTIES: Final = ("presence_penalty", "frequency_penalty")

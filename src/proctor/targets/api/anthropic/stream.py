@@ -119,6 +119,6 @@ def _parse_input(text: str) -> dict[str, Any]:
     """Parses the arguments of a tool call; what is not a JSON object goes under `arguments`."""
     try:
         arguments = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         arguments = text
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proctor.errors import UsageError
 from proctor.model import TargetSpec
-from proctor.targets.api.openai import OPENAI, OpenAiTarget
+from proctor.targets.api.openai.chat import OPENAI, OpenAiTarget
 from proctor.targets.api.target import ApiTarget, require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
@@ -43,7 +43,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     key = key_for_target(spec, spec.endpoint, context)
     version = spec.options.get("api_version")
     if spec.params.api_format == "responses":
-        from proctor.targets.api.responses import ResponsesTarget
+        from proctor.targets.api.openai.responses import ResponsesTarget
 
         endpoint = spec.endpoint.rstrip("/").removesuffix("/openai/v1").removesuffix("/openai")
         url = URL(endpoint + _responses_path(version), encoded=True)

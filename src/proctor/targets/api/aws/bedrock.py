@@ -31,7 +31,7 @@ from proctor.model import (
     Usage,
 )
 from proctor.pricing import read_usage
-from proctor.targets.api import claude
+from proctor.targets.api.anthropic import claude
 from proctor.targets.api.messages import (
     call_ids,
     encode_base64,
@@ -44,7 +44,7 @@ from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.aws import AwsAccount
+    from proctor.targets.api.aws.credentials import AwsAccount
     from proctor.targets.api.http import Body, Sign
     from proctor.targets.context import TargetContext
 
@@ -320,7 +320,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> BedrockTarget
     """
     from yarl import URL
 
-    from proctor.targets.api.aws import AwsAccount
+    from proctor.targets.api.aws.credentials import AwsAccount
     from proctor.targets.api.http import key_for_target
 
     model = require_model(spec)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
 from proctor.pricing import is_valid_cost, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
-from proctor.targets.api.openai_common import parse_call
+from proctor.targets.api.openai.common import parse_call
 
 MAX_ID_LENGTH = 200
 """The maximum length of an id or a tier that a reply reports; the rest is cut off."""

@@ -33,7 +33,7 @@ def parse_call(name: str, raw_arguments: Any, call_id: str | None) -> ToolCall:
     if isinstance(raw_arguments, str):
         try:
             arguments = msgspec.json.decode(raw_arguments or "{}")
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             arguments = raw_arguments
     if not isinstance(arguments, dict):
         arguments = {"arguments": arguments}

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, TokenLogprob, Tool
 from proctor.targets import get_service
-from proctor.targets.api.chat_style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.messages import (
     call_ids,
     data_uri,
@@ -25,7 +24,8 @@ from proctor.targets.api.messages import (
     format_message,
     unsendable_attachment,
 )
-from proctor.targets.api.openai_common import can_be_strict
+from proctor.targets.api.openai.common import can_be_strict
+from proctor.targets.api.openai.style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from proctor.targets.api.chat_reply import ChatReply
-    from proctor.targets.api.choice_scorer import ChoiceScorer
+    from proctor.targets.api.choices.scorer import ChoiceScorer
     from proctor.targets.api.http import Body, JsonEndpoint, Sign
+    from proctor.targets.api.openai.reply import ChatReply
     from proctor.targets.context import TargetContext
 
 # --- the wire ----------------------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ class OpenAiTarget(ApiTarget):
     ) -> Self:
         """Creates a target that writes parameters as the service of the specification does."""
         # These are imported only when a model is called.
-        from proctor.targets.api.chat_reply import CHAT_REPLY_DECODER
-        from proctor.targets.api.chat_stream import ChatStream
+        from proctor.targets.api.openai.reply import CHAT_REPLY_DECODER
+        from proctor.targets.api.openai.stream import ChatStream
 
         cls.streamed_reply = ChatStream
         cls._decoder = CHAT_REPLY_DECODER
@@ -227,7 +227,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     from proctor.targets.api.http import address_for, key_for_target
 
     def make_scorer() -> ChoiceScorer:
-        from proctor.targets.api.choice_scorer import open_scorer
+        from proctor.targets.api.choices.scorer import open_scorer
 
         return open_scorer(model, spec, context, endpoint.rstrip("/"), headers)
 
@@ -236,7 +236,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
     key = key_for_target(spec, endpoint, context)
     headers = _bearer_header(key)
     if spec.params.api_format == "responses":
-        from proctor.targets.api.responses import ResponsesTarget
+        from proctor.targets.api.openai.responses import ResponsesTarget
 
         url = URL(endpoint.rstrip("/") + "/responses")
         return ResponsesTarget.from_spec(model, spec, context, url, headers)

@@ -17,8 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from proctor.errors import TargetError
 from proctor.model import Attachment, Message, Output, Params, Prompt, TargetSpec, Tool, ToolCall, Usage
 from proctor.pricing import read_usage
-from proctor.targets.api.anthropic_stream import StreamedMessage
-from proctor.targets.api.claude import (
+from proctor.targets.api.anthropic.claude import (
     find_conflict,
     max_tokens_for,
     takes_temperature,
@@ -26,6 +25,7 @@ from proctor.targets.api.claude import (
     thinks,
     to_output_schema,
 )
+from proctor.targets.api.anthropic.stream import StreamedMessage
 from proctor.targets.api.messages import (
     call_ids,
     encode_base64,

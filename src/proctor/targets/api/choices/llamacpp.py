@@ -23,7 +23,7 @@ from yarl import URL
 
 from proctor.errors import TargetError
 from proctor.model import ChoiceLikelihood, Message, Output, Prompt, TargetSpec, Usage
-from proctor.targets.api.choices import (
+from proctor.targets.api.choices.likelihoods import (
     DEFAULT_DELIMITER,
     cut_choice,
     get_plain_text,

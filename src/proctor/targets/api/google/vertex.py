@@ -16,15 +16,15 @@ from proctor.env_substitution import names_in
 from proctor.errors import TargetError, UsageError
 from proctor.model import Params, Prompt, TargetSpec
 from proctor.targets import get_kind
-from proctor.targets.api.anthropic import ANTHROPIC, AnthropicTarget
-from proctor.targets.api.google import GOOGLE, GoogleTarget, generate_urls
+from proctor.targets.api.anthropic.messages_api import ANTHROPIC, AnthropicTarget
+from proctor.targets.api.google.gemini import GOOGLE, GoogleTarget, generate_urls
 from proctor.targets.api.target import require_model
 from proctor.targets.entries import TargetEntry
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from proctor.targets.api.anthropic import _MessagesRequest
-    from proctor.targets.api.google_credentials import AccessToken
+    from proctor.targets.api.anthropic.messages_api import _MessagesRequest
+    from proctor.targets.api.google.credentials import AccessToken
     from proctor.targets.context import TargetContext
 
 _OWN_HOST: Final = re.compile(
@@ -124,7 +124,7 @@ async def _find_credentials(
     spec: TargetSpec, context: TargetContext
 ) -> tuple[dict[str, str], AccessToken | None]:
     """Returns the headers with the key of all requests, and the token if it changes between requests."""
-    from proctor.targets.api.google_credentials import find_token
+    from proctor.targets.api.google.credentials import find_token
     from proctor.targets.api.http import key_for_endpoint, read_key
 
     subject = f"Target {spec.name!r}"
