@@ -587,3 +587,10 @@ def test_the_reason_of_a_service_cannot_write_to_the_terminal(host: BatchHost, r
     result = run("openai")
     assert "bad" in result.out + result.err
     assert not {"\x1b", "\x07", "\u202e"} & set(result.out + result.err)
+
+
+def test_a_list_of_answers_is_read_again_for_as_long_as_the_service_fails(host: BatchHost, run: Run) -> None:
+    host.content_failures = [503] * 8
+    result = run("openai", "--json")
+    assert result.run["passed"] == 5, result.err
+    assert "trying again" in result.err

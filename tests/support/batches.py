@@ -73,6 +73,8 @@ class BatchHost:
         """The state in which OpenAI's and Google's batches end, if it is not the usual one."""
         self.end_reason = "The file is wrong."
         """Why OpenAI says that a batch failed."""
+        self.content_failures: list[int] = []
+        """The statuses with which the next requests for OpenAI's answers are answered."""
         self.garbage: dict[str, list[bytes]] = {}
         """By method, what the next requests are answered with, whatever they ask for."""
         self.files: dict[str, dict[str, Any]] = {}
@@ -173,6 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
         host.calls.append(f"{self.command} {parts.path}")
         if host.failures and (status := host.failures.pop(0)):
             return self._send({"error": {"message": "try again"}}, status)
+        if host.content_failures and parts.path.endswith("/content"):
+            return self._send({"error": {"message": "try again"}}, host.content_failures.pop(0))
         if bodies := host.garbage.get(self.command):
             return self._send(bodies.pop(0))
         try:

@@ -35,6 +35,8 @@ _NOT_ACCEPTED = "not accepted"
 """The state of a batch that the service refused or never got."""
 _MAX_TRIES = 5
 """How often a batch is submitted, or its answers are read, before the run stops."""
+_OUTAGE_KINDS = frozenset({"connection", "http", "timeout"})
+"""The kinds of errors that pass when the service or the network is back, and count as no try."""
 _POLL_GROWTH = 1.5
 _MAX_POLL_FACTOR = 12
 """An interval between polls is at most this many times the first."""
@@ -445,16 +447,25 @@ class BatchEngine:
     ) -> dict[str, _Result] | None:
         """Returns the result of each trial of a batch by its custom id; None if the run was stopped."""
         target, results = trials[0].target, dict[str, _Result]()
-        pauses = _intervals(target.first_poll_s)
-        for tries_left in reversed(range(_MAX_TRIES)):
+        pauses, tries_left = _intervals(target.first_poll_s), _MAX_TRIES - 1
+        while True:
             try:
                 await self._finish(self._read_replies(batch, status, trials, results, is_last=not tries_left))
                 if self._stop_event.is_set():
                     return None  # some may be missing
                 break
             except TargetError as error:
-                if not tries_left:
-                    self.stop(f"The answers of batch {batch.batch_id} cannot be read. {_sentence(error)}")
+                if error.transient and error.kind in _OUTAGE_KINDS:
+                    self._writer.report(
+                        f"The answers of batch {batch.batch_id} cannot be read yet: trying again. {error}"
+                    )
+                elif tries_left:
+                    tries_left -= 1
+                else:
+                    self.stop(
+                        f"The answers of batch {batch.batch_id} cannot be read. {_sentence(error)} If they "
+                        "are gone, resume with --no-batch to send their requests again."
+                    )
                     return None
             await self._pause(next(pauses))
             if self._stop_event.is_set():
