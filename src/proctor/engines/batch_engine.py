@@ -268,10 +268,8 @@ class BatchEngine:
         try:
             while not trial.target.reserve(trial.planned_trial):
                 await self._submit_drafts()
-                if self._tasks:
-                    await self._wait_for_batches()
-                else:  # other runs of the command have the rest of the budget
-                    await self._pause(trial.target.first_poll_s)
+                await self._wait_for_batches()
+                await asyncio.sleep(0)
                 if self._stop_event.is_set():
                     return
             try:
