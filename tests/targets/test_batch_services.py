@@ -80,6 +80,18 @@ async def test_what_is_submitted_is_found_polled_and_read(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_a_batch_is_found_by_a_machine_whose_clock_is_set_to_another_time_zone(
+    open_batches: Open, kind: str
+) -> None:
+    service = await open_batches(kind)
+    submitted = await service.submit(requests_for(kind), NAME)
+    await service.poll(submitted.batch_id)
+    match = await service.find(NAME, 2, datetime.now(UTC) + timedelta(hours=12), ())
+    assert match.status is not None
+    assert match.status.batch_id == submitted.batch_id
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_is_found_behind_many_others(open_batches: Open, host: BatchHost, kind: str) -> None:
     service = await open_batches(kind)
     submitted = await service.submit(requests_for(kind), NAME)

@@ -12,8 +12,8 @@ from proctor.errors import AnswerTooLarge, TargetError
 
 T = TypeVar("T")
 
-CLOCK_TOLERANCE = timedelta(hours=1)
-"""How much the clocks of a service and of this machine may differ."""
+CLOCK_TOLERANCE = timedelta(hours=26)
+"""How much the clocks of a service and of this machine may differ, also if one is in another time zone."""
 _MAX_QUOTE, _MAX_REASON = 200, 500
 
 
