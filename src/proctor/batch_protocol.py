@@ -60,7 +60,8 @@ class BatchMatch(Struct, frozen=True):
 class BatchReply(Struct, frozen=True, kw_only=True):
     """The reply to one request of a batch: a body, or an error."""
 
-    custom_id: str
+    custom_id: str | None
+    """None if the reply cannot be read; `error` says why."""
     body: bytes = b""
     """The JSON that answers the same request outside of a batch."""
     error: TargetError | None = None

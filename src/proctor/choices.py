@@ -39,14 +39,15 @@ def find_right_choices(value: Any, choices: Sequence[str]) -> frozenset[int]:
     values = list(value) if isinstance(value, list | tuple) else [value]
     if not values or value is None:
         raise ValueError("no right choice is given; write one of the choices, or its index from 0.")
-    return frozenset([_find_choice(entry, choices) for entry in values])
+    return frozenset().union(*[_find_choices(entry, choices) for entry in values])
 
 
-def _find_choice(value: Any, choices: Sequence[str]) -> int:
+def _find_choices(value: Any, choices: Sequence[str]) -> frozenset[int]:
+    """Returns the index that a value is, or those of all choices with its text."""
     if isinstance(value, str) and value in choices:
-        return choices.index(value)
+        return frozenset([index for index, choice in enumerate(choices) if choice == value])
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(choices):
-        return value
+        return frozenset([value])
     raise ValueError(
         f"{repr(value)[:60]} is none of the {len(choices)} choices; write one of them, or its index from 0 "
         f"to {len(choices) - 1}."

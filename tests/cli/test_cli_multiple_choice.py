@@ -55,6 +55,12 @@ def test_a_run_shows_each_measure_beside_the_pass_rate(proctor: Proctor) -> None
     assert run["multiple_choice"] == {"answers": 2, "acc": 0.5, "acc_norm": 0.5, "acc_bytes": 0.5}
 
 
+def test_each_of_two_choices_with_the_right_text_is_right(proctor: Proctor) -> None:
+    Path("later.py").write_text(SCORER.replace("- at for", "+ at for"), encoding="utf-8")
+    suite = write_suite(make_case("a", "yes", "yes", value="yes"))
+    assert proctor("run", suite, "--target", "function:later:score", "--json").run["passed"] == 1
+
+
 def test_the_example_has_a_right_choice_in_each_case(proctor: Proctor) -> None:
     out = proctor("validate", Path(__file__).parents[2] / "examples" / "choices.jsonl").out
     assert "10 cases of dialect proctor, 0 errors, 0 warnings" in out

@@ -485,3 +485,112 @@ def test_a_batch_may_be_of_the_responses_api(host: BatchHost, run: Run) -> None:
     result = run("openai", "--param", "api_format=responses", "--json")
     assert [result.run[name] for name in ("passed", "errors")] == [5, 0]
     assert result.run["cost_usd"] == pytest.approx(10 * FULL_USD / 2)
+
+
+# --- what services send by mistake -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", [b"<html>", b'{"custom_id": "\xff"}', b'{"custom_id": 5}', b"[1, 2"])
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_a_line_that_cannot_be_read_costs_no_other_request_its_answer(
+    proctor: Proctor, host: BatchHost, run: Run, kind: str, line: bytes
+) -> None:
+    host.arrange = lambda lines: [line, *lines[1:]] if lines else []
+    result = run(kind, "--json")
+    assert [result.run[name] for name in ("total", "errors")] == [10, 1], result.err
+    assert "cannot be read" in result.err
+    assert len(host.batches) == 1
+
+
+def test_a_poll_that_cannot_be_read_is_repeated(host: BatchHost, run: Run) -> None:
+    host.garbage = {"GET": [b"<html>", b'{"id": "\xff"}', b"[]"]}
+    result = run("openai", "--json")
+    assert result.run["passed"] == 5, result.err
+    assert len(host.batches) == 1
+
+
+def test_a_request_that_is_larger_than_a_batch_is_an_error(
+    proctor: Proctor, host: BatchHost, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GoogleBatches, "max_bytes", 2000)
+    rows = [{"input": "say 1", "expected": "say 1"}, {"input": "x" * 3000, "expected": "say 1"}]
+    (folder / "large.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = proctor("run", "large.jsonl", "--target", host.target("google"), "--batch", "--json")
+    assert [result.run[name] for name in ("total", "passed", "errors")] == [2, 1, 1], result.err
+    assert [len(batch.requests) for batch in host.batches] == [1]
+    (failure,) = [trial["failure"] for trial in trials(proctor) if trial["failure"]]
+    assert "larger than a batch may be" in failure["message"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_in_the_reason_of_a_line_is_not_stored(
+    proctor: Proctor, host: BatchHost, run: Run, kind: str
+) -> None:
+    host.answer = lambda *_: Outcome("refused", message=f"Wrong key {KEY}.")
+    result = run(kind, "--json")
+    (message,) = {trial["failure"]["message"] for trial in trials(proctor)}
+    assert "Wrong key" in message
+    assert KEY not in message + result.err
+
+
+def test_a_key_in_the_reason_of_a_batch_is_not_stored(proctor: Proctor, host: BatchHost, run: Run) -> None:
+    host.end_state, host.end_reason = "failed", f"Wrong key {KEY}."
+    host.answer = lambda *_: None
+    result = run("openai", "--json")
+    (message,) = {trial["failure"]["message"] for trial in trials(proctor)}
+    assert "Wrong key" in message
+    assert KEY not in message + result.err
+
+
+def test_a_key_in_the_error_of_a_line_is_not_stored(proctor: Proctor, host: BatchHost, run: Run) -> None:
+    host.arrange = lambda lines: [
+        {"custom_id": line["custom_id"], "error": {"message": f"Wrong key {KEY} " + "x" * 99_999}}
+        for line in lines
+    ]
+    result = run("openai", "--json")
+    (message,) = {trial["failure"]["message"] for trial in trials(proctor)}
+    assert "Wrong key" in message
+    assert KEY not in message + result.err
+    assert len(message) < 1000
+
+
+def test_choices_are_refused_in_batches(proctor: Proctor, host: BatchHost, folder: Path) -> None:
+    rows = [
+        {"proctor": 1, "name": "c"},
+        {
+            "id": "a",
+            "input": [{"role": "user", "content": "2 + 2 ="}],
+            "form": {"choices": ["3", "4"]},
+            "assertions": [{"grader": "multiple_choice", "params": {"value": "4"}}],
+        },
+    ]
+    (folder / "choices.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = proctor("run", "choices.jsonl", "--target", host.target("openai"), "--batch")
+    assert result.code == 4, result.err
+    assert "choices" in result.err
+    assert host.calls == []
+
+
+def test_a_batch_that_the_project_file_asks_for_says_how_to_leave_it_out(
+    proctor: Proctor, host: BatchHost, half: str, folder: Path
+) -> None:
+    (folder / "proctor.toml").write_text("batch = true\n", encoding="utf-8")
+    result = proctor("run", half, "--target", "echo")
+    assert result.code == 4
+    assert "--no-batch" in result.err
+
+
+def test_the_reason_of_a_service_cannot_write_to_the_terminal(host: BatchHost, run: Run) -> None:
+    host.end_state = "failed"
+    host.end_reason = "bad \x1b[31mred\x1b]0;title\x07 \u202eesrever"
+    host.answer = lambda *_: None
+    result = run("openai")
+    assert "bad" in result.out + result.err
+    assert not {"\x1b", "\x07", "\u202e"} & set(result.out + result.err)
+
+
+def test_a_list_of_answers_is_read_again_for_as_long_as_the_service_fails(host: BatchHost, run: Run) -> None:
+    host.content_failures = [503] * 8
+    result = run("openai", "--json")
+    assert result.run["passed"] == 5, result.err
+    assert "trying again" in result.err

@@ -71,6 +71,12 @@ class BatchHost:
         """Whether Google's replies have the keys of their requests."""
         self.end_state = ""
         """The state in which OpenAI's and Google's batches end, if it is not the usual one."""
+        self.end_reason = "The file is wrong."
+        """Why OpenAI says that a batch failed."""
+        self.content_failures: list[int] = []
+        """The statuses with which the next requests for OpenAI's answers are answered."""
+        self.garbage: dict[str, list[bytes]] = {}
+        """By method, what the next requests are answered with, whatever they ask for."""
         self.files: dict[str, dict[str, Any]] = {}
         self.lock = Lock()
         self.numbers = count(1)
@@ -169,6 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
         host.calls.append(f"{self.command} {parts.path}")
         if host.failures and (status := host.failures.pop(0)):
             return self._send({"error": {"message": "try again"}}, status)
+        if host.content_failures and parts.path.endswith("/content"):
+            return self._send({"error": {"message": "try again"}}, host.content_failures.pop(0))
+        if bodies := host.garbage.get(self.command):
+            return self._send(bodies.pop(0))
         try:
             for kind, routes in _ROUTES.items():
                 for method, pattern, handle in routes:
@@ -250,7 +260,7 @@ def _openai_batch(host: BatchHost, batch: ServedBatch, metadata: Any = None) -> 
     has_ended = host.has_ended(batch)
     state = (host.end_state or "completed") if has_ended else "in_progress"
     files = {"output_file_id": f"out-{batch.id}", "error_file_id": f"err-{batch.id}"} if has_ended else {}
-    errors = {"data": [{"code": "bad", "message": "The file is wrong."}]} if state == "failed" else None
+    errors = {"data": [{"code": "bad", "message": host.end_reason}]} if state == "failed" else None
     return {
         "id": batch.id,
         "object": "batch",
@@ -465,7 +475,7 @@ def _page(host: BatchHost, after: str | None, size: int) -> tuple[list[ServedBat
 
 
 def _as_lines(rows: list[Any]) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    return b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows)
 
 
 _ROUTES: dict[str, list[tuple[str, str, Callable[..., None]]]] = {

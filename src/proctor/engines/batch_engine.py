@@ -35,6 +35,8 @@ _NOT_ACCEPTED = "not accepted"
 """The state of a batch that the service refused or never got."""
 _MAX_TRIES = 5
 """How often a batch is submitted, or its answers are read, before the run stops."""
+_OUTAGE_KINDS = frozenset({"connection", "http", "timeout"})
+"""The kinds of errors that pass when the service or the network is back, and count as no try."""
 _POLL_GROWTH = 1.5
 _MAX_POLL_FACTOR = 12
 """An interval between polls is at most this many times the first."""
@@ -71,9 +73,21 @@ class _Draft:
         self._size = 0
 
     def add(self, trial: _BatchTrial) -> bool:
-        """Adds a trial; returns False if the batch is full."""
+        """Adds a trial; returns False if the batch is full.
+
+        Raises:
+            TargetError: its request cannot be sent in any batch.
+        """
         request = BatchRequest(trial.custom_id, self.target.encode(trial.planned_trial, self.left_out))
-        service, size = self.target.service, self._size + self.target.service.measure(request)
+        service = self.target.service
+        request_size = service.measure(request)
+        if request_size > service.max_bytes:
+            raise TargetError(
+                f"The request has {request_size:,} bytes, which is larger than a batch may be "
+                f"({service.max_bytes:,}). Send it with --no-batch.",
+                kind="unsupported",
+            )
+        size = self._size + request_size
         if self.requests and (size > service.max_bytes or len(self.requests) >= service.max_requests):
             return False
         self.trials.append(trial)
@@ -431,16 +445,25 @@ class BatchEngine:
     ) -> dict[str, _Result] | None:
         """Returns the result of each trial of a batch by its custom id; None if the run was stopped."""
         target, results = trials[0].target, dict[str, _Result]()
-        pauses = _intervals(target.first_poll_s)
-        for tries_left in reversed(range(_MAX_TRIES)):
+        pauses, tries_left = _intervals(target.first_poll_s), _MAX_TRIES - 1
+        while True:
             try:
-                await self._finish(self._read_replies(batch, status, trials, results))
+                await self._finish(self._read_replies(batch, status, trials, results, is_last=not tries_left))
                 if self._stop_event.is_set():
                     return None  # some may be missing
                 break
             except TargetError as error:
-                if not tries_left:
-                    self.stop(f"The answers of batch {batch.batch_id} cannot be read. {_sentence(error)}")
+                if error.transient and error.kind in _OUTAGE_KINDS:
+                    self._writer.report(
+                        f"The answers of batch {batch.batch_id} cannot be read yet: trying again. {error}"
+                    )
+                elif tries_left:
+                    tries_left -= 1
+                else:
+                    self.stop(
+                        f"The answers of batch {batch.batch_id} cannot be read. {_sentence(error)} If they "
+                        "are gone, resume with --no-batch to send their requests again."
+                    )
                     return None
             await self._pause(next(pauses))
             if self._stop_event.is_set():
@@ -463,12 +486,23 @@ class BatchEngine:
         status: BatchStatus,
         trials: Sequence[_BatchTrial],
         results: dict[str, _Result],
+        *,
+        is_last: bool,
     ) -> None:
-        """Adds the result of each reply; what came before counts, unless it was an error."""
+        """Adds the result of each reply; what came before counts, unless it was an error.
+
+        Raises:
+            TargetError: not all can be read; with `is_last` only if that is no fault of a single line.
+        """
         wanted = {trial.custom_id: trial for trial in trials}
         unknown_ids = set[str]()
         service, custom_ids = trials[0].target.service, frozenset(batch.custom_ids)
+        unread = list[TargetError]()
         async for reply in service.read_replies(status.batch_id, batch.key, batch.custom_ids):
+            if reply.custom_id is None:
+                assert reply.error is not None
+                unread.append(reply.error)
+                continue
             trial = wanted.get(reply.custom_id)
             if trial is None:
                 if reply.custom_id not in custom_ids:
@@ -481,6 +515,13 @@ class BatchEngine:
                 f"Batch {status.batch_id} has {pluralize(len(unknown_ids), 'answer')} to requests that it "
                 f"did not have, such as {example!r}, which count for nothing."
             )
+        if unread and not is_last:
+            raise unread[0]
+        if unread:
+            self._writer.warn(
+                f"Batch {status.batch_id} has {pluralize(len(unread), 'line')} that cannot be read. "
+                f"{_sentence(unread[0])}"
+            )
 
     # --- calling the service ---
 
@@ -489,12 +530,14 @@ class BatchEngine:
 
         None if the run was stopped, also because the service refuses the request.
         """
-        pauses, is_told = _intervals(target.first_poll_s), False
+        pauses, is_told, unreadable_count = _intervals(target.first_poll_s), False, 0
         while not self._stop_event.is_set():
             try:
                 return await self._finish(make_call())
             except TargetError as error:
-                if not error.transient:
+                # A proxy may answer for a while, such as with a page for people.
+                unreadable_count = unreadable_count + 1 if error.kind == "protocol" else 0
+                if not error.transient and not 0 < unreadable_count < _MAX_TRIES:
                     self.stop(
                         f"The batches at {target.name} cannot be read. {_sentence(error)} If they are gone, "
                         "resume with --no-batch to send their requests again."

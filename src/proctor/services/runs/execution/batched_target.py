@@ -181,7 +181,7 @@ def open_service(spec: TargetSpec, target: ApiTarget, context: TargetContext) ->
     """
     module, _, name = get_service(spec).batches.partition(":")
     if not module:
-        raise UsageError(f"Target {spec.name!r} has no batches. Leave --batch out.")
+        raise UsageError(f"Target {spec.name!r} has no batches. Use --no-batch.")
     service: BatchService = getattr(import_module(module), name)(target.endpoint, context)
     return service
 

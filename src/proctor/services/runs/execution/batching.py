@@ -34,21 +34,24 @@ def _find_problems(planned_run: PlannedRun) -> Iterator[str]:
         yield from _find_target_problems(spec)
     if planned_run.index.has_workspaces:
         yield (
-            f"Cases of {run.suite.name} work in a workspace, and a batch is answered without one. Leave "
-            "--batch out, or those cases."
+            f"Cases of {run.suite.name} work in a workspace, and a batch is answered without one. Use "
+            "--no-batch, or leave those cases out."
         )
     for case_id in planned_run.required.choice_cases.values():
         yield (
             f"Case {case_id!r} of {run.suite.name} is scored by the likelihood of its choices, which takes "
-            "several requests. Leave --batch out, or those cases."
+            "several requests. Use --no-batch, or leave those cases out."
         )
     if run.settings.is_watched:
         yield (
             "--until and --stop-when-shown look at answers one by one, and those of a batch come together. "
-            "Leave them or --batch out."
+            "Leave them out, or use --no-batch."
         )
     if run.settings.interleave:
-        yield "--interleave calls targets in turns, and a batch is sent at once. Leave one of the two out."
+        yield (
+            "--interleave calls targets in turns, and a batch is sent at once. Leave --interleave out, or "
+            "use --no-batch."
+        )
     if run.settings.cache:
         yield (
             "--cache looks up requests one by one, and --batch sends them together. Use --no-cache; --reuse "
@@ -60,22 +63,25 @@ def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
     if not get_service(spec).batches:
         names = ", ".join(kind.name for kind in iter_kinds() if kind.batches)
         yield (
-            f"Target {spec.name!r} has no batches; targets of the kinds {names} have. Leave --batch out, or "
+            f"Target {spec.name!r} has no batches; targets of the kinds {names} have. Use --no-batch, or "
             "name another target."
         )
     if spec.fallbacks:
         yield (
             f"Target {spec.name!r} has fallbacks, which a batch does not call. Name a target without "
-            "`fallback_targets`, or leave --batch out."
+            "`fallback_targets`, or use --no-batch."
         )
     tier = spec.params.service_tier
     if tier is not None and tier.lower() not in _USUAL_TIERS:
         yield (
             f"Target {spec.name!r} requests the service tier {tier!r}, and a batch has a price of its own. "
-            "Leave out `service_tier` or --batch."
+            "Leave out `service_tier`, or use --no-batch."
         )
     if spec.params.stream:
-        yield f"Target {spec.name!r} streams its answers, and a batch cannot. Leave out --stream or --batch."
+        yield (
+            f"Target {spec.name!r} streams its answers, and a batch cannot. Leave out --stream, or use "
+            "--no-batch."
+        )
 
 
 def warn_of_abandoned_batches(planned_runs: Sequence[PlannedRun], store: Store) -> Iterator[str]:

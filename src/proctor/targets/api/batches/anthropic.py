@@ -17,7 +17,13 @@ from yarl import URL
 
 from proctor.batch_protocol import BatchMatch, BatchReply, BatchRequest, BatchStatus
 from proctor.targets.api.batches.connection import BatchConnection
-from proctor.targets.api.batches.replies import CLOCK_TOLERANCE, decode_line, make_line_error, make_reply
+from proctor.targets.api.batches.replies import (
+    CLOCK_TOLERANCE,
+    UnreadableLine,
+    decode_line,
+    make_line_error,
+    make_reply,
+)
 from proctor.targets.api.http import JsonEndpoint
 from proctor.targets.context import TargetContext
 
@@ -142,8 +148,12 @@ class AnthropicBatches:
         """Yields the lines of the list of results, which is never read from another address."""
         ending = _tag_ending(key)
         async for line in self._connection.read_lines(self._url_for(batch_id, "/results")):
-            result = decode_line(line, _MessageLine)
-            yield self._read_result(result.custom_id.removesuffix(ending), result.result)
+            try:
+                result = decode_line(line, _MessageLine)
+                reply = self._read_result(result.custom_id.removesuffix(ending), result.result)
+            except UnreadableLine as error:
+                reply = BatchReply(custom_id=None, error=error)
+            yield reply
 
     async def _has_tag(self, batch_id: str, key: str) -> bool:
         async for line in self._connection.read_lines(self._url_for(batch_id, "/results")):

@@ -43,7 +43,8 @@ class BatchConnection:
         # A large file may take long as a whole.
         self._timeout = ClientTimeout(total=None, sock_connect=context.timeout_s, sock_read=context.timeout_s)
         self._secrets = tuple(endpoint.secrets)
-        self._redact = KeyRedactor(self._secrets).redact_text
+        self.redact = KeyRedactor(self._secrets).redact_text
+        """Removes the keys from a text, in case the service echoes one."""
 
     async def get(self, url: URL, record: type[T]) -> T:
         """Returns what a GET request replies with, as a record.
@@ -106,7 +107,7 @@ class BatchConnection:
             raise self._connection_error(url, error) from error
         try:
             return msgspec.json.decode(data, type=record)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TargetError(
                 f"{_display_url(url)} did not answer with the JSON of its interface ({error}).",
                 kind="protocol",
@@ -133,13 +134,13 @@ class BatchConnection:
         finally:
             response.close()
         error = error_for_status(url, response.status, text, response.headers, self._secrets)
-        error.args = (self._redact(str(error)),)
+        error.args = (self.redact(str(error)),)
         raise error
 
     def _connection_error(self, url: URL, error: Exception) -> TargetError:
         why = " ".join(str(error).split()) or type(error).__name__
         return TargetError(
-            self._redact(f"No answer from {_display_url(url)}: {why}."),
+            self.redact(f"No answer from {_display_url(url)}: {why}."),
             kind="connection",
             transient=True,
             fault=EndpointFault.SERVER,

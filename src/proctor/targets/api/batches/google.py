@@ -112,7 +112,7 @@ class GoogleBatches:
         items = b",".join(map(_encode_item, requests))
         head = f'{{"batch":{{"displayName":"{key}","inputConfig":{{"requests":{{"requests":['
         body = head.encode("ascii") + items + b"]}}}}"
-        return _read_status(await self._connection.post(self._submit_url, body, _Operation))
+        return self._read_status(await self._connection.post(self._submit_url, body, _Operation))
 
     async def find(
         self,
@@ -128,7 +128,7 @@ class GoogleBatches:
             page = await self._connection.get(url, _OperationPage)
             for operation in page.operations:
                 if operation.metadata.display_name == key:
-                    return BatchMatch(_read_status(operation))
+                    return BatchMatch(self._read_status(operation))
             times = [operation.metadata.create_time or oldest for operation in page.operations]
             # Newest first, as it seems; where it is otherwise, a page has later batches, too.
             if not page.next_page_token or all(time < oldest for time in times):
@@ -137,7 +137,7 @@ class GoogleBatches:
 
     async def poll(self, batch_id: str) -> BatchStatus:
         """Returns how far the service is."""
-        return _read_status(await self._get(batch_id))
+        return self._read_status(await self._get(batch_id))
 
     async def read_replies(
         self,
@@ -175,18 +175,17 @@ class GoogleBatches:
             return BatchReply(custom_id=custom_id, error=make_line_error("neither an answer nor a reason"))
         return make_reply(custom_id, body, self._connection.max_answer_bytes)
 
+    def _read_status(self, operation: _Operation) -> BatchStatus:
+        metadata, stats = operation.metadata, operation.metadata.batch_stats
+        return BatchStatus(
+            batch_id=operation.name,
+            state=metadata.state,
+            is_ended=operation.done or bool(_END_STATE.search(metadata.state)),
+            answered=int(stats.successful_request_count),
+            failed=int(stats.failed_request_count),
+            reason="" if operation.error is None else self._connection.redact(operation.error.message),
+        )
+
 
 def _encode_item(request: BatchRequest) -> bytes:
     return b'{"request":' + request.body + f',"metadata":{{"key":"{request.custom_id}"}}}}'.encode("ascii")
-
-
-def _read_status(operation: _Operation) -> BatchStatus:
-    metadata, stats = operation.metadata, operation.metadata.batch_stats
-    return BatchStatus(
-        batch_id=operation.name,
-        state=metadata.state,
-        is_ended=operation.done or bool(_END_STATE.search(metadata.state)),
-        answered=int(stats.successful_request_count),
-        failed=int(stats.failed_request_count),
-        reason="" if operation.error is None else operation.error.message,
-    )

@@ -20,7 +20,13 @@ from yarl import URL
 from proctor.batch_protocol import BatchMatch, BatchReply, BatchRequest, BatchStatus
 from proctor.errors import TargetError
 from proctor.targets.api.batches.connection import BatchConnection
-from proctor.targets.api.batches.replies import CLOCK_TOLERANCE, decode_line, make_line_error, make_reply
+from proctor.targets.api.batches.replies import (
+    CLOCK_TOLERANCE,
+    UnreadableLine,
+    decode_line,
+    make_line_error,
+    make_reply,
+)
 from proctor.targets.api.http import JsonEndpoint
 from proctor.targets.context import TargetContext
 
@@ -118,7 +124,7 @@ class OpenAiBatches:
             "metadata": {_METADATA_KEY: key},
         }
         url = URL(f"{self._base}/batches")
-        return _read_status(await self._connection.post(url, msgspec.json.encode(body), _Batch))
+        return self._read_status(await self._connection.post(url, msgspec.json.encode(body), _Batch))
 
     async def find(
         self,
@@ -134,14 +140,14 @@ class OpenAiBatches:
             page = await self._connection.get(url, _BatchPage)
             for batch in page.data:
                 if batch.metadata and batch.metadata.get(_METADATA_KEY) == key:
-                    return BatchMatch(_read_status(batch))
+                    return BatchMatch(self._read_status(batch))
             if not page.has_more or not page.data or (page.data[-1].created_at or oldest) < oldest:
                 return BatchMatch(None)
             after = f"&after={quote(page.data[-1].id, safe='')}"
 
     async def poll(self, batch_id: str) -> BatchStatus:
         """Returns how far the service is."""
-        return _read_status(await self._get(batch_id))
+        return self._read_status(await self._get(batch_id))
 
     async def read_replies(
         self,
@@ -159,7 +165,11 @@ class OpenAiBatches:
         for file in files:
             url = URL(f"{self._base}/files/{quote(file, safe='')}/content", encoded=True)
             async for line in self._connection.read_lines(url):
-                yield self._read_line(line)
+                try:
+                    reply = self._read_line(line)
+                except UnreadableLine as error:
+                    reply = BatchReply(custom_id=None, error=error)
+                yield reply
 
     async def _get(self, batch_id: str) -> _Batch:
         url = URL(f"{self._base}/batches/{quote(batch_id, safe='')}", encoded=True)
@@ -174,7 +184,10 @@ class OpenAiBatches:
         response = result.response
         if result.error is not None or response is None:
             reason = None if result.error is None else result.error.message or result.error.code
-            return BatchReply(custom_id=result.custom_id, error=make_line_error(reason or "no reason given"))
+            return BatchReply(
+                custom_id=result.custom_id,
+                error=make_line_error(self._connection.redact(reason or "no reason given")),
+            )
         body = bytes(response.body)
         if not 200 <= response.status_code < 300:
             error = self._connection.read_error(response.status_code, body)
@@ -183,15 +196,16 @@ class OpenAiBatches:
             result.custom_id, body, self._connection.max_answer_bytes, request_id=response.request_id
         )
 
-
-def _read_status(batch: _Batch) -> BatchStatus:
-    counts = batch.request_counts or _RequestCounts()
-    errors = batch.errors.data if batch.errors and batch.errors.data else []
-    return BatchStatus(
-        batch_id=batch.id,
-        state=batch.status,
-        is_ended=batch.status in _END_STATES,
-        answered=counts.completed,
-        failed=counts.failed,
-        reason=" ".join(error.message or error.code or "" for error in errors[:3]).strip(),
-    )
+    def _read_status(self, batch: _Batch) -> BatchStatus:
+        counts = batch.request_counts or _RequestCounts()
+        errors = batch.errors.data if batch.errors and batch.errors.data else []
+        return BatchStatus(
+            batch_id=batch.id,
+            state=batch.status,
+            is_ended=batch.status in _END_STATES,
+            answered=counts.completed,
+            failed=counts.failed,
+            reason=self._connection.redact(
+                " ".join(error.message or error.code or "" for error in errors[:3]).strip()
+            ),
+        )

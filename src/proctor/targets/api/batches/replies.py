@@ -12,31 +12,36 @@ from proctor.errors import AnswerTooLarge, TargetError
 
 T = TypeVar("T")
 
-CLOCK_TOLERANCE = timedelta(hours=1)
-"""How much the clocks of a service and of this machine may differ."""
-_MAX_QUOTE = 200
+CLOCK_TOLERANCE = timedelta(hours=26)
+"""How much the clocks of a service and of this machine may differ, also if one is in another time zone."""
+_MAX_QUOTE, _MAX_REASON = 200, 500
+
+
+class UnreadableLine(TargetError):
+    """A line of a list of replies that has another shape than the interface; the others may be read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="protocol", transient=True)
 
 
 def decode_line(line: bytes, record: type[T]) -> T:
     """Returns one line of a list of replies as a record.
 
     Raises:
-        TargetError: it has another shape; transient, as a list may be cut off.
+        UnreadableLine: it has another shape.
     """
     try:
         return msgspec.json.decode(line, type=record)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         start = line[:_MAX_QUOTE].decode("utf-8", "replace")
-        raise TargetError(
-            f"A line of a batch's answers cannot be read ({error}): {start!r}.",
-            kind="protocol",
-            transient=True,
-        ) from error
+        raise UnreadableLine(f"A line of a batch's answers cannot be read ({error}): {start!r}.") from error
 
 
 def make_line_error(reason: str) -> TargetError:
     """Returns the error of a request that its batch did not answer."""
-    return TargetError(f"The batch did not answer this request: {reason.rstrip('.')}.", kind="batch")
+    return TargetError(
+        f"The batch did not answer this request: {reason[:_MAX_REASON].rstrip('.')}.", kind="batch"
+    )
 
 
 def make_reply(
