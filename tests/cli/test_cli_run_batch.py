@@ -594,3 +594,10 @@ def test_a_list_of_answers_is_read_again_for_as_long_as_the_service_fails(host: 
     result = run("openai", "--json")
     assert result.run["passed"] == 5, result.err
     assert "trying again" in result.err
+
+
+@pytest.mark.parametrize("value", ["12", 12, "x", "-1", "9" * 400, ""])
+def test_a_count_of_google_that_is_no_number_is_0(value: int | str) -> None:
+    from proctor.targets.api.batches.google import _read_count
+
+    assert _read_count(value) == (12 if value in (12, "12") else 0)

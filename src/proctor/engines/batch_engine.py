@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _NOT_ACCEPTED = "not accepted"
 """The state of a batch that the service refused or never got."""
+_MAX_PAUSE_S = 3600.0
+"""The longest pause that a service is granted; a batch takes a day at most."""
 _MAX_TRIES = 5
 """How often a batch is submitted, or its answers are read, before the run stops."""
 _OUTAGE_KINDS = frozenset({"connection", "http", "timeout"})
@@ -339,7 +341,7 @@ class BatchEngine:
                     return None
                 self._writer.report(f"A batch to {target.name} was not accepted yet. {_sentence(error)}")
                 is_throttled = error.fault is EndpointFault.THROTTLED
-                pause_s = max(next(pauses), error.retry_after_s or 0.0)
+                pause_s = _choose_pause(next(pauses), error)
             await self._pause(pause_s)
             if not is_throttled:
                 match = await self._find(batch, target)
@@ -548,7 +550,7 @@ class BatchEngine:
                     self._writer.report(
                         f"The service of {target.name} does not answer: trying again. {error}"
                     )
-                pause_s = max(next(pauses), error.retry_after_s or 0.0)
+                pause_s = _choose_pause(next(pauses), error)
             await self._pause(pause_s)
         return None
 
@@ -674,3 +676,8 @@ def _is_recent(batch: StoredBatch) -> bool:
 def _sentence(error: TargetError) -> str:
     text = str(error)
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _choose_pause(pause_s: float, error: TargetError) -> float:
+    """Returns how long to wait: as long as the service asked for, within limits."""
+    return max(pause_s, min(error.retry_after_s or 0.0, _MAX_PAUSE_S))

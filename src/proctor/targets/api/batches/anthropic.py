@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
+from typing import Annotated
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from yarl import URL
 
 from proctor.batch_protocol import BatchMatch, BatchReply, BatchRequest, BatchStatus
@@ -55,7 +56,7 @@ class _MessageCounts(Struct):
 class _MessageBatch(Struct):
     id: str
     processing_status: str
-    created_at: datetime | None = None
+    created_at: Annotated[datetime, Meta(tz=True)] | None = None
     results_url: str | None = None
     request_counts: _MessageCounts = msgspec.field(default_factory=_MessageCounts)
 

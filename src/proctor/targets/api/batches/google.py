@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from yarl import URL
 
 from proctor.batch_protocol import BatchMatch, BatchReply, BatchRequest, BatchStatus
@@ -63,7 +63,7 @@ class _BatchOutput(Struct, rename="camel"):
 class _BatchMetadata(Struct, rename="camel"):
     state: str = "BATCH_STATE_UNSPECIFIED"
     display_name: str = ""
-    create_time: datetime | None = None
+    create_time: Annotated[datetime, Meta(tz=True)] | None = None
     batch_stats: _BatchStats = msgspec.field(default_factory=_BatchStats)
     output: _BatchOutput | None = None
 
@@ -181,11 +181,16 @@ class GoogleBatches:
             batch_id=operation.name,
             state=metadata.state,
             is_ended=operation.done or bool(_END_STATE.search(metadata.state)),
-            answered=int(stats.successful_request_count),
-            failed=int(stats.failed_request_count),
+            answered=_read_count(stats.successful_request_count),
+            failed=_read_count(stats.failed_request_count),
             reason="" if operation.error is None else self._connection.redact(operation.error.message),
         )
 
 
 def _encode_item(request: BatchRequest) -> bytes:
     return b'{"request":' + request.body + f',"metadata":{{"key":"{request.custom_id}"}}}}'.encode("ascii")
+
+
+def _read_count(value: int | str) -> int:
+    """Returns a count, which Google writes as a text; 0 if it is none."""
+    return int(value) if re.fullmatch(r"[0-9]{1,12}", str(value)) else 0
