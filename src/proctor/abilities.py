@@ -32,6 +32,18 @@ PARAMETER_ABILITIES: Final = {
     "logprobs": "logprobs",
 }
 """The abilities that parameters need, by the names of the parameters."""
+ABILITY_ACTIONS: Final = {
+    "system": "follow a system prompt",
+    "schema": "fit its answer to a schema",
+    "tools": "call a tool",
+    "image": "read an image",
+    "pdf": "read a PDF",
+    "audio": "take audio",
+    "reasoning": "show its reasoning",
+    "stream": "stream its answer",
+    "logprobs": "report log-probabilities",
+}
+"""What a target with an ability can do, for each ability that a run may need."""
 
 
 class AbilityCheck(Record, frozen=True, kw_only=True):

@@ -170,8 +170,8 @@ def check_parameters(values: Mapping[str, Any], allowed: Iterable[str]) -> dict[
     for name in values:
         if name not in names:
             raise UsageError(
-                f"There is no parameter {name[:60]!r}. {suggestion(name[:60], names)} Fields that a service "
-                f"has besides go into `extra_body`."
+                f"There is no parameter {name[:60]!r}. {suggestion(name[:60], names)} Use "
+                f"`extra_body.NAME` for a field that Proctor does not know."
             )
     return {name: check_parameter(name, value) for name, value in values.items()}
 
@@ -276,8 +276,8 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             raise UsageError(f"`headers` may not have `{name}`, which each request sets.")
         if SECRET_HEADER.search(name) and not names_in(value):
             raise UsageError(
-                f"The header `{name}` must name a variable, as in ${{{{ MY_KEY }}}}: a key in a file or a "
-                "command is soon no secret any more."
+                f"The header `{name}` must name a variable, as in ${{{{ MY_KEY }}}}: keys in files and "
+                "commands leak."
             )
 
 

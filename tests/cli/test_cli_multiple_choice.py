@@ -79,8 +79,8 @@ def test_a_target_that_reports_no_likelihood_leaves_a_case_unscored(proctor: Pro
 
 
 REFUSAL = (
-    "Case 'a' of sky.jsonl has choices, and target {target!r} cannot tell how likely they are. Use `local`, "
-    "`local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, `llamacpp:MODEL`, or `openai:MODEL@URL`"
+    "Case 'a' of sky.jsonl has choices, and target {target!r} cannot report their log-probabilities. "
+    "Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, `llamacpp:MODEL`, or `openai:MODEL@URL`"
 )
 
 

@@ -101,10 +101,10 @@ def test_a_run_warns_of_a_case_that_needs_what_the_target_lacked(
     rows = ({"proctor": 1, "name": "s"}, case)
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     err = " ".join(proctor("run", "s.jsonl", "-t", target, "--holdout=0").err.split())
-    assert "lacked the ability 'pdf' (refused)" in err
+    assert "refused to read a PDF when checked on" in err
     assert "case 'paper' needs it" in err
     other = " ".join(proctor("run", "s.jsonl", "-t", target.replace("able", "b"), "--holdout=0").err.split())
-    assert "lacked the ability" not in other
+    assert "when checked on" not in other
 
 
 @pytest.mark.parametrize("damaged", [b"{", b"[]", b"\xff\xfe", b'{"a": {"name": "t", "checks": [{}]}}'])
@@ -130,8 +130,11 @@ def test_a_run_warns_of_a_case_whose_own_parameters_need_what_the_target_lacked(
     rows = ({"proctor": 1, "name": "s"}, case)
     (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     err = " ".join(proctor("run", "s.jsonl", "-t", target, "--holdout=0").err.split())
-    assert "lacked the ability 'logprobs'" in err
+    assert "did not report log-probabilities when checked on" in err
     assert "case 'sure' needs it" in err
+    (tmp_path / "t.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
+    err = " ".join(proctor("run", "t.csv", "-t", target, "--holdout=0", "--param", "logprobs=1").err.split())
+    assert "and `logprobs` is set: " in err
 
 
 def test_a_run_warns_of_a_prompt_that_needs_what_the_target_lacked(
@@ -146,7 +149,7 @@ def test_a_run_warns_of_a_prompt_that_needs_what_the_target_lacked(
     (tmp_path / "s.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
     (tmp_path / "short.json").write_text('[{"role": "system", "content": "Be brief."}]', encoding="utf-8")
     err = proctor("run", "s.csv", "-t", target, "--holdout=0", "--prompt=short.json").err
-    assert "lacked the ability 'system'" in " ".join(err.split())
+    assert "refused to follow a system prompt when checked on" in " ".join(err.split())
     assert "prompt 'short' needs it" in " ".join(err.split())
 
 

@@ -152,7 +152,8 @@ async def test_a_wrong_secret_is_an_error_with_a_remedy(bedrock: SignedApi) -> N
     error = await bedrock.fail("bedrock", environ=ACCOUNT | {"AWS_SECRET_ACCESS_KEY": "another-secret"})
     assert "403" in str(error)
     assert "The signature does not match" in str(error)
-    assert (error.fault, error.remedy) == (EndpointFault.PERMANENT, "Check the key and its permissions.")
+    remedy = "Check the key and its permissions, or the headers that a gateway wants."
+    assert (error.fault, error.remedy) == (EndpointFault.PERMANENT, remedy)
 
 
 # --- credentials, keys and regions -------------------------------------------------------------------------

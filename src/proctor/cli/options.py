@@ -86,7 +86,7 @@ def gate_mode_option(function: F) -> F:
         type=click.Choice(["point", "interval"]),
         default="point",
         show_default=True,
-        help="Hold the pass rate against --min-pass-rate, or its exact 95 % interval: exit 0 if the gate is "
+        help="Compare the pass rate with --min-pass-rate, or its exact 95 % interval: exit 0 if the gate is "
         "shown, 1 if it is ruled out, else 3.",
     )(function)
 

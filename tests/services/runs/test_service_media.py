@@ -61,7 +61,7 @@ FLAC = ("audio", "song.flac", media.FLAC)
         (
             OPENAI,
             VIDEO,
-            "takes no videos.\nSelect other cases, such as with --exclude-tag, or name a target",
+            "takes no videos.\nSelect other cases, such as with --id or --exclude-tag, or name a target",
         ),
         (OPENAI, FLAC, "audio only as audio/mp3, audio/mpeg, audio/wav, audio/wave or audio/x-wav"),
         (CLAUDE, FLAC, "takes no audio"),

@@ -165,8 +165,8 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "params",
             multiple=True,
             metavar="NAME=VALUE",
-            help="Another parameter of the target, such as top_p=0.9, reasoning_effort=low, stop=END or "
-            "extra_body.min_p=0.1. May be repeated.",
+            help="Any other model parameter, such as top_p=0.9, reasoning_effort=low, stop=END or "
+            "extra_body.min_p=0.1; list in docs/parameters.md. May be repeated.",
         ),
         click.option(
             "--stream",
@@ -233,14 +233,15 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             type=click.Choice(["dev", "holdout", "all"]),
             default="all",
             show_default=True,
-            help="Cases.",
+            help="Which cases to run.",
         ),
         click.option(
             "--holdout",
             type=NumberRange(0, 1, max_open=True),
             metavar="SHARE",
             help="Hold out this share of the cases, such as 0.2; 0 for none.  "
-            "[default: 0.2 in format meridian]",
+            "[default: the suite's own; 0.2 in format meridian, such as a CSV of inputs and expected "
+            "answers]",
         ),
         click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
         click.option(
@@ -353,7 +354,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="NAME",
             default="asyncio",
             show_default=True,
-            help="What makes the trials: asyncio, or an engine of an installed package.",
+            help="How trials are executed: asyncio, or an engine of an installed package.",
         ),
         click.option(
             "--batch/--no-batch",

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from proctor.abilities import (
     ABILITIES_NAME,
+    ABILITY_ACTIONS,
     MAX_TOKENS,
     PARAMETER_ABILITIES,
     THINKING_TOKENS,
@@ -30,6 +31,13 @@ from proctor.targets import get_service
 from proctor.targets.kind import TargetKind
 
 _MAX_DETAIL: Final = 400
+_SHORTFALLS: Final[dict[AbilityStatus, str]] = {
+    "not shown": "did not",
+    "refused": "refused to",
+    "not offered": "could not",
+    "failed": "failed to",
+}
+"""How a sentence about an ability that a target lacks begins, after the target and before the action."""
 
 
 class CheckedTarget(Struct, frozen=True, kw_only=True):
@@ -222,16 +230,16 @@ def warn_of_missing_abilities(
         return
     if target is None:
         return
-    own = [PARAMETER_ABILITIES[name] for name in spec.params.further if name in PARAMETER_ABILITIES]
-    subjects = dict.fromkeys(own, "its own parameters need it")
+    own = [name for name in spec.params.further if name in PARAMETER_ABILITIES]
+    subjects = {PARAMETER_ABILITIES[name]: f"`{name}` is set" for name in own}
     if prompt is not None and any(message.role in ("system", "developer") for message in prompt.messages):
         subjects["system"] = f"prompt {prompt.name!r} needs it"
     subjects |= {name: f"case {case_id!r} needs it" for name, case_id in needs.items()}
     for check in target.checks:
         if check.ability in subjects and check.status != "works":
-            subject = subjects[check.ability]
             detail = f": {check.detail}" if check.detail else "."
+            action = ABILITY_ACTIONS.get(check.ability, f"show the ability {check.ability!r}")
             yield (
-                f"Target {spec.name!r} lacked the ability {check.ability!r} ({check.status}) when it was "
-                f"checked on {check.at:%d %B %Y}, and {subject}{detail}"
+                f"Target {spec.name!r} {_SHORTFALLS[check.status]} {action} when checked on "
+                f"{check.at:%d %B %Y}, and {subjects[check.ability]}{detail}"
             )

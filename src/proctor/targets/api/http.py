@@ -47,7 +47,7 @@ _BUSY_STATUSES = frozenset({429, 503, 529})
 _REMEDIES = {
     401: "Check the key.",
     402: "Check the account's balance.",
-    403: "Check the key and its permissions.",
+    403: "Check the key and its permissions, or the headers that a gateway wants.",
     404: "Check the model's name and the address.",
     405: "Check the address.",
     407: "Check the proxy's password.",

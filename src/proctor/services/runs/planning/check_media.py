@@ -37,7 +37,7 @@ def check_media(planned_runs: Iterable[PlannedRun], store: Store) -> None:
                 sentences[sentence] = None
     if sentences:
         remedy = (
-            "Select other cases, such as with --exclude-tag, or name a target that takes "
+            "Select other cases, such as with --id or --exclude-tag, or name a target that takes "
             f"{'it' if len(sentences) == 1 else 'them'}, such as {_suggest_target(uses)}."
         )
         raise UsageError("\n".join((*sentences, remedy)))

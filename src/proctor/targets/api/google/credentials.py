@@ -108,7 +108,7 @@ def _find_default(spec: TargetSpec) -> tuple[Credentials, str | None]:
         credentials, project = google.auth.default(scopes=_SCOPES)
     except GoogleAuthError as error:
         raise UsageError(
-            f"Target {spec.name!r} finds no credentials of Google Cloud: {_first_sentence(error)}. Run "
+            f"No Google Cloud credentials found for target {spec.name!r}: {_first_sentence(error)}. Run "
             "gcloud auth application-default login, set GOOGLE_APPLICATION_CREDENTIALS to the key file of a "
             "service account, or set VERTEX_ACCESS_TOKEN or VERTEX_API_KEY."
         ) from error
