@@ -191,7 +191,7 @@ def test_people_read_the_parameters_that_are_not_the_defaults() -> None:
 
 def test_no_description_has_the_value_of_a_header() -> None:
     params = Params(headers={"X-Team": "s3cret", "X-App": "s3cret"})
-    assert describe_parameters(params) == 'headers ["X-App", "X-Team"]'
+    assert describe_parameters(params) == "headers X-App and X-Team"
     assert changed_parameters(params) == {"headers": ("X-App", "X-Team")}
     changes = describe_changes(params, Params(headers={"X-App": "s3cret", "X-Team": "0ther"}))
     assert changes == ("headers.X-Team (value not shown)",)

@@ -363,6 +363,8 @@ def describe_parameters(params: Params, *, with_defaults: bool = False) -> str:
         with_defaults: also those that are set by default, which are temperature and seed.
     """
     values = _set_values(params) if with_defaults else changed_parameters(params)
+    if params.headers:
+        values["headers"] = " and ".join(values["headers"])
     return ", ".join(f"{name} {_describe_value(value)}" for name, value in values.items())
 
 

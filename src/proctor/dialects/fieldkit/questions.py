@@ -353,15 +353,14 @@ LEGAL_BENCH: Final = QuestionForm(
 )
 
 
-_INSPECT_REMEDY: Final = (
-    "Write it into the question, or name the fields `input`, `choices` and `target` for Inspect."
-)
+_INSPECT_REMEDY: Final = "into the question, or name the fields `input`, `choices` and `target` for Inspect."
 _REMEDIES: Final = {
     "choices": (
-        f"If the model can score choices, set `score-choices = true` in proctor.toml. {_INSPECT_REMEDY}"
+        "If the model can score choices, set `score-choices = true` in proctor.toml. Otherwise, write it "
+        f"{_INSPECT_REMEDY}"
     ),
-    "options": _INSPECT_REMEDY,
-    "context": _INSPECT_REMEDY,
+    "options": f"Write it {_INSPECT_REMEDY}",
+    "context": f"Write it {_INSPECT_REMEDY}",
 }
 """What to do about a field that the model is not shown."""
 
