@@ -43,7 +43,9 @@ VALUES = {
     "prompt_cache": st.just(True),
     "stream": st.just(True),
     "api_format": st.just("responses"),
-    "extra_body": st.dictionaries(WORDS, st.integers() | st.text(max_size=5), min_size=1, max_size=3),
+    "extra_body": st.dictionaries(
+        WORDS, st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5), min_size=1, max_size=3
+    ),
     "headers": st.dictionaries(st.sampled_from(["X-Team", "OpenAI-Beta"]), WORDS, min_size=1),
 }
 assert VALUES.keys() == PARAMETERS.keys()
