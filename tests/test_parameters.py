@@ -15,8 +15,11 @@ from proctor.errors import UsageError
 from proctor.model import Params, TargetSpec
 from proctor.parameters import (
     PARAMETERS,
+    changed_parameters,
     check_parameter,
     check_parameters,
+    describe_changes,
+    describe_parameters,
     format_parameters,
     format_words,
     merge_parameters,
@@ -40,7 +43,9 @@ VALUES = {
     "prompt_cache": st.just(True),
     "stream": st.just(True),
     "api_format": st.just("responses"),
-    "extra_body": st.dictionaries(WORDS, st.integers() | st.text(max_size=5), min_size=1, max_size=3),
+    "extra_body": st.dictionaries(
+        WORDS, st.integers(-(2**63), 2**64 - 1) | st.text(max_size=5), min_size=1, max_size=3
+    ),
     "headers": st.dictionaries(st.sampled_from(["X-Team", "OpenAI-Beta"]), WORDS, min_size=1),
 }
 assert VALUES.keys() == PARAMETERS.keys()
@@ -175,3 +180,28 @@ def test_a_value_of_another_type_is_refused() -> None:
             check_parameter(name, value)
     with pytest.raises(UsageError, match="no parameter"):
         check_parameters({"stream": True}, {"top_p"})
+
+
+def test_people_read_the_parameters_that_are_not_the_defaults() -> None:
+    assert describe_parameters(Params()) == ""
+    assert describe_parameters(Params(), with_defaults=True) == "temperature 0, seed 42"
+    params = Params(temperature=1, seed=None, top_p=0.9, stop=("END",), reasoning_effort="low")
+    text = 'seed unset, top_p 0.9, stop ["END"], reasoning_effort low'
+    assert describe_parameters(params) == f"temperature 1, {text}"
+    assert describe_parameters(Params(seed=1_234_567_890)) == "seed 1234567890"
+
+
+def test_no_description_has_the_value_of_a_header() -> None:
+    params = Params(headers={"X-Team": "s3cret", "X-App": "s3cret"})
+    assert describe_parameters(params) == "headers X-App and X-Team"
+    assert changed_parameters(params) == {"headers": ("X-App", "X-Team")}
+    changes = describe_changes(params, Params(headers={"X-App": "s3cret", "X-Team": "0ther"}))
+    assert changes == ("headers.X-Team (value not shown)",)
+
+
+def test_changes_name_each_parameter_with_both_values() -> None:
+    before = Params(extra_body={"a": 1, "b": 2})
+    after = Params(temperature=None, api_format="responses", extra_body={"a": 1, "b": 3})
+    changes = ("temperature 0 → unset", "api_format unset → responses", "extra_body.b 2 → 3")
+    assert describe_changes(before, after) == changes
+    assert describe_changes(before, before) == ()

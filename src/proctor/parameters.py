@@ -17,9 +17,12 @@ from msgspec.structs import replace
 from proctor.env_substitution import names_in
 from proctor.errors import UsageError, suggestion
 from proctor.model import Params
+from proctor.safe_text import truncate
 from proctor.validation import FieldSchema, NumberLimit, quote_value
 
 MAX_STOPS: Final = 16
+_MAX_TEXT: Final = 120
+"""Maximum length of a value that people read."""
 MAX_DEPTH: Final = 64
 """The maximum number of objects and lists of `extra_body` inside each other."""
 PARAMETERS: Final[Mapping[str, FieldSchema]] = {
@@ -345,6 +348,66 @@ def _parse_json(text: str, default: Any) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return default
+
+
+# --- reports -----------------------------------------------------------------------------------------------
+
+
+def describe_parameters(params: Params, *, with_defaults: bool = False) -> str:
+    """Returns parameters for people to read: `temperature 1, reasoning_effort low`.
+
+    Headers are there by name only.
+
+    Args:
+        params: the parameters.
+        with_defaults: also those that are set by default, which are temperature and seed.
+    """
+    values = _set_values(params) if with_defaults else changed_parameters(params)
+    if params.headers:
+        values["headers"] = " and ".join(values["headers"])
+    return ", ".join(f"{name} {_describe_value(value)}" for name, value in values.items())
+
+
+def changed_parameters(params: Params) -> dict[str, Any]:
+    """Returns the parameters that are not the defaults: None where a default is unset, headers by name."""
+    defaults, values = Params(), {name: getattr(params, name) for name in Params.__struct_fields__}
+    changes = {name: value for name, value in values.items() if value != getattr(defaults, name)}
+    return changes | ({"headers": tuple(sorted(params.headers))} if params.headers else {})
+
+
+def describe_changes(before: Params, after: Params) -> tuple[str, ...]:
+    """Returns each parameter that differs, such as `temperature 0 → 1`; headers by name only."""
+    values = [_flat_values(params) for params in (before, after)]
+    names = [name for name in values[0] | values[1] if values[0].get(name) != values[1].get(name)]
+    return tuple(
+        truncate(f"{name} (value not shown)", _MAX_TEXT)
+        if name.startswith("headers.")
+        else f"{truncate(name, _MAX_TEXT)} {' → '.join(_describe_value(side.get(name)) for side in values)}"
+        for name in names
+    )
+
+
+def _set_values(params: Params) -> dict[str, Any]:
+    """Returns the parameters that are set, headers by name."""
+    values = {name: getattr(params, name) for name in PLAIN_PARAMETERS}
+    values = {name: value for name, value in values.items() if value is not None} | params.further
+    return values | ({"headers": tuple(sorted(params.headers))} if params.headers else {})
+
+
+def _flat_values(params: Params) -> dict[str, Any]:
+    """Returns all parameters, None if unset, with each field of `extra_body` and `headers` on its own."""
+    values = _set_values(params)
+    names = (name for name in Params.__struct_fields__ if name not in _NESTED)
+    fields = {f"{group}.{name}": value for group in _NESTED for name, value in getattr(params, group).items()}
+    return {name: values.get(name) for name in names} | fields
+
+
+def _describe_value(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return truncate(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _MAX_TEXT)
 
 
 # --- targets -----------------------------------------------------------------------------------------------

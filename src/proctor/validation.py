@@ -358,11 +358,11 @@ class FieldReader:
         """Returns the names of the fields that were not read yet."""
         return list(self._remaining)
 
-    def finish(self, known_names: Sequence[str]) -> None:
-        """Adds an error for each field that was not read, with the nearest known name."""
+    def finish(self, known_names: Sequence[str], advice: Mapping[str, str] | None = None) -> None:
+        """Adds an error for each field that was not read, with its advice or else the nearest known name."""
         for name in self._remaining:
             place = quote_value(self._prefix + name)
-            hint = (
+            hint = (advice or {}).get(name) or (
                 suggestion(name[:60], known_names)
                 if known_names
                 else "No more fields belong here; remove it."

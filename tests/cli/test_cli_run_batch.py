@@ -408,10 +408,10 @@ def test_a_batch_that_is_gone_is_given_up_only_with_a_flag(
     assert stopped.code == 3
     assert "If they are gone, resume with --no-batch" in stopped.err
     host.batches.clear()
+    host.expects_single_requests = True
     again = proctor("run", "--resume=last", "--no-batch")
     assert "has sent 10 requests in batches. Without --batch, those that are not answered yet" in again.err
     assert host.calls.count("POST /v1/chat/completions") > 0
-    host.problems.clear()  # this host answers no single requests
 
 
 def test_a_resumed_run_pays_for_its_batch_from_the_budget(

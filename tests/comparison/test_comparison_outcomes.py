@@ -9,7 +9,7 @@ import pytest
 
 from proctor.comparison.compare import compare_runs
 from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
-from proctor.model import Case, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
+from proctor.model import Case, Params, PassRule, Settings, Suite, TargetSpec, Trial, Verdict
 from support.builders import make_case, make_score, make_trial
 from support.outcomes import make_outcomes
 
@@ -100,6 +100,23 @@ def test_a_run_beside_itself_and_one_name_for_two_targets_are_told() -> None:
     assert "have the same target name, 'echo', and different targets" in doubts(
         {}, {"target": TargetSpec(name="echo", kind="mock")}
     )
+
+
+def test_what_differs_between_two_targets_of_one_name_is_told() -> None:
+    def spec(**fields: Any) -> dict[str, Any]:
+        return {"target": TargetSpec(**{"name": "gpt", "kind": "openai", "model": "gpt", **fields})}
+
+    thinking = Params(temperature=1, reasoning_effort="high")
+    assert "targets: temperature 0 → 1, reasoning_effort unset → high." in doubts(
+        spec(), spec(params=thinking)
+    )
+    assert "targets: kind openai → azure, model gpt → gpt-5, endpoint unset → http://a/v1." in doubts(
+        spec(), spec(kind="azure", model="gpt-5", endpoint="http://a/v1")
+    )
+    secret = spec(params=Params(headers={"X-Team": "s3cret"}), options={"folder": "/b", "region": "s3cret"})
+    told = doubts(spec(options={"folder": "/a"}), secret)
+    assert "targets: headers.X-Team (value not shown), option region." in told
+    assert "fallbacks unset → b" in doubts(spec(), spec(fallbacks=(TargetSpec(name="b", kind="mock"),)))
 
 
 def test_cases_that_count_once_over_more_answers_are_told() -> None:

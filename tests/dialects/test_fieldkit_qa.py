@@ -30,6 +30,16 @@ def test_what_a_plain_question_does_not_show_is_told(name: str) -> None:
     assert (problem.level, problem.code, problem.field) == ("warning", "not-shown", name)
 
 
+def test_what_is_not_shown_is_told_once_for_a_file() -> None:
+    rows = [{"question": f"{n}?", "choices": ["Mars"], "answer": "Mars"} for n in range(3)]
+    _, cases, (problem,) = read(*rows, {"question": "4?", "answer": "Mars"})
+    assert len(cases) == 4
+    assert "`score-choices = true` in proctor.toml" in problem.message
+    assert "Inspect" in problem.message
+    _, _, problems = read(*rows)
+    assert len(problems) == 1, "another file is told again"
+
+
 def one(row: dict[str, Any], **options: Any) -> Case:
     _, (case,), problems = read(row, **options)
     assert problems == []

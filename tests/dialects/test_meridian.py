@@ -161,6 +161,13 @@ def test_an_unknown_scorer_field_or_type_is_an_error_with_a_suggestion(
     assert f"Did you mean '{suggested}'?" in problem.message
 
 
+@pytest.mark.parametrize(("name", "value"), [("stop", "END"), ("temperature", 1)])
+def test_a_parameter_of_a_case_is_an_error_that_names_its_place(name: str, value: object) -> None:
+    (problem,) = problems(line({"id": "a", "input": "x", "expected": "y", name: value}))
+    assert problem.level == "error"
+    assert f"`{name}` of a case is `form.params.{name}` in dialect proctor." in problem.message
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(4, "4"), (0, "0"), (2.50, "2.5"), (True, "true"), (False, "false")]
 )

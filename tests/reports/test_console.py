@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Judgment, Output, Score, SplitRule, Suite, Verdict
+from proctor.model import Judgment, Output, Params, Score, SplitRule, Suite, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.console import document_for, split_sizes_line, verdict_line
 from proctor.reports.runs.html import render as render_html
 from proctor.reports.runs.markdown import render
-from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult
+from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult, run_record
 from support.builders import make_case, make_report, make_score, make_trial
 from support.golden import assert_golden
+from support.records import plain
 
 
 def render_text(report: RunReport) -> Iterator[str]:
@@ -257,3 +258,22 @@ def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was() -> None
         "Not applied, as the target does not take it: seed, temperature",
         "Run 20260301-120000-abc123",
     ]
+
+
+def test_parameters_that_are_not_the_defaults_are_on_a_line_of_each_report() -> None:
+    report = make_report((make_trial("x"), make_case()))
+    target = replace(
+        report.run.target, params=Params(temperature=1, reasoning_effort="low", headers={"X-Team": "s3cret"})
+    )
+    changed = replace(report, run=replace(report.run, target=target))
+    line = "Parameters: temperature 1, reasoning_effort low, headers X-Team"
+    assert line in list(render_text(changed))
+    assert "Parameters" not in "".join(render_text(report))
+    markdown, page = "".join(render([changed])), "".join(render_html([changed]))
+    assert "Parameters: temperature 1, reasoning" in markdown
+    assert "Parameters" not in "".join(render([report]))
+    assert "temperature 1, seed 42" in page
+    assert "s3cret" not in markdown + page
+    record = plain(run_record(changed))
+    assert record["params"] == {"temperature": 1, "reasoning_effort": "low", "headers": ["X-Team"]}
+    assert "params" not in plain(run_record(report))

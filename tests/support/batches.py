@@ -65,6 +65,8 @@ class BatchHost:
         """The statuses with which the next requests are answered; 0 for the usual reply."""
         self.path = "/v1/chat/completions"
         """The path of the requests in OpenAI's batches."""
+        self.expects_single_requests = False
+        """Whether requests outside of batches are no problem; they are not answered."""
         self.is_garbled = False
         """Whether the reply to the next batch that is accepted cannot be read."""
         self.has_keys = True
@@ -188,7 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         except (KeyError, ValueError, TypeError) as error:
             host.problems.append(f"{self.path}: {type(error).__name__}: {error}")
             return self._send({"error": {"message": "not as documented"}}, 400)
-        host.problems.append(f"no route: {self.command} {self.path}")
+        if not host.expects_single_requests:
+            host.problems.append(f"no route: {self.command} {self.path}")
         return self._send({"error": {"message": "no such path"}}, 404)
 
     def _check_headers(self, kind: str, handle: Callable[..., None]) -> None:

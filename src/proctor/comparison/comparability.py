@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from proctor.codec import target_digest
 from proctor.comparison.outcomes import RunOutcomes
-from proctor.model import Run, Suite
+from proctor.model import Run, Suite, TargetSpec
+from proctor.parameters import describe_changes
 from proctor.plurals import join_names, pluralize
+from proctor.safe_text import truncate
 from proctor.suite_diff import Diff
 
 _MAX_NAMED = 5
 """The maximum number of cases named in one list."""
+_MAX_VALUE_LENGTH = 120
+"""Maximum length of a value in a sentence."""
 _FIELDS_IN_NO_DIGEST = frozenset(
     {"tags", "category", "metadata", "notes", "repeats", "only_targets", "variables", "lint"}
 )
@@ -52,8 +56,28 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
     ):
         yield (
             f"Runs {before.id} and {after.id} have the same target name, {before.target.name!r}, and "
-            "different targets: kind, model, endpoint, parameters or options differ."
+            f"different targets: {', '.join(_target_differences(before.target, after.target))}."
         )
+
+
+def _target_differences(before: TargetSpec, after: TargetSpec) -> Iterator[str]:
+    """Yields what differs between two targets, such as `temperature 0 → 1`; options by name only."""
+    for name in ("kind", "model", "endpoint"):
+        values = [getattr(spec, name) for spec in (before, after)]
+        if values[0] != values[1]:
+            texts = [truncate(value, _MAX_VALUE_LENGTH) if value else "unset" for value in values]
+            yield f"{name} {' → '.join(texts)}"
+    yield from describe_changes(before.params, after.params)
+    options = [spec.options for spec in (before, after)]
+    for name in sorted(options[0].keys() | options[1].keys()):
+        # The folder of the targets file differs between machines, though the target is the same.
+        if name != "folder" and options[0].get(name) != options[1].get(name):
+            yield f"option {truncate(name, _MAX_VALUE_LENGTH)}"
+    fallbacks = [[target_digest(fallback) for fallback in spec.fallbacks] for spec in (before, after)]
+    if fallbacks[0] != fallbacks[1]:
+        names = [" then ".join(fallback.name for fallback in spec.fallbacks) for spec in (before, after)]
+        texts = [truncate(name, _MAX_VALUE_LENGTH) if name else "unset" for name in names]
+        yield f"fallbacks {' → '.join(texts)}" if names[0] != names[1] else "settings of the fallbacks"
 
 
 def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[str]:

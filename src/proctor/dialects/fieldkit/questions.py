@@ -80,7 +80,7 @@ class FieldkitQa(Dialect):
         else:
             return
         form = detect_form(first[2]) or GENERIC
-        parse = partial(_parse_case, form, source)
+        parse = partial(_parse_case, form, source, set())
         yield from read_cases(chain((first,), items), source.path, parse, "Row")
 
 
@@ -111,6 +111,8 @@ class QuestionRow(Struct, kw_only=True):
     fields: FieldReader
     notes: ProblemLog
     source: SuiteSource
+    warned_fields: set[str]
+    """The fields of the file's earlier rows of which a warning says that the model is not shown them."""
     question: str = ""
     expected: str = ""
     document: Any = None
@@ -138,10 +140,16 @@ def detect_form(row: dict[str, Any]) -> QuestionForm | None:
 
 
 def _parse_case(
-    form: QuestionForm, source: SuiteSource, notes: ProblemLog, raw: dict[str, Any], number: int
+    form: QuestionForm,
+    source: SuiteSource,
+    warned_fields: set[str],
+    notes: ProblemLog,
+    raw: dict[str, Any],
+    number: int,
 ) -> CaseAtLine:
     fields = FieldReader({name: value for name, value in raw.items() if value is not None}, notes)
-    row = QuestionRow(fields=fields, notes=notes, source=source, document=raw.get("doc_name"))
+    row = QuestionRow(fields=fields, notes=notes, source=source, warned_fields=warned_fields)
+    row.document = raw.get("doc_name")
     notes.case = case_id = _parse_id(form, fields, number)
     row.question = _read_text(form.question_fields, row, "the question")
     _warn_of_two_answers(form, raw, fields)
@@ -345,17 +353,27 @@ LEGAL_BENCH: Final = QuestionForm(
 )
 
 
+_INSPECT_REMEDY: Final = "into the question, or name the fields `input`, `choices` and `target` for Inspect."
+_REMEDIES: Final = {
+    "choices": (
+        "If the model can score choices, set `score-choices = true` in proctor.toml. Otherwise, write it "
+        f"{_INSPECT_REMEDY}"
+    ),
+    "options": f"Write it {_INSPECT_REMEDY}",
+    "context": f"Write it {_INSPECT_REMEDY}",
+}
+"""What to do about a field that the model is not shown."""
+
+
 def _generic_prompt(row: QuestionRow) -> str:
     """Returns just the question, and warns about fields that a reader would expect with it."""
     if row.source.options.get("score_choices") and "choices" in row.fields:
         row.choices = _read_choices(row)
     for name in ("choices", "options", "context"):
-        if name in row.fields:
-            message = (
-                "is kept as metadata and not shown to the model. Write it into the question, or name the "
-            )
+        if name in row.fields and name not in row.warned_fields:
+            row.warned_fields.add(name)
             row.fields.warn(
-                "not-shown", name, f"{message}fields `input`, `choices` and `target` for Inspect."
+                "not-shown", name, f"is kept as metadata and not shown to the model. {_REMEDIES[name]}"
             )
     return row.question
 

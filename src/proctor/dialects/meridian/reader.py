@@ -45,6 +45,7 @@ from proctor.dialects.shared.signatures import (
 )
 from proctor.errors import suggestion
 from proctor.model import Assertion, Case, Message, PassRule, Problem, SplitRule, Suite
+from proctor.parameters import CASE_PARAMETERS
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.validation import FieldReader, ProblemLog, quote_value
 
@@ -76,6 +77,11 @@ _HEADER_FIELDS: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
     HOLDOUT_FIELD,
 )
+_PARAMETER_ADVICE: Final = {
+    name: f"`{name}` of a case is `form.params.{name}` in dialect proctor. For all, set it for the target."
+    for name in CASE_PARAMETERS
+}
+"""Where parameters of models belong, by their names."""
 _SCORING_FIELDS: Final = ("method", "weight", "params")
 _OWN_FIELDS: Final = ("scorer", "expected", "answer", "rubric", "suite_name", "scoring", "prompt")
 _SHARED_FIELDS: Final = frozenset(("id", "input", "category", "metadata", "tags"))
@@ -294,7 +300,7 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
             value = fields.pop(name)
             if metadata.setdefault(name, value) != value:
                 fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
-    fields.finish(_TEST_FIELDS)
+    fields.finish(_TEST_FIELDS, _PARAMETER_ADVICE)
     return category, repeats, metadata
 
 

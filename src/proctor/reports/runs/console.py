@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from proctor.model import Run, Verdict
+from proctor.parameters import describe_parameters
 from proctor.plurals import pluralize
 from proctor.reports.document import RATE_COLUMNS, Block, Column, Heading, Paragraph, Preformatted, Table
 from proctor.reports.formatting import milliseconds, percent, percentage_points, seconds, token_counts
@@ -54,6 +55,8 @@ def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
     yield from _tables(run, tally, below_splits=has_holdout)
     yield from _failure_blocks(report) if apart else _failures(report)
     yield from map(Paragraph, (_footer(run, tally), *count_notes(report), *judge_notes(report)))
+    if parameters := describe_parameters(run.target.params):
+        yield Paragraph(f"Parameters: {parameters}")
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
         yield Paragraph(f"Not applied, as the target does not take it: {names}")

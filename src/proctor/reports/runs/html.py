@@ -10,7 +10,7 @@ from functools import cached_property
 from proctor.charts import Chart
 from proctor.errors import UsageError
 from proctor.model import Run, Verdict
-from proctor.parameters import format_parameters
+from proctor.parameters import describe_parameters
 from proctor.reports.document import RATE_COLUMNS, Column, Facts, Paragraph, Table
 from proctor.reports.formatting import NONE, milliseconds, seconds, token_counts
 from proctor.reports.runs import histogram
@@ -172,7 +172,7 @@ def _image(chart: Chart, *, dark: bool) -> str:
 
 
 def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
-    tally, params = report.tally, run.target.params
+    tally = report.tally
     usage, latency = tally.target_usage, tally.latency_ms()
     yield "Cost", cost_text(tally)
     scope = latency_scope(latency)
@@ -186,9 +186,7 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     prompt = prompt_record(run)
     yield "Prompt", "" if prompt is None else f"{prompt.name}, {prompt.digest}"
     yield "Model", ", ".join(sorted(tally.models)) or run.target.model
-    request_params = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    set_params = [f"{name} {value:g}" for name, value in request_params.items() if value is not None]
-    yield "Asked with", ", ".join((*set_params, *format_parameters(params)))
+    yield "Parameters", describe_parameters(run.target.params, with_defaults=True)
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
     yield "Settings", ", ".join(describe_settings(run.settings))

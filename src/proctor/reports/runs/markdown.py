@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from proctor.model import Verdict
+from proctor.parameters import describe_parameters
 from proctor.plurals import pluralize
 from proctor.reports.document import (
     RATE_COLUMNS,
@@ -115,6 +116,8 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     cost = ", ".join((f"cost {cost_text(tally)}", *reuse_notes(tally)))
     sentences = f" ({rate}): {not_passed}. {', '.join((median, *speeds, cost))}. Run "
     yield Paragraph((passed, sentences, Code(run.id), ", suite ", Code(run.suite.digest), "."))
+    if parameters := describe_parameters(run.target.params):
+        yield Paragraph(f"Parameters: {parameters}")
     yield from (Paragraph(note, style="strong") for note in count_notes(report))
     yield from map(Paragraph, judge_notes(report))
     yield from group_tables("split", tally.splits, _MAX_GROUPS)

@@ -278,6 +278,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     tokens_per_second: Annotated[
         SpeedRecord | UnsetType, about("Output tokens after the first, per second; absent if not measured.")
     ] = UNSET
+    params: Annotated[
+        dict[str, Any] | UnsetType,
+        about("The target's parameters other than temperature 0 and seed 42; headers by name."),
+    ] = UNSET
 
 
 class CallUsageRecord(Usage, frozen=True, kw_only=True, omit_defaults=False):

@@ -15,6 +15,7 @@ from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary, SpeedSummary, answer_latency
 from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
+from proctor.parameters import changed_parameters
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, join_names, pluralize, trial_name
 from proctor.prompts.templates import format_values
@@ -252,6 +253,7 @@ def run_record(report: RunReport) -> RunRecord:
         bundle=UNSET if report.bundle is None else report.bundle,
         first_token_ms=_speed_record(tally.speeds().first_token_ms),
         tokens_per_second=_speed_record(tally.speeds().tokens_per_second),
+        params=changed_parameters(run.target.params) or UNSET,
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from proctor.codec import template_digest
 from proctor.model import CHOICE_METRICS, Run
-from proctor.parameters import format_parameters
+from proctor.parameters import describe_parameters
 from proctor.reports.formatting import costs, milliseconds, percent, rate, seconds, token_counts
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import latency_scope, speed_scope
@@ -22,7 +22,7 @@ def list_facts(run_summary: RunSummary) -> list[tuple[str, str]]:
 
 
 def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
-    params, latency, judge = run.target.params, row.latency_ms, row.judge
+    latency, judge = row.latency_ms, row.judge
     yield "cost", costs(row.cost_usd, judge.cost_usd, judge.calls)
     if latency.p50 is not None or (latency.left_out and not run.settings.is_batch):
         scope = latency_scope(latency)
@@ -43,16 +43,7 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     yield "model", run.target.model
     if run.prompt is not None:
         yield "prompt", f"{run.prompt.name}, {template_digest(run.prompt)[:19]}"
-    parameters = {"temperature": params.temperature, "seed": params.seed, "max tokens": params.max_tokens}
-    yield (
-        "parameters",
-        ", ".join(
-            (
-                *(f"{name} {value:g}" for name, value in parameters.items() if value is not None),
-                *format_parameters(params),
-            )
-        ),
-    )
+    yield "parameters", describe_parameters(run.target.params, with_defaults=True)
     yield "not applied", ", ".join(row.refused_params)
     yield "judges", ", ".join(row.judges)
     yield "settings", ", ".join(describe_settings(run.settings))
