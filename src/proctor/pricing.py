@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -118,13 +118,28 @@ def read_usage(
         return None
     if not isinstance(counts, dict):
         return UNREADABLE_USAGE
-    inputs, outputs = ([counts.get(name) for name in names] for names in (input_names, output_names))
-    parts = [counts.get(name) for name in (cached_name, cache_write_name, reasoning_name)]
-    if not all(count is None or _is_count(count) for count in (*inputs, *outputs, *parts)):
-        return UNREADABLE_USAGE
+    get = counts.get
+    return make_usage(
+        [get(name) for name in input_names],
+        [get(name) for name in output_names],
+        (get(cached_name), get(cache_write_name), get(reasoning_name)),
+    )
+
+
+def make_usage(inputs: Sequence[Any], outputs: Sequence[Any], parts: tuple[Any, Any, Any]) -> Usage:
+    """Returns the usage of counts, of which each may be None; `UNREADABLE_USAGE` if one is no count.
+
+    Args:
+        inputs: the counts that add up to the input.
+        outputs: the counts that add up to the output.
+        parts: the cached part of the input, the one that was written to the cache, and reasoning.
+    """
+    for count in (*inputs, *outputs, *parts):
+        if count is not None and not _is_count(count):
+            return UNREADABLE_USAGE
     return Usage(
-        input_tokens=sum(count or 0 for count in inputs),
-        output_tokens=sum(count or 0 for count in outputs),
+        input_tokens=sum([count or 0 for count in inputs]),
+        output_tokens=sum([count or 0 for count in outputs]),
         cached_tokens=parts[0] or 0,
         cache_write_tokens=parts[1] or 0,
         reasoning_tokens=parts[2] or 0,
@@ -133,7 +148,13 @@ def read_usage(
 
 def is_valid_usage(usage: Usage) -> bool:
     """Returns whether every count is a whole number from 0 to 10⁹."""
-    return all(_is_count(getattr(usage, name)) for name in usage.__struct_fields__)
+    return (
+        _is_count(usage.input_tokens)
+        and _is_count(usage.output_tokens)
+        and _is_count(usage.cached_tokens)
+        and _is_count(usage.cache_write_tokens)
+        and _is_count(usage.reasoning_tokens)
+    )
 
 
 def is_valid_cost(cost: object) -> bool:

@@ -196,7 +196,7 @@ class JsonEndpoint:
     async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
         url = self._url if open_stream is None else self._stream_url
-        headers = await self._signed_headers(url, body)
+        headers = self._headers if self._sign is None else await self._signed_headers(self._sign, url, body)
         if open_stream is not None and url.scheme == "http":
             # llama.cpp announces that it keeps the connection, and ends it after a stream.
             headers = {**headers, "Connection": "close"}
@@ -231,11 +231,9 @@ class JsonEndpoint:
             error_for_status(url, response.status, reply, response.headers, self._secrets)
         )
 
-    async def _signed_headers(self, url: URL, body: bytes) -> Mapping[str, str]:
+    async def _signed_headers(self, sign: Sign, url: URL, body: bytes) -> dict[str, str]:
         """Returns the headers of a request; a signature counts for this body and a few minutes only."""
-        if self._sign is None:
-            return self._headers
-        headers = {**self._headers, **await self._sign(url, body)}
+        headers = {**self._headers, **await sign(url, body)}
         self._secrets = self._secrets_in(headers)
         self.redact_keys = KeyRedactor(self._secrets).redact_output
         return headers
@@ -342,8 +340,10 @@ def _is_event_stream(response: ClientResponse) -> bool:
 
 
 def _read_request_id(headers: Mapping[str, str]) -> str | None:
-    name = next((name for name in _REQUEST_ID_HEADERS if name in headers), "")
-    return _read_header(headers, name, "")[:_MAX_HEADER] or None
+    for name in _REQUEST_ID_HEADERS:
+        if name in headers:
+            return _read_header(headers, name, "")[:_MAX_HEADER] or None
+    return None
 
 
 def _read_header(headers: Mapping[str, str], name: str, default: str) -> str:

@@ -76,6 +76,8 @@ class OpenAiTarget(ApiTarget):
     )
     _decoder: ClassVar[msgspec.json.Decoder[ChatReply]]
     _style: ChatStyle = OPENAI_STYLE
+    _seed_name: str | None = None
+    """The field of the seed; None if the service has none."""
     _written: tuple[frozenset[str], dict[str, Any]] | None = None
     """The fields of the target's own parameters, and the refused names that they were written without."""
 
@@ -104,6 +106,7 @@ class OpenAiTarget(ApiTarget):
         cls._decoder = CHAT_REPLY_DECODER
         target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
         target._style = get_service(spec).chat_style or OPENAI_STYLE
+        target._seed_name = target._style.get_name("seed")
         return target
 
     async def _score_choices(self, prompt: Prompt) -> Output:
@@ -129,7 +132,7 @@ class OpenAiTarget(ApiTarget):
             "messages": _to_chat_messages(prompt.messages, has_developer=self._style.has_developer_role),
             **self._write_params(params, refused_names),
         }
-        seed_name = self._style.get_name("seed")
+        seed_name = self._seed_name
         if params.seed is not None and seed_name is not None and seed_name not in refused_names:
             body[seed_name] = params.seed + prompt.repeat
         response_format = _response_format(prompt)
@@ -154,6 +157,8 @@ class OpenAiTarget(ApiTarget):
         A server that reports more of the likeliest tokens than it was asked for is cut off.
         """
         count = params.logprobs
+        if count is None and reply.choices and reply.choices[0].logprobs is None:
+            return ()
         try:
             logprobs = reply.parse_logprobs()
             return logprobs if count is None else tuple(replace(lp, top=lp.top[:count]) for lp in logprobs)
@@ -166,11 +171,10 @@ class OpenAiTarget(ApiTarget):
 
     def _unapplied_params(self, prompt: Prompt, params: Params, output: Output) -> tuple[str, ...]:
         """Returns the parameters that the endpoint refused, that its service lacks or that it ignored."""
-        refused_names = self._endpoint.refused_names
-        unwritten = {None, *refused_names}
-        seed_name = self._style.get_name("seed")
+        refused_names, seed_name = self._endpoint.refused_names, self._seed_name
         if not refused_names and seed_name is not None and params.logprobs is None:
             return ()
+        unwritten = {None, *refused_names}
         lacks_logprobs = params.logprobs is not None and bool(output.text) and not output.logprobs
         unapplied = {
             "temperature": params.temperature is not None

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
-from proctor.pricing import is_valid_cost, read_usage
+from proctor.pricing import is_valid_cost, make_usage, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
 from proctor.targets.api.openai.common import parse_call
 
@@ -172,22 +172,13 @@ def parse_chat_usage(counts: Any) -> Usage | None:
     cached = next((counts[name] for name in _CACHED_NAMES if counts.get(name)), None)
     reasoning = _get_part(counts, "completion_tokens_details", "reasoning_tokens")
     reasoning = reasoning or counts.get("reasoning_tokens")
-    parts = {
-        "cached": inside or cached,
-        "cache_write": _get_part(counts, "prompt_tokens_details", "cache_write_tokens"),
-        "reasoning": reasoning,
-    }
-    numbers: list[Any] = [counts.get("prompt_tokens"), counts.get("completion_tokens"), reasoning]
+    cache_write = _get_part(counts, "prompt_tokens_details", "cache_write_tokens")
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    numbers: list[Any] = [prompt, completion, reasoning]
     are_counts = bool(reasoning) and all(type(number) is int for number in numbers)
     is_apart = are_counts and counts.get("total_tokens") == sum(numbers)
-    return read_usage(
-        {**counts, **parts},
-        ("prompt_tokens",),
-        ("completion_tokens", "reasoning") if is_apart else ("completion_tokens",),
-        "cached",
-        cache_write_name="cache_write",
-        reasoning_name="reasoning",
-    )
+    outputs = (completion, reasoning) if is_apart else (completion,)
+    return make_usage((prompt,), outputs, (inside or cached, cache_write, reasoning))
 
 
 def parse_reported_cost(counts: Any) -> float | None:
