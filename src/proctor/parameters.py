@@ -32,7 +32,11 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
         "maximum": 1,
         "description": "Samples from the likeliest tokens whose probabilities add up to this.",
     },
-    "top_k": {"type": "integer", "minimum": 1, "description": "Samples from so many likeliest tokens."},
+    "top_k": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "Samples from this number of likeliest tokens.",
+    },
     "stop": {
         "type": "array",
         "items": {"type": "string", "pattern": r"[\s\S]"},
@@ -76,7 +80,7 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
         "type": "integer",
         "minimum": 0,
         "maximum": 20,
-        "description": "Reports log-probabilities of the answer's tokens, and of so many likeliest ones.",
+        "description": "Reports log-probabilities of the answer's tokens, and of this number of likeliest.",
     },
     "prompt_cache": {
         "type": "boolean",

@@ -92,9 +92,9 @@ def _summarize(checks: Sequence[AbilityCheck]) -> str:
     if _is_down(checks):
         return "  It does not answer, so nothing else was sent or recorded."
     working = sum(check.status == "works" for check in checks)
-    known = sum(check.cost_usd or 0.0 for check in checks)
+    cost_usd = sum(check.cost_usd or 0.0 for check in checks)
     is_complete = all(check.cost_usd is not None for check in checks)
-    total = cost(known) if is_complete else f"at least {cost(known)}" if known else cost(None)
+    total = cost(cost_usd) if is_complete else f"at least {cost(cost_usd)}" if cost_usd else cost(None)
     return f"  {working} of {len(checks)} abilities work; cost {total}."
 
 

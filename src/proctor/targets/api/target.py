@@ -33,7 +33,7 @@ class ApiTarget(ABC):
 
     optional_params: ClassVar[tuple[str, ...]]
     """The parameters that a request may leave out, by the API's names. Those that a user chose stay."""
-    streamed_reply: ClassVar[type[StreamedReply] | None] = None
+    streamed_reply: type[StreamedReply] | None = None
     """Makes what puts the events of a streamed reply together; None if the API is never streamed."""
 
     def __init__(
@@ -86,7 +86,12 @@ class ApiTarget(ABC):
         params = replace(spec.params, extra_body=substitute(spec.params.extra_body, context.environ))
         kind = get_service(spec).with_format(spec.params.api_format)
         case_params = CASE_PARAMETERS & (kind.all_params | PLAIN_PARAMETERS.keys())
-        return cls(model, params, post, get_system_message(spec, context.environ), case_params)
+        target = cls(model, params, post, get_system_message(spec, context.environ), case_params)
+        target._prepare(spec)
+        return target
+
+    def _prepare(self, spec: TargetSpec) -> None:  # noqa: B027  # most need nothing else
+        """Reads what only a subclass needs from the specification."""
 
     @property
     def endpoint(self) -> JsonEndpoint:

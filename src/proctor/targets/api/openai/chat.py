@@ -7,7 +7,7 @@ in the `ChatStyle` of their kind, and replies are read in every spelling.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
@@ -30,12 +30,8 @@ from proctor.targets.api.target import ENCODER, ApiTarget, require_model
 from proctor.targets.kind import TargetKind
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from yarl import URL
-
     from proctor.targets.api.choices.scorer import ChoiceScorer
-    from proctor.targets.api.http import Body, JsonEndpoint, Sign
+    from proctor.targets.api.http import Body, JsonEndpoint
     from proctor.targets.api.openai.reply import ChatReply
     from proctor.targets.context import TargetContext
 
@@ -74,7 +70,7 @@ class OpenAiTarget(ApiTarget):
         *("temperature", "seed", "random_seed", "response_format"),
         *("max_tokens", "max_completion_tokens", "tools", "stream_options"),
     )
-    _decoder: ClassVar[msgspec.json.Decoder[ChatReply]]
+    _decoder: msgspec.json.Decoder[ChatReply]
     _style: ChatStyle = OPENAI_STYLE
     _seed_name: str | None = None
     """The field of the seed; None if the service has none."""
@@ -85,29 +81,16 @@ class OpenAiTarget(ApiTarget):
     """Opens what scores choices, if the service can; called at the first prompt with choices."""
     _scorer: ChoiceScorer | None = None
 
-    @classmethod
-    def from_spec(
-        cls,
-        model: str,
-        spec: TargetSpec,
-        context: TargetContext,
-        url: URL,
-        headers: Mapping[str, str],
-        *,
-        sign: Sign | None = None,
-        stream_url: URL | None = None,
-    ) -> Self:
-        """Creates a target that writes parameters as the service of the specification does."""
+    def _prepare(self, spec: TargetSpec) -> None:
+        """Learns how the service writes parameters."""
         # These are imported only when a model is called.
         from proctor.targets.api.openai.reply import CHAT_REPLY_DECODER
         from proctor.targets.api.openai.stream import ChatStream
 
-        cls.streamed_reply = ChatStream
-        cls._decoder = CHAT_REPLY_DECODER
-        target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
-        target._style = get_service(spec).chat_style or OPENAI_STYLE
-        target._seed_name = target._style.get_name("seed")
-        return target
+        self.streamed_reply = ChatStream
+        self._decoder = CHAT_REPLY_DECODER
+        self._style = get_service(spec).chat_style or OPENAI_STYLE
+        self._seed_name = self._style.get_name("seed")
 
     async def _score_choices(self, prompt: Prompt) -> Output:
         if self.make_scorer is None:

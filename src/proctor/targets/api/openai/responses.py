@@ -6,7 +6,7 @@ Source of the format: https://platform.openai.com/docs/api-reference/responses. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,12 +42,7 @@ from proctor.targets.api.openai.style import OPENAI_STYLE, ChatStyle
 from proctor.targets.api.target import ENCODER, ApiTarget
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from yarl import URL
-
-    from proctor.targets.api.http import Body, Sign
-    from proctor.targets.context import TargetContext
+    from proctor.targets.api.http import Body
 
 _ERROR_STATUSES = {
     "server_error": 500,
@@ -193,22 +188,9 @@ class ResponsesTarget(ApiTarget):
     streamed_reply = ResponsesStream
     _style: ChatStyle = OPENAI_STYLE
 
-    @classmethod
-    def from_spec(
-        cls,
-        model: str,
-        spec: TargetSpec,
-        context: TargetContext,
-        url: URL,
-        headers: Mapping[str, str],
-        *,
-        sign: Sign | None = None,
-        stream_url: URL | None = None,
-    ) -> Self:
-        """Creates a target that knows the roles and costs of the service of the specification."""
-        target = super().from_spec(model, spec, context, url, headers, sign=sign, stream_url=stream_url)
-        target._style = get_service(spec).chat_style or OPENAI_STYLE
-        return target
+    def _prepare(self, spec: TargetSpec) -> None:
+        """Learns the roles and costs of the service."""
+        self._style = get_service(spec).chat_style or OPENAI_STYLE
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
         reply = self._endpoint.decode(_REPLY_DECODER, data)
