@@ -21,6 +21,10 @@ WORK = RunWork(
 )
 
 
+LOCAL = [name for name, factory in ENGINES.load_all().items() if not getattr(factory, "is_remote", False)]
+"""The engines of this process; `test_service_ray.py` has the other one."""
+
+
 class Echo(TrialWorker, TrialWriter):
     """The smallest part that an engine can bring together."""
 
@@ -52,7 +56,7 @@ def planned_trials(count: int) -> Iterator[PlannedTrial]:
         )
 
 
-@pytest.mark.parametrize("name", ENGINES.names())
+@pytest.mark.parametrize("name", LOCAL)
 def test_every_engine_makes_each_trial_once(name: str) -> None:
     parts = Echo()
     asyncio.run(ENGINES.get(name)(WORK, parts, parts).run(planned_trials(5)))
@@ -61,7 +65,7 @@ def test_every_engine_makes_each_trial_once(name: str) -> None:
     assert [trial.scores[0].name for trial in parts.trials] == [f"question {number}" for number in range(5)]
 
 
-@pytest.mark.parametrize("name", ENGINES.names())
+@pytest.mark.parametrize("name", LOCAL)
 def test_every_engine_can_be_stopped_with_a_reason(name: str) -> None:
     parts = Echo()
 

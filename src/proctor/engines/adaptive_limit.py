@@ -188,6 +188,25 @@ class AdaptiveLimit:
         self._busy_since = -inf
         self._epoch = _Epoch(0.0, 0)
 
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait."""
+        return sum(not waiter.done() for waiter in self._waiters)
+
+    @property
+    def pause_s(self) -> float:
+        """How long the endpoint's pause still takes."""
+        return max(0.0, self._paused_until - monotonic())
+
+    def pause(self, seconds: float) -> None:
+        """Sends no request for that long."""
+        self._pause_until(monotonic() + seconds)
+
+    def resize(self, concurrency: float) -> None:
+        """Sets the limit, which may be 0."""
+        self.concurrency = concurrency
+        self._admit_waiters()
+
     def try_acquire(self) -> bool:
         """Enters if the limit allows it now and no other call waits."""
         if self.in_flight < int(self.concurrency) and not self._waiters and not self._is_guarded:

@@ -63,6 +63,16 @@ class Budget:
         self._calls_in_flight = 0
         self._waiters: deque[tuple[float, asyncio.Future[None]]] = deque()
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further call is started."""
+        return self.spent_usd >= self.limit_usd
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for money."""
+        return sum(not waiter.done() for _, waiter in self._waiters)
+
     async def reserve(self, most_usd: float, *, first: bool = False) -> None:
         """Reserves an amount; waits in turn until it fits or no other call is in flight.
 
@@ -73,7 +83,7 @@ class Budget:
         Raises:
             TargetError: of kind `budget`: all is spent.
         """
-        if self.spent_usd >= self.limit_usd:
+        if self.is_spent:
             raise self._spent_error()
         if (first or not self._waiters) and self._fits(most_usd):
             self._reserve_now(most_usd)
@@ -104,7 +114,7 @@ class Budget:
             TargetError: of kind `budget`: all is spent, and the call has not been sent.
         """
         if not is_sent:
-            if self.spent_usd >= self.limit_usd:
+            if self.is_spent:
                 raise self._spent_error()
             if self._waiters or not self._fits(most_usd):
                 return False
@@ -137,7 +147,7 @@ class Budget:
     def _admit_waiters(self) -> None:
         while self._waiters:
             most_usd, waiter = self._waiters[0]
-            is_spent = self.spent_usd >= self.limit_usd
+            is_spent = self.is_spent
             if not waiter.done() and not is_spent and not self._fits(most_usd):
                 return
             self._waiters.popleft()
@@ -150,13 +160,18 @@ class Budget:
                 waiter.set_result(None)
 
     def _spent_error(self) -> TargetError:
+        return self.make_spent_error(self.limit_usd, self.spent_usd)
+
+    @staticmethod
+    def make_spent_error(limit_usd: float, spent_usd: float) -> TargetError:
+        """Returns the error of a call that is not made."""
         return TargetError(
-            f"The budget of ${self.limit_usd:g} is spent (${self.spent_usd:.4f}). "
+            f"The budget of ${limit_usd:g} is spent (${spent_usd:.4f}). "
             "Go on with --retry-errors=RUN --budget-usd X.",
             kind="budget",
         )
 
-    def _announce_wait(self, most_usd: float) -> None:
+    def _announce_wait(self, most_usd: float, /) -> None:
         if not self._is_announced and isfinite(most_usd):
             self._is_announced = True
             self._notify(

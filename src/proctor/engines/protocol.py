@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -23,6 +23,7 @@ from proctor.protocols import StoredBatch, WorkspaceVisit
 
 if TYPE_CHECKING:
     from proctor.batch_protocol import BatchReply, BatchService
+    from proctor.engines.call_limits import CallLimits
 
 
 class WorkspaceUse(Struct, frozen=True, kw_only=True):
@@ -48,6 +49,8 @@ class RunWork(Struct, frozen=True, kw_only=True):
     """The maximum number of concurrent trials."""
     workspaces: tuple[WorkspaceUse, ...] = ()
     """The workspaces of the selected cases, from which a worker opens its own."""
+    spent_usd: float = 0.0
+    """What the run has cost already, if it has a budget and is continued."""
 
 
 class BatchTarget(Protocol):
@@ -194,7 +197,8 @@ class Engine(Protocol):
     def stop(self, reason: str | None = None) -> None:
         """Starts no further trials and gives running ones a few seconds.
 
-        An engine may also have `finish_calls(reason)`, which lets running trials end by themselves.
+        An engine may also have `finish_calls(reason)`, which lets running trials end by themselves. That of a
+        remote worker has `has_failing_endpoint()`, as a `RemoteWorker` has.
 
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
@@ -208,7 +212,87 @@ class Engine(Protocol):
         """
 
 
-EngineFactory = Callable[[RunWork, TrialWorker, TrialWriter], Engine]
+EngineFactory = Callable[[RunWork, Any, TrialWriter], Engine]
+"""Makes the engine of one run. The second argument is the open `TrialWorker` of the run.
+
+If the factory has an attribute `is_remote`, it is a `WorkerOpener`. Such an engine gets its trials with the
+references of cases as they are written, and its `connect` connects to the cluster where its workers are."""
+
+
+class RemoteWorker(Protocol):
+    """The open worker of a run in another process than the run's store, and what that process needs."""
+
+    @property
+    def worker(self) -> TrialWorker:
+        """Calls the target and the graders."""
+
+    def fill(self, planned_trial: PlannedTrial) -> PlannedTrial:
+        """Returns a trial with the values of the variables in its case."""
+
+    def mask(self, trial: Trial, planned_trial: PlannedTrial) -> Trial:
+        """Returns a trial with names of variables in place of their values."""
+
+    def has_failing_endpoint(self) -> bool:
+        """Returns whether the last call to any endpoint failed in a way that may be the endpoint's fault."""
+
+    def stop(self) -> None:
+        """Ends graders that take long, as the user stopped the run."""
+
+    async def aclose(self) -> list[str]:
+        """Closes everything; returns sentences for the end of the run."""
+
+
+class WorkerHost(Protocol):
+    """What a remote worker tells the process that made it, and the limits that it shares with others."""
+
+    @property
+    def number(self) -> int:
+        """The number of the worker, which no other of the run has."""
+
+    @property
+    def limits(self) -> CallLimits:
+        """The limits of its calls."""
+
+    def stop(self, reason: str) -> None:
+        """Stops the run, as the endpoint of a judge was given up."""
+
+    def report(self, message: str) -> None:
+        """Reports a sentence about something that takes long."""
+
+    def warn(self, message: str) -> None:
+        """Reports a warning, as a sentence."""
+
+
+class WorkerOpener(Protocol):
+    """Opens the worker of a run in another process; can be pickled, and holds no keys."""
+
+    def __call__(self, work: RunWork, host: WorkerHost) -> Awaitable[RemoteWorker]:
+        """Opens the worker, with the keys and variables of its process.
+
+        Raises:
+            UsageError: a target or judge cannot be opened there.
+        """
+
+
+class EngineCluster(Protocol):
+    """The cluster of a remote engine, which all runs of a command use; a factory's `connect` returns it."""
+
+    async def __aenter__(self) -> EngineCluster:
+        """Connects.
+
+        Raises:
+            UsageError: the cluster cannot be reached, or its library is not installed.
+        """
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Disconnects, and stops a cluster that was started for the command."""
+
+    async def check(self, work: RunWork, opener: WorkerOpener) -> None:
+        """Opens the worker of a run on the cluster and closes it, so that what is missing is known before it.
+
+        Raises:
+            UsageError: a target or judge cannot be opened there.
+        """
 
 
 def make_trial(

@@ -211,7 +211,8 @@ class Failure(Record, frozen=True, kw_only=True):
     stage: Literal["setup", "target", "grading"]
     kind: str
     """`timeout`, `http`, `connection`, `refused`, `missing`, `program`, `protocol`, `too-large`, `budget`,
-    `workspace`, `not-asked` in a regrade, or `invalid` or `unsupported` for a case that cannot be run."""
+    `workspace`, `worker` if its process ended, `not-asked` in a regrade, or `invalid` or `unsupported` for a
+    case that cannot be run."""
     message: str
 
 

@@ -52,6 +52,8 @@ class RunOptions(TypedDict, total=False):
     interleave: bool
     keep_workspaces: Literal["none", "failed", "all"]
     engine: str
+    engine_address: str
+    """The address of a Ray cluster, with the engine `ray`."""
     batch: bool
     """Whether requests are sent in batches, at half the price."""
     threshold: _Share
@@ -109,6 +111,7 @@ _PLAIN = (
         "retry_errors",
     ),
     "group",
+    "engine_address",
 )
 """Options that are fields of `Request` of the same name."""
 _FLAGS_OF_CALLS = {"target": "targets", "model": "targets", "judge": "judges", "prompt": "prompts"}

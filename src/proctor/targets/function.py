@@ -147,6 +147,12 @@ def register_function(
     return TargetSpec(name=name if number == 1 else f"{name}-{number}", kind=FUNCTION.name, model=model)
 
 
+def is_in_process(spec: TargetSpec) -> bool:
+    """Returns whether no other process can import the function of a target."""
+    registered = _registered_functions.get(spec.model)
+    return registered is not None and (spec.model.startswith("__main__:") or has_shared_name(registered[0]))
+
+
 def has_shared_name(function: Callable[..., Any]) -> bool:
     """Whether others may have its qualified name: as a lambda, a local function or an object has."""
     owner = getattr(function, "__self__", None)
@@ -278,4 +284,5 @@ FUNCTION = TargetKind(
     scores_choices=True,
     read_entry=_read_entry,
     is_cacheable=False,
+    is_in_process=is_in_process,
 )

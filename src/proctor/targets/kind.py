@@ -125,6 +125,8 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     """The only media types that it takes, for those of its `media` that it does not take in all types."""
 
     # --- calls ---
+    is_in_process: Callable[[TargetSpec], bool] | None = None
+    """Returns whether a specification names something that only this process has; None if none does."""
     params: frozenset[str] = frozenset()
     """The parameters of `parameters.PARAMETERS` that it takes; `extra_body` and `headers` go without
     saying for a kind with an address. Any other is an error before the first call."""

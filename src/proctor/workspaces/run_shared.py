@@ -41,6 +41,7 @@ class WorkspaceRoot:
         keep: KeepMode,
         warn: Callable[[str], None],
         environ: Mapping[str, str],
+        first_folder: int = 1,
     ) -> None:
         """Creates nothing.
 
@@ -53,6 +54,7 @@ class WorkspaceRoot:
             keep: the trials whose folders are kept.
             warn: called with a sentence about a failure after a trial.
             environ: for `PATH` and `HOME` only.
+            first_folder: the number of the first folder; other processes may make folders for the run, too.
         """
         self.folder = Path(folder).resolve()
         self.base_folder = root.resolve()
@@ -65,7 +67,7 @@ class WorkspaceRoot:
         self._keep = keep
         self._warn = warn
         self._warnings: set[str] = set()
-        self._numbers = count(1)
+        self._numbers = count(first_folder)
         self._contents: ContentStore | None = None
 
     @property

@@ -354,7 +354,13 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="NAME",
             default="asyncio",
             show_default=True,
-            help="How trials are executed: asyncio, or an engine of an installed package.",
+            help="How trials are executed: asyncio, ray on a cluster, or an engine of an installed package.",
+        ),
+        click.option(
+            "--engine-address",
+            metavar="ADDRESS",
+            help="The Ray cluster of --engine ray: ray://HOST:PORT, HOST:PORT or auto.  "
+            "[default: $RAY_ADDRESS, else one is started here]",
         ),
         click.option(
             "--batch/--no-batch",
@@ -538,6 +544,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         retry_errors=options["retry_errors"],
         last_failed=options["last_failed"],
         group=options["group"],
+        engine_address=options["engine_address"],
         flags=frozenset(_flags(ctx)),
     )
 

@@ -51,6 +51,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """A file of a folder that no format recognises is an error; else it is skipped."""
     skip_invalid: bool = False
     """An invalid case counts as an error, and the other cases are run."""
+    engine_address: str | None = None
+    """The address of the cluster of a remote engine; None for the usual one."""
     config: Config = Config()
     """The project's settings for reading suites."""
     holdout: float | None = None

@@ -7,16 +7,20 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
 from proctor import __version__
-from proctor.codec import assertion_digest
 from proctor.engines import ENGINES
-from proctor.engines.protocol import Engine, RunWork, WorkspaceUse, make_trial
+from proctor.engines.protocol import (
+    Engine,
+    RunWork,
+    WorkerOpener,
+    WorkspaceUse,
+    make_trial,
+)
 from proctor.engines.turns import RunTurns
-from proctor.env_substitution import substitute_in_case, unmask
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
 from proctor.model import Case, EarlyStop, Run, Trial, Verdict
@@ -36,7 +40,7 @@ from proctor.services.runs.execution.reuse import add_reused_answers
 from proctor.services.runs.execution.store_watch import check_store, flush_store
 from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
-from proctor.services.runs.execution.worker import RunWorker, open_worker
+from proctor.services.runs.execution.worker import RunWorker, fill_variables, open_worker
 from proctor.services.runs.execution.writer import RunWriter
 from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
@@ -58,6 +62,7 @@ class TrialRunner:
         pool: TargetPool,
         listen: events.Listener,
         turns: RunTurns | None = None,
+        opener: WorkerOpener | None = None,
     ) -> None:
         """Stores its arguments; opens and sends nothing.
 
@@ -67,8 +72,10 @@ class TrialRunner:
             pool: opens its target and judges.
             listen: receives every event.
             turns: the turns of an interleaved run; None for a run by itself.
+            opener: opens the workers of a remote engine; None for an engine of this process.
         """
         self._run = planned_run.run
+        self._opener = opener
         self._index = planned_run.index
         self._variables = planned_run.required.variables
         self._reuse_limits = planned_run.reuse_limits
@@ -117,25 +124,40 @@ class TrialRunner:
         self._account = self._pool.start_run(
             budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache
         )
-        work = RunWork(
+        work = self._make_work()
+        self._writer = RunWriter(
+            self._run,
+            self._store,
+            self._pool.environ,
+            self._has_failing_endpoint,
+            self._listen,
+            self._stop_because,
+            self._early_stopping,
+        )
+        factory = ENGINES.get(settings.engine)
+        if self._opener is not None:
+            self._engine = factory(work, self._opener, self._writer)
+        else:
+            self._worker = await open_worker(
+                work,
+                self._pool,
+                stop=self._stop_because,
+                warn=lambda text: self._listen(events.WarningMessage(text)),
+                turns=self._turns,
+            )
+            self._engine = factory(work, self._worker, self._writer)
+        if self._stopped:
+            self._engine.stop()
+
+    def _make_work(self) -> RunWork:
+        settings = self._run.settings
+        return RunWork(
             run=self._run,
             variables=self._variables,
             max_concurrency=max(1, min(settings.concurrency, self._index.trial_count)),
             workspaces=self._list_workspaces(),
+            spent_usd=self._spent_usd() if self._opener is not None else 0.0,
         )
-        self._worker = await open_worker(
-            work,
-            self._pool,
-            stop=self._stop_because,
-            warn=lambda text: self._listen(events.WarningMessage(text)),
-            turns=self._turns,
-        )
-        self._writer = RunWriter(
-            self._run, self._store, self._pool, self._listen, self._stop_because, self._early_stopping
-        )
-        self._engine = ENGINES.get(settings.engine)(work, self._worker, self._writer)
-        if self._stopped:
-            self._engine.stop()
 
     async def aclose(self) -> None:
         """Closes what was opened for a run that is not executed, which is interrupted if it was stored."""
@@ -154,10 +176,9 @@ class TrialRunner:
             StoreError: trials had to be written to another file than the store's; the text names that file.
         """
         assert self._engine is not None
-        assert self._worker is not None
         assert self._writer is not None
         assert self._account is not None
-        run = await self._run_trials(self._engine, self._worker, self._writer)
+        run = await self._run_trials(self._engine, self._writer)
         check_store(self._store, run)
         for note in self._account.notes():
             self._listen(events.StatusMessage(note))
@@ -165,12 +186,12 @@ class TrialRunner:
         self._listen(event)
         return event
 
-    async def _run_trials(self, engine: Engine, worker: RunWorker, writer: RunWriter) -> Run:
+    async def _run_trials(self, engine: Engine, writer: RunWriter) -> Run:
         """Runs the engine and closes what it used; then the run's last state is durable."""
         status: Literal["finished", "interrupted"] = "interrupted"
         try:
             await engine.run(self._plan_trials(writer))
-            if not (engine.stop_reason and self._pool.has_failing_endpoint()):
+            if not (engine.stop_reason and self._has_failing_endpoint()):
                 writer.release_held()  # else their cause stopped the run; resuming sends them again
             is_enough = self._early_stopping is not None and self._early_stopping.result is not None
             if not engine.is_stopped or is_enough or writer.tally.all.total >= self._index.trial_count:
@@ -180,8 +201,9 @@ class TrialRunner:
         finally:
             self._leave_turns()
             try:
-                for line in await worker.aclose():
-                    self._listen(events.StatusMessage(line))
+                if self._worker is not None:
+                    for line in await self._worker.aclose():
+                        self._listen(events.StatusMessage(line))
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
@@ -288,9 +310,16 @@ class TrialRunner:
         return self._turns is None or self._turns.all_know_enough()
 
     def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
-        """Returns a trial that is sent next, with the values of variables."""
+        """Returns a trial that is sent next, with the values of variables if it is made in this process."""
         self._expect(planned_trial.position)
-        return self._fill_variables(planned_trial)
+        if self._opener is not None:
+            return planned_trial
+        return fill_variables(planned_trial, self._run, self._pool.environ)
+
+    def _has_failing_endpoint(self) -> bool:
+        """Returns whether an endpoint fails every call; the workers of a remote engine tell it."""
+        engine: Any = self._engine
+        return bool((self._pool if self._opener is None else engine).has_failing_endpoint())
 
     def _expect(self, position: int) -> None:
         if self._early_stopping is not None:
@@ -338,23 +367,6 @@ class TrialRunner:
         for planned_trial in self._missing_trials(record):
             if planned_trial.output is not None:
                 store.save_output(run_id, make_trial(planned_trial, datetime.now(UTC), planned_trial.output))
-
-    def _fill_variables(self, planned_trial: PlannedTrial) -> PlannedTrial:
-        """Returns the trial with the variables in its case and its stored output replaced by their values."""
-        if self._run.regrade_of is not None and planned_trial.case.workspace is not None:
-            planned_trial = replace(
-                planned_trial, case=replace(planned_trial.case, workspace=None)
-            )  # no target works in this workspace
-        if not planned_trial.case.variables:
-            return planned_trial
-        environ = self._pool.environ
-        output = planned_trial.output
-        return replace(
-            planned_trial,
-            case=substitute_in_case(planned_trial.case, environ),
-            assertion_digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
-            output=None if output is None else unmask(output, planned_trial.case.variables, environ),
-        )
 
     def _list_workspaces(self) -> tuple[WorkspaceUse, ...]:
         """Returns the workspaces that targets will work in; none for a regrade."""

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from proctor.abilities import ABILITIES_NAME
 from proctor.engines import ENGINES
+from proctor.engines.protocol import RunWork
 from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
 from proctor.errors import UsageError
@@ -36,6 +37,7 @@ from proctor.services.runs.planning.target_names import TARGETS_FILE_NAMES
 from proctor.services.runs.request import Request
 
 if TYPE_CHECKING:
+    from proctor.engines.protocol import WorkerOpener
     from proctor.services.file_log import FileLog
 
 
@@ -67,6 +69,8 @@ class RunSession:
         self._files = files
         self._runners: list[TrialRunner] = []
         self._stopped = False
+        self._openers: dict[str, WorkerOpener] = {}
+        """What opens the workers of a run with a remote engine, by the id of the run."""
         self.not_started: list[str] = []
         """The runs that did not start because of `stop`, as `SUITE on TARGET`."""
 
@@ -114,11 +118,13 @@ class RunSession:
         ):
             self._listen(events.WarningMessage(message))
         pool = self._new_pool(planned_runs, prices)
-        try:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(pool.aclose)
             batches = group_interleaved(planned_runs)
             for batch in batches:
                 check_interleaving(batch, self._store)
             await self._open(planned_runs, pool)
+            await self._connect(planned_runs, prices, request, stack)
             if self._files is not None:
                 batches = [self._log_files(batch, self._files) for batch in batches]
             results = []
@@ -132,8 +138,6 @@ class RunSession:
                     break
                 results += await self._execute(batch, pool)
             return results
-        finally:
-            await pool.aclose()
 
     def _plan(self, request: Request, prices: Prices) -> list[PlannedRun]:
         files = self._files
@@ -175,7 +179,9 @@ class RunSession:
     async def _execute(self, batch: Sequence[PlannedRun], pool: TargetPool) -> list[events.RunFinished]:
         """Executes a run, or several in turns."""
         self._runners = [
-            TrialRunner(planned_run, self._store, pool, self._listen, turns)
+            TrialRunner(
+                planned_run, self._store, pool, self._listen, turns, self._openers.get(planned_run.run.id)
+            )
             for planned_run, turns in zip(batch, turns_for(batch), strict=True)
         ]
         try:
@@ -234,21 +240,69 @@ class RunSession:
         return runs
 
     async def _open(self, planned_runs: Sequence[PlannedRun], pool: TargetPool) -> None:
-        """Opens every engine, target and judge, so that what is missing is known before the first call."""
+        """Opens every engine, target and judge, so that what is missing is known before the first call.
+
+        Those of a remote engine are opened where its workers are, by `_connect`.
+        """
+        local_runs = [planned_run for planned_run in planned_runs if not _is_remote(planned_run)]
         for planned_run in planned_runs:
-            ENGINES.get(planned_run.run.settings.engine)
-            check_variables_set(planned_run.required.variables, self._environ)
-            pool.add_secrets(planned_run.required.variables)
             if planned_run.run.settings.budget_usd is not None:
                 pool.require_prices(all_specs(planned_run.run))
+        for planned_run in local_runs:
+            check_variables_set(planned_run.required.variables, self._environ)
+            pool.add_secrets(planned_run.required.variables)
             judges = all_judges(planned_run.run)
             for spec in all_specs(planned_run.run):
                 await pool.open_target(spec, judging=spec in judges)
-        if any("embedder" in planned_run.required.needs for planned_run in planned_runs):
+        if any("embedder" in planned_run.required.needs for planned_run in local_runs):
             try:
                 await pool.open_embedder()
             except UsageError as error:
                 self._listen(events.WarningMessage(f"{error} Until then semantic similarity stays unscored."))
+
+    async def _connect(
+        self,
+        planned_runs: Sequence[PlannedRun],
+        prices: Prices,
+        request: Request,
+        stack: AsyncExitStack,
+    ) -> None:
+        """Connects to the cluster of a remote engine, and opens what each run needs there.
+
+        Args:
+            planned_runs: the runs of the request.
+            prices: the prices of models.
+            request: has the address of the cluster.
+            stack: disconnects at its end.
+
+        Raises:
+            UsageError: the cluster cannot be reached, or a run cannot be made there.
+        """
+        remote_runs = [planned_run for planned_run in planned_runs if _is_remote(planned_run)]
+        if not remote_runs:
+            if "--engine-address" in request.flags:
+                raise UsageError("--engine-address is the address of a cluster. Add --engine ray.")
+            return
+        from proctor.services.runs.execution.remote_runs import check_remote_run, make_opener
+
+        for planned_run in remote_runs:
+            check_remote_run(planned_run)
+        factory: Any = ENGINES.get(remote_runs[0].run.settings.engine)
+        cluster = await stack.enter_async_context(
+            factory.connect(
+                request.engine_address, lambda message: self._listen(events.StatusMessage(message))
+            )
+        )
+        for planned_run in remote_runs:
+            opener = self._openers[planned_run.run.id] = make_opener(planned_run, prices)
+            await cluster.check(
+                RunWork(run=planned_run.run, variables=planned_run.required.variables), opener
+            )
+
+
+def _is_remote(planned_run: PlannedRun) -> bool:
+    """Returns whether the workers of a run are in other processes."""
+    return bool(getattr(ENGINES.get(planned_run.run.settings.engine), "is_remote", False))
 
 
 def _list_placeholders(planned_runs: Sequence[PlannedRun]) -> list[tuple[str, Case]]:

@@ -31,6 +31,7 @@ from proctor.targets.prices import quote_for, tier_shares_for
 from proctor.targets.redaction import redact_errors
 
 if TYPE_CHECKING:
+    from proctor.engines.call_limits import CallLimits
     from proctor.services.runs.execution.batched_target import BatchedTarget
 
 _PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
@@ -66,6 +67,7 @@ class TargetPool:
             max_answer_bytes: the largest answer that is read.
         """
         self.environ = environ
+        self._call_limits: CallLimits | None = None
         self._notify = notify
         self._retry_policy = retry_policy
         self._concurrency = concurrency
@@ -90,7 +92,12 @@ class TargetPool:
         self._secrets: frozenset[str] = frozenset()
 
     def start_run(
-        self, *, budget_usd: float | None = None, spent_usd: float = 0.0, cached: bool = False
+        self,
+        *,
+        budget_usd: float | None = None,
+        spent_usd: float = 0.0,
+        cached: bool = False,
+        call_limits: CallLimits | None = None,
     ) -> CallAccount:
         """Starts a run: targets that `open_target` returns from now on keep to its budget and use the cache.
 
@@ -98,13 +105,16 @@ class TargetPool:
             budget_usd: the maximum cost of the run; None for no limit.
             spent_usd: what a continued run has cost already.
             cached: whether answers are read from and written to the cache.
+            call_limits: limits and budget that are shared with other processes; None for those of this one.
 
         Returns:
             The account of the calls of these targets.
         """
         self._runs_started += 1
-        self._budget = None
-        if budget_usd is not None:
+        self._budget, self._call_limits = None, call_limits
+        if budget_usd is not None and self._call_limits is not None:
+            self._budget = self._call_limits.open_budget(budget_usd)
+        elif budget_usd is not None:
             self._budget = Budget(budget_usd, spent_usd=spent_usd, notify=self._notify)
         if cached and self._cache is None and self._open_cache is not None:
             self._cache = self._open_cache(self._notify)
@@ -252,7 +262,12 @@ class TargetPool:
         endpoint = (spec.kind, spec.endpoint or spec.model or spec.name, spec.workers)
         limit = self._limits.get(endpoint)
         if limit is None:
-            limit = self._limits[endpoint] = AdaptiveLimit(max_concurrency_for(spec, self._concurrency))
+            ceiling = max_concurrency_for(spec, self._concurrency)
+            limit = self._limits[endpoint] = (
+                AdaptiveLimit(ceiling)
+                if self._call_limits is None
+                else self._call_limits.open_limit(repr(endpoint), ceiling)
+            )
         return limit
 
     def has_failing_endpoint(self) -> bool:
@@ -405,7 +420,7 @@ def _price_name(spec: TargetSpec) -> str:
 
 
 class Prices(Struct, frozen=True, kw_only=True):
-    """The prices of models: the list prices that come with Proctor, and the user's own."""
+    """The prices of models: the list prices that come with Proctor, and the user's own. Can be pickled."""
 
     shipped: dict[str, Price]
     own: dict[str, Price]

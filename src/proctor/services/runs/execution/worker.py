@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from proctor.codec import assertion_digest
 from proctor.engines.protocol import BatchTarget, RunWork, TrialWorker
 from proctor.engines.turns import RunTurns
-from proctor.env_substitution import mask, names_in
+from proctor.env_substitution import mask, names_in, substitute_in_case, unmask
 from proctor.errors import EndpointFailed, WorkspaceError
 from proctor.graders import GRADERS
 from proctor.grading import (
@@ -21,7 +22,7 @@ from proctor.grading import (
     grading_mode,
     uninterrupted_size,
 )
-from proctor.model import Case, Output, Prompt, Score
+from proctor.model import Case, Output, Prompt, Run, Score
 from proctor.plan import PlannedTrial
 from proctor.protocols import Answerer, WorkspaceVisit
 from proctor.services.runs.execution.open_targets import OpenTargets
@@ -122,6 +123,7 @@ async def open_worker(
     stop: Callable[[str], None],
     warn: Callable[[str], None],
     turns: RunTurns | None = None,
+    first_folder: int = 1,
 ) -> RunWorker:
     """Opens a worker with everything that its run calls, perhaps in another process than the run's store.
 
@@ -131,6 +133,7 @@ async def open_worker(
         stop: called with the reason when a judge's endpoint was given up.
         warn: called with a sentence, without values of variables, if something failed after a trial.
         turns: the turns of an interleaved run; None for a run by itself.
+        first_folder: the number of its first workspace folder, where workers share the folder of the run.
 
     Raises:
         UsageError: a target or judge cannot be opened.
@@ -146,7 +149,25 @@ async def open_worker(
     def warn_masked(message: str) -> None:
         warn(mask(message, names, pool.environ))
 
-    return RunWorker(targets, open_workspaces(work, pool.environ, targets.programs, warn_masked), turns)
+    workspaces = open_workspaces(work, pool.environ, targets.programs, warn_masked, first_folder=first_folder)
+    return RunWorker(targets, workspaces, turns)
+
+
+def fill_variables(planned_trial: PlannedTrial, run: Run, environ: Mapping[str, str]) -> PlannedTrial:
+    """Returns a trial with the variables in its case and its stored output replaced by their values."""
+    if run.regrade_of is not None and planned_trial.case.workspace is not None:
+        planned_trial = replace(
+            planned_trial, case=replace(planned_trial.case, workspace=None)
+        )  # no target works in this workspace
+    if not planned_trial.case.variables:
+        return planned_trial
+    output = planned_trial.output
+    return replace(
+        planned_trial,
+        case=substitute_in_case(planned_trial.case, environ),
+        assertion_digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
+        output=None if output is None else unmask(output, planned_trial.case.variables, environ),
+    )
 
 
 async def _answer_in_turn(

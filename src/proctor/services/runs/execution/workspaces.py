@@ -41,7 +41,12 @@ def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[Workspace
 
 
 def open_workspaces(
-    work: RunWork, environ: Mapping[str, str], programs: ProgramRunner, warn: Callable[[str], None]
+    work: RunWork,
+    environ: Mapping[str, str],
+    programs: ProgramRunner,
+    warn: Callable[[str], None],
+    *,
+    first_folder: int = 1,
 ) -> Workspaces:
     """Opens the workspaces of a run; none is created yet.
 
@@ -50,6 +55,7 @@ def open_workspaces(
         environ: the environment, with the values of variables and the folders of caches.
         programs: runs hooks and git.
         warn: called with a sentence if something failed after a trial.
+        first_folder: the number of the first folder.
     """
     run = work.run
     site = WorkspaceRoot(
@@ -60,6 +66,7 @@ def open_workspaces(
         keep=run.settings.keep_workspaces,
         warn=warn,
         environ=environ,
+        first_folder=first_folder,
     )
     workspaces = Workspaces(site)
     for use in work.workspaces:

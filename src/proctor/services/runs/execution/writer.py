@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING
@@ -17,7 +17,6 @@ from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
 from proctor.protocols import Store, StoredBatch
 from proctor.services import events
-from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
@@ -36,7 +35,8 @@ class RunWriter(TrialWriter):
         self,
         run: Run,
         store: Store,
-        pool: TargetPool,
+        environ: Mapping[str, str],
+        has_failing_endpoint: Callable[[], bool],
         listen: events.Listener,
         stop: Callable[[str], None],
         early_stopping: EarlyStopping | None = None,
@@ -46,14 +46,16 @@ class RunWriter(TrialWriter):
         Args:
             run: the run, which is in the store.
             store: the store for its trials.
-            pool: has the environment, and knows whether an endpoint fails every call.
+            environ: the environment, with the values that are masked.
+            has_failing_endpoint: returns whether an endpoint fails every call.
             listen: receives every finished trial.
             stop: stops the run, with the reason.
             early_stopping: counts what is known; None for a run that does not stop by what it shows.
         """
         self._run = run
         self._store = store
-        self._pool = pool
+        self._environ = environ
+        self._has_failing_endpoint = has_failing_endpoint
         self._listen = listen
         self._stop = stop
         self._early_stopping = early_stopping
@@ -67,7 +69,7 @@ class RunWriter(TrialWriter):
         self._is_submitting = self._has_batch = False
         """Whether the first batch of this process is being submitted, and whether it was accepted."""
         self._has_judges = bool(all_judges(run))
-        self._program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(run)])
+        self._program_variables = list_program_variables(run)
         """The variables whose values are passed to programs under test."""
 
     def now(self) -> datetime:
@@ -110,7 +112,7 @@ class RunWriter(TrialWriter):
     def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Counts and stores a finished trial."""
         return self.count(
-            _without_secret_digests(trial, planned_trial.assertion_digests),
+            without_secret_digests(trial, planned_trial.assertion_digests),
             planned_trial.case,
             is_stored=False,
         )
@@ -124,7 +126,7 @@ class RunWriter(TrialWriter):
         # The common case: there is an answer, and no judge is called.
         if is_stored or not (self._held_back or trial.output is None or self._has_judges):
             return self._finish(trial, case, is_stored=is_stored)
-        if not self._pool.has_failing_endpoint():
+        if not self._has_failing_endpoint():
             self.release_held()
         elif _may_be_endpoint_fault(trial):
             self._held_back.append((trial, case))
@@ -169,10 +171,28 @@ class RunWriter(TrialWriter):
             )
 
     def _mask(self, trial: Trial, case: Case) -> Trial:
-        """Returns the trial with names of variables in place of their values, in answers and reasons."""
-        # Values passed to a program can be in any file of the workspace, and so in any result of a grader.
-        names = case.variables if case.workspace is None else (*case.variables, *self._program_variables)
-        return mask(trial, names, self._pool.environ) if names else trial
+        return mask_variables(trial, case, self._program_variables, self._environ)
+
+
+def mask_variables(
+    trial: Trial, case: Case, program_variables: tuple[str, ...], environ: Mapping[str, str]
+) -> Trial:
+    """Returns a trial with names of variables in place of their values, in answers and reasons.
+
+    Args:
+        trial: the trial.
+        case: its case, which names variables.
+        program_variables: the variables whose values are passed to programs under test.
+        environ: the environment, with the values.
+    """
+    # Values passed to a program can be in any file of the workspace, and so in any result of a grader.
+    names = case.variables if case.workspace is None else (*case.variables, *program_variables)
+    return mask(trial, names, environ) if names else trial
+
+
+def list_program_variables(run: Run) -> tuple[str, ...]:
+    """Returns the variables whose values are passed to programs under test."""
+    return names_in([spec.options.get("env", {}) for spec in all_specs(run)])
 
 
 def _may_be_endpoint_fault(trial: Trial) -> bool:
@@ -187,7 +207,7 @@ def _may_call(grader: str) -> bool:
     return bool(kind.needs or kind.is_async or kind.grades_repeats)
 
 
-def _without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:
+def without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:
     """Returns the trial without digests of texts with values of variables, as short values could be guessed.
 
     A judge's prompt may contain such values if the assertion does; it gets the assertion's digest.

@@ -1,0 +1,234 @@
+"""Connects to a Ray cluster, or starts one on this machine, and starts processes on it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.util import find_spec
+from itertools import count
+from typing import Any
+
+from proctor.engines.protocol import RunWork, WorkerOpener
+from proctor.engines.ray.messages import dump
+from proctor.errors import UsageError
+
+_ADDRESS_VARIABLE = "RAY_ADDRESS"
+_NOTICE_AFTER_S = 2.0
+_CONNECT_TIMEOUT_S = 5.0
+_QUIET: Mapping[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""Variables of Ray: it sends no statistics, and prints no advice."""
+
+
+class RayCluster:
+    """The connection to a cluster, for all runs of a command; implements `protocol.EngineCluster`."""
+
+    current: RayCluster | None = None
+    """The connection of this process. Ray has one in a process, too."""
+
+    def __init__(self, address: str | None, report: Callable[[str], None]) -> None:
+        """Connects to nothing yet.
+
+        Args:
+            address: `ray://HOST:PORT`, `HOST:PORT` or `auto`; None for that in `$RAY_ADDRESS`, else for a
+                cluster that is started on this machine and stopped at the end.
+            report: called with a sentence when this takes long.
+        """
+        self._address = address or os.environ.get(_ADDRESS_VARIABLE) or None
+        self._report = report
+        self._thread: ThreadPoolExecutor | None = None
+        self._folder: str | None = None
+        self._idle: list[Any] = []
+        self._numbers = count(1)
+        self.process_count = 1
+        """How many processes can make trials at once: one on each processor."""
+
+    async def __aenter__(self) -> RayCluster:
+        """Connects.
+
+        Raises:
+            UsageError: the cluster cannot be reached, or Ray is not installed.
+        """
+        _check_installed()
+        self._check_address()
+        # Ray's own processes end when the thread that has started them ends.
+        self._thread = ThreadPoolExecutor(1, "proctor-ray")
+        where = "Starting a Ray cluster on this machine" if self._address is None else "Connecting to Ray"
+        notice = asyncio.get_running_loop().call_later(_NOTICE_AFTER_S, self._report, f"{where} …")
+        try:
+            await self._call(self._connect)
+            self.process_count = max(1, int(await self._call(_count_processors)))
+        except UsageError:
+            raise
+        except Exception as error:
+            raise UsageError(_describe_failure(self._address, error)) from error
+        finally:
+            notice.cancel()
+        RayCluster.current = self
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        """Disconnects, and stops the cluster that was started."""
+        RayCluster.current = None
+        for process in self._idle:
+            kill(process)
+        if self._thread is None:
+            return
+        try:
+            if self._is_own:
+                await self._call(_disconnect)
+        finally:
+            self._thread.shutdown(wait=False)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    async def check(self, work: RunWork, opener: WorkerOpener) -> None:
+        """Opens the worker of a run in a process and closes it.
+
+        Raises:
+            UsageError: a target or judge cannot be opened there.
+        """
+        import ray
+
+        process, leases = self.take_process(), self.start_leases(None, 0.0)
+        try:
+            problem = await process.open.remote("check", next(self._numbers), dump((work, opener)), leases)
+            await process.close.remote()
+        except ray.exceptions.RayError as error:
+            raise UsageError(
+                f"A process of the Ray cluster cannot be started: {_first_line(error)}"
+            ) from None
+        finally:
+            kill(leases)
+        self.give_back(process)
+        if problem is not None:
+            raise UsageError(problem)
+
+    def next_number(self) -> int:
+        """Returns a number for a process that no other has."""
+        return next(self._numbers)
+
+    def take_process(self) -> Any:
+        """Returns the handle of an idle `TrialProcess`, or of a new one, which starts when there is room."""
+        import ray
+
+        from proctor.engines.ray.processes import TrialProcess
+
+        if self._idle:
+            return self._idle.pop()
+        actor = ray.remote(TrialProcess)
+        return actor.options(
+            num_cpus=1, max_restarts=0, max_task_retries=0, max_concurrency=1000, scheduling_strategy="SPREAD"
+        ).remote()
+
+    def give_back(self, process: Any) -> None:
+        """Keeps a process for the next run."""
+        self._idle.append(process)
+
+    def start_leases(self, budget_usd: float | None, spent_usd: float) -> Any:
+        """Starts a `LeaseProcess` on the head node, without which there is no cluster."""
+        import ray
+
+        from proctor.engines.ray.processes import LeaseProcess
+
+        actor = ray.remote(LeaseProcess)
+        return actor.options(
+            num_cpus=0,
+            resources={"node:__internal_head__": 0.0001},
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=1000,
+        ).remote(budget_usd, spent_usd)
+
+    async def _call(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+
+    def _check_address(self) -> None:
+        """Checks that something listens at an address: Ray would try for a minute and end this process."""
+        address = self._address
+        if address is None or ":" not in address.removeprefix("ray://"):
+            return
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        try:
+            if not port.isdecimal() or not host:
+                raise UsageError(
+                    f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
+                )
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+        except (OSError, OverflowError) as error:
+            raise UsageError(_describe_failure(address, error)) from None
+
+    def _connect(self) -> None:
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        import ray
+
+        self._is_own = not ray.is_initialized()
+        if not self._is_own:
+            return
+        logging.getLogger("ray").setLevel(logging.CRITICAL)
+        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        if self._address is None:
+            self._folder = tempfile.mkdtemp(prefix="proctor-ray-")
+            options |= {"address": "local", "include_dashboard": False, "_temp_dir": self._folder}
+        elif self._address.startswith("ray://"):
+            options = {"address": self._address, "log_to_driver": False}
+        else:
+            options["address"] = self._address
+        ray.init(**options)
+        _silence()
+
+
+def _check_installed() -> None:
+    if find_spec("ray") is None:
+        raise UsageError("The engine 'ray' needs Ray. Install it with: pip install 'proctor[ray]'")
+
+
+def _count_processors() -> float:
+    import ray
+
+    return float(ray.cluster_resources().get("CPU", 1))
+
+
+def _disconnect() -> None:
+    import ray
+
+    ray.shutdown()
+
+
+def _silence() -> None:
+    """Ends the thread by which Ray prints errors of processes on stdout; the engine tells what they mean."""
+    from ray._private.worker import global_worker
+
+    worker: Any = global_worker
+    with suppress(AttributeError):
+        worker.threads_stopped.set()
+        worker.gcs_error_subscriber.close()
+
+
+def kill(process: Any) -> None:
+    """Ends a process of the cluster at once."""
+    import ray
+
+    with suppress(Exception):  # it has ended already
+        ray.kill(process)
+
+
+def _describe_failure(address: str | None, error: Exception) -> str:
+    if address is None:
+        return f"A Ray cluster cannot be started on this machine: {_first_line(error)}"
+    return f"The Ray cluster at {address!r} cannot be reached: {_first_line(error)}"
+
+
+def _first_line(error: Exception) -> str:
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return line if line.endswith(".") else f"{line}."

@@ -1,0 +1,54 @@
+"""Which runs the workers of a remote engine can make, and what those workers need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from proctor.errors import UsageError
+from proctor.model import Run
+from proctor.services.runs.execution.remote_worker import RemoteWorkerOpener
+from proctor.services.runs.execution.target_pool import Prices, answers_in_batch
+from proctor.services.runs.planning.judge_choice import all_specs
+from proctor.services.runs.planning.planned_run import PlannedRun
+from proctor.targets import get_kind
+
+
+def check_remote_run(planned_run: PlannedRun) -> None:
+    """Checks that the workers of a remote engine can make a run.
+
+    Raises:
+        UsageError: a target or a setting needs the process of the run itself.
+    """
+    for problem in _find_problems(planned_run.run):
+        raise UsageError(problem)
+
+
+def make_opener(planned_run: PlannedRun, prices: Prices) -> RemoteWorkerOpener:
+    """Returns what opens the worker of a run in another process."""
+    return RemoteWorkerOpener(
+        prices=prices,
+        needs_embedder="embedder" in planned_run.required.needs,
+        working_directory=os.getcwd(),  # noqa: PTH109 - a text is sent
+    )
+
+
+def _find_problems(run: Run) -> Iterator[str]:
+    engine = run.settings.engine
+    if run.settings.cache:
+        yield (
+            f"--cache keeps answers beside the store, which workers of the engine {engine!r} cannot open. "
+            "Use --no-cache; --reuse takes the answers of earlier runs."
+        )
+    for spec in all_specs(run):
+        if answers_in_batch(spec):
+            yield (
+                f"Target {spec.name!r} has `provider_batching`: one process answers all cases, and the "
+                f"engine {engine!r} has several. Leave `provider_batching` or --engine out."
+            )
+        is_in_process = get_kind(spec).is_in_process
+        if is_in_process is not None and is_in_process(spec):
+            yield (
+                f"Target {spec.name!r} is a function of this program, which the workers of the engine "
+                f"{engine!r} cannot call. Put it into a module and name it function:MODULE:NAME."
+            )

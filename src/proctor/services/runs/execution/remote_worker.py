@@ -1,0 +1,121 @@
+"""The worker of a run in another process than the run's store, such as one of a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+from msgspec import Struct
+
+from proctor import __version__
+from proctor.engines.protocol import RunWork, WorkerHost
+from proctor.engines.retries import RetryPolicy
+from proctor.env_substitution import check_variables_set
+from proctor.errors import UsageError
+from proctor.model import Trial
+from proctor.plan import PlannedTrial
+from proctor.services.runs.execution.target_pool import CallAccount, Prices, TargetPool
+from proctor.services.runs.execution.worker import RunWorker, fill_variables, open_worker
+from proctor.services.runs.execution.writer import (
+    list_program_variables,
+    mask_variables,
+    without_secret_digests,
+)
+
+_FOLDERS_PER_WORKER = 100_000
+"""The numbers of the workspace folders of one worker, before those of the next one."""
+
+
+class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
+    """Opens the worker of a run in another process; implements `protocol.WorkerOpener`.
+
+    It has what is read beside the store: prices, but no key and no value of a variable.
+    """
+
+    prices: Prices
+    needs_embedder: bool = False
+    """Whether a grader compares embeddings."""
+    working_directory: str = ""
+    """Where relative paths begin, if there is such a folder on the other machine."""
+    version: str = __version__
+    """The version of Proctor that planned the run."""
+
+    async def __call__(self, work: RunWork, host: WorkerHost) -> RemoteRunWorker:
+        """Opens the worker with the keys and variables of this process.
+
+        Raises:
+            UsageError: Proctor is another version, a variable is not set, or a target cannot be opened.
+        """
+        if self.version != __version__:
+            raise UsageError(
+                f"It has Proctor {__version__}, and the run was planned by {self.version}. "
+                "Install the same version."
+            )
+        with suppress(OSError):
+            os.chdir(self.working_directory)
+        settings = work.run.settings
+        check_variables_set(work.variables, os.environ)
+        pool = TargetPool(
+            os.environ,
+            concurrency=settings.concurrency,
+            retry_policy=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
+            prices=self.prices,
+            notify=host.report,
+            max_answer_bytes=settings.max_answer_bytes,
+        )
+        try:
+            account = pool.start_run(budget_usd=settings.budget_usd, call_limits=host.limits)
+            if self.needs_embedder:
+                try:
+                    await pool.open_embedder()
+                except UsageError as error:
+                    host.warn(f"{error} Until then semantic similarity stays unscored.")
+            worker = await open_worker(
+                work,
+                pool,
+                stop=host.stop,
+                warn=host.warn,
+                first_folder=1 + host.number * _FOLDERS_PER_WORKER,
+            )
+        except BaseException:
+            await pool.aclose()
+            raise
+        return RemoteRunWorker(work, worker, pool, account)
+
+
+class RemoteRunWorker:
+    """The open worker of a run in another process; implements `protocol.RemoteWorker`."""
+
+    def __init__(self, work: RunWork, worker: RunWorker, pool: TargetPool, account: CallAccount) -> None:
+        """Use `RemoteWorkerOpener`."""
+        self.worker = worker
+        self._run = work.run
+        self._pool = pool
+        self._account = account
+        self._environ: Mapping[str, str] = pool.environ
+        self._program_variables = list_program_variables(work.run)
+
+    def fill(self, planned_trial: PlannedTrial) -> PlannedTrial:
+        """Returns a trial with the values that variables have here."""
+        return fill_variables(planned_trial, self._run, self._environ)
+
+    def mask(self, trial: Trial, planned_trial: PlannedTrial) -> Trial:
+        """Returns a trial with names of variables in place of their values, and of digests of them."""
+        trial = without_secret_digests(trial, planned_trial.assertion_digests)
+        return mask_variables(trial, planned_trial.case, self._program_variables, self._environ)
+
+    def has_failing_endpoint(self) -> bool:
+        """Returns whether the last call to any endpoint failed in a way that may be the endpoint's fault."""
+        return self._pool.has_failing_endpoint()
+
+    def stop(self) -> None:
+        """Ends graders that take long."""
+        self.worker.stop()
+
+    async def aclose(self) -> list[str]:
+        """Closes the worker and its targets; returns sentences on workspaces and calls."""
+        try:
+            return [*await self.worker.aclose(), *self._account.notes()]
+        finally:
+            await self._pool.aclose()

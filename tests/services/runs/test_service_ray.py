@@ -1,0 +1,279 @@
+"""Runs of the Ray engine, whose processes are in this one: what is sent, what is lost, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from proctor.engines.ray.engine import RayEngine
+from proctor.engines.ray.processes import MAX_WAIT_S
+from proctor.errors import UsageError
+from proctor.model import Settings, Verdict
+from proctor.services import events
+from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.request import Request
+from proctor.stores.sqlite.store import SqliteStore
+from proctor.targets.function import register_function
+from support.ray_processes import LocalCluster
+from support.sessions import MakeRuns, WriteModule, WriteSuite
+
+pytestmark = pytest.mark.slow
+
+Connect = Callable[..., LocalCluster]
+RAY = Settings(engine="ray", concurrency=4)
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], folder: Path) -> Connect:
+    """Makes the cluster that the runs of a test use; its processes read the environment of the test."""
+    monkeypatch.syspath_prepend(folder)
+
+    def make(**fields: Any) -> LocalCluster:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        cluster = LocalCluster(**fields)
+        monkeypatch.setattr(RayEngine, "connect", staticmethod(lambda _address, _report: cluster))
+        return cluster
+
+    return make
+
+
+def read(store: SqliteStore, done: events.RunFinished) -> list[Any]:
+    """What is stored of a run, but for times and durations."""
+    rows = []
+    for row in store.trials(done.run.id):
+        trial = row.trial
+        scores = [(score.name, score.outcome, score.value, score.assertion) for score in trial.scores]
+        text = trial.output and trial.output.text
+        rows.append((trial.case_id, trial.repeat, row.verdict, text, trial.failure, scores))
+    return rows
+
+
+WORKSPACES = """
+workspace:
+  template: seed
+  hooks: {before_all: {command: [sh, -c, 'echo ${{ WORD }} > "$1/word"', sh, '{{workspace_path}}']}}
+tests:
+  - {id: a, input: Look., expected_output: x, assertions: [{type: contains, value: "${{ WORD }} in a tree"}]}
+  - {id: b, input: Look., expected_output: x, assertions: [{type: contains, value: a cat}]}
+  - id: c
+    input: "Where is ${{ WORD }}?"
+    expected_output: x
+    workspace: {template: seed, isolation: per_test}
+    assertions: [{type: contains, value: in a tree}]
+"""
+SECRET = "owl-of-minerva"
+
+
+async def test_verdicts_are_those_of_one_machine_and_no_value_is_sent(
+    make: MakeRuns, folder: Path, store: SqliteStore, environ: dict[str, str], connect: Connect
+) -> None:
+    environ["WORD"] = SECRET
+    cluster = connect()
+    (folder / "seed").mkdir()
+    (folder / "seed" / "xyz").write_text("in a tree", encoding="utf-8")
+    (folder / "s.eval.yaml").write_text(WORKSPACES, encoding="utf-8")
+    targets = (
+        'targets: [{name: agent, provider: cli, command: \'echo the $(cat * | tr "\\n" " ") {PROMPT}\'}]'
+    )
+    (folder / "targets.yaml").write_text(targets, encoding="utf-8")
+    settings = Settings(repeats=2, keep_workspaces="none")
+    (here,) = await make("s.eval.yaml", "agent", settings=settings)
+    (there,) = await make("s.eval.yaml", "agent", settings=Settings(**_fields(settings), engine="ray"))
+    assert read(store, there) == read(store, here)
+    assert there.tally.all == here.tally.all
+    assert there.run.status == "finished"
+    assert len(cluster.actors) == 2
+    assert len(cluster.sent) > 8
+    assert not any(SECRET.encode() in each for each in cluster.sent)
+    assert any(b"WORD" in each for each in cluster.sent)
+
+
+def _fields(settings: Settings) -> dict[str, Any]:
+    return {"repeats": settings.repeats, "keep_workspaces": settings.keep_workspaces}
+
+
+CALLS = """
+import asyncio
+from collections import Counter
+
+asked, judged = Counter(), []
+on_poison = None
+fails = False
+
+
+async def answer(text):
+    asked[text] += 1
+    await asyncio.sleep(0.01)
+    if fails:
+        raise RuntimeError("No.")
+    if text == "poison":
+        on_poison()
+        await asyncio.sleep(60)
+    return text
+
+
+async def judge(text):
+    judged.append(text)
+    if len(judged) <= 4:
+        await asyncio.sleep(60)
+    return '{"reasoning": "yes", "score": 1, "passed": true, "verdict": "pass"}'
+"""
+
+
+async def test_an_answer_that_was_delivered_before_its_judge_replied_is_graded_and_not_sent_again(
+    make: MakeRuns, module: WriteModule, folder: Path, connect: Connect
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    tests = [f"  - {{id: t{n}, input: n{n}, criteria: It says {n}.}}" for n in range(4)]
+    (folder / "s.eval.yaml").write_text("\n".join(["tests:", *tests]), encoding="utf-8")
+    cluster = connect(process_count=1)
+    judges = (f"function:{name}:judge",)
+    task = asyncio.ensure_future(make("s.eval.yaml", f"function:{name}:answer", judges=judges, settings=RAY))
+    while len(calls.judged) < 4:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(5 * MAX_WAIT_S)  # the answers are delivered by now
+    cluster.actors[0].end()
+    (done,) = await task
+    assert calls.asked == {f"n{n}": 1 for n in range(4)}
+    assert len(calls.judged) == 8
+    assert done.tally.all.passed == 4
+
+
+async def test_a_trial_that_ends_its_process_four_times_is_an_error_and_its_neighbours_are_made(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, store: SqliteStore, connect: Connect
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    cluster = connect(process_count=1)
+    calls.on_poison = cluster.end_newest
+    texts = [*(f"n{n}" for n in range(40)), "poison", *(f"m{n}" for n in range(40))]
+    (done,) = await make(
+        suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=RAY
+    )
+    assert (done.tally.all.passed, done.tally.all.errors) == (80, 1)
+    assert calls.asked["poison"] == len(cluster.actors) - 1 == 4
+    (row,) = [row for row in store.trials(done.run.id) if row.verdict is Verdict.ERROR]
+    assert row.trial.failure is not None
+    assert (row.trial.case_id, row.trial.failure.kind) == ("poison", "worker")
+    assert "ended before it was made, 4 times" in row.trial.failure.message
+
+
+async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_lost(
+    make: MakeRuns, module: WriteModule, folder: Path, connect: Connect, told: list[events.Event]
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    cluster = connect(process_count=1)
+    losses = iter(range(2))
+
+    def lose_process() -> None:
+        if next(losses, None) is not None:
+            cluster.end_newest()
+
+    calls.on_poison = lose_process
+    row = {"id": "a", "prompt": "n", "expected": {"type": "consistency"}, "num_runs": 5}
+    rows = [row, {**row, "id": "b", "prompt": "poison"}, {**row, "id": "c"}]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    settings = Settings(engine="ray", concurrency=4, repeats=5, timeout_s=0.2, retries=0)
+    (done,) = await make("s.jsonl", f"function:{name}:answer", settings=settings)
+    assert done.tally.all.total == 15
+    assert done.tally.all.passed == 10
+    assert (
+        len({(e.trial.position, e.trial.repeat) for e in told if isinstance(e, events.TrialFinished)}) == 15
+    )
+
+
+async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_anything_twice(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    connect()
+    texts = [f"n{n}" for n in range(300)]
+    words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
+    calls.answer, answer = None, calls.answer
+    with pytest.raises(UsageError, match=r"On .* of the Ray cluster: Target .* names a NoneType"):
+        await make(*words, settings=RAY)
+    calls.answer = answer
+    calls.fails = True
+    settings = Settings(engine="ray", concurrency=4, max_failures=5)
+    (done,) = await make(*words, settings=settings)
+    assert done.run.status == "interrupted"
+    assert "as many as --max-failures allows" in (done.run.stopped or "")
+    assert done.tally.all.total < 300
+    calls.asked.clear()
+    calls.fails = False
+    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    assert resumed.run.status == "finished"
+    assert resumed.tally.all.total == 300
+    assert calls.asked.total() == 300 - done.tally.all.total
+
+
+async def test_a_stopped_run_keeps_what_is_there_and_says_so(
+    session: Callable[[], RunSession], suite: WriteSuite, module: WriteModule, connect: Connect
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    connect()
+    texts = [f"n{n}" for n in range(2000)]
+    made = session()
+    request = Request(
+        suites=(suite(*((text, text, text) for text in texts)),),
+        targets=(f"function:{name}:answer",),
+        settings=RAY,
+    )
+    task = asyncio.ensure_future(made.run(request))
+    while calls.asked.total() < 100:
+        await asyncio.sleep(0.01)
+    began = monotonic()
+    made.stop()
+    (done,) = await task
+    assert monotonic() - began < 3
+    assert (done.run.status, done.run.stopped) == ("interrupted", None)
+    assert calls.asked.total() - 8 <= done.tally.all.total <= calls.asked.total()
+
+
+async def test_a_budget_is_one_for_all_processes(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, folder: Path, connect: Connect
+) -> None:
+    name = module(
+        "import asyncio\n"
+        "async def answer(text):\n"
+        "    await asyncio.sleep(0.005)\n"
+        "    return {'text': text, 'usage': {'input_tokens': 500, 'output_tokens': 1}}\n"
+    )
+    prices = f'[models."function:{name}:answer"]\ninput = 20\noutput = 0\n'
+    (folder / "prices.toml").write_text(prices, encoding="utf-8")
+    connect(process_count=4)
+    texts = [f"n{n}" for n in range(400)]
+    settings = Settings(engine="ray", concurrency=16, budget_usd=1.0)
+    (done,) = await make(
+        suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=settings
+    )
+    assert done.tally.known_cost_usd is not None
+    assert 1.0 <= done.tally.known_cost_usd <= 1.0 + 4 * 0.01 + 1e-9
+    assert done.tally.all.errors == 400 - done.tally.all.passed
+
+
+async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call(
+    make: MakeRuns, session: Callable[[], RunSession], suite: WriteSuite, connect: Connect
+) -> None:
+    cluster = connect()
+    name = suite(("a", "x", "x"))
+    with pytest.raises(UsageError, match="--cache keeps answers beside the store"):
+        await make(name, settings=Settings(engine="ray", cache=True))
+    target = register_function(lambda text: text, name="lambda")
+    with pytest.raises(UsageError, match=r"is a function of this program"):
+        await session().run(Request(suites=(name,), targets=(target,), settings=RAY))
+    with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio'"):
+        await make(name, "echo mock", settings=Settings(engine="ray", interleave=True))
+    assert cluster.sent == []
