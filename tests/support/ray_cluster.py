@@ -50,6 +50,8 @@ class RayNodes:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(self._program.pid, signal.SIGKILL)
+            assert self._program.stdout is not None
+            self._program.stdout.close()
             self._log.close()
 
     def _command(self, word: str) -> None:

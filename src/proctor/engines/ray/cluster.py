@@ -22,6 +22,7 @@ from proctor.errors import UsageError
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
+_MAX_STARTS = 3
 _QUIET: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -99,14 +100,20 @@ class RayCluster:
         """
         import ray
 
-        process, leases = self.take_process(), self.start_leases(None, 0.0)
+        data, leases = dump((work, opener)), self.start_leases(None, 0.0)
         try:
-            problem = await process.open.remote("check", next(self._numbers), dump((work, opener)), leases)
-            await process.close.remote()
-        except ray.exceptions.RayError as error:
-            raise UsageError(
-                f"A process of the Ray cluster cannot be started: {_first_line(error)}"
-            ) from None
+            for tries_left in reversed(range(_MAX_STARTS)):
+                process = self.take_process()
+                try:
+                    problem = await process.open.remote("check", next(self._numbers), data, leases)
+                    await process.close.remote()
+                    break
+                except ray.exceptions.RayError as error:  # its node may have ended just now
+                    kill(process)
+                    if not tries_left:
+                        raise UsageError(
+                            f"A process of the Ray cluster cannot be started: {_first_line(error)}"
+                        ) from None
         finally:
             kill(leases)
         self.give_back(process)
@@ -155,8 +162,9 @@ class RayCluster:
     def _check_address(self) -> None:
         """Checks that something listens at an address: Ray would try for a minute and end this process."""
         address = self._address
-        if address is None or ":" not in address.removeprefix("ray://"):
+        if address in (None, "auto", "local"):
             return
+        assert address is not None
         host, _, port = address.removeprefix("ray://").rpartition(":")
         try:
             if not port.isdecimal() or not host:
@@ -175,13 +183,10 @@ class RayCluster:
         self._is_own = not ray.is_initialized()
         if not self._is_own:
             return
-        logging.getLogger("ray").setLevel(logging.CRITICAL)
-        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-        if self._address is None:
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        if self._address in (None, "local"):
             self._folder = tempfile.mkdtemp(prefix="proctor-ray-")
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": self._folder}
-        elif self._address.startswith("ray://"):
-            options = {"address": self._address, "log_to_driver": False}
         else:
             options["address"] = self._address
         ray.init(**options)
@@ -230,5 +235,6 @@ def _describe_failure(address: str | None, error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    line = next(iter(text.strip().splitlines()), type(error).__name__)
     return line if line.endswith(".") else f"{line}."

@@ -1,0 +1,171 @@
+"""Runs on a real Ray cluster of two nodes: equal to those of one machine, whatever ends meanwhile.
+
+One test, as its cluster takes longer to start than everything that is done on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import pytest
+
+import proctor
+from support.cli import CommandResult
+from support.endpoints import JsonHandler, ThreadServer, serve_in_thread
+from support.ray_cluster import RayNodes
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+CONCURRENCY = 6
+CASES = 400
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JUDGED = """
+tests:
+  - {id: j1, input: "2 + 2?", criteria: It says four.}
+  - {id: j2, input: "Hi.", criteria: It greets.}
+"""
+
+
+class Endpoint(ThreadServer):
+    """Answers with the last message, and counts."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.lock = threading.Lock()
+        self.asked: Counter[str] = Counter()
+        self.now = self.peak = 0
+
+    @property
+    def target(self) -> str:
+        return f"openai:m@http://127.0.0.1:{self.server_port}/v1"
+
+    def reset(self) -> None:
+        self.asked, self.peak = Counter(), 0
+
+
+class Chat(JsonHandler):
+    """Chat completions; a prompt with criteria is a judge's."""
+
+    server: Endpoint
+
+    def handle_json(self, body: Any) -> None:
+        text, server = body["messages"][-1]["content"], self.server
+        with server.lock:
+            server.asked[text] += 1
+            server.now += 1
+            server.peak = max(server.peak, server.now)
+        sleep(0.02)
+        with server.lock:
+            server.now -= 1
+        is_judge = "criteria" in json.dumps(body).lower()
+        content = '{"reasoning": "It does.", "score": 1, "passed": true}' if is_judge else f"ok {text}"
+        message = {"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 9, "completion_tokens": 2}
+        self.send_json({"choices": [message], "usage": usage})
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayNodes]:
+    """Two nodes with one processor each, which have a key that no driver has."""
+    source = str(Path(proctor.__file__).parents[1])
+    environ = {**os.environ, "PYTHONPATH": source, "OPENAI_API_KEY": "sk-of-the-nodes"}
+    cluster = RayNodes(environ, tmp_path_factory.mktemp("ray"))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def list_processes() -> list[int]:
+    """The processes that make trials."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if b"ray::TrialProcess" in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            pass
+    return found
+
+
+def numbers(result: CommandResult) -> list[Any]:
+    """What a command's runs came to, but for times, ids and the engine."""
+    totals = (
+        "suite",
+        "passed",
+        "failed",
+        "errors",
+        "unscored",
+        "total",
+        "pass_rate",
+        "ci95",
+        "usage",
+        "exit_code",
+    )
+    return [{name: run.get(name) for name in totals} for run in result.json["runs"]]
+
+
+def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanwhile(
+    nodes: RayNodes,
+    process: Callable[..., CommandResult],
+    start: Callable[..., subprocess.Popen[str]],
+    folder: Path,
+) -> None:
+    environ = {"RAY_ADDRESS": nodes.address, "PROCTOR_CACHE": str(folder / "cache")}
+    ray = ("--engine", "ray", "--json")
+    for name in ("arithmetic.jsonl", "support.csv", "choices.jsonl", "markdown", "agent", "scripted"):
+        source = EXAMPLES / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
+    (folder / "judged.eval.yaml").write_text(JUDGED, encoding="utf-8")
+    rows = [{"id": f"c{n}", "input": f"q{n}", "expected": f"ok q{n}"} for n in range(CASES)]
+    (folder / "many.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with serve_in_thread(Chat, Endpoint) as endpoint:
+        endpoint: Endpoint
+        # The same totals in all formats, with graders that are programs, judges and workspaces.
+        suites = ("arithmetic.jsonl", "support.csv", "agent/desk.eval.yaml", "judged.eval.yaml")
+        words = ("run", *suites, "-t", endpoint.target, "--judge", endpoint.target, "--repeat", "2")
+        here = process(*words, "--json", environ={"OPENAI_API_KEY": "sk"} | environ)
+        there = process(*words, *ray, environ=environ)
+        assert numbers(there) == numbers(here)
+        assert "ray" not in there.err.lower().replace("connecting to ray …", "")
+
+        # One limit for all.
+        many = ("run", "many.jsonl", "-t", endpoint.target, "--concurrency", str(CONCURRENCY), *ray)
+        endpoint.reset()
+        assert process(*many, environ=environ).run["passed"] == CASES
+        assert endpoint.asked == dict.fromkeys((row["input"] for row in rows), 1)
+        assert endpoint.peak == CONCURRENCY
+
+        # What ends loses what was in flight or on its way, and nothing else.
+        for victim in ("process", "node", "driver"):
+            endpoint.reset()
+            driver = start(*many, environ=environ)
+            goal = random.randint(CASES // 8, CASES * 5 // 8)
+            wait_until(lambda goal=goal: endpoint.asked.total() >= goal)
+            if victim == "node":
+                nodes.kill_node()
+            else:
+                os.kill(driver.pid if victim == "driver" else random.choice(list_processes()), signal.SIGKILL)
+            out, err = driver.communicate()
+            if victim == "driver":
+                wait_until(lambda: not list_processes())
+                result = process(*many, "--resume", environ=environ)
+            else:
+                result = CommandResult(driver.returncode, out, err)
+            assert result.run["passed"] == result.run["total"] == CASES, victim
+            twice = endpoint.asked.total() - CASES
+            # 64 messages or a tenth of a second, of each of two processes
+            assert twice <= 2 * CONCURRENCY + 2 * 64, victim
+            assert set(endpoint.asked) == {row["input"] for row in rows}
