@@ -82,5 +82,7 @@ class LocalCluster(RayCluster):
         """Ends the process that was started last."""
         self.actors[-1].end()
 
-    def start_leases(self, budget_usd: float | None, spent_usd: float) -> Actor:
-        return Actor(LeaseProcess(budget_usd, spent_usd), self.sent)
+    def get_leases(self) -> Actor:
+        self._leases = self._leases or Actor(LeaseProcess(), self.sent)
+        leases: Actor = self._leases
+        return leases

@@ -49,6 +49,7 @@ class RayCluster:
         self._thread: ThreadPoolExecutor | None = None
         self._folder: str | None = None
         self._idle: list[Any] = []
+        self._leases: Any = None
         self._numbers = count(1)
         self.process_count = 1
         """How many processes can make trials at once: one on each processor."""
@@ -80,7 +81,7 @@ class RayCluster:
     async def __aexit__(self, *_error: object) -> None:
         """Disconnects, and stops the cluster that was started."""
         RayCluster.current = None
-        for process in self._idle:
+        for process in (*self._idle, self._leases):
             kill(process)
         if self._thread is None:
             return
@@ -100,22 +101,19 @@ class RayCluster:
         """
         import ray
 
-        data, leases = dump((work, opener)), self.start_leases(None, 0.0)
-        try:
-            for tries_left in reversed(range(_MAX_STARTS)):
-                process = self.take_process()
-                try:
-                    problem = await process.open.remote("check", next(self._numbers), data, leases)
-                    await process.close.remote()
-                    break
-                except ray.exceptions.RayError as error:  # its node may have ended just now
-                    kill(process)
-                    if not tries_left:
-                        raise UsageError(
-                            f"A process of the Ray cluster cannot be started: {_first_line(error)}"
-                        ) from None
-        finally:
-            kill(leases)
+        data = dump((work, opener))
+        for tries_left in reversed(range(_MAX_STARTS)):
+            process = self.take_process()
+            try:
+                problem = await process.open.remote("check", next(self._numbers), data, self.get_leases())
+                await process.close.remote()
+                break
+            except ray.exceptions.RayError as error:  # its node may have ended just now
+                kill(process)
+                if not tries_left:
+                    raise UsageError(
+                        f"A process of the Ray cluster cannot be started: {_first_line(error)}"
+                    ) from None
         self.give_back(process)
         if problem is not None:
             raise UsageError(problem)
@@ -141,20 +139,26 @@ class RayCluster:
         """Keeps a process for the next run."""
         self._idle.append(process)
 
-    def start_leases(self, budget_usd: float | None, spent_usd: float) -> Any:
-        """Starts a `LeaseProcess` on the head node, without which there is no cluster."""
+    def get_leases(self) -> Any:
+        """Returns the handle of the `LeaseProcess`, on the head node, without which there is no cluster."""
         import ray
 
         from proctor.engines.ray.processes import LeaseProcess
 
-        actor = ray.remote(LeaseProcess)
-        return actor.options(
-            num_cpus=0,
-            resources={"node:__internal_head__": 0.0001},
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=1000,
-        ).remote(budget_usd, spent_usd)
+        if self._leases is None:
+            actor = ray.remote(LeaseProcess)
+            self._leases = actor.options(
+                num_cpus=0,
+                resources={"node:__internal_head__": 0.0001},
+                max_restarts=0,
+                max_task_retries=0,
+                max_concurrency=1000,
+            ).remote()
+        return self._leases
+
+    def drop_leases(self) -> None:
+        """Forgets a `LeaseProcess` that has ended, so that the next run gets another one."""
+        self._leases = None
 
     async def _call(self, function: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)

@@ -150,7 +150,7 @@ class RayEngine:
             size = max(1, min(SHARD_SIZE, self._work.run.planned // (2 * process_count)))
             self._shards_per_process = 1 + max(1, -(-concurrency // (size * process_count)))
         self._planner = ShardPlanner(planned_trials, size)
-        self._leases = cluster.start_leases(self._work.run.settings.budget_usd, self._work.spent_usd)
+        await self._open_leases(cluster)
         tasks: set[asyncio.Task[None]] = set()
         began, is_told = monotonic(), False
         try:
@@ -174,6 +174,16 @@ class RayEngine:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._close(cluster)
+
+    async def _open_leases(self, cluster: RayCluster) -> None:
+        import ray
+
+        self._leases = cluster.get_leases()
+        try:
+            await self._leases.open.remote(self._work.run.settings.budget_usd, self._work.spent_usd)
+        except ray.exceptions.RayError:
+            cluster.drop_leases()
+            raise ProctorError(LOST_LIMITS) from None
 
     # --- processes ---
 
@@ -328,7 +338,8 @@ class RayEngine:
             for process in self._processes:
                 kill(process.handle)
             self._processes.clear()
-            kill(self._leases)
+            if self.stop_reason == LOST_LIMITS:
+                cluster.drop_leases()
 
     async def _close_process(self, cluster: RayCluster, process: _Process) -> None:
         import ray

@@ -301,12 +301,17 @@ async def _open(opener: WorkerOpener, work: RunWork, host: ProcessHost) -> Remot
 
 
 class LeaseProcess:
-    """Shares the limits of a run among its processes. An actor beside the engine."""
+    """Shares the limits of a run among its processes, of one run at a time. An actor on the head node."""
 
-    def __init__(self, budget_usd: float | None, spent_usd: float) -> None:
-        """Starts with nothing leased; see `LeaseManager`."""
-        self._manager = LeaseManager(budget_usd, spent_usd)
+    def __init__(self) -> None:
+        """Leases nothing before `open`."""
+        self._manager = LeaseManager()
         self._lost: set[str] = set()
+
+    async def open(self, budget_usd: float | None, spent_usd: float) -> None:
+        """Starts with the limits of another run; see `LeaseManager`."""
+        self._manager = LeaseManager(budget_usd, spent_usd)
+        self._lost = set()
 
     async def renew(self, data: bytes) -> bytes:
         """Returns the `Lease` for a `LeaseRequest`; none to a process that is taken for lost."""
@@ -319,7 +324,3 @@ class LeaseProcess:
         """Frees what a lost process had, as its trials are planned again."""
         self._lost.add(worker)
         self._manager.release(worker)
-
-    async def spent_usd(self) -> float:
-        """Returns what the run has cost."""
-        return self._manager.spent_usd
