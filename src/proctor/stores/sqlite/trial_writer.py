@@ -16,28 +16,13 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 from time import monotonic
 
-from msgspec import Struct
-
 from proctor.errors import StoreError
 from proctor.plurals import pluralize
 from proctor.protocols import StoreFault, StoreHealth
+from proctor.stores.sql.trial_queue import RunState, TrialRecord
 from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
 from proctor.stores.sqlite.lock_wait import DEFAULT_PATIENCE_S, LockWait, interruptible, is_locked
-
-TrialRecord = tuple[int, int, int, str | None, bytes]
-"""run key, position, repeat, verdict, body."""
-
-
-class RunState(Struct, frozen=True, gc=False):
-    """The current state of a run, written after the rows before it."""
-
-    key: int
-    status: str
-    body: bytes
-    totals: bytes | None = None
-    """The totals of all of its trials, if they are known."""
-
 
 MAX_WAITING_ROWS = 4096
 """From this number of rows on that are not durable, no new requests are sent."""
@@ -67,7 +52,7 @@ _INSERT_STATEMENTS = {rows: _insert_statement(rows) for rows in _CHUNKS}
 
 _UPDATE_RUN = "UPDATE runs SET status = ?, body = ? WHERE key = ?"
 _EMPTY_TOTALS = """INSERT INTO totals (run, changes) SELECT key, 1 FROM runs WHERE key = ?
-    ON CONFLICT (run) DO UPDATE SET changes = changes + 1, body = NULL"""
+    ON CONFLICT (run) DO UPDATE SET changes = totals.changes + 1, body = NULL"""
 _SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
     ON CONFLICT (run) DO UPDATE SET body = excluded.body"""
 
