@@ -13,7 +13,7 @@ import pytest
 
 from proctor.codec import sent_digest
 from proctor.model import Case, Suite, Verdict
-from proctor.stores.sqlite import suite_writer
+from proctor.stores.sql import suite_writer
 from proctor.stores.sqlite.integrity import check_store
 from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
 from proctor.stores.sqlite.run_locks import RunLocks
@@ -30,7 +30,7 @@ import sys
 from pathlib import Path
 from proctor.codec import sent_digest
 from proctor.model import Case, Message, Suite
-from proctor.stores.sqlite import suite_writer
+from proctor.stores.sql import suite_writer
 from proctor.stores.sqlite.store import SqliteStore
 
 path = sys.argv[1]

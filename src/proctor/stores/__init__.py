@@ -1,7 +1,7 @@
 """Stores for runs, trials and suites. In: a path or URL. Out: a `Store`.
 
 `locate_store` resolves an address and `open_store` opens it; `STORES` is the table of URL schemes. `sqlite/`
-is the store in a file and `memory.py` the one in memory.
+is the store in a file and `memory.py` the one in memory; `sql/` is what stores in SQL databases share.
 Start with `location.py`, which has everything that works before a store is opened.
 """
 
@@ -26,6 +26,8 @@ STORES: Registry[Callable[[str], StoreLocation]] = Registry(
     "stores",
     {
         "memory": "proctor.stores.memory:memory_location",
+        "postgres": "proctor.stores.postgresql.location:postgresql_location",
+        "postgresql": "proctor.stores.postgresql.location:postgresql_location",
         "sqlite": "proctor.stores.sqlite.location:sqlite_location",
     },
 )

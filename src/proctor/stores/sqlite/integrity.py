@@ -19,12 +19,12 @@ from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run,
 from proctor.plurals import join_names, pluralize
 from proctor.store_protocol import Progress, StoredBatch
 from proctor.stores.location import StoreProblem, StoreReport
+from proctor.stores.sql.versions import IS_UNFINISHED
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
 from proctor.stores.sqlite.orphan_rows import count_leftovers
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
 
 MAX_FAULTS = 100
 """The maximum number of faults of the file that SQLite lists."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
+from proctor.stores.sql.versions import IS_UNFINISHED
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_staging import IS_UNFINISHED, find_leftovers, remove_leftovers
+from proctor.stores.sqlite.suite_staging import find_leftovers, remove_leftovers
 from proctor.stores.sqlite.transactions import transaction
 
 _BATCH_ROWS = 5000

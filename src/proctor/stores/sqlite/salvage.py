@@ -28,10 +28,10 @@ from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run,
 from proctor.plurals import pluralize
 from proctor.store_protocol import Progress, StoredBatch
 from proctor.stores.location import SalvageResult
+from proctor.stores.sql.versions import UNFINISHED_PREFIX
 from proctor.stores.sqlite.file_copy import count_rows, new_database
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
 from proctor.stores.sqlite.page_reader import PageFile, PageRow, PageTrees
-from proctor.stores.sqlite.suite_staging import UNFINISHED_PREFIX
 from proctor.stores.sqlite.transactions import transaction
 from proctor.stores.sqlite.wal_check import is_foreign_log
 

@@ -1,41 +1,17 @@
-"""Runs, trials and suites in one SQLite file."""
+"""A store in one SQLite file."""
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
-from functools import partial
-from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from msgspec.structs import replace
-
-from proctor.codec import call_digest, decode, encode, settings_digest
 from proctor.errors import StoreError
-from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
-from proctor.prompts.fill import fill_stored_case
-from proctor.protocols import (
-    AnswerCache,
-    CaseHead,
-    CaseInRun,
-    PriorAnswer,
-    SameCaseRun,
-    SavedSuite,
-    StoredBatch,
-    StoredCase,
-    StoredComment,
-    StoredLabel,
-    StoredTotals,
-    StoredTrial,
-    StoreHealth,
-    TrialUpdate,
-)
+from proctor.protocols import AnswerCache
+from proctor.stores.sql.store import SqlStore
 from proctor.stores.sqlite.connection import (
     as_store_errors,
     connect,
@@ -43,69 +19,21 @@ from proctor.stores.sqlite.connection import (
     open_database,
     shorter_path,
 )
+from proctor.stores.sqlite.database import SqliteDatabase
 from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_writer import SqliteSuiteWriter
-from proctor.stores.sqlite.transactions import decode_row, fetch_page, transaction
-from proctor.stores.sqlite.trial_writer import RunState, WriterThread
-from proctor.stores.sqlite.versions import SuiteVersions, delete_unused_contents
+from proctor.stores.sqlite.suite_staging import StagedCases
+from proctor.stores.sqlite.trial_writer import WriterThread
 
-T = TypeVar("T")
-
-_VERDICT_ORDER = [verdict.value for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED)]
-_PAGE_ROWS = 256
-"""Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
-_MAX_TURNS = 100_000
-"""At most this many turns are read at once, from the index alone, which is not ordered by turn."""
-_MAX_PLACES = 500
-"""At most this many positions of a case in other runs are read, newest first."""
-_CASES = """SELECT cases.body, sent FROM contents
-    JOIN suite_cases ON suite_cases.suite = contents.key
-    JOIN cases ON cases.digest = suite_cases.digest
-    WHERE contents.content = ? AND position >= ? AND position < ? ORDER BY position"""
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_each(CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END, '$.tags')
     WHERE value = ?) ORDER BY key DESC LIMIT 1"""
 """The newest run with a tag; damaged rows have none."""
-_COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
-        SELECT sum(verdict = ?) AS passed, sum(verdict = ?) AS failed, sum(verdict = ?) AS errors,
-               sum(verdict = ?) AS unscored
-        FROM trials WHERE run = ? AND verdict IS NOT NULL GROUP BY position)
-    GROUP BY passed, failed, errors, unscored"""
-_SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
-    ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE changes = ?"""
-_PRIOR_PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
-    FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
-    JOIN runs ON runs.content = contents.content AND runs.target = ?
-    WHERE suite_cases.sent = ? AND (? IS NULL OR runs.id = ?)
-    ORDER BY runs.key DESC, suite_cases.position"""
-_SAME_SENT_IN_RUNS = """SELECT runs.key, runs.body, suite_cases.position FROM suite_cases
-    JOIN contents ON contents.key = suite_cases.suite
-    JOIN runs ON runs.content = contents.content
-    WHERE suite_cases.sent = ? AND runs.id <> ? ORDER BY runs.key DESC, suite_cases.position LIMIT ?"""
-_SAME_SENT_IN_SUITE = """SELECT suite_cases.position, cases.body FROM suite_cases
-    JOIN contents ON contents.key = suite_cases.suite
-    JOIN cases ON cases.digest = suite_cases.digest
-    WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
-_TRIALS_AT = "SELECT body, verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
-_TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
-_TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.body
-    FROM json_each(?) AS wanted JOIN trials ON trials.rowid = wanted.value
-    LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
-    LEFT JOIN cases ON cases.digest = suite_cases.digest
-    WHERE trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL) ORDER BY trials.rowid"""
-_SAVE_BATCH = """INSERT INTO batches (run, key, batch, state, at, body) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (key) DO UPDATE SET batch = excluded.batch, state = excluded.state"""
-_BATCHES = "SELECT batch, state, body FROM batches WHERE run = ? ORDER BY number"
-_COUNTING_LABELS = "SELECT max(number) FROM labels {} GROUP BY run, case_id, repeat, by"
-"""The numbers of the labels that count: the newest label of each person for each answer."""
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """Implements `Store`, which says what its methods do; `migrations.py` has its tables."""
-
-    is_durable = True
 
     def __init__(
         self,
@@ -124,14 +52,12 @@ class SqliteStore:
             writer: writes trials to it.
             run_locks: the locks of its runs.
         """
+        super().__init__(SqliteDatabase(path, db), Path(path).absolute().parent, writer, run_locks)
         self.path = path
         self._db = db
         self._lock_wait = lock_wait
         self._writer = writer
-        self._run_locks = run_locks
-        self._versions = SuiteVersions(path, db)
-        self._keys: dict[str, int] = {}
-        self._is_closed = False
+        self._byte_locks = run_locks
 
     @classmethod
     def open_file(cls, path: str, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
@@ -153,399 +79,19 @@ class SqliteStore:
         )
         return cls(path, db, lock_wait, writer, RunLocks(path))
 
-    # --- suites ---
+    def _stage_cases(self) -> StagedCases:
+        return StagedCases(self.path, self._db, self._byte_locks)
 
-    def open_suite_writer(
-        self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None
-    ) -> SqliteSuiteWriter:
-        """Starts to save a suite; nothing of it is visible before `commit`."""
-        return SqliteSuiteWriter(
-            self.path, self._db, self._versions, self._run_locks, aside=aside, again=again, name=name
-        )
+    def _find_newest_tagged(self, tag: str) -> Any:
+        return self._fetch_one(_NEWEST_TAGGED, tag)
 
-    def suite(self, name: str, version: str | None = None) -> Suite | None:
-        """Returns the suite of that name, or None.
+    @property
+    def _shown_address(self) -> str:
+        return shorter_path(self.path)
 
-        Raises:
-            StoreError: several versions have a digest that begins like `version`.
-        """
-        return self._versions.find(name, version)
-
-    def versions(self, name: str | None = None) -> list[SavedSuite]:
-        """Returns the versions of one suite or of all suites, by name and version."""
-        return self._versions.list_all(name)
-
-    def path_for_name(self, name: str) -> str | None:
-        """Returns the absolute path of the file that owns a suite's name; None if no file does."""
-        return self._versions.path_for_name(name)
-
-    def names_for_path(self, path: str) -> list[str]:
-        """Returns the suite names that belong to a file, given by its absolute path."""
-        return self._versions.names_for_path(path)
-
-    def claim_name(self, name: str, path: str) -> None:
-        """Assigns a suite's name to a file, given by its absolute path, instead of any other file."""
-        self._versions.claim_name(name, path)
-
-    def delete_version(self, name: str, version: str) -> None:
-        """Deletes one version of a suite; its number is not used again.
-
-        Raises:
-            StoreError: there is no such version, or runs of it are stored.
-        """
-        self._versions.delete_version(name, version)
-
-    def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
-        """Yields the cases of a suite's content from a position on, in order, without holding them all."""
-        for body, sent_digest in self._case_rows(content, start):
-            yield self._read(partial(_decode_case, body, sent_digest))
-
-    def case_heads(self, content: str) -> Iterator[CaseHead]:
-        """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
-        for body, _ in self._case_rows(content):
-            yield self._read(partial(decode, body, CaseHead))
-
-    def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        while rows := self._select(_CASES, content, start, start + _PAGE_ROWS):
-            yield from rows
-            start += _PAGE_ROWS
-
-    def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
-        """Returns the case at a position of a run's suite, with its trials; None past the end."""
-        cases = self._select(_CASES, run.suite.content, position, position + 1)
-        if not cases:
-            return None
-        trials = self._select(_TRIALS_AT, self._key(run.id), position)
-        stored_case = self._read(partial(_decode_case, *cases[0]))
-        return CaseInRun(
-            case=fill_stored_case(stored_case, run),
-            suite_case=stored_case.case,
-            trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
-        )
-
-    def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
-        """Returns the position of the case with that digest in the suite of a run, or None."""
-        rows = self._select(_SAME_SENT_IN_SUITE, bytes.fromhex(sent_digest[7:]), run.suite.content)
-        if len(rows) > 1:
-            for position, body in rows:
-                if self._read(partial(decode, body, Case)).id == case_id:
-                    return int(position)
-        return int(rows[0][0]) if rows else None
-
-    def find_same_case(self, run: Run, sent_digest: str, limit: int) -> list[SameCaseRun]:
-        """Returns the newest other runs of a suite of the same name that sent the same; at most `limit`."""
-        matches: list[SameCaseRun] = []
-        sent = bytes.fromhex(sent_digest[7:])
-        for key, body, position in self._select(_SAME_SENT_IN_RUNS, sent, run.id, _MAX_PLACES):
-            other = self._read(partial(decode, body, Run))
-            if other.suite.name != run.suite.name:
-                continue
-            words = [word for _, word in self._select(_TRIALS_AT, key, position)]
-            if words:
-                verdicts = tuple([self._read(partial(_decode_verdict, word)) for word in words])
-                matches.append(SameCaseRun(run=other, position=position, verdicts=verdicts))
-            if len(matches) == limit:
-                break
-        return matches
-
-    # --- runs ---
-
-    def add_run(self, run: Run) -> None:
-        """Adds a run that is starting, and locks it for this process.
-
-        Raises:
-            StoreError: the content of its suite has been deleted since it was saved.
-        """
-        with as_store_errors(self.path), transaction(self._db):
-            if self._fetch_one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
-                raise StoreError(
-                    f"The cases of suite {run.suite.name!r} have just been removed from {self.path} by "
-                    "another process. Run it again."
-                )
-            self._db.execute(
-                "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    run.id,
-                    run.started_at.isoformat(),
-                    run.suite.digest,
-                    run.suite.content,
-                    call_digest(run.target, run.prompt),
-                    settings_digest((run.settings.selection, run.settings.repeats)),
-                    run.status,
-                    encode(run),
-                ),
-            )
-            self.lock_run(run.id)  # while no other process can see it
-            self.secret(run.id)  # so that copies of the store export the same bundles
-
-    def lock_run(self, run_id: str) -> None:
-        """Locks a run for this process; raises StoreError if another process has locked it."""
-        with as_store_errors(self.path):
-            if not self._run_locks.lock(self._key(run_id)):
-                raise StoreError(
-                    f"Run {run_id} is being made by another process right now. Wait for it to end, "
-                    "or stop it, or begin a new run."
-                )
-
-    def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
-        """Saves the current state of a run, after all trials so far."""
-        self._writer.put_state(RunState(self._key(run.id), run.status, encode(run), totals))
-        if wait:
-            self._writer.flush()
-
-    def runs(self) -> Iterator[Run]:
-        """Yields every run, newest first."""
-        for (key,) in self._select("SELECT key FROM runs ORDER BY key DESC"):
-            row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
-            if row is not None:
-                yield self._read(partial(decode, row[0], Run))
-
-    def run(self, word: str) -> Run:
-        """Returns the run that a word names.
-
-        Raises:
-            StoreError: there is none, or more than one.
-        """
-        body = self._fetch_one("SELECT body FROM runs WHERE id = ?", word)
-        if body is None and word == "last":
-            body = self._fetch_one("SELECT body FROM runs ORDER BY key DESC LIMIT 1")
-        body = body or self._fetch_one(_NEWEST_TAGGED, word) or self._find_by_prefix(word)
-        if body is None:
-            raise StoreError(
-                f"There is no run {word!r} in {shorter_path(self.path)}. `proctor runs list` shows what is "
-                "there, and `proctor runs tag` names one."
-            )
-        return self._read(partial(decode, body[0], Run))
-
-    def _find_by_prefix(self, word: str) -> Any:
-        """Returns the only run whose id begins with the word; None if there is none."""
-        rows = self._select(
-            "SELECT body, id FROM runs WHERE substr(id, 1, ?) = ? AND ? <> '' ORDER BY key DESC LIMIT 3",
-            *(len(word), word, word),
-        )
-        if len(rows) > 1:
-            ids = ", ".join(row[1] for row in rows)
-            raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
-        return rows[0] if rows else None
-
-    def find_equivalent_runs(self, suite_digest: str, call_digest: str, settings_digest: str) -> list[Run]:
-        """Returns the runs with the same suite, target and settings, newest first."""
-        rows = self._select(
-            "SELECT body FROM runs WHERE suite = ? AND target = ? AND settings = ? ORDER BY key DESC",
-            *(suite_digest, call_digest, settings_digest),
-        )
-        return [self._read(partial(decode, body, Run)) for (body,) in rows]
-
-    def find_prior_answers(
-        self, sent_digest: str, call_digest: str, run_id: str | None = None
-    ) -> Iterator[PriorAnswer]:
-        """Yields trials with an output for the same request to the same target, newest run first.
-
-        Trials that are not durable yet are not found. One run is read at a time.
-        """
-        sent = bytes.fromhex(sent_digest[7:])
-        places = self._select(_PRIOR_PLACES, call_digest, sent, run_id, run_id)
-        for key, name, position, digest in places:
-            rows = self._select(_TRIALS_AT, key, position)
-            if not rows:
-                continue
-            body = self._fetch_one("SELECT body FROM cases WHERE digest = ?", digest)
-            case = self._read(partial(_decode_case_of_trial, body and body[0]))
-            for row in rows:
-                stored = self._read(partial(_decode_trial, *row))
-                if stored.trial.output is not None:
-                    yield PriorAnswer(run=name, trial=stored.trial, verdict=stored.verdict, case=case)
-
-    def delete_run(self, run_id: str) -> None:
-        """Deletes a run and its trials; the version of the suite and the labels of its answers stay."""
-        self.lock_run(run_id)
-        key = self._key(run_id)
-        self._writer.flush()
-        with as_store_errors(self.path), transaction(self._db):
-            for table in ("trials", "secrets", "variables", "totals", "batches"):
-                self._db.execute(f"DELETE FROM {table} WHERE run = ?", (key,))  # noqa: S608  # names of ours
-            self._db.execute("DELETE FROM runs WHERE key = ?", (key,))
-            delete_unused_contents(self._db)
-        self._keys.pop(run_id, None)
-
-    def secret(self, run_id: str) -> bytes:
-        """Returns the run's own 32 random bytes, which are created at first use."""
-        key, select = self._key(run_id), "SELECT secret FROM secrets WHERE run = ?"
-        row = self._fetch_one(select, key)
-        if row is None:  # a read-only store may already have one
-            with as_store_errors(self.path):
-                self._db.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (key, os.urandom(32)))
-            row = self._fetch_one(select, key)
-        return bytes(row[0])
-
-    def save_variable_digests(self, run_id: str, digests: Mapping[str, bytes]) -> None:
-        """Saves keyed digests of the values of a run's environment variables, by their names."""
-        rows = [(self._key(run_id), *row) for row in digests.items()]
-        with as_store_errors(self.path), transaction(self._db):
-            self._db.executemany("INSERT OR REPLACE INTO variables VALUES (?, ?, ?)", rows)
-
-    def variable_digests(self, run_id: str) -> dict[str, bytes]:
-        """Returns what `save_variable_digests` saved for a run; empty for a run of an older Proctor."""
-        return dict(self._select("SELECT name, digest FROM variables WHERE run = ?", self._key(run_id)))
-
-    def save_batch(self, run_id: str, batch: StoredBatch) -> None:
-        """Saves a batch of a run; one with the same key gets its id and its state."""
-        at, body = batch.submitted_at.isoformat(), encode(batch)
-        with as_store_errors(self.path):
-            self._db.execute(
-                _SAVE_BATCH, (self._key(run_id), batch.key, batch.batch_id, batch.state, at, body)
-            )
-
-    def batches(self, run_id: str) -> list[StoredBatch]:
-        """Returns the batches of a run, oldest first."""
-        rows = self._select(_BATCHES, self._key(run_id))
-        return [self._read(partial(_decode_batch, *row)) for row in rows]
-
-    # --- trials ---
-
-    def save_output(self, run_id: str, trial: Trial) -> None:
-        """Saves a trial with an output whose grading has not ended."""
-        self._writer.put((self._key(run_id), trial.position, trial.repeat, None, encode(trial)))
-
-    def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
-        """Saves a finished trial; a second one for the same case and repeat is ignored."""
-        key = self._keys.get(run_id) or self._key(run_id)
-        self._writer.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
-
-    def totals(self, run_id: str) -> StoredTotals:
-        """Returns the stored totals of a run."""
-        self._writer.flush()
-        key = self._key(run_id)
-        body, changes = self._fetch_one("SELECT body, changes FROM totals WHERE run = ?", key) or (None, 0)
-        return StoredTotals(body, key, changes)
-
-    def save_totals(self, run_id: str, totals: StoredTotals) -> None:
-        """Saves the totals of a run if it has not changed since and the store can be written right now."""
-        key = self._key(run_id)
-        with suppress(sqlite3.OperationalError):  # read-only, locked or full: they are counted again
-            sqlite3.Connection.execute(self._db, _SAVE_TOTALS, (totals.body, key, totals.changes))
-
-    def count_verdicts(self, run_id: str) -> dict[Verdict | None, int]:
-        """Returns the number of a run's trials by stored verdict; None for trials without one."""
-        rows = self._select(
-            "SELECT verdict, count(*) FROM trials WHERE run = ? GROUP BY verdict", self._key(run_id)
-        )
-        return self._read(lambda: {_decode_verdict(verdict): count for verdict, count in rows})
-
-    def count_cases(self, run_id: str) -> dict[tuple[int, int, int, int], int]:
-        """Returns the number of a run's cases by how many of their trials have which stored verdict."""
-        rows = self._select(_COUNT_CASES, *_VERDICT_ORDER, self._key(run_id))
-        return {(passed, failed, errors, unscored): count for passed, failed, errors, unscored, count in rows}
-
-    def trials(self, run_id: str) -> Iterator[StoredTrial]:
-        """Yields a run's trials in suite order, without holding them all."""
-        self._writer.flush()
-        key, position, repeat = self._key(run_id), -1, 0
-        while True:
-            with as_store_errors(self.path):
-                cursor = self._db.execute(
-                    "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
-                    "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
-                    (key, position, repeat, _PAGE_ROWS),
-                )
-                rows = fetch_page(cursor, 3)
-                cursor.close()
-            if not rows:
-                return
-            for _, _, verdict, body in rows:
-                yield self._read(partial(_decode_trial, body, verdict))
-            position, repeat = rows[-1][:2]
-
-    def trial_places(
-        self,
-        run_id: str,
-        verdicts: Collection[str] = (),
-        after: tuple[int, int] | None = None,
-        limit: int = 50,
-        *,
-        back: bool = False,
-    ) -> list[tuple[int, int]]:
-        """Returns the positions and repeats of some finished trials of a run, in suite order."""
-        self._writer.flush()
-        is_selected = f"verdict IN ({', '.join('?' * len(verdicts))})" if verdicts else "verdict IS NOT NULL"
-        is_after = "" if after is None else f"AND (position, repeat) {'<' if back else '>'} (?, ?)"
-        order = "position DESC, repeat DESC" if back else "position, repeat"
-        statement = (
-            f"SELECT position, repeat FROM trials WHERE run = ? AND {is_selected} {is_after} "  # noqa: S608  # marks
-            f"ORDER BY {order} LIMIT ?"
-        )
-        return self._select(statement, self._key(run_id), *verdicts, *(after or ()), limit)
-
-    # --- following a run ---
-
-    def get_progress(self, run_id: str) -> tuple[int, int]:
-        """Returns the number of stored trials of a run and the turn of the last, or 0. Fast for any run."""
-        self._writer.flush()
-        select = "SELECT count(*), coalesce(max(rowid), 0) FROM trials WHERE run = ?"
-        ((count, last),) = self._select(select, self._key(run_id))
-        return int(count), int(last)
-
-    def trials_since(
-        self, run_id: str, after: int = 0, waiting: Collection[int] = ()
-    ) -> Iterator[TrialUpdate]:
-        """Yields a run's trials in the order in which they were first stored, without holding them all."""
-        self._writer.flush()
-        return self._iter_new_trials(self._key(run_id), after, waiting)
-
-    def _iter_new_trials(self, key: int, after: int, waiting: Collection[int]) -> Iterator[TrialUpdate]:
-        suite = self._fetch_one(
-            "SELECT contents.key FROM runs JOIN contents ON contents.content = runs.content "
-            "WHERE runs.key = ?",
-            key,
-        )
-        turns = self._iter_turns(key, after, waiting)
-        while some := list(islice(turns, _PAGE_ROWS)):
-            while some:
-                with as_store_errors(self.path):
-                    cursor = self._db.execute(
-                        _TRIALS_BY_TURN, (json.dumps(some), suite and suite[0], key, after)
-                    )
-                    rows = fetch_page(cursor, 2)
-                    cursor.close()
-                for row in rows:
-                    yield self._read(partial(_decode_update, *row))
-                some = [turn for turn in some if rows and turn > rows[-1][0]]
-
-    def _iter_turns(self, key: int, after: int, waiting: Collection[int]) -> Iterator[int]:
-        yield from sorted(waiting)
-        while turns := self._select(_TURNS, key, after, _MAX_TURNS):
-            yield from (turn for (turn,) in turns)
-            after = turns[-1][0]
-
-    def is_run_locked(self, run_id: str) -> bool:
-        """Returns whether any process has locked the run; True if the system cannot tell."""
-        with as_store_errors(self.path):
-            return self._run_locks.is_locked(self._key(run_id))
-
-    def lock_owner(self, run_id: str) -> int | None:
-        """Returns the id of the process that has locked the run, which may be this process.
-
-        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
-        another container.
-        """
-        with as_store_errors(self.path):
-            return self._run_locks.find_owner(self._key(run_id))
-
-    # --- calibrations, accesses, labels and comments, which outlive the runs ---
-
-    def add_calibration(self, calibration: Calibration) -> None:
-        """Saves the calibration of a judge."""
-        with as_store_errors(self.path):
-            self._db.execute(
-                "INSERT INTO calibrations (judge, body) VALUES (?, ?)",
-                (calibration.judge, encode(calibration)),
-            )
-
-    def calibrations(self, judge: str) -> list[Calibration]:
-        """Returns the calibrations of the judge with that target digest, oldest first."""
-        rows = self._select("SELECT body FROM calibrations WHERE judge = ? ORDER BY key", judge)
-        return [self._read(partial(decode, body, Calibration)) for (body,) in rows]
+    def _try_now(self, statement: str, *values: object) -> None:
+        with suppress(sqlite3.OperationalError):  # read-only, locked or full
+            sqlite3.Connection.execute(self._db, statement, values)
 
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
@@ -555,81 +101,6 @@ class SqliteStore:
                 "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
                 "the copy with --store."
             )
-
-    def add_holdout_access(self, access: HoldoutAccess) -> None:
-        """Saves an access to a holdout."""
-        self.check_can_record_access()
-        with as_store_errors(self.path):
-            self._db.execute("INSERT INTO looks (suite, body) VALUES (?, ?)", (access.suite, encode(access)))
-
-    def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
-        """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
-        rows = self._select("SELECT body FROM looks WHERE suite = ? ORDER BY key", suite_digest)
-        return [self._read(partial(decode, body, HoldoutAccess)) for (body,) in rows]
-
-    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
-        """Saves a label of a run's answer; it replaces the same person's earlier label."""
-        at = datetime.now(UTC)
-        row = (label.run, label.case_id, label.repeat, label.by, held_out, at.isoformat(), encode(label))
-        with as_store_errors(self.path):
-            cursor = self._db.execute(
-                "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-        assert cursor.lastrowid is not None
-        return StoredLabel(number=cursor.lastrowid, label=label, held_out=held_out, at=at)
-
-    def remove_label(self, number: int) -> bool:
-        """Removes a label, so that the one before it counts again; returns False if it is already removed."""
-        with as_store_errors(self.path):
-            return self._db.execute("DELETE FROM labels WHERE number = ?", (number,)).rowcount > 0
-
-    def labels(self, run_id: str | None = None) -> list[StoredLabel]:
-        """Returns the labels that count, of one run or of all, oldest first."""
-        one_run, values = ("WHERE run = ?", (run_id,)) if run_id is not None else ("", ())
-        rows = self._select(
-            "SELECT number, held_out, at, body FROM labels "  # noqa: S608  # a constant
-            f"WHERE number IN ({_COUNTING_LABELS.format(one_run)}) ORDER BY number",
-            *values,
-        )
-        return [self._read(partial(_decode_label, *row)) for row in rows]
-
-    def count_labelled_answers(self) -> dict[str, int]:
-        """Returns the number of labelled answers by run id, including deleted runs."""
-        return dict(
-            self._select(
-                "SELECT run, count(*) FROM (SELECT DISTINCT run, case_id, repeat FROM labels) GROUP BY run"
-            )
-        )
-
-    def add_comment(self, comment: Comment) -> StoredComment:
-        """Saves a comment on a run's answer."""
-        at = datetime.now(UTC)
-        with as_store_errors(self.path):
-            cursor = self._db.execute(
-                "INSERT INTO comments (run, case_id, repeat, at, body) VALUES (?, ?, ?, ?, ?)",
-                (comment.run, comment.case_id, comment.repeat, at.isoformat(), encode(comment)),
-            )
-        assert cursor.lastrowid is not None
-        return StoredComment(number=cursor.lastrowid, comment=comment, at=at)
-
-    def remove_comment(self, number: int) -> bool:
-        """Removes a comment for good; returns False if it is already removed."""
-        with as_store_errors(self.path):
-            return self._db.execute("DELETE FROM comments WHERE number = ?", (number,)).rowcount > 0
-
-    def comments(self, run_id: str, case_id: str | None = None) -> list[StoredComment]:
-        """Returns the comments on the answers of a run, or of one of its cases, oldest first."""
-        one_case, values = ("", ()) if case_id is None else ("AND case_id = ?", (case_id,))
-        rows = self._select(
-            f"SELECT number, at, body FROM comments WHERE run = ? {one_case} ORDER BY number",  # noqa: S608
-            run_id,
-            *values,
-        )
-        return [self._read(partial(_decode_comment, *row)) for row in rows]
-
-    # --- the file ---
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""
@@ -648,18 +119,6 @@ class SqliteStore:
         """Stops waiting for locks; after `protect`, pending trials are saved elsewhere."""
         self._lock_wait.abandoned.set()
 
-    def is_full(self) -> bool:
-        """Returns whether too many trials are pending for new requests to be sent."""
-        return self._writer.is_full()
-
-    def health(self) -> StoreHealth:
-        """Returns how far the store is behind, and what is wrong with its file."""
-        return self._writer.health()
-
-    def flush(self, timeout_s: float | None = None) -> bool:
-        """Waits until everything so far is durable; returns False if that takes longer than the timeout."""
-        return self._writer.flush(timeout_s)
-
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
@@ -671,78 +130,11 @@ class SqliteStore:
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
-            return orphan_rows.count_leftovers(self._db, self._run_locks)
+            return orphan_rows.count_leftovers(self._db, self._byte_locks)
 
     def delete_unused_rows(self) -> None:
         """Deletes unreferenced rows, without blocking other processes for long."""
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
-            orphan_rows.delete_leftovers(self._db, self._run_locks)
-
-    def close(self) -> None:
-        """Flushes and releases all resources. Safe to call twice."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            self._writer.close()
-        finally:
-            self._run_locks.close()
-            self._db.close()
-
-    def _key(self, run_id: str) -> int:
-        key = self._keys.get(run_id)
-        if key is None:
-            row = self._fetch_one("SELECT key FROM runs WHERE id = ?", run_id)
-            if row is None:
-                raise StoreError(f"There is no run {run_id!r} in {shorter_path(self.path)}.")
-            key = self._keys[run_id] = int(row[0])
-        return key
-
-    def _read(self, make: Callable[[], T]) -> T:
-        return decode_row(self.path, make)
-
-    def _select(self, statement: str, *values: object) -> list[Any]:
-        with as_store_errors(self.path):
-            return self._db.execute(statement, values).fetchall()
-
-    def _fetch_one(self, statement: str, *values: object) -> Any:
-        with as_store_errors(self.path):
-            return self._db.execute(statement, values).fetchone()
-
-
-def _decode_case(body: bytes, sent_digest: bytes) -> StoredCase:
-    return StoredCase(decode(body, Case), "sha256:" + sent_digest.hex())
-
-
-def _decode_trial(body: bytes, verdict: str | None) -> StoredTrial:
-    return StoredTrial(decode(body, Trial), _decode_verdict(verdict))
-
-
-def _decode_update(turn: int, verdict: str | None, body: bytes, case: bytes | None) -> TrialUpdate:
-    stored = _decode_trial(body, verdict)
-    return TrialUpdate(turn, stored.trial, stored.verdict, _decode_case_of_trial(case))
-
-
-def _decode_case_of_trial(body: bytes | None) -> Case:
-    if body is None:
-        raise ValueError("a case is missing")
-    return decode(body, Case)
-
-
-def _decode_label(number: int, held_out: int, at: str, body: bytes) -> StoredLabel:
-    label = decode(body, Label)
-    return StoredLabel(number=number, label=label, held_out=bool(held_out), at=datetime.fromisoformat(at))
-
-
-def _decode_comment(number: int, at: str, body: bytes) -> StoredComment:
-    return StoredComment(number=number, comment=decode(body, Comment), at=datetime.fromisoformat(at))
-
-
-def _decode_batch(batch_id: str | None, state: str, body: bytes) -> StoredBatch:
-    return replace(decode(body, StoredBatch), batch_id=batch_id, state=state)
-
-
-def _decode_verdict(word: str | None) -> Verdict | None:
-    return None if word is None else Verdict(word)
+            orphan_rows.delete_leftovers(self._db, self._byte_locks)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic, sleep
 
 from proctor.errors import StoreError
+from proctor.stores.sql.suite_writer import CaseBody, CasePosition
+from proctor.stores.sql.versions import IS_UNFINISHED, UNFINISHED_PREFIX
 from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.transactions import transaction
 
@@ -20,7 +22,6 @@ MAX_LOCK_S = 0.3
 """A transaction that has lasted longer takes no further rows."""
 PAUSE_S = 0.01
 """The pause between two transactions, so that other processes, which poll every few ms, get the lock."""
-UNFINISHED_PREFIX = "unfinished:"
 _FIRST_LOCK = 1 << 40
 """The lock of the first unfinished row; the locks of runs come before it."""
 _BATCH_ROWS = 1000
@@ -29,14 +30,9 @@ _STAGING_PRAGMAS = ("PRAGMA cache_size = -32000", "PRAGMA wal_autocheckpoint = 8
 """Set while cases are staged, when nearly every transaction writes every page of the indexes."""
 _DEFAULT_PRAGMAS = ("PRAGMA cache_size = -2000", "PRAGMA wal_autocheckpoint = 1000")
 
-CaseBody = tuple[bytes, bytes]
-"""digest, body."""
-CasePosition = tuple[int, bytes, bytes]
-"""position, digest of the case, digest of what is sent."""
-
 
 class StagedCases:
-    """The cases of one suite, in order; cases that the store already has are not written again."""
+    """Implements `CaseStaging`; cases that the store already has are not written again."""
 
     def __init__(self, path: str, db: sqlite3.Connection, run_locks: RunLocks) -> None:
         """Stores its arguments; writes nothing.
@@ -123,6 +119,10 @@ class StagedCases:
             _remove(self._db, self._key)
             self.release()
 
+    def remove_leftovers(self) -> None:
+        """Removes the rows of processes that died while they saved a suite."""
+        remove_leftovers(self._db, self._run_locks)
+
     def _are_stored(self, places: Sequence[CasePosition]) -> bool:
         """Returns whether the next cases follow the earlier ones in a stored content."""
         digests = [digest for _, digest, _ in places]
@@ -171,7 +171,6 @@ class StagedCases:
         )
 
 
-IS_UNFINISHED = f"content >= '{UNFINISHED_PREFIX}' AND content < '{UNFINISHED_PREFIX[:-1]};'"
 _MATCHING_CONTENTS = f"""SELECT contents.key FROM contents
     JOIN suite_cases ON suite = contents.key AND position = 0
     WHERE digest = ? AND NOT ({IS_UNFINISHED}) ORDER BY contents.key DESC LIMIT 8"""  # noqa: S608

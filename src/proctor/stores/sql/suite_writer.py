@@ -2,47 +2,81 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from proctor.codec import encode_in_order
 from proctor.model import Case, Suite
-from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_staging import CaseBody, CasePosition, StagedCases, remove_leftovers
-from proctor.stores.sqlite.transactions import transaction
-from proctor.stores.sqlite.versions import SuiteVersions, delete_unused_contents
+from proctor.stores.sql.database import SqlDatabase
+from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
 BATCH_CASES = 20_000
 """The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
+CaseBody = tuple[bytes, bytes]
+"""digest, body."""
+CasePosition = tuple[int, bytes, bytes]
+"""position, digest of the case, digest of what is sent."""
 
 
-class SqliteSuiteWriter:
+class CaseStaging(Protocol):
+    """Writes the cases of one suite, in order, where nothing reads them before `publish`."""
+
+    def write(self, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
+        """Adds the next cases."""
+
+    def prepare(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> bool:
+        """Writes what takes long, before the transaction of `publish`; returns whether it wrote anything.
+
+        Args:
+            content: the digest of all cases.
+            bodies: the cases that were not written yet.
+            places: their positions.
+        """
+
+    def has(self, content: str) -> bool:
+        """Returns whether the store has a content."""
+
+    def publish(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
+        """Adds the last cases and assigns all of them to a content. Call it inside a transaction.
+
+        Raises:
+            StoreError: another process has removed them.
+        """
+
+    def release(self) -> None:
+        """Releases what protects the cases, once they are committed or left to the next save."""
+
+    def remove(self) -> None:
+        """Deletes what was written. Safe to call at any time."""
+
+    def remove_leftovers(self) -> None:
+        """Removes the rows of processes that died while they saved a suite."""
+
+
+class SqlSuiteWriter:
     """Implements `SuiteWriter`: the cases are invisible until one transaction makes them a version."""
 
     def __init__(
         self,
-        path: str,
-        db: sqlite3.Connection,
+        database: SqlDatabase,
         versions: SuiteVersions,
-        run_locks: RunLocks,
+        staging: CaseStaging,
         *,
         aside: bool = False,
         again: bool = False,
         name: Callable[[Suite], str] | None = None,
     ) -> None:
-        """Use `SqliteStore.open_suite_writer`.
+        """Use `Store.open_suite_writer`.
 
         Args:
-            path: the store's file, for messages.
-            db: a connection to it.
+            database: a connection to the store's database.
             versions: its versions, over the same connection.
-            run_locks: its locks.
+            staging: writes the cases.
             aside: no existing version is changed, and the current version stays the current one.
             again: restores a deleted version.
             name: chooses the name of the suite while no other process can save; None leaves it as it is.
@@ -50,11 +84,9 @@ class SqliteSuiteWriter:
         self._keeps_current = aside
         self._restores = again
         self._name = name
-        self._path = path
-        self._db = db
+        self._database = database
         self._versions = versions
-        self._run_locks = run_locks
-        self._staged_cases = StagedCases(path, db, run_locks)
+        self._staging = staging
         self._count = 0
         self._content_hasher = sha256(b"proctor/content/1\n")
         self._bodies: list[CaseBody] = []
@@ -71,8 +103,8 @@ class SqliteSuiteWriter:
         self._count += 1
         self._body_bytes += len(body)
         if len(self._bodies) >= BATCH_CASES or self._body_bytes >= _BATCH_BYTES:
-            with as_store_errors(self._path):
-                self._staged_cases.write(self._bodies, self._places)
+            with self._database.as_store_errors():
+                self._staging.write(self._bodies, self._places)
             self._clear()
 
     def _clear(self) -> None:
@@ -86,18 +118,18 @@ class SqliteSuiteWriter:
         """
         content = "sha256:" + self._content_hasher.hexdigest()
         try:
-            with as_store_errors(self._path):
-                if self._staged_cases.prepare(content, self._bodies, self._places):
+            with self._database.as_store_errors():
+                if self._staging.prepare(content, self._bodies, self._places):
                     self._clear()
-                remove_leftovers(self._db, self._run_locks)
-                with transaction(self._db):
-                    is_new = not self._staged_cases.has(content)
+                self._staging.remove_leftovers()
+                with self._database.transaction():
+                    is_new = not self._staging.has(content)
                     if is_new:
-                        self._staged_cases.publish(content, self._bodies, self._places)
+                        self._staging.publish(content, self._bodies, self._places)
                     name = suite.name if self._name is None else self._name(suite)
                     suite = self._save_version(replace(suite, content=content, name=name))
                 if is_new:
-                    self._staged_cases.release()
+                    self._staging.release()
         finally:
             self.discard()
         return suite
@@ -106,9 +138,7 @@ class SqliteSuiteWriter:
         restored = self._versions.restore(suite) if self._restores else None
         if restored is None:
             return self._versions.save(suite, aside=self._keeps_current or self._restores)
-        delete_unused_contents(
-            self._db
-        )  # what was just written, if the version already exists with other content
+        delete_unused_contents(self._database)  # what was just written, if the version has other content
         return restored
 
     def discard(self) -> None:
@@ -118,7 +148,7 @@ class SqliteSuiteWriter:
         """
         self._clear()
         if isinstance(sys.exception(), KeyboardInterrupt):
-            self._staged_cases.release()
+            self._staging.release()
             return
-        with as_store_errors(self._path):
-            self._staged_cases.remove()
+        with self._database.as_store_errors():
+            self._staging.remove()

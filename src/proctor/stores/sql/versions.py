@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,27 +14,29 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError
 from proctor.model import Run, Suite
 from proctor.protocols import SavedSuite
-from proctor.stores.sqlite.connection import as_store_errors
-from proctor.stores.sqlite.suite_staging import IS_UNFINISHED
-from proctor.stores.sqlite.transactions import decode_row, transaction
+from proctor.stores.sql.database import SqlDatabase
 
 _VERSION_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
+UNFINISHED_PREFIX = "unfinished:"
+IS_UNFINISHED = f"content >= '{UNFINISHED_PREFIX}' AND content < '{UNFINISHED_PREFIX[:-1]};'"
+"""Selects the contents of suites that are being saved, which nothing reads."""
+_INCOMPLETE_PREFIX = "incomplete:"
+"""Begins the content of what a repair could save of a suite."""
 
 
 class SuiteVersions:
     """The versions in one store. A deleted version keeps its row, so that its number is not reused."""
 
-    def __init__(self, path: str, db: sqlite3.Connection) -> None:
+    def __init__(self, database: SqlDatabase, folder: Path) -> None:
         """Stores its arguments; reads nothing.
 
         Args:
-            path: the store's file, for messages.
-            db: a connection to it.
+            database: a connection to the store's database.
+            folder: the absolute path of the store's folder, to which paths of suites are relative.
         """
-        self._path = path
-        self._folder = Path(path).absolute().parent
-        self._db = db
+        self._database = database
+        self._folder = folder
 
     def save(self, suite: Suite, *, aside: bool = False) -> Suite:
         """Saves a suite's header, with its content as the current one, and returns it with its version.
@@ -46,28 +47,24 @@ class SuiteVersions:
             suite: its header.
             aside: an existing version stays as it is, and a new one is ordered before all others.
         """
-        known_number, stored_content, highest, turn, first = self._db.execute(
-            "SELECT max(CASE WHEN digest = ? THEN number END), max(digest = ? AND content IS NOT NULL), "
+        known_number, stored_content, highest, turn, first = self._database.fetch_one(
+            "SELECT max(CASE WHEN digest = ? THEN number END), "
+            "max(CASE WHEN digest = ? AND content IS NOT NULL THEN 1 ELSE 0 END), "
             "coalesce(max(number), 0), coalesce(max(turn), 0), coalesce(min(turn), 1) "
             "FROM versions WHERE name = ?",
-            (suite.digest, suite.digest, suite.name),
-        ).fetchone()
+            *(suite.digest, suite.digest, suite.name),
+        )
         number = known_number or highest + 1
         suite = replace(suite, version=f"v{number}")
         if aside and stored_content:
             return suite
-        self._db.execute(
-            "INSERT OR REPLACE INTO versions (name, number, digest, content, saved_at, turn, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                suite.name,
-                number,
-                suite.digest,
-                suite.content,
-                datetime.now(UTC).isoformat(),
-                first - 1 if aside else turn + 1,
-                encode(suite),
-            ),
+        self._database.execute(
+            "INSERT INTO versions (name, number, digest, content, saved_at, turn, body) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name, number) DO UPDATE "
+            "SET content = excluded.content, saved_at = excluded.saved_at, turn = excluded.turn, "
+            "body = excluded.body",
+            *(suite.name, number, suite.digest, suite.content, datetime.now(UTC).isoformat()),
+            *(first - 1 if aside else turn + 1, encode(suite)),
         )
         return suite
 
@@ -76,17 +73,17 @@ class SuiteVersions:
 
         Call it inside a transaction. A version that has been saved again since stays as it is.
         """
-        row = self._db.execute(
-            "SELECT number, content FROM versions WHERE name = ? AND digest = ?", (suite.name, suite.digest)
-        ).fetchone()
+        row = self._database.fetch_one(
+            "SELECT number, content FROM versions WHERE name = ? AND digest = ?", suite.name, suite.digest
+        )
         if row is None:
             return None
         number, content = row
         suite = replace(suite, version=f"v{number}")
         if content is None:
-            self._db.execute(
+            self._database.execute(
                 "UPDATE versions SET content = ?, body = ? WHERE name = ? AND digest = ?",
-                (suite.content, encode(suite), suite.name, suite.digest),
+                *(suite.content, encode(suite), suite.name, suite.digest),
             )
         return suite
 
@@ -105,7 +102,7 @@ class SuiteVersions:
             bodies = self._select_bodies("AND substr(digest, 1, ?) = ?", name, len(beginning), beginning)
         else:
             return None
-        suites = [decode_row(self._path, partial(decode, body, Suite)) for body in bodies]
+        suites = [self._database.read(partial(decode, body, Suite)) for body in bodies]
         if len(suites) > 1:
             several = ", ".join(f"{suite.version} ({suite.digest[:19]})" for suite in suites)
             raise StoreError(
@@ -115,43 +112,39 @@ class SuiteVersions:
         return suites[0] if suites else None
 
     def _select_bodies(self, condition: str, *values: object) -> list[bytes]:
-        with as_store_errors(self._path):
-            rows = self._db.execute(
-                f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {condition}",  # noqa: S608
-                values,
-            ).fetchall()
+        rows = self._database.select(
+            f"SELECT body FROM versions WHERE name = ? AND content IS NOT NULL {condition}",  # noqa: S608
+            *values,
+        )
         return [body for (body,) in rows]
 
     def list_all(self, name: str | None) -> list[SavedSuite]:
         """See `Store.versions`."""
-        with as_store_errors(self._path):
-            rows = self._db.execute(
-                "SELECT body, saved_at, turn, max(turn) OVER (PARTITION BY name) FROM versions "
-                "WHERE content IS NOT NULL AND (? IS NULL OR name = ?) ORDER BY name, number",
-                (name, name),
-            ).fetchall()
-        return [decode_row(self._path, partial(_decode_saved_suite, *row)) for row in rows]
+        condition, values = ("", ()) if name is None else ("AND name = ?", (name,))
+        rows = self._database.select(
+            "SELECT body, saved_at, turn, max(turn) OVER (PARTITION BY name) FROM versions "  # noqa: S608
+            f"WHERE content IS NOT NULL {condition} ORDER BY name, number",
+            *values,
+        )
+        return [self._database.read(partial(_decode_saved_suite, *row)) for row in rows]
 
     def path_for_name(self, name: str) -> str | None:
         """See `Store.path_for_name`."""
-        with as_store_errors(self._path):
-            row = self._db.execute("SELECT path FROM origins WHERE name = ?", (name,)).fetchone()
+        row = self._database.fetch_one("SELECT path FROM origins WHERE name = ?", name)
         return None if row is None else os.path.normpath(self._folder / os.fsdecode(row[0]))
 
     def names_for_path(self, path: str) -> list[str]:
         """See `Store.names_for_path`."""
-        with as_store_errors(self._path):
-            rows = self._db.execute(
-                "SELECT name FROM origins WHERE path = ?", (self._relative_path(path),)
-            ).fetchall()
+        rows = self._database.select("SELECT name FROM origins WHERE path = ?", self._relative_path(path))
         return [name for (name,) in rows]
 
     def claim_name(self, name: str, path: str) -> None:
         """See `Store.claim_name`."""
-        with as_store_errors(self._path):
-            self._db.execute(
-                "INSERT OR REPLACE INTO origins VALUES (?, ?)", (name, self._relative_path(path))
-            )
+        self._database.execute(
+            "INSERT INTO origins (name, path) VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET path = excluded.path",
+            *(name, self._relative_path(path)),
+        )
 
     def _relative_path(self, path: str) -> bytes:
         """Returns the path to store: relative to the store's folder, if possible."""
@@ -166,20 +159,22 @@ class SuiteVersions:
         Raises:
             StoreError: there is no such version, or runs of it are stored.
         """
-        with as_store_errors(self._path), transaction(self._db):
+        with self._database.transaction():
             suite = self.find(name, version)
             if suite is None:
-                raise StoreError(f"There is no version {version!r} of a suite {name!r} in {self._path}.")
+                raise StoreError(
+                    f"There is no version {version!r} of a suite {name!r} in {self._database.address}."
+                )
             self._refuse_if_run(suite)
-            self._db.execute(
-                "UPDATE versions SET content = NULL, body = x'' WHERE name = ? AND digest = ?",
-                (name, suite.digest),
+            self._database.execute(
+                "UPDATE versions SET content = NULL, body = ? WHERE name = ? AND digest = ?",
+                *(b"", name, suite.digest),
             )
-            delete_unused_contents(self._db)
+            delete_unused_contents(self._database)
 
     def _refuse_if_run(self, suite: Suite) -> None:
-        rows = self._db.execute("SELECT body FROM runs WHERE suite = ?", (suite.digest,)).fetchall()
-        runs = [decode_row(self._path, partial(decode, body, Run)) for (body,) in rows]
+        rows = self._database.select("SELECT body FROM runs WHERE suite = ?", suite.digest)
+        runs = [self._database.read(partial(decode, body, Run)) for (body,) in rows]
         run_ids = [run.id for run in runs if run.suite.name == suite.name]
         if run_ids:
             of_it = "1 run of it is" if len(run_ids) == 1 else f"{len(run_ids):,} runs of it are"
@@ -189,20 +184,20 @@ class SuiteVersions:
             )
 
 
-def delete_unused_contents(db: sqlite3.Connection) -> None:
+def delete_unused_contents(database: SqlDatabase) -> None:
     """Deletes contents without a version or run, and cases without a content.
 
-    Suites that are being saved are not touched; see `proctor.stores.sqlite.suite_staging`.
+    Suites that are being saved are not touched.
     """
-    db.execute(
+    deleted = database.execute(
         "DELETE FROM contents WHERE content NOT IN (SELECT content FROM runs) AND content NOT IN "  # noqa: S608
         f"(SELECT content FROM versions WHERE content IS NOT NULL) AND NOT ({IS_UNFINISHED}) "
-        "AND content NOT GLOB 'incomplete:*'"  # what a repair could save of a suite
+        f"AND substr(content, 1, {len(_INCOMPLETE_PREFIX)}) <> '{_INCOMPLETE_PREFIX}'"
     )
-    if db.execute("SELECT changes()").fetchone() == (0,):
+    if not deleted:
         return
-    db.execute("DELETE FROM suite_cases WHERE suite NOT IN (SELECT key FROM contents)")
-    db.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
+    database.execute("DELETE FROM suite_cases WHERE suite NOT IN (SELECT key FROM contents)")
+    database.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
 
 
 def _decode_saved_suite(body: bytes, saved_at: str, turn: int, last_turn: int) -> SavedSuite:

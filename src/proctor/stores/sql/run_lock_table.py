@@ -1,0 +1,21 @@
+"""Locks of runs, by their keys. They belong to a process and end with it, however it dies."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class RunLockTable(Protocol):
+    """The locks of one store; each method raises OSError or StoreError if it cannot be reached."""
+
+    def lock(self, key: int) -> bool:
+        """Locks a run for this process; returns False if another one has locked it. Safe to call twice."""
+
+    def is_locked(self, key: int) -> bool:
+        """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
+
+    def find_owner(self, key: int) -> int | None:
+        """Returns the id of the process that has locked a run; None if there is none or it is unknown."""
+
+    def close(self) -> None:
+        """Releases all locks. Safe to call twice."""

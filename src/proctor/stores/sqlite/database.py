@@ -1,0 +1,79 @@
+"""A connection to a store's SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from proctor.stores.sql.database import SqlDatabase, fetch_page
+from proctor.stores.sqlite.connection import REMEDY, as_store_errors
+from proctor.stores.sqlite.transactions import transaction
+
+
+class SqliteDatabase(SqlDatabase):
+    """Implements `SqlDatabase`; keys are row ids."""
+
+    damage_remedy = REMEDY
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        """Stores its arguments.
+
+        Args:
+            path: the file, for messages.
+            connection: a connection to it.
+        """
+        self.address = path
+        self.connection = connection
+
+    def select(self, statement: str, *values: object) -> list[Any]:
+        """Returns all rows."""
+        with as_store_errors(self.address):
+            return self.connection.execute(statement, values).fetchall()
+
+    def select_page(self, statement: str, *values: object, body: int) -> list[Any]:
+        """Returns the first rows, up to a total of `PAGE_BYTES`; `body` is the index of the large column."""
+        with as_store_errors(self.address):
+            cursor = self.connection.execute(statement, values)
+            rows = fetch_page(cursor, body)
+            cursor.close()
+        return rows
+
+    def fetch_one(self, statement: str, *values: object) -> Any:
+        """Returns the first row; None if there is none."""
+        with as_store_errors(self.address):
+            return self.connection.execute(statement, values).fetchone()
+
+    def execute(self, statement: str, *values: object) -> int:
+        """Executes a statement, and returns how many rows it changed."""
+        with as_store_errors(self.address):
+            return self.connection.execute(statement, values).rowcount
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Executes a statement once for each row."""
+        with as_store_errors(self.address):
+            self.connection.executemany(statement, rows)
+
+    def insert(self, statement: str, *values: object, key: str) -> int:  # noqa: ARG002
+        """Inserts a row, and returns its number."""
+        with as_store_errors(self.address):
+            number = self.connection.execute(statement, values).lastrowid
+        assert number is not None
+        return number
+
+    @contextmanager
+    def as_store_errors(self) -> Iterator[None]:
+        """Raises errors of SQLite and the system in the block as StoreErrors that name the store."""
+        with as_store_errors(self.address):
+            yield
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commits everything that the block writes, or rolls it back; one process at a time is in a block."""
+        with as_store_errors(self.address), transaction(self.connection):
+            yield
+
+    def close(self) -> None:
+        """Closes the connection. Safe to call twice."""
+        self.connection.close()
