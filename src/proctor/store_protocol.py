@@ -223,6 +223,8 @@ class Store(Protocol):
 
     is_durable: bool
     """Whether the store outlives this process."""
+    shared_address: str | None
+    """The address, without a password, by which other machines open the store; None if they cannot."""
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""

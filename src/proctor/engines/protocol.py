@@ -159,6 +159,10 @@ class TrialWriter(Protocol):
         """Stores an answer whose grading takes longer."""
         return
 
+    def count_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
+        """Counts a finished trial that its worker has stored, and returns its verdict."""
+        return self.store_trial(trial, planned_trial)
+
     def now(self) -> datetime:
         """Returns the start time of a trial."""
         return datetime.now(UTC)
@@ -231,6 +235,18 @@ class RemoteWorker(Protocol):
 
     def mask(self, trial: Trial, planned_trial: PlannedTrial) -> Trial:
         """Returns a trial with names of variables in place of their values."""
+
+    def store_answer(self, trial: Trial) -> bool:
+        """Stores a masked answer that is being graded; returns False if that is the engine's."""
+
+    def store_trial(self, trial: Trial, verdict: Verdict) -> bool:
+        """Stores a masked trial that is finished; returns False if that is the engine's."""
+
+    def is_full(self) -> bool:
+        """Returns whether too many trials wait to be stored here for another one to start."""
+
+    def flush(self) -> None:
+        """Waits until all that was stored here is durable; called on a thread of its own."""
 
     def has_failing_endpoint(self) -> bool:
         """Returns whether the last call to any endpoint failed in a way that may be the endpoint's fault."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
@@ -13,12 +14,14 @@ from typing import Any
 import pytest
 
 from proctor.engines.ray.engine import RayEngine
+from proctor.engines.ray.messages import Delivery, TrialMessage, load
 from proctor.engines.ray.processes import MAX_WAIT_S
 from proctor.errors import UsageError
 from proctor.model import Settings, Verdict
 from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
 from proctor.services.runs.request import Request
+from proctor.stores.location import StoreLocation
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.targets.function import register_function
 from support.ray_processes import LocalCluster
@@ -277,3 +280,25 @@ async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call
     with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio'"):
         await make(name, "echo mock", settings=Settings(engine="ray", interleave=True))
     assert cluster.sent == []
+
+
+async def test_processes_write_to_a_store_that_they_can_open_and_the_run_counts_what_they_wrote(
+    suite: WriteSuite,
+    folder: Path,
+    environ: dict[str, str],
+    connect: Connect,
+    told: list[events.Event],
+    postgres_location: StoreLocation,
+) -> None:
+    cluster = connect()
+    name = suite(*((f"t{n}", f"n{n}", "n1") for n in range(70)))
+    with closing(postgres_location.open_store()) as store:
+        session = RunSession(store, environ, told.append, folder=folder)
+        (done,) = await session.run(Request(suites=(name,), targets=("echo",), settings=RAY))
+        rows = list(store.trials(done.run.id))
+    assert [row.trial.case_id for row in rows] == [f"t{n}" for n in range(70)]
+    assert [row.verdict for row in rows].count(Verdict.PASS) == done.tally.all.passed == 1
+    assert done.tally.all.total == 70
+    deliveries = [each for each in map(load, cluster.sent) if isinstance(each, Delivery)]
+    messages = [message for delivery in deliveries for message in delivery.messages]
+    assert [each.is_stored for each in messages if isinstance(each, TrialMessage)] == [True] * 70

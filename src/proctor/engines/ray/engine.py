@@ -252,9 +252,13 @@ class RayEngine:
                 planned_trial = shard.trials[message.key]
                 if message.is_finished:
                     del shard.trials[message.key]
-                    self._writer.store_trial(trial, planned_trial)
+                    if message.is_stored:
+                        self._writer.count_trial(trial, planned_trial)
+                    else:
+                        self._writer.store_trial(trial, planned_trial)
                 else:
-                    self._writer.store_answer(trial, planned_trial)
+                    if not message.is_stored:
+                        self._writer.store_answer(trial, planned_trial)
                     if trial.output is not None:
                         shard.outputs[message.key] = trial.output
             case ShardEnd():

@@ -29,6 +29,8 @@ class TrialMessage(Struct, frozen=True):
     shard: int
     trial: Trial
     is_finished: bool
+    is_stored: bool
+    """Whether its process has stored it."""
 
     @property
     def key(self) -> TrialKey:

@@ -128,15 +128,20 @@ class ShardWriter(TrialWriter):
 
     def is_full(self) -> bool:
         """Returns whether too many messages wait for the engine."""
-        return self._outbox.is_full
+        return self._outbox.is_full or self._worker.is_full()
 
     def store_answer(self, trial: Trial, planned_trial: PlannedTrial) -> None:
         """Sends an answer that is being graded."""
-        self._outbox.add(self._make_message(trial, planned_trial, is_finished=False))
+        trial = self._worker.mask(trial, planned_trial)
+        is_stored = self._worker.store_answer(trial)
+        self._outbox.add(TrialMessage(self._shard.number, trial, is_finished=False, is_stored=is_stored))
 
     def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Sends a finished trial and returns its verdict."""
-        message = self._make_message(trial, planned_trial, is_finished=True)
+        verdict = decide_verdict(trial, self._rules(planned_trial.case))
+        trial = self._worker.mask(trial, planned_trial)
+        is_stored = self._worker.store_trial(trial, verdict)
+        message = TrialMessage(self._shard.number, trial, is_finished=True, is_stored=is_stored)
         if self._worker.worker.grading_mode(planned_trial.case) is GradingMode.ACROSS_REPEATS:
             group = self._groups.setdefault(trial.position, [])
             group.append(message)
@@ -144,11 +149,7 @@ class ShardWriter(TrialWriter):
                 self._outbox.add(*self._groups.pop(trial.position))
         else:
             self._outbox.add(message)
-        return decide_verdict(trial, self._rules(planned_trial.case))
-
-    def _make_message(self, trial: Trial, planned_trial: PlannedTrial, *, is_finished: bool) -> TrialMessage:
-        masked = self._worker.mask(trial, planned_trial)
-        return TrialMessage(self._shard.number, masked, is_finished)
+        return verdict
 
 
 class ProcessHost:
@@ -233,6 +234,8 @@ class TrialProcess:
         """Returns the next messages, as a `Delivery`; none after a while in which nothing happened."""
         self._silent_s = 0.0
         messages = await self._outbox.take()
+        if self._worker is not None:
+            await asyncio.to_thread(self._worker.flush)  # what the engine hears of is durable
         is_failing = self._worker is not None and self._worker.has_failing_endpoint()
         return dump(Delivery(tuple(messages), is_failing))
 
@@ -257,7 +260,7 @@ class TrialProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         worker, self._worker, self._work = self._worker, None, None
-        lines = [] if worker is None else await worker.aclose()
+        lines = [] if worker is None else await worker.aclose()  # what it has stored is durable then
         if self._renewal is not None:
             self._renewal.remove_done_callback(self._on_lost_limits)
             self._renewal.cancel()

@@ -36,6 +36,7 @@ class PostgresStore(SqlStore):
         Raises:
             StoreError: the database cannot be reached, or has not the tables of this version.
         """
+        self.shared_address = connector.address
         self._patience = Patience()
         self._postgres = PostgresDatabase(connector, self._patience)
         try:

@@ -91,6 +91,7 @@ class SqlStore(ABC):
     """Implements what `Store` says of its rows; a subclass adds what concerns its database."""
 
     is_durable = True
+    shared_address: str | None = None
 
     def __init__(
         self,

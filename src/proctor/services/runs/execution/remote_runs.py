@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from proctor.errors import UsageError
 from proctor.model import Run
+from proctor.protocols import Store
 from proctor.services.runs.execution.remote_worker import RemoteWorkerOpener
 from proctor.services.runs.execution.target_pool import Prices, answers_in_batch
 from proctor.services.runs.planning.judge_choice import all_specs
@@ -24,10 +25,11 @@ def check_remote_run(planned_run: PlannedRun) -> None:
         raise UsageError(problem)
 
 
-def make_opener(planned_run: PlannedRun, prices: Prices) -> RemoteWorkerOpener:
-    """Returns what opens the worker of a run in another process."""
+def make_opener(planned_run: PlannedRun, prices: Prices, store: Store) -> RemoteWorkerOpener:
+    """Returns what opens the worker of a run in another process, which stores its trials if it can."""
     return RemoteWorkerOpener(
         prices=prices,
+        store_address=store.shared_address,
         needs_embedder="embedder" in planned_run.required.needs,
         working_directory=os.getcwd(),  # noqa: PTH109 - a text is sent
     )

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor import __version__
 from proctor.engines.protocol import RunWork, WorkerHost
 from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
 from proctor.errors import UsageError
-from proctor.model import Trial
+from proctor.model import Trial, Verdict
 from proctor.plan import PlannedTrial
+from proctor.protocols import Store
 from proctor.services.runs.execution.target_pool import CallAccount, Prices, TargetPool
 from proctor.services.runs.execution.worker import RunWorker, fill_variables, open_worker
 from proctor.services.runs.execution.writer import (
     list_program_variables,
     mask_variables,
+    may_be_endpoint_fault,
     without_secret_digests,
 )
+from proctor.stores import open_store
 
 _FOLDERS_PER_WORKER = 100_000
 """The numbers of the workspace folders of one worker, before those of the next one."""
@@ -34,6 +39,8 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
     """
 
     prices: Prices
+    store_address: str | None = None
+    """The address of the store, without a password, if workers store their trials themselves."""
     needs_embedder: bool = False
     """Whether a grader compares embeddings."""
     working_directory: str = ""
@@ -52,7 +59,7 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
                 f"It has Proctor {__version__}, and the run was planned by {self.version}. "
                 "Install the same version."
             )
-        with suppress(OSError):
+        with suppress(OSError):  # without it, what has an absolute path or none can still be run
             os.chdir(self.working_directory)
         settings = work.run.settings
         check_variables_set(work.variables, os.environ)
@@ -78,17 +85,32 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
                 warn=host.warn,
                 first_folder=1 + host.number * _FOLDERS_PER_WORKER,
             )
+            store = None if self.store_address is None else await asyncio.to_thread(self._open_store)
         except BaseException:
             await pool.aclose()
             raise
-        return RemoteRunWorker(work, worker, pool, account)
+        return RemoteRunWorker(work, worker, pool, account, store)
+
+    def _open_store(self) -> Store:
+        assert self.store_address is not None
+        store = open_store(self.store_address)
+        store.protect()
+        return store
 
 
 class RemoteRunWorker:
     """The open worker of a run in another process; implements `protocol.RemoteWorker`."""
 
-    def __init__(self, work: RunWork, worker: RunWorker, pool: TargetPool, account: CallAccount) -> None:
+    def __init__(
+        self,
+        work: RunWork,
+        worker: RunWorker,
+        pool: TargetPool,
+        account: CallAccount,
+        store: Store | None = None,
+    ) -> None:
         """Use `RemoteWorkerOpener`."""
+        self._store = store
         self.worker = worker
         self._run = work.run
         self._pool = pool
@@ -105,6 +127,34 @@ class RemoteRunWorker:
         trial = without_secret_digests(trial, planned_trial.assertion_digests)
         return mask_variables(trial, planned_trial.case, self._program_variables, self._environ)
 
+    def store_answer(self, trial: Trial) -> bool:
+        """Stores an answer that is being graded, if the store can be opened here."""
+        if self._store is None:
+            return False
+        self._store.save_output(self._run.id, trial)
+        return True
+
+    def store_trial(self, trial: Trial, verdict: Verdict) -> bool:
+        """Stores a finished trial, if the store can be opened here.
+
+        One without an answer or a judge's reply is left to the run, which may hold it back.
+        """
+        if self._store is None or trial.output is None or may_be_endpoint_fault(trial):
+            return False
+        if trial.source_run is not None and trial.graded_in is None:
+            trial = replace(trial, graded_in=self._run.id)
+        self._store.save_trial(self._run.id, trial, verdict)
+        return True
+
+    def is_full(self) -> bool:
+        """Returns whether the store has as many pending rows as allowed."""
+        return self._store is not None and self._store.is_full()
+
+    def flush(self) -> None:
+        """Waits until all trials that were stored here are durable."""
+        if self._store is not None:
+            self._store.flush()
+
     def has_failing_endpoint(self) -> bool:
         """Returns whether the last call to any endpoint failed in a way that may be the endpoint's fault."""
         return self._pool.has_failing_endpoint()
@@ -119,3 +169,5 @@ class RemoteRunWorker:
             return [*await self.worker.aclose(), *self._account.notes()]
         finally:
             await self._pool.aclose()
+            if self._store is not None:
+                await asyncio.to_thread(self._store.close)

@@ -294,7 +294,7 @@ class RunSession:
             )
         )
         for planned_run in remote_runs:
-            opener = self._openers[planned_run.run.id] = make_opener(planned_run, prices)
+            opener = self._openers[planned_run.run.id] = make_opener(planned_run, prices, self._store)
             await cluster.check(
                 RunWork(run=planned_run.run, variables=planned_run.required.variables), opener
             )

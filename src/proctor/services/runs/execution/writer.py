@@ -117,6 +117,10 @@ class RunWriter(TrialWriter):
             is_stored=False,
         )
 
+    def count_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
+        """Counts a finished trial that its worker has stored."""
+        return self.count(trial, planned_trial.case, is_stored=True)
+
     def finished_at(self) -> datetime:
         """Returns when the run ended; a finished run keeps its time, unless a later trial was added."""
         return max(self._run.finished_at or self.now(), self._latest)
@@ -128,7 +132,7 @@ class RunWriter(TrialWriter):
             return self._finish(trial, case, is_stored=is_stored)
         if not self._has_failing_endpoint():
             self.release_held()
-        elif _may_be_endpoint_fault(trial):
+        elif may_be_endpoint_fault(trial):
             self._held_back.append((trial, case))
             if len(self._held_back) >= min(_MAX_HELD, self._errors_left()):
                 self.release_held()
@@ -195,7 +199,7 @@ def list_program_variables(run: Run) -> tuple[str, ...]:
     return names_in([spec.options.get("env", {}) for spec in all_specs(run)])
 
 
-def _may_be_endpoint_fault(trial: Trial) -> bool:
+def may_be_endpoint_fault(trial: Trial) -> bool:
     """Returns whether a trial lacks an answer or a judge's reply for a reason that may be its endpoint's."""
     if trial.failure is not None:
         return trial.failure.stage == "target" and trial.failure.kind in _ENDPOINT_FAILURES
