@@ -134,8 +134,8 @@ def run(
       settings), `retry_errors`, `last_failed` (True, or a run's id: only what did not pass in it), `reuse`,
       `cache`.
     * Reading the suite: `dialect`, `strict`, `skip_invalid`.
-    * Further: `batch` (True sends requests in batches, at half the price), `interleave`, `engine`, `group`,
-      `keep_workspaces`.
+    * Further: `batch` (True sends requests in batches, at half the price), `interleave`, `engine`,
+      `engine_address`, `group`, `keep_workspaces`.
 
     Raises:
         SuiteError: the suite or a prompt is invalid; has all of its problems, and nothing was sent.
