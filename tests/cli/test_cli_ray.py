@@ -14,6 +14,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -100,6 +101,11 @@ def list_processes() -> list[int]:
     return found
 
 
+def has_asked(endpoint: Endpoint, count: int) -> bool:
+    """Whether so many requests have come."""
+    return endpoint.asked.total() >= count
+
+
 def numbers(result: CommandResult) -> list[Any]:
     """What a command's runs came to, but for times, ids and the engine."""
     totals = (
@@ -132,7 +138,6 @@ def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanw
     rows = [{"id": f"c{n}", "input": f"q{n}", "expected": f"ok q{n}"} for n in range(CASES)]
     (folder / "many.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     with serve_in_thread(Chat, Endpoint) as endpoint:
-        endpoint: Endpoint
         # The same totals in all formats, with graders that are programs, judges and workspaces.
         suites = ("arithmetic.jsonl", "support.csv", "agent/desk.eval.yaml", "judged.eval.yaml")
         words = ("run", *suites, "-t", endpoint.target, "--judge", endpoint.target, "--repeat", "2")
@@ -153,7 +158,7 @@ def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanw
             endpoint.reset()
             driver = start(*many, environ=environ)
             goal = random.randint(CASES // 8, CASES * 5 // 8)
-            wait_until(lambda goal=goal: endpoint.asked.total() >= goal)
+            wait_until(partial(has_asked, endpoint, goal))
             if victim == "node":
                 nodes.kill_node()
             else:

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from itertools import count
 from typing import Any
 
+from proctor import __version__
 from proctor.engines.protocol import RunWork, WorkerOpener
 from proctor.engines.ray.messages import dump
 from proctor.errors import UsageError
@@ -23,6 +24,8 @@ _ADDRESS_VARIABLE = "RAY_ADDRESS"
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_STARTS = 3
+_NOT_IMPORTED = "TemporaryActor"
+"""What Ray puts in place of a class that a node cannot import."""
 _QUIET: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -111,9 +114,7 @@ class RayCluster:
             except ray.exceptions.RayError as error:  # its node may have ended just now
                 kill(process)
                 if not tries_left:
-                    raise UsageError(
-                        f"A process of the Ray cluster cannot be started: {_first_line(error)}"
-                    ) from None
+                    raise UsageError(_describe_failed_start(error)) from None
         self.give_back(process)
         if problem is not None:
             raise UsageError(problem)
@@ -230,6 +231,15 @@ def kill(process: Any) -> None:
 
     with suppress(Exception):  # it has ended already
         ray.kill(process)
+
+
+def _describe_failed_start(error: Exception) -> str:
+    if _NOT_IMPORTED in str(error):
+        return (
+            "A node of the Ray cluster cannot import Proctor. Install there, too, what is installed here: "
+            f"pip install 'proctor[ray]=={__version__}'"
+        )
+    return f"A process of the Ray cluster cannot be started: {_first_line(error)}"
 
 
 def _describe_failure(address: str | None, error: Exception) -> str:
