@@ -142,6 +142,13 @@ class StoreLocation(Protocol):
             StoreError: the file is not a store, is damaged, or was written by a newer version.
         """
 
+    def open_to_read(self) -> Store:
+        """Opens the store, which must exist, to read it only: nothing is created, migrated or written.
+
+        Raises:
+            StoreError: as `open_store`.
+        """
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; none if it cannot be read at once and without writing anything."""
 

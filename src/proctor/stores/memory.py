@@ -71,6 +71,10 @@ class MemoryLocation:
             migrate(keeper)
         return MemoryStore(self)
 
+    def open_to_read(self) -> MemoryStore:
+        """Opens the store; nobody else can use it."""
+        return self.open_store()
+
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""
         return StoredNames()

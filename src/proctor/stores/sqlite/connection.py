@@ -82,6 +82,25 @@ def open_database(
     return db
 
 
+def open_to_read(path: str) -> sqlite3.Connection:
+    """Opens a connection that writes nothing, not even beside the file; reads a copy of an earlier version.
+
+    Raises:
+        StoreError: the file is not a store, is damaged, or was written by a newer version.
+    """
+    from proctor.stores.sqlite.read_only import connect_read_only
+
+    _check_before_opening(Path(path))
+    with as_store_errors(path):
+        db = connect_read_only(path, _connect)
+        try:
+            _check_opened(Path(path), db)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
 def open_as_is(path: str) -> sqlite3.Connection:
     """Opens a read-only connection to a store of any version, without migrating it.
 
