@@ -81,6 +81,10 @@ class PostgresLocation:
 
         return PostgresStore(connector, self.folder.absolute())
 
+    def open_to_read(self) -> PostgresStore:
+        """Opens the store, which opening does not change; see `open_store`."""
+        return self.open_store()
+
     def list_names(self) -> StoredNames:
         """Returns no names yet."""
         return StoredNames()
