@@ -28,10 +28,11 @@ from proctor.model import (
     Usage,
     Verdict,
 )
-from proctor.protocols import Store, StoredTrial
+from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.services.runs.execution.variable_values import VariableValues
 from proctor.services.runs.merging.merge_runs import MergedRun, is_unfinished_merge, merge_runs
 from proctor.services.runs.merging.parts import MergeInput
+from proctor.services.runs.planning.earlier_run import check_not_imported
 from proctor.services.runs.reading.report import build_report
 from proctor.shards import is_in_shard
 from proctor.stores.memory import memory_location
@@ -435,6 +436,16 @@ def test_a_run_that_called_no_target_is_not_merged(stores: Stores, fields: dict[
     assert f"b (run {run.id}) {why}" in str(caught.value)
 
 
+def test_batches_that_may_be_answered_are_not_paid_twice(stores: Stores) -> None:
+    stores.add_shard("a b", 0)
+    run = stores.add_shard("a b", 0, skipped=range(8), group="g2", id="again")
+    batch = StoredBatch(key="k", custom_ids=("0-0",), submitted_at=NOON, batch_id="batch-1")
+    stores.by_name["a b"].save_batch(run.id, batch)
+    with pytest.raises(UsageError) as caught:
+        stores.merge("a b")
+    assert "Finish it first: proctor run --resume=again --store 'a b'" in str(caught.value)
+
+
 def test_a_run_in_progress_is_waited_for(stores: Stores) -> None:
     stores.add_shard("a", 0)
     run = stores.add_shard("b", 1)
@@ -515,6 +526,8 @@ def test_what_a_killed_merge_left_is_replaced_and_one_that_failed_leaves_nothing
         stores.by_name["out"] = out
         (left,) = out.runs()
         assert is_unfinished_merge(left)
+        with pytest.raises(UsageError, match="was not merged completely, and what it lacks would be paid"):
+            check_not_imported(left)  # as planning does before a run is resumed or retried
         merged = stores.merge("a", "b")
         assert [run.id for run in out.runs()] == [merged.run.id]
 

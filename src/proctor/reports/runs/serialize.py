@@ -318,20 +318,24 @@ def judge_notes(report: RunReport) -> list[str]:
 
 
 def selection_note(report: RunReport) -> str | None:
-    """Returns sentences on a run of a shard, or of the cases that last failed; None for any other run."""
+    """Returns a sentence on a run of the cases that last failed; None for any other run."""
     run, selection = report.run, report.run.settings.selection
-    sentences = []
-    if selection.failed_in is not None:
-        sentences.append(
-            f"A selection of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}: only those "
-            f"that did not pass last, by run {selection.failed_in}."
-        )
-    if selection.shard is not None:
-        sentences.append(
-            f"This is {selection.shard.title}. `proctor runs merge` makes one run of all shards, and its "
-            "exit code counts."
-        )
-    return " ".join(sentences) or None
+    if selection.failed_in is None:
+        return None
+    return (
+        f"A selection of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}: only those that "
+        f"did not pass last, by run {selection.failed_in}."
+    )
+
+
+def shard_note(report: RunReport) -> str | None:
+    """Returns sentences on a shard; None for any other run."""
+    shard = report.run.settings.selection.shard
+    if shard is None:
+        return None
+    return (
+        f"This is {shard.title}. `proctor runs merge` makes one run of all shards, and its exit code counts."
+    )
 
 
 def merge_note(report: RunReport) -> str | None:

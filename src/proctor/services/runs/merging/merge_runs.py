@@ -202,10 +202,6 @@ class _Merge:
                 f"Not set here, or to another value: {join_names(unknown, _MAX_SHARDS)}. Set what the "
                 "shards had before you resume the run."
             )
-        if not is_complete:
-            for part in self._parts:
-                for batch in part.input.store.batches(part.run.id):
-                    self._out.save_batch(run.id, batch)
         ends = [part.run.finished_at for part in self._parts if part.run.finished_at is not None]
         reasons = (part.run.stopped for part in self._parts if part.run.stopped is not None)
         run = replace(
