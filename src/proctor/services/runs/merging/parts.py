@@ -123,6 +123,8 @@ def _check_mergeable(part: RunPart) -> None:
             f"{part.name} stopped early by what it showed, so that it says nothing of the other cases. Run "
             "it without --until and --stop-when-shown."
         )
+    if run.status == "running" and part.input.store.is_run_locked(run.id):
+        raise UsageError(f"{part.name} is being made right now. Wait for it to end, and merge again.")
     if run.status != "finished" and any(
         batch.batch_id is not None for batch in part.input.store.batches(run.id)
     ):
@@ -130,8 +132,6 @@ def _check_mergeable(part: RunPart) -> None:
             f"{part.name} has requests in batches, which the merged run would send and pay again. Finish it "
             f"first: proctor run --resume={run.id} --store {shlex.quote(part.input.name)}"
         )
-    if run.status == "running" and part.input.store.is_run_locked(run.id):
-        raise UsageError(f"{part.name} is being made right now. Wait for it to end, and merge again.")
 
 
 def _check_keys(inputs: Sequence[MergeInput], by_input: Sequence[Sequence[RunPart]]) -> None:
