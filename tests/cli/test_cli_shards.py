@@ -211,7 +211,7 @@ def test_a_merged_run_with_gaps_is_resumed_with_exactly_what_is_missing(
         assert (again.run["total"], again.run["passed"]) == (20, told.run["passed"])
         conflict = proctor("runs", "merge", "merged.db", "s2.db", "--store", "third.db")
         assert conflict.code == 4
-        assert "has different answers in merged.db (run" in conflict.err
+        assert ", has different answers in merged.db (run" in conflict.err
         assert "and in s2.db (run" in conflict.err
 
 
@@ -262,6 +262,9 @@ def test_a_retried_shard_counts_instead_of_the_one_with_errors(
     assert proctor("run", f"--retry-errors={run}", "--store", wrong).code == 0
     told = proctor("runs", "merge", *stores, "--store", "out.db", "--json")
     assert (told.run["errors"], told.run["passed"]) == (0, 5)
+    # What is made of a merged run is not merged itself.
+    for words in (("regrade", told.run["run"]), ("run", f"--retry-errors={told.run['run']}")):
+        assert "merged_from" not in proctor(*words, "--store", "out.db", "--json").run
 
 
 def test_an_input_of_a_read_only_folder_is_read(proctor: Proctor, half: str, shards: Shards) -> None:

@@ -288,7 +288,9 @@ FREE = {"concurrency": 1, "timeout_s": 1.0, "retries": 0, "max_answer_bytes": 5,
 def test_settings_that_a_resumed_run_may_change_may_differ(stores: Stores) -> None:
     first = stores.add_shard("a", 0)
     stores.add_shard("b", 1, settings=FREE)
-    run = stores.merge("a", "b").run
+    merged = stores.merge("a", "b")
+    run = merged.run
+    assert merged.notes == run.warnings
     assert replace(run.settings, selection=first.settings.selection) == first.settings
     assert len(run.warnings) == len(FREE)
     assert "The merged runs have different values of concurrency: 32, 1." in run.warnings
@@ -328,8 +330,8 @@ def test_two_answers_to_the_same_case_are_refused(stores: Stores) -> None:
     with pytest.raises(UsageError) as caught:
         stores.merge("a", "b")
     assert str(caught.value) == (
-        f"Case 'c{case}' has different answers in a (run {first.id}) and in b (run {second.id}): it was run "
-        "twice. Leave one of the two out. Nothing was stored."
+        f"Case 'c{case}', repeat 0, has different answers in a (run {first.id}) and in b (run {second.id}): "
+        "it was run twice. Leave one of the two out. Nothing was stored."
     )
     out = stores.by_name["out"]
     assert list(out.runs()) == []
@@ -487,6 +489,15 @@ def test_a_run_that_was_not_started_in_one_store_is_missing_there(stores: Stores
         ("openai:m", "interrupted"),
     ]
     assert merged[1].notes == ("Shard 0 of 2 is missing.",)
+    conflicting = [
+        stores.add_shard("d", 1, group="g", id=f"d{n}", target=t) for n, t in enumerate((ECHO, other))
+    ]
+    stores.by_name["d"].delete_run(conflicting[1].id)
+    stores.add_shard("d", 1, group="g", id="d2", target=other, answer=lambda _: "other")
+    with pytest.raises(UsageError, match="has different answers"):
+        merge_runs(stores.inputs("a", "b", "d"), stores.open("empty"), {})
+    assert list(stores.by_name["empty"].runs()) == []
+    assert stores.by_name["empty"].versions() == []
     stores.add_shard("c", 0, group="g", id="c0")
     stores.add_shard("c", 0, group="g", id="c1", target=make_spec("openai", "n"))
     with pytest.raises(UsageError, match="s on openai:m: only in b\n  s on openai:n: only in c"):

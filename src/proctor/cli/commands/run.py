@@ -119,7 +119,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--shard",
             callback=_parse_shard,
             metavar="I/N",
-            help="Only shard I of N of these cases, from 0/N on; `proctor runs merge` makes one run of all.",
+            help="Only shard I of N of these cases, I from 0 to N-1; `proctor runs merge` joins them.",
         ),
         click.option(
             "--repeat",

@@ -71,7 +71,10 @@ _EarlyStop = Annotated[
 ]
 _ShardText = Annotated[
     str | UnsetType,
-    Meta(description="Its shard of the selected cases, from 0/N on; absent without.", examples=["0/4"]),
+    Meta(
+        description="Its shard of the selected cases, I/N with I from 0; absent if it is none.",
+        examples=["0/4"],
+    ),
 ]
 _IntervalKind = Annotated[
     Literal["confidence sequence"] | UnsetType,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proctor.errors import ProctorError, UsageError
 from proctor.model import Case, Run, Settings, Suite
 from proctor.plan import CaseIndexer
-from proctor.plurals import join_names, pluralize, trial_name
+from proctor.plurals import join_names, pluralize
 from proctor.prompts.fill import read_run_cases
 from proctor.protocols import Store, StoredTrial
 from proctor.services.progress_lines import Notify, progress_reporter
@@ -44,7 +44,7 @@ class MergedRun(Struct, frozen=True, kw_only=True):
 
     run: Run
     notes: tuple[str, ...]
-    """Sentences on what is missing, and which shards lack it."""
+    """Sentences on settings that differ, on what is missing, and on which shards lack it."""
     is_new: bool
     """Whether it was not in the store before."""
 
@@ -68,8 +68,18 @@ def merge_runs(
         StoreError: a store cannot be read, or `out` not written.
     """
     merged_parts = find_parts(inputs, environ)
+    versions_before = {(version.suite.name, version.suite.version) for version in out.versions()}
     group = _choose_group([part.run for parts in merged_parts for part in parts], out)
-    return [_Merge(parts, out, environ, notify).run(group) for parts in merged_parts]
+    results: list[MergedRun] = []
+    try:
+        for parts in merged_parts:
+            results.append(_Merge(parts, out, environ, notify).run(group))  # noqa: PERF401  # some may fail
+    except BaseException:
+        for result in results:
+            if result.is_new:
+                _undo(out, result.run, result.run.suite, versions_before)
+        raise
+    return results
 
 
 def _choose_group(runs: Sequence[Run], out: Store) -> str:
@@ -89,6 +99,8 @@ class _Merge:
         self._out = out
         self._environ = environ
         self._notify = notify
+        self._notes: list[str] = []
+        """Sentences on settings that differ."""
         runs = [part.run for part in parts]
         self._sources = tuple(dict.fromkeys(name for run in runs for name in (run.id, *run.merged_from)))
 
@@ -119,7 +131,7 @@ class _Merge:
     def _make_run(self, group: str) -> Run:
         runs = [part.run for part in self._parts]
         dates = [run.prices_date for run in runs if run.prices_date is not None]
-        settings, notes = self._merge_settings()
+        settings, self._notes = self._merge_settings()
         return replace(
             runs[0],
             id=new_id(),
@@ -132,7 +144,7 @@ class _Merge:
             status="running",
             stopped=UNFINISHED_MERGE,
             tags=tuple(sorted({tag for run in runs for tag in run.tags})),
-            warnings=tuple(dict.fromkeys((*(line for run in runs for line in run.warnings), *notes))),
+            warnings=tuple(dict.fromkeys((*(line for run in runs for line in run.warnings), *self._notes))),
             merged_from=self._sources,
         )
 
@@ -195,7 +207,7 @@ class _Merge:
         self._copy_accesses(run)
         self._copy_remarks(run)
         is_complete = tally.all.total >= run.planned
-        notes = [] if is_complete else list(self._describe_gaps())
+        notes = [*self._notes, *(() if is_complete else self._describe_gaps())]
         unknown = self._copy_variables(run)
         if unknown and not is_complete:
             notes.append(
@@ -328,7 +340,7 @@ def _is_same(first: StoredTrial, second: StoredTrial) -> bool:
 def _conflict_error(stored_trial: StoredTrial, part: RunPart, other: RunPart) -> UsageError:
     trial = stored_trial.trial
     return UsageError(
-        f"Case {trial_name(trial.case_id, trial.repeat)!r} has different answers in {part.name} and in "
+        f"Case {trial.case_id!r}, repeat {trial.repeat}, has different answers in {part.name} and in "
         f"{other.name}: it was run twice. Leave one of the two out. Nothing was stored."
     )
 

@@ -64,6 +64,7 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
         settings=replace(settings, interleave=False),
         stopped=None,
         early_stop=None,
+        merged_from=(),
         tags=(),
     )
 
