@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from proctor.eval import CodeSandbox
 from support import clock
+from support.processes import ignore_no_signals
 from support.templates import share_compiled
 
 # Each run tries other examples, except where `CI` is set: hypothesis then takes the same ones every time.
@@ -37,13 +38,15 @@ def in_memory(folder: str) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Let Python keep what it compiles, which else every program that a test starts compiles again.
 
-    Where memory has room the folders of tests are there. Nothing that is collected here is garbage. Under
-    faketime, which breaks Python's waits, the tests start again by a clock of their own.
+    Programs that tests start ignore no signals. Where memory has room the folders of tests are there. Nothing
+    that is collected here is garbage. Under faketime, which breaks Python's waits, the tests start again by a
+    clock of their own.
     """
     if offset := os.environ.get("FAKETIME"):
         capture: Any = config.pluginmanager.getplugin("capturemanager")
         capture.stop_global_capturing()  # or this process's output would go to a file that nobody reads
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clock.moved(os.environ, offset))
+    ignore_no_signals()
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.disable()
