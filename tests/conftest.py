@@ -21,7 +21,7 @@ from support.templates import share_compiled
 # `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy
 # machine an example takes as long as it takes.
 settings.register_profile("development", max_examples=10, deadline=None)
-settings.register_profile("ci", max_examples=30, deadline=None)
+settings.register_profile("ci", max_examples=20, deadline=None)
 settings.load_profile("development")
 
 MEMORY = "/dev/shm"  # a folder here costs a test a tenth of what it costs on a disk
