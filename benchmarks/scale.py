@@ -192,7 +192,7 @@ def _read_result(store: str, bundle: Path) -> dict[str, Any]:
     return {
         "totals": {name: totals[name] for name in ("passed", "failed", "errors", "unscored", "cost_usd")},
         "claims": attestation["claims"],
-        "digests": [attestation["suite"]["digest"], attestation["target"], attestation["cases"]["root"]],
+        "digests": [attestation["suite"]["digest"], attestation["target"]],
         "verdicts": verdicts.hexdigest(),
     }
 
