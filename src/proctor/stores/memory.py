@@ -25,6 +25,7 @@ from msgspec import Struct
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
+from proctor.stores.sql.row_access import StoreRows
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import migrate
@@ -41,6 +42,7 @@ class MemoryLocation:
     address = ADDRESS
     is_durable = False
     files: StoreFiles | None = None
+    rows: StoreRows | None = None
 
     def __init__(self) -> None:
         """Creates nothing yet."""
