@@ -77,12 +77,6 @@ class PostgresStore(SqlStore):
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
 
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        raise NotImplementedError
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        raise NotImplementedError
+        return PostgresAnswerCache(self._postgres.connector, notify)
