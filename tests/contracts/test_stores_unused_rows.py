@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from threading import Thread
 
@@ -38,10 +37,8 @@ def _leave_rows(store: SqlStore) -> None:
         database.execute("INSERT INTO cases (digest, body) VALUES (?, ?)", b"d%d" % position, b"")
 
 
-def test_unused_rows_are_counted_and_deleted_and_all_others_stay(
-    open_another: Callable[[], SqlStore],
-) -> None:
-    store = open_another()
+def test_unused_rows_are_counted_and_deleted_and_all_others_stay(store: Store) -> None:
+    assert isinstance(store, SqlStore)
     _leave_rows(store)
     begin_run(store)
     store.save_trial("r1", make_trial("4"), Verdict.PASS)
