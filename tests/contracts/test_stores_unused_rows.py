@@ -8,14 +8,16 @@ from threading import Thread
 import pytest
 
 from proctor.model import Verdict
+from proctor.protocols import Store
 from proctor.stores.location import StoreLocation
 from proctor.stores.sql.store import SqlStore
 from support.builders import make_case, make_trial
 from support.stores import add_run, begin_run, save_cases
 
 
-def _leave_rows(store: SqlStore) -> None:
+def _leave_rows(store: Store) -> None:
     """Leaves what crashes of earlier versions of Proctor could leave."""
+    assert isinstance(store, SqlStore)
     database = store._database
     database.execute(
         "INSERT INTO trials (run, position, repeat, verdict, body) VALUES (?, ?, ?, ?, ?)",
@@ -38,7 +40,6 @@ def _leave_rows(store: SqlStore) -> None:
 
 
 def test_unused_rows_are_counted_and_deleted_and_all_others_stay(store: Store) -> None:
-    assert isinstance(store, SqlStore)
     _leave_rows(store)
     begin_run(store)
     store.save_trial("r1", make_trial("4"), Verdict.PASS)

@@ -18,6 +18,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from msgspec import Struct
@@ -25,13 +26,15 @@ from msgspec import Struct
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
-from proctor.stores.sql.row_access import StoreRows
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import migrate
 from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.stores.sqlite.trial_writer import WriterThread
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 ADDRESS = ":memory:"
 
