@@ -298,16 +298,15 @@ def test_a_copy_that_ended_after_the_deleted_versions_can_be_repeated(
 
 @pytest.mark.slow
 def test_answers_of_sixteen_mebibytes_are_copied(source: StoreLocation, target: StoreLocation) -> None:
-    text = (HOSTILE * 2**20)[: 2**24]
+    text = HOSTILE * 2**18  # 19 MB as JSON
     with closing(source.open_store()) as store:
         run = begin_run(store)
-        for position in range(3):
-            store.save_trial(run.id, make_trial(text, position=position), Verdict.PASS)
+        store.save_trial(run.id, make_trial(text), Verdict.PASS)
     copy_store(source, target)
     with closing(target.open_store()) as store:
-        assert [stored.trial.output.text == text for stored in store.trials("r1") if stored.trial.output] == [
-            True
-        ] * 3
+        (stored,) = store.trials("r1")
+        assert stored.trial.output is not None
+        assert stored.trial.output.text == text
 
 
 # --- while others write ------------------------------------------------------------------------------------
@@ -345,7 +344,7 @@ copy_store(locate_store(sys.argv[1]), locate_store(sys.argv[2]), on_progress=pro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 40, 70])
+@pytest.mark.parametrize("rows", [20, 70])
 def test_a_copy_that_is_killed_leaves_nothing_and_can_be_repeated(
     source: StoreLocation, target: StoreLocation, tmp_path: Path, rows: int
 ) -> None:
