@@ -11,7 +11,7 @@ from proctor.errors import UsageError
 from proctor.model import Suite
 from proctor.python.options import load_project
 from proctor.python.results import RunResult, load_result
-from proctor.services.project_store import locate_project_store, open_existing_store
+from proctor.services.project_store import locate_named_store, locate_project_store, open_existing_store
 from proctor.services.runs.config import Config
 from proctor.stores import locate_store
 
@@ -44,12 +44,14 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
         raise UsageError(
             f"`store` is {store!r:.60}. Give a path, an address, or None to keep nothing on disk."
         )
-    return _make_absolute(locate_store(str(store)))
+    return _make_absolute(locate_named_store(str(store)))
 
 
 def _make_absolute(location: StoreLocation) -> StoreLocation:
-    is_path = location.is_durable and "://" not in location.address
-    return locate_store(str(Path(location.address).absolute())) if is_path else location
+    if location.is_in_folder:
+        return locate_store(str(Path(location.address).absolute()))
+    location.folder = location.folder.absolute()
+    return location
 
 
 def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:

@@ -114,9 +114,13 @@ class StoreLocation(Protocol):
     """The location of a store; nothing is opened before `open_store`."""
 
     address: str
-    """The address for `--store`."""
+    """The address for `--store`; it never has a password."""
+    name: str
+    """What pages call the store."""
     folder: Path
     """The folder of the project's other files, such as prices and certificates."""
+    is_in_folder: bool
+    """Whether the store itself is in `folder`; `locate_project_store` sets the folder of all others."""
     is_durable: bool
     """Whether the store outlives this process."""
     files: StoreFiles | None

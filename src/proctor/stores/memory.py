@@ -38,8 +38,8 @@ ADDRESS = ":memory:"
 class MemoryLocation:
     """The `StoreLocation` of one store in memory; every `open_store` returns the same data."""
 
-    address = ADDRESS
-    is_durable = False
+    address = name = ADDRESS
+    is_durable = is_in_folder = False
     files: StoreFiles | None = None
 
     def __init__(self) -> None:

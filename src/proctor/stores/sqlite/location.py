@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SqliteLocation:
     """Implements `StoreLocation` and `StoreFiles` for a file."""
 
-    is_durable = True
+    is_durable = is_in_folder = True
 
     def __init__(self, path: str) -> None:
         """Stores the path; reads nothing.
@@ -29,6 +29,7 @@ class SqliteLocation:
             path: the file, which need not exist.
         """
         self.address = path
+        self.name = Path(path).name
         self.folder = Path(path).parent
         self._path = Path(path)
 

@@ -130,11 +130,11 @@ class SqliteStore(SqlStore):
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
-            return orphan_rows.count_leftovers(self._db, self._byte_locks)
+            return orphan_rows.count_leftovers(SqliteDatabase(self.path, self._db), self._byte_locks)
 
     def delete_unused_rows(self) -> None:
         """Deletes unreferenced rows, without blocking other processes for long."""
         from proctor.stores.sqlite import orphan_rows
 
         with as_store_errors(self.path):
-            orphan_rows.delete_leftovers(self._db, self._byte_locks)
+            orphan_rows.delete_leftovers(SqliteDatabase(self.path, self._db), self._byte_locks)
