@@ -131,6 +131,19 @@ def explain_connection_error(text: str, address: PostgresAddress) -> str:
     )
 
 
+def explain_missing_right(reason: str, url: str) -> str:
+    """Returns what to do when the role of a connection may not do something, as sentences.
+
+    Args:
+        reason: the text of the server.
+        url: the address of the store.
+    """
+    return (
+        f"Your role may not do this in {url}: {reason}. Whoever owns its tables permits it with `proctor store "
+        f"migrate --store {shlex.quote(url)} --grant ROLE`."
+    )
+
+
 class _Options:
     """The URL of an address with one more option, quoted for a shell."""
 

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
+from time import monotonic, sleep
 from typing import Any, cast
 from zlib import crc32
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from proctor.errors import StoreError
+from proctor.stores.postgresql.address import PostgresAddress
+from proctor.stores.postgresql.connection_errors import (
+    explain_connection_error,
+    explain_missing_right,
+    is_temporary,
+)
 from proctor.stores.postgresql.text_columns import adapt_text
+from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
-from proctor.stores.sql.patience import Patience
+from proctor.stores.sql.patience import DEFAULT_PATIENCE_S, NOTICE_AFTER_S, Patience, interruptible
 
 _MUTEX = 0
 """The advisory lock of `transaction`; those of runs have the keys of runs, which begin at 1."""
+_CURSOR_NUMBERS = count(1)
+_RETRY_S = 0.1
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
 
@@ -25,17 +38,17 @@ _PAGE_STEP = 64
 class PostgresConnector:
     """Opens connections to one schema of one database."""
 
-    def __init__(self, conninfo: str, address: str, schema: str) -> None:
+    def __init__(self, address: PostgresAddress, notify: Callable[[str], None] = lambda _line: None) -> None:
         """Stores its arguments.
 
         Args:
-            conninfo: the parameters of a connection, as libpq takes them.
-            address: the store's address, without a password.
-            schema: the schema of its tables.
+            address: the store's address.
+            notify: called with a sentence if `open` waits for the server.
         """
-        self.address = address
-        self.schema = schema
-        self._conninfo = conninfo
+        self.address = address.url
+        self.schema = address.schema
+        self._parsed_address = address
+        self._notify = notify
 
     @property
     def lock_space(self) -> int:
@@ -49,10 +62,36 @@ class PostgresConnector:
         Raises:
             psycopg.Error: it cannot be opened.
         """
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        address = self._parsed_address
+        fields = {**address.connection_fields(os.environ), **tls_fields(address, os.environ)}
+        connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
         adapt_text(connection)
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema)))
         return connection
+
+    def open(self, patience_s: float = DEFAULT_PATIENCE_S) -> psycopg.Connection[Any]:
+        """Opens a connection; waits for a server that is starting or shutting down.
+
+        Args:
+            patience_s: how long it waits.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        start, is_starting, has_notified = monotonic(), False, False
+        while True:
+            try:
+                with interruptible():
+                    return self.connect()
+            except psycopg.Error as error:
+                is_starting = is_starting or is_temporary(str(error))
+                waited_s = monotonic() - start
+                if not is_starting or waited_s >= patience_s:
+                    raise StoreError(explain_connection_error(str(error), self._parsed_address)) from error
+            if waited_s >= NOTICE_AFTER_S and not has_notified:
+                has_notified = True
+                self._notify(f"Waiting for the server of {self.address}, which is starting or shutting down.")
+            sleep(_RETRY_S)
 
 
 class PostgresDatabase(SqlDatabase):
@@ -71,8 +110,7 @@ class PostgresDatabase(SqlDatabase):
         self.address = connector.address
         self.connector = connector
         self._patience = patience
-        with self.as_store_errors():
-            self.connection = connector.connect()
+        self.connection = connector.open(min(patience.patience_s, DEFAULT_PATIENCE_S))
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
@@ -100,6 +138,12 @@ class PostgresDatabase(SqlDatabase):
                     break
         return page_rows
 
+    def iterate(self, statement: str, *values: object) -> Iterator[Any]:
+        """Yields rows without holding them all. Call it inside a transaction."""
+        name = f"rows_{next(_CURSOR_NUMBERS)}"
+        with self.as_store_errors(), self.connection.cursor(name, binary=True) as cursor:
+            yield from cursor.execute(_translate(statement), values)
+
     def execute(self, statement: str, *values: object) -> int:
         """Executes a statement, and returns how many rows it changed."""
         with self.as_store_errors():
@@ -120,6 +164,8 @@ class PostgresDatabase(SqlDatabase):
         """Raises errors of the database and the system in the block as StoreErrors that name the store."""
         try:
             yield
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreError(explain_missing_right(describe_error(error), self.address)) from error
         except psycopg.Error as error:
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
 

@@ -12,11 +12,13 @@ from proctor.errors import StoreError
 from proctor.protocols import AnswerCache
 from proctor.stores.postgresql.case_staging import TemporaryCases
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
+from proctor.stores.postgresql.rights import grant_command, is_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.store import SqlStore
+from proctor.stores.sql.unused_rows import count_unused_rows, delete_unused_rows
 
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_array_elements_text(convert_from(body, 'UTF8')::json -> 'tags') AS tags (tag)
@@ -62,6 +64,12 @@ class PostgresStore(SqlStore):
 
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
+        if not is_writable(self._postgres):
+            raise StoreError(
+                "This shows held-out cases, and each such access is counted in the store; your role may only "
+                f"read {self._database.address}, so nothing is shown. Whoever owns its tables changes that "
+                f"with `{grant_command(self._database.address, 'ROLE')}`."
+            )
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s."""
@@ -81,8 +89,8 @@ class PostgresStore(SqlStore):
 
     def count_unused_rows(self) -> dict[str, int]:
         """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        raise NotImplementedError
+        return count_unused_rows(self._database)
 
     def delete_unused_rows(self) -> None:
         """Deletes unreferenced rows, without blocking other processes for long."""
-        raise NotImplementedError
+        delete_unused_rows(self._database)

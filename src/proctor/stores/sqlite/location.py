@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.store_protocol import Progress
-from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
+from proctor.stores.location import (
+    NO_GRANTS,
+    Grants,
+    MigrationReport,
+    SalvageResult,
+    StoredNames,
+    StoreReport,
+    UnusedFile,
+)
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.store import SqliteStore
@@ -64,6 +72,33 @@ class SqliteLocation:
         from proctor.stores.sqlite.store import SqliteStore
 
         return SqliteStore.open_file(self.address, notify)
+
+    def migrate(
+        self, grants: Grants = NO_GRANTS, notify: Callable[[str], None] = lambda _line: None
+    ) -> MigrationReport:
+        """Creates or upgrades the file, as opening it does; see `StoreLocation.migrate`."""
+        from proctor.stores.sqlite.connection import read_version
+        from proctor.stores.sqlite.migrations import MIGRATIONS
+
+        if grants != NO_GRANTS:
+            raise UsageError(
+                f"The store {self.address} is a file, which has no roles. Set the permissions of the file, "
+                "and leave out --grant and --grant-read."
+            )
+        before = read_version(self.address)
+        self.open_store(notify).close()
+        return MigrationReport(before=before, after=len(MIGRATIONS))
+
+    def migration_script(self, grants: Grants = NO_GRANTS) -> str:  # noqa: ARG002
+        """Refuses: no server executes it.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"--sql prints statements for a database server, and the store {self.address} is a file. Leave "
+            "out --sql."
+        )
 
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
