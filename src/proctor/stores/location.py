@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
 from proctor.store_protocol import Progress
+from proctor.stores.sql.row_access import StoreRows
 
 DEFAULT_FOLDER = ".proctor"
 
@@ -144,6 +145,8 @@ class StoreLocation(Protocol):
     """Whether the store outlives this process."""
     files: StoreFiles | None
     """Operations on its files or tables; None for a store in memory."""
+    rows: StoreRows | None
+    """Access to all of its rows; None for a store that ends with this process."""
 
     def exists(self) -> bool:
         """Whether there is a store, or anything else in its place."""

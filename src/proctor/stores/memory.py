@@ -32,6 +32,7 @@ from proctor.stores.location import (
     StoredNames,
     StoreFiles,
 )
+from proctor.stores.sql.row_access import StoreRows
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import MIGRATIONS, migrate
@@ -48,6 +49,7 @@ class MemoryLocation:
     address = name = ADDRESS
     is_durable = is_in_folder = False
     files: StoreFiles | None = None
+    rows: StoreRows | None = None
 
     def __init__(self) -> None:
         """Creates nothing yet."""

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import UsageError, suggestion
 
@@ -57,7 +58,7 @@ _OPTIONS = frozenset(
 """The options of an address: `schema`, and those of libpq that do not decide what the store is."""
 _SECRETS = frozenset({"password", "sslpassword", "scram_client_key", "oauth_client_secret"})
 _TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
-_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,56}", re.ASCII)
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
@@ -88,6 +89,10 @@ class PostgresAddress(Struct, frozen=True, kw_only=True):
         """The database and its schema, for pages."""
         database = self.database or "PostgreSQL"
         return database if self.schema == DEFAULT_SCHEMA else f"{database}/{self.schema}"
+
+    def with_schema(self, schema: str) -> PostgresAddress:
+        """Returns the address of another schema in the same database."""
+        return replace(self, url=replace_option(self.url, "schema", schema), schema=schema)
 
     def is_on_this_machine(self, environ: Mapping[str, str]) -> bool:
         """Returns whether the server can only be this machine: loopback, or a socket in a folder.
@@ -140,7 +145,7 @@ def parse_address(rest: str) -> PostgresAddress:
     schema = options.pop("schema", DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema == "information_schema":
         raise UsageError(
-            "The schema in the address of the store must have at most 63 lower-case letters, digits and "
+            "The schema in the address of the store must have at most 57 lower-case letters, digits and "
             "underscores, and begin with a letter, but not with pg_: "
             f"{_FORM}?schema={DEFAULT_SCHEMA}."
         )
@@ -156,6 +161,13 @@ def parse_address(rest: str) -> PostgresAddress:
         schema=schema,
         options=options,
     )
+
+
+def replace_option(url: str, name: str, value: str) -> str:
+    """Returns a URL in which an option has another value."""
+    base, _, query = url.partition("?")
+    options = [word for word in query.split("&") if word and word.partition("=")[0] != name]
+    return f"{base}?{'&'.join([*options, f'{name}={value}'])}"
 
 
 def _check_text(rest: str) -> None:

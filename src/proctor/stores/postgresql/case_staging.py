@@ -70,5 +70,9 @@ class TemporaryCases:
             self._has_tables = False
             self._database.execute(f"DROP TABLE IF EXISTS {self._cases}, {self._places}")
 
+    def count_leftovers(self) -> int:
+        """Returns 0: temporary tables end with their session."""
+        return 0
+
     def remove_leftovers(self) -> None:
         """Does nothing: temporary tables end with their session."""

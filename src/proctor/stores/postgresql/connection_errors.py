@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from proctor.stores.postgresql.address import DEFAULT_CONNECT_TIMEOUT_S, PostgresAddress
+from proctor.stores.postgresql.address import DEFAULT_CONNECT_TIMEOUT_S, PostgresAddress, replace_option
 
 _TEMPORARY = (
     r"the database system (?P<state>is (?:starting up|shutting down|in recovery mode|not yet accepting "
@@ -139,8 +139,8 @@ def explain_missing_right(reason: str, url: str) -> str:
         url: the address of the store.
     """
     return (
-        f"Your role may not do this in {url}: {reason}. Whoever owns its tables permits it with `proctor store "
-        f"migrate --store {shlex.quote(url)} --grant ROLE`."
+        f"Your role may not do this in {url}: {reason}. Whoever owns its tables permits it with `proctor "
+        f"store migrate --store {shlex.quote(url)} --grant ROLE`."
     )
 
 
@@ -151,10 +151,8 @@ class _Options:
         self._url = url
 
     def __getitem__(self, option: str) -> str:
-        base, _, query = self._url.partition("?")
-        name = option.partition("=")[0]
-        options = [word for word in query.split("&") if word and word.partition("=")[0] != name]
-        return shlex.quote(f"{base}?{'&'.join([*options, option])}")
+        name, _, value = option.partition("=")
+        return shlex.quote(replace_option(self._url, name, value))
 
 
 def _remove_schema(url: str) -> str:

@@ -18,10 +18,12 @@ from proctor.stores.location import (
     MigrationReport,
     SalvageResult,
     StoredNames,
+    StoreFiles,
     StoreReport,
     UnusedFile,
 )
 from proctor.stores.postgresql.address import PostgresAddress, parse_address
+from proctor.stores.sql.row_access import StoreRows
 
 if TYPE_CHECKING:
     from proctor.stores.postgresql.database import PostgresConnector
@@ -43,12 +45,9 @@ class PostgresLocation:
         self.address = address.url
         self.name = address.name
         self.folder = Path(DEFAULT_FOLDER)
+        self.files: StoreFiles | None = self
+        self.rows: StoreRows | None = None
         self._parsed_address = address
-
-    @property
-    def files(self) -> PostgresLocation:
-        """Returns the operations on the tables."""
-        return self
 
     @property
     def connector(self) -> PostgresConnector:
@@ -136,7 +135,10 @@ class PostgresLocation:
 
     def trash(self) -> PostgresLocation:
         """Returns the location of the store of deleted versions, another schema of the same database."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.schema import trash_schema
+
+        schema = trash_schema(self._parsed_address.schema)
+        return PostgresLocation(self._parsed_address.with_schema(schema))
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of the store."""
@@ -151,7 +153,11 @@ class PostgresLocation:
 
         return check_store(connector, on_progress)
 
-    def back_up(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:  # noqa: ARG002
+    def back_up(
+        self,
+        to: Path,  # noqa: ARG002
+        on_progress: Progress = lambda _count, _total: None,  # noqa: ARG002
+    ) -> dict[str, int]:
         """Refuses: PostgreSQL has its own backups.
 
         Raises:
@@ -163,15 +169,19 @@ class PostgresLocation:
             "`proctor store copy`."
         )
 
-    def repair(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:  # noqa: ARG002
+    def repair(
+        self,
+        to: Path,  # noqa: ARG002
+        on_progress: Progress = lambda _count, _total: None,  # noqa: ARG002
+    ) -> SalvageResult:
         """Refuses: only files are repaired.
 
         Raises:
             UsageError: always.
         """
         raise UsageError(
-            f"`proctor store repair` repairs files, and {self.address} is in PostgreSQL. Restore its database "
-            "from a backup, or copy what can be read into a file with `proctor store copy`."
+            f"`proctor store repair` repairs files, and {self.address} is in PostgreSQL. Restore its "
+            "database from a backup, or copy what can be read into a file with `proctor store copy`."
         )
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:  # noqa: ARG002

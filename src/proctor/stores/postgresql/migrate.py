@@ -1,4 +1,7 @@
-"""Creates and upgrades the tables of a store: `proctor store migrate`."""
+"""Creates and upgrades the tables of a store: `proctor store migrate`.
+
+A store has two schemas with the same tables: its own, and one for the deleted versions of suites.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,8 @@ from proctor.errors import StoreError, UsageError
 from proctor.stores.location import Grants, MigrationReport
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.rights import list_grants, quote
-from proctor.stores.postgresql.schema import MIGRATIONS, check_not_newer, read_version
+from proctor.stores.postgresql.schema import MIGRATIONS, check_not_newer, read_version, trash_schema
 from proctor.stores.sql.patience import Patience
-
-_STATE = "SELECT current_database(), to_regnamespace(?) IS NOT NULL"
-_MAY_TEMP = """SELECT rolname FROM pg_roles WHERE rolname = ANY(?)
-    AND has_database_privilege(oid, current_database(), 'TEMPORARY')"""
 
 
 def migrate(connector: PostgresConnector, grants: Grants) -> MigrationReport:
@@ -28,13 +27,15 @@ def migrate(connector: PostgresConnector, grants: Grants) -> MigrationReport:
         StoreError: the role may not do this, or a newer Proctor made the tables.
         UsageError: there is no such role.
     """
-    with closing(PostgresDatabase(connector, Patience())) as database, _as_advice(connector):
-        with database.transaction():
-            before = read_version(database)
-            statements = _list_statements(database, before, grants)
-            for statement in statements:
-                database.execute(statement)
-    return MigrationReport(before=before, after=max(before, len(MIGRATIONS)), grants=grants)
+    with (
+        closing(PostgresDatabase(connector, Patience())) as database,
+        _as_advice(connector),
+        database.transaction(),
+    ):
+        before = read_version(database)
+        for statement in _list_statements(database, grants):
+            database.execute(statement)
+    return MigrationReport(before=before, after=len(MIGRATIONS), grants=grants)
 
 
 def write_script(connector: PostgresConnector, grants: Grants) -> str:
@@ -43,32 +44,45 @@ def write_script(connector: PostgresConnector, grants: Grants) -> str:
     Raises:
         StoreError: the store cannot be read, or a newer Proctor made its tables.
     """
-    with closing(PostgresDatabase(connector, Patience())) as database:
-        statements = _list_statements(database, read_version(database), grants)
-    start = ["BEGIN", f"SET LOCAL search_path TO {quote(connector.schema)}"]
-    return "".join(f"{statement};\n" for statement in [*start, *statements, "COMMIT"])
+    with closing(PostgresDatabase(connector, Patience())) as database, database.transaction():
+        statements = list(_list_statements(database, grants))
+    return "".join(f"{statement};\n" for statement in ["BEGIN", *statements, "COMMIT"])
 
 
-def _list_statements(database: PostgresDatabase, before: int, grants: Grants) -> list[str]:
-    check_not_newer(database, before)
+def _list_statements(database: PostgresDatabase, grants: Grants) -> Iterator[str]:
+    """Yields statements for a transaction; each schema is looked at when its turn comes."""
     schema = database.connector.schema
-    name, has_schema = database.fetch_one(_STATE, schema)
-    statements = [] if has_schema else [f"CREATE SCHEMA {quote(schema)}"]
-    if not before:
-        statements.append("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)")
-    for number, steps in enumerate(MIGRATIONS[before:], before + 1):
-        statements += [*steps, f"INSERT INTO schema_version VALUES ({number})"]
-    have_temporary = {role for (role,) in database.select(_MAY_TEMP, list(grants.write))}
-    statements += [
-        statement
-        for statement in list_grants(name, schema, grants)
-        if not any(statement == _grant_temporary(name, role) for role in have_temporary)
-    ]
-    return statements
+    schemas = (schema, trash_schema(schema))
+    for name in schemas:
+        yield from _list_steps(database, name)
+    (database_name,) = database.fetch_one("SELECT current_database()")
+    for name in schemas:
+        yield from list_grants(name, grants)
+    for role in grants.write:
+        row = database.fetch_one(
+            "SELECT has_database_privilege(oid, current_database(), 'TEMPORARY') FROM pg_roles "
+            "WHERE rolname = ?",
+            role,
+        )
+        if row != (True,):
+            yield f"GRANT TEMPORARY ON DATABASE {quote(database_name)} TO {quote(role)}"
 
 
-def _grant_temporary(database: str, role: str) -> str:
-    return f"GRANT TEMPORARY ON DATABASE {quote(database)} TO {quote(role)}"
+def _list_steps(database: PostgresDatabase, schema: str) -> Iterator[str]:
+    path = f"SET LOCAL search_path TO {quote(schema)}"
+    database.execute(path)
+    version = read_version(database)
+    check_not_newer(database, version)
+    if version == len(MIGRATIONS):
+        return
+    if database.fetch_one("SELECT to_regnamespace(?)", schema) == (None,):
+        yield f"CREATE SCHEMA {quote(schema)}"
+    yield path
+    if not version:
+        yield "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)"
+    for number, steps in enumerate(MIGRATIONS[version:], version + 1):
+        yield from steps
+        yield f"INSERT INTO schema_version VALUES ({number})"  # noqa: S608  # a number
 
 
 @contextmanager
@@ -79,11 +93,12 @@ def _as_advice(connector: PostgresConnector) -> Iterator[None]:
     except StoreError as error:
         cause = error.__cause__
         if isinstance(cause, psycopg.errors.InsufficientPrivilege):
-            reason = cause.diag.message_primary
+            schema = connector.schema
             raise StoreError(
-                f"Your role may not create the tables of {connector.address}: {reason}. Use the role that owns "
-                f"the database, or let its owner run: CREATE SCHEMA {connector.schema} AUTHORIZATION your "
-                "role. `proctor store migrate --sql` prints the statements for somebody who may."
+                f"Your role may not create tables in {connector.address}: {cause.diag.message_primary}. Run "
+                "`proctor store migrate` as the owner of the database, or let the owner run: CREATE SCHEMA "
+                f"{schema} AUTHORIZATION ROLE; CREATE SCHEMA {trash_schema(schema)} AUTHORIZATION ROLE. "
+                "`--sql` prints all statements."
             ) from cause
         if isinstance(cause, psycopg.errors.UndefinedObject):
             raise UsageError(

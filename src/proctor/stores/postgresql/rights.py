@@ -27,18 +27,18 @@ def check_writable(database: PostgresDatabase) -> None:
     role, name, is_read_only, may_write, may_stage = database.fetch_one(_RIGHTS)
     if is_read_only:
         raise StoreError(
-            f"The store {database.address} is read-only: its server is a standby, or set so. Name the primary "
-            "server with --store."
+            f"The store {database.address} is read-only: its server is a standby, or set so. Name the "
+            "primary server with --store."
         )
     if not may_write:
         raise StoreError(
-            f"The store {database.address} is read-only for role {role}. Whoever owns its tables changes that "
-            f"with `{grant_command(database.address, role)}`."
+            f"The store {database.address} is read-only for role {role}. Whoever owns its tables changes "
+            f"that with `{grant_command(database.address, role)}`."
         )
     if not may_stage:
         raise StoreError(
-            f"Role {role} may not create temporary tables in database {name}, through which commands write to "
-            f"{database.address}. The owner of the database permits it with: GRANT TEMPORARY ON DATABASE "
+            f"Role {role} may not create temporary tables in database {name}, through which commands write "
+            f"to {database.address}. The owner of the database permits it with: GRANT TEMPORARY ON DATABASE "
             f"{quote(name)} TO {quote(role)}."
         )
 
@@ -57,16 +57,18 @@ def grant_command(address: str, role: str) -> str:
     return f"proctor store migrate --store {shlex.quote(address)} --grant {shlex.quote(role)}"
 
 
-def list_grants(database: str, schema: str, grants: Grants) -> Iterator[str]:
-    """Yields the statements that let roles use a store, also the tables that later versions add."""
+def list_grants(schema: str, grants: Grants) -> Iterator[str]:
+    """Yields the statements that let roles use the tables of a schema, also those that are added later."""
     for roles, rights in ((grants.write, "SELECT, INSERT, UPDATE, DELETE"), (grants.read, "SELECT")):
         for role in roles:
             name = quote(role)
             yield f"GRANT USAGE ON SCHEMA {quote(schema)} TO {name}"
             yield f"GRANT {rights} ON ALL TABLES IN SCHEMA {quote(schema)} TO {name}"
             yield f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quote(schema)} GRANT {rights} ON TABLES TO {name}"
-    for role in grants.write:
-        yield f"GRANT TEMPORARY ON DATABASE {quote(database)} TO {quote(role)}"
+    for role in grants.write:  # `proctor store copy` keeps the numbers of rows
+        rights, name = "USAGE, SELECT, UPDATE", quote(role)
+        yield f"GRANT {rights} ON ALL SEQUENCES IN SCHEMA {quote(schema)} TO {name}"
+        yield f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quote(schema)} GRANT {rights} ON SEQUENCES TO {name}"
 
 
 def quote(name: str) -> str:

@@ -76,6 +76,11 @@ def read_version(database: PostgresDatabase) -> int:
     return int(row[0] or 0)
 
 
+def trash_schema(schema: str) -> str:
+    """Returns the schema for the deleted versions of suites of a store."""
+    return f"{schema}_trash"
+
+
 def check_version(database: PostgresDatabase) -> int:
     """Checks that a store can be used by this version of Proctor; returns the version of its tables.
 

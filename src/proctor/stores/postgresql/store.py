@@ -18,7 +18,6 @@ from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.store import SqlStore
-from proctor.stores.sql.unused_rows import count_unused_rows, delete_unused_rows
 
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_array_elements_text(convert_from(body, 'UTF8')::json -> 'tags') AS tags (tag)
@@ -86,11 +85,3 @@ class PostgresStore(SqlStore):
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
         raise NotImplementedError
-
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        return count_unused_rows(self._database)
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        delete_unused_rows(self._database)

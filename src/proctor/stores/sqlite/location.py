@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from proctor.stores.location import (
 )
 
 if TYPE_CHECKING:
+    from proctor.stores.sqlite.row_access import SqliteRows
     from proctor.stores.sqlite.store import SqliteStore
 
 
@@ -44,6 +46,11 @@ class SqliteLocation:
     @property
     def files(self) -> SqliteLocation:
         """Returns the operations on the file."""
+        return self
+
+    @property
+    def rows(self) -> SqliteLocation:
+        """Returns the access to all rows."""
         return self
 
     def exists(self) -> bool:
@@ -77,7 +84,6 @@ class SqliteLocation:
         self, grants: Grants = NO_GRANTS, notify: Callable[[str], None] = lambda _line: None
     ) -> MigrationReport:
         """Creates or upgrades the file, as opening it does; see `StoreLocation.migrate`."""
-        from proctor.stores.sqlite.connection import read_version
         from proctor.stores.sqlite.migrations import MIGRATIONS
 
         if grants != NO_GRANTS:
@@ -85,9 +91,17 @@ class SqliteLocation:
                 f"The store {self.address} is a file, which has no roles. Set the permissions of the file, "
                 "and leave out --grant and --grant-read."
             )
-        before = read_version(self.address)
+        before = self._read_version()
         self.open_store(notify).close()
         return MigrationReport(before=before, after=len(MIGRATIONS))
+
+    def _read_version(self) -> int:
+        if not self.exists() or self.is_empty():
+            return 0
+        from proctor.stores.sqlite.connection import open_as_is
+
+        with closing(open_as_is(self.address)) as db:
+            return int(db.execute("PRAGMA user_version").fetchone()[0])
 
     def migration_script(self, grants: Grants = NO_GRANTS) -> str:  # noqa: ARG002
         """Refuses: no server executes it.
@@ -121,6 +135,36 @@ class SqliteLocation:
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(self.folder / CACHE_NAME, notify)
+
+    # --- rows ---
+
+    def read_rows(
+        self, notify: Callable[[str], None] = lambda _line: None
+    ) -> AbstractContextManager[SqliteRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        from proctor.stores.sqlite.row_access import read_store
+
+        return read_store(self.address, notify)
+
+    def write_rows(self) -> AbstractContextManager[SqliteRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        from proctor.stores.sqlite.row_access import fill_store
+
+        return fill_store(self.address)
+
+    def read_answers(self) -> AbstractContextManager[SqliteRows | None]:
+        """Opens the answer cache in the store's folder; see `StoreRows.read_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import read_cache
+
+        return read_cache(self.folder / CACHE_NAME)
+
+    def write_answers(self) -> AbstractContextManager[SqliteRows]:
+        """Opens the answer cache to be extended; see `StoreRows.write_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import extend_cache
+
+        return extend_cache(self.folder / CACHE_NAME)
 
     # --- files ---
 

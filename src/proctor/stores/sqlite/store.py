@@ -13,7 +13,6 @@ from proctor.errors import StoreError
 from proctor.protocols import AnswerCache
 from proctor.stores.sql.store import SqlStore
 from proctor.stores.sqlite.connection import (
-    as_store_errors,
     connect,
     is_read_only,
     open_database,
@@ -124,17 +123,3 @@ class SqliteStore(SqlStore):
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
-
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        from proctor.stores.sqlite import orphan_rows
-
-        with as_store_errors(self.path):
-            return orphan_rows.count_leftovers(SqliteDatabase(self.path, self._db), self._byte_locks)
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        from proctor.stores.sqlite import orphan_rows
-
-        with as_store_errors(self.path):
-            orphan_rows.delete_leftovers(SqliteDatabase(self.path, self._db), self._byte_locks)
