@@ -16,7 +16,7 @@ import click
 from proctor.cli.echo import echo, echo_err, echo_json, echo_line
 from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import ExitCode, UsageError
-from proctor.plurals import format_size, join_names, pluralize
+from proctor.plurals import format_size, pluralize
 from proctor.services.progress_lines import progress_reporter
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _migration_lines(address: str, report: MigrationReport) -> Iterator[str]:
         yield f"{address} is up to date: version {report.after}."
     for roles, rights in ((report.grants.write, "read and write"), (report.grants.read, "read")):
         if roles:
-            yield f"{join_names(roles)} may {rights}."
+            yield f"{', '.join(roles)} may {rights}."
 
 
 @command.command("backup")
