@@ -44,6 +44,8 @@ class ProjectFolder:
         self.folder = (folder or Path.cwd()).absolute()
         address = move_address(str(store), Path.cwd(), absolute=True)
         self.location = locate_named_store(address, self.folder)
+        if not self.location.is_in_folder:
+            self.location.folder = self.location.folder.absolute()
         self.environ = os.environ if environ is None else environ
         self.config = config
         self._shared: dict[str, Any] = {}
