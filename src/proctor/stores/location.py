@@ -145,8 +145,10 @@ class StoreLocation(Protocol):
     """Whether the store outlives this process."""
     files: StoreFiles | None
     """Operations on its files or tables; None for a store in memory."""
-    rows: StoreRows | None
-    """Access to all of its rows; None for a store that ends with this process."""
+
+    @property
+    def rows(self) -> StoreRows | None:
+        """Access to all of its rows; None for a store that ends with this process."""
 
     def exists(self) -> bool:
         """Whether there is a store, or anything else in its place."""

@@ -115,7 +115,7 @@ class PostgresDatabase(SqlDatabase):
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
         with self.as_store_errors(), self.connection.cursor(binary=True) as cursor:
-            return cursor.execute(_translate(statement), values).fetchall()
+            return cursor.execute(translate(statement), values).fetchall()
 
     def select_page(self, statement: str, *values: object, body: int) -> list[Any]:
         """Returns the first rows, up to a total of `PAGE_BYTES`; `body` is the index of the large column."""
@@ -126,7 +126,7 @@ class PostgresDatabase(SqlDatabase):
             self.connection.transaction(),
             self.connection.cursor("page", binary=True) as cursor,
         ):
-            cursor.execute(_translate(statement), values)
+            cursor.execute(translate(statement), values)
             while size < PAGE_BYTES:
                 rows = cursor.fetchmany(_PAGE_STEP)
                 for row in rows:
@@ -142,17 +142,17 @@ class PostgresDatabase(SqlDatabase):
         """Yields rows without holding them all. Call it inside a transaction."""
         name = f"rows_{next(_CURSOR_NUMBERS)}"
         with self.as_store_errors(), self.connection.cursor(name, binary=True) as cursor:
-            yield from cursor.execute(_translate(statement), values)
+            yield from cursor.execute(translate(statement), values)
 
     def execute(self, statement: str, *values: object) -> int:
         """Executes a statement, and returns how many rows it changed."""
         with self.as_store_errors():
-            return self.connection.execute(_translate(statement), values or None).rowcount
+            return self.connection.execute(translate(statement), values or None).rowcount
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Executes a statement once for each row."""
         with self.as_store_errors(), self.connection.cursor() as cursor:
-            cursor.executemany(_translate(statement), rows)
+            cursor.executemany(translate(statement), rows)
 
     def insert(self, statement: str, *values: object, key: str) -> int:
         """Inserts a row, and returns the number that its column `key` got."""
@@ -224,6 +224,6 @@ def describe_error(error: psycopg.Error) -> str:
 
 
 @cache
-def _translate(statement: str) -> Any:
+def translate(statement: str) -> Any:
     """Returns a statement with the marks of psycopg in place of `?`."""
     return statement.replace("%", "%%").replace("?", "%s").encode("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ from proctor.stores.location import (
     UnusedFile,
 )
 from proctor.stores.postgresql.address import PostgresAddress, parse_address
-from proctor.stores.sql.row_access import StoreRows
 
 if TYPE_CHECKING:
     from proctor.stores.postgresql.database import PostgresConnector
+    from proctor.stores.postgresql.row_access import PostgresRows
     from proctor.stores.postgresql.store import PostgresStore
 
 
@@ -46,7 +46,6 @@ class PostgresLocation:
         self.name = address.name
         self.folder = Path(DEFAULT_FOLDER)
         self.files: StoreFiles | None = self
-        self.rows: StoreRows | None = None
         self._parsed_address = address
 
     @property
@@ -141,8 +140,46 @@ class PostgresLocation:
         return PostgresLocation(self._parsed_address.with_schema(schema))
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """Opens the answer cache of the store."""
-        raise NotImplementedError
+        """Opens the answer cache, a table of the store."""
+        connector = self.connector
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
+
+        return PostgresAnswerCache(connector, notify)
+
+    # --- rows ---
+
+    @property
+    def rows(self) -> PostgresLocation:
+        """Returns the access to all rows."""
+        return self
+
+    def read_rows(
+        self,
+        notify: Callable[[str], None] = lambda _line: None,  # noqa: ARG002
+    ) -> AbstractContextManager[PostgresRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import read_store
+
+        return read_store(connector, self.folder.absolute())
+
+    def write_rows(self) -> AbstractContextManager[PostgresRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import fill_store
+
+        return fill_store(connector, self.folder.absolute())
+
+    def read_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers at this moment; see `StoreRows.read_answers`."""
+        return self.read_rows()
+
+    def write_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers to be extended; see `StoreRows.write_answers`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import extend_answers
+
+        return extend_answers(connector, self.folder.absolute())
 
     # --- the tables ---
 

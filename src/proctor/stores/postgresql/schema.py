@@ -64,6 +64,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX origins_by_path ON origins (path)",
         f"CREATE TABLE run_locks (run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL)",
     ),
+    (
+        f"""CREATE TABLE answers (
+            key BYTEA PRIMARY KEY, about BYTEA NOT NULL, kept_at DOUBLE PRECISION NOT NULL,
+            parts BYTEA NOT NULL, why_not {_TEXT} NOT NULL, value BYTEA)""",
+        # An index takes values of 2,700 bytes at most, and ids of cases may be longer.
+        "CREATE INDEX answers_by_about ON answers (sha256(about), kept_at)",
+    ),
 )
 """Migration n (from 1) turns version n - 1 into version n."""
 

@@ -84,4 +84,6 @@ class PostgresStore(SqlStore):
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
+
+        return PostgresAnswerCache(self._postgres.connector, notify)

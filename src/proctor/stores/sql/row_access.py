@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from proctor.errors import StoreError
 from proctor.stores.sql.database import PAGE_BYTES
-from proctor.stores.sql.tables import Row, Table
+from proctor.stores.sql.tables import TABLES, Row, Table
 
 _ROW_BYTES = 256
 """The size of a row without its last column, roughly."""
@@ -71,6 +72,19 @@ class StoreRows(Protocol):
         Raises:
             StoreError: it cannot be written.
         """
+
+
+def check_empty(rows: RowReader) -> None:
+    """Checks that a store has no rows.
+
+    Raises:
+        StoreError: it has some.
+    """
+    if any(rows.count_rows(table) for table in TABLES):
+        raise StoreError(
+            f"The store {rows.address} has content already, and a copy fills an empty or missing store. "
+            "Nothing was copied."
+        )
 
 
 def split_pages(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from proctor.errors import StoreError
-from proctor.stores.sql.row_access import split_pages
-from proctor.stores.sql.tables import TABLES, Row, Table
+from proctor.stores.sql.row_access import check_empty, split_pages
+from proctor.stores.sql.tables import Row, Table
 from proctor.stores.sqlite.connection import as_store_errors, connect, open_database, shorter_path
 from proctor.stores.sqlite.file_copy import new_database
 from proctor.stores.sqlite.migrations import migrate
@@ -107,7 +107,7 @@ def fill_store(path: str) -> Iterator[SqliteRows]:
         with closing(open_database(path)) as db, as_store_errors(path), transaction(db):
             db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             rows = SqliteRows(path, db)
-            _check_empty(rows)
+            check_empty(rows)
             yield rows
         return
     with as_store_errors(path):
@@ -127,15 +127,6 @@ def fill_store(path: str) -> Iterator[SqliteRows]:
             raise StoreError(
                 f"Another process has just created {shorter_path(path)}, so nothing was copied."
             ) from None
-
-
-def _check_empty(rows: SqliteRows) -> None:
-    """Raises StoreError if any table has a row."""
-    if any(rows.count_rows(table) for table in TABLES):
-        raise StoreError(
-            f"The store {rows.address} has content already, and a copy fills an empty or missing store. "
-            "Nothing was copied."
-        )
 
 
 @contextmanager
