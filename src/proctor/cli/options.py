@@ -63,8 +63,8 @@ def store_option(function: F) -> F:
         "--store",
         metavar="PATH",
         default=_project_store,
-        help="The store: a file, postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE or "
-        f"{DEFAULT_STORE}]",
+        help="The file that keeps runs, or postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE "
+        f"or {DEFAULT_STORE}]",
     )(function)
 
 

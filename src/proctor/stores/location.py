@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
 from proctor.store_protocol import Progress
-from proctor.stores.sql.row_access import StoreRows
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 DEFAULT_FOLDER = ".proctor"
 

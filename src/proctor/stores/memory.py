@@ -18,6 +18,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from msgspec import Struct
@@ -32,13 +33,15 @@ from proctor.stores.location import (
     StoredNames,
     StoreFiles,
 )
-from proctor.stores.sql.row_access import StoreRows
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.migrations import MIGRATIONS, migrate
 from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.stores.sqlite.trial_writer import WriterThread
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 ADDRESS = ":memory:"
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Check, back up, copy, repair and tidy the store.
 
-    The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
+    The store is a file, or a database with an address such as postgresql://HOST/DATABASE: --store, else
+    $PROCTOR_STORE, else the project's own file.
     """
 
 
@@ -50,7 +51,7 @@ def _store_files(address: str | None) -> StoreFiles:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def check(as_json: bool, store: str | None) -> int:
-    """Check the file and every row in it.
+    """Check the store and every row in it.
 
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.

@@ -43,7 +43,7 @@ class PostgresConnector:
 
         Args:
             address: the store's address.
-            notify: called with a sentence if `open` waits for the server.
+            notify: called with a sentence if `open_connection` waits for the server.
         """
         self.address = address.url
         self.schema = address.schema
@@ -69,7 +69,7 @@ class PostgresConnector:
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema)))
         return connection
 
-    def open(self, patience_s: float = DEFAULT_PATIENCE_S) -> psycopg.Connection[Any]:
+    def open_connection(self, patience_s: float = DEFAULT_PATIENCE_S) -> psycopg.Connection[Any]:
         """Opens a connection; waits for a server that is starting or shutting down.
 
         Args:
@@ -110,7 +110,7 @@ class PostgresDatabase(SqlDatabase):
         self.address = connector.address
         self.connector = connector
         self._patience = patience
-        self.connection = connector.open(min(patience.patience_s, DEFAULT_PATIENCE_S))
+        self.connection = connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
