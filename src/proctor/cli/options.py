@@ -63,7 +63,7 @@ def store_option(function: F) -> F:
         "--store",
         metavar="PATH",
         default=_project_store,
-        help="The file that keeps runs, or postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE "
+        help="The file that keeps runs, postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE "
         f"or {DEFAULT_STORE}]",
     )(function)
 

@@ -42,7 +42,8 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
         return _make_absolute(locate_project_store(config.flags.get("store")))
     if not isinstance(store, (str, Path)):
         raise UsageError(
-            f"`store` is {store!r:.60}. Give a path, an address, or None to keep nothing on disk."
+            f"`store` is of type {type(store).__name__}. Give a path, an address, or None to keep nothing on "
+            "disk."
         )
     return _make_absolute(locate_named_store(str(store)))
 

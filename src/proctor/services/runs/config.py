@@ -174,7 +174,7 @@ def _parse_flags(
     if store is not None:
         if not isinstance(store, str):
             raise UsageError(
-                f"{shown_path}: error: `store` is {store!r}; give the path of a file, or an address."
+                f"{shown_path}: error: `store` is no text; give the path of a file, or an address."
             )
         flags["store"] = move_address(store, path.parent)
     cluster = flags.get("cluster")
