@@ -92,7 +92,7 @@ _EXPLANATIONS = {
 """Patterns of texts of libpq and the server, and what to say; the first one that matches counts."""
 
 
-def is_temporary(text: str) -> bool:
+def is_starting(text: str) -> bool:
     """Returns whether the server says that it is starting or shutting down.
 
     Args:

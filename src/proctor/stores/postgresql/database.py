@@ -20,7 +20,7 @@ from proctor.stores.postgresql.address import PostgresAddress
 from proctor.stores.postgresql.connection_errors import (
     explain_connection_error,
     explain_missing_right,
-    is_temporary,
+    is_starting,
 )
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
@@ -78,15 +78,15 @@ class PostgresConnector:
         Raises:
             StoreError: it cannot be opened.
         """
-        start, is_starting, has_notified = monotonic(), False, False
+        start, was_starting, has_notified = monotonic(), False, False
         while True:
             try:
                 with interruptible():
                     return self.connect()
             except psycopg.Error as error:
-                is_starting = is_starting or is_temporary(str(error))
+                was_starting = was_starting or is_starting(str(error))
                 waited_s = monotonic() - start
-                if not is_starting or waited_s >= patience_s:
+                if not was_starting or waited_s >= patience_s:
                     raise StoreError(explain_connection_error(str(error), self._parsed_address)) from error
             if waited_s >= NOTICE_AFTER_S and not has_notified:
                 has_notified = True
