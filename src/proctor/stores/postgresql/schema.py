@@ -62,7 +62,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)",
         f"CREATE TABLE origins (name {_TEXT} PRIMARY KEY, path BYTEA NOT NULL)",
         "CREATE INDEX origins_by_path ON origins (path)",
-        f"CREATE TABLE run_locks (run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL)",
+        f"""CREATE TABLE run_locks (
+            run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL, token BIGINT NOT NULL)""",
     ),
     (
         f"""CREATE TABLE answers (
