@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -51,7 +52,7 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
 def _make_absolute(location: StoreLocation) -> StoreLocation:
     if location.is_in_folder:
         return locate_store(str(Path(location.address).absolute()))
-    location.folder = location.folder.absolute()
+    location.folder = Path(os.path.abspath(location.folder))  # noqa: PTH100 - keeps links unresolved
     return location
 
 

@@ -45,7 +45,7 @@ class ProjectFolder:
         address = move_address(str(store), Path.cwd(), absolute=True)
         self.location = locate_named_store(address, self.folder)
         if not self.location.is_in_folder:
-            self.location.folder = self.location.folder.absolute()
+            self.location.folder = Path(os.path.abspath(self.location.folder))  # noqa: PTH100 - keeps links
         self.environ = os.environ if environ is None else environ
         self.config = config
         self._shared: dict[str, Any] = {}
