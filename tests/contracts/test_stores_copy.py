@@ -32,7 +32,10 @@ from support.stores import add_run, begin_run, save_cases
 AT = datetime(2026, 11, 27, 12, tzinfo=UTC)
 HOSTILE = "%s ? ' \" \\ \\x00 $1 {} \x00 \x1b[31m 🦉 \u202e\ufdd0"
 
-TAG = HOSTILE.translate({0: None, 0xFDD0: None})
+TAG = HOSTILE.replace("\x00", "")
+
+LONG = "".join(chr(number) for number in range(0x4E00, 0x6E00))
+"""More bytes than an index of PostgreSQL takes."""
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ def fill(store: Store, folder: Path) -> None:
     ]
     save_cases(store, [make_case("saved only")], name="größe")
     store.delete_version("s", "v2")
-    store.claim_name("s", str(folder / "suites" / "größe.jsonl"))
+    store.claim_name("s", str(folder.joinpath("suites", *([LONG[:80]] * 15), "größe.jsonl")))
     for number, suite in enumerate((suites[0], suites[2], suites[0])):
         run = add_run(store, suite, id=f"r{number}", planned=4, tags=("tag", TAG))
         _make_trials(store, run)
@@ -84,7 +87,8 @@ def fill(store: Store, folder: Path) -> None:
         for passed, by in ((True, "ana"), (False, HOSTILE), (False, "ana"), (True, "last"))
     ]
     store.remove_label(labels[-1].number)
-    store.add_comment(Comment(run="r1", case_id="c1", by="ana", text=HOSTILE))
+    store.add_comment(Comment(run="r1", case_id=LONG, by="ana", text=HOSTILE))
+    store.add_label(Label(run="r1", case_id=LONG, passed=True, by="ana"))
     store.flush()
 
 

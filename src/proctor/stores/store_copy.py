@@ -20,7 +20,7 @@ from proctor.plurals import join_names
 from proctor.store_protocol import Progress
 from proctor.stores.location import StoreLocation
 from proctor.stores.sql.row_access import RowReader, RowWriter, StoreRows
-from proctor.stores.sql.tables import ANSWERS, TABLES, Row, Table
+from proctor.stores.sql.tables import ANSWERS, TABLES, Row, StoreTable
 from proctor.stores.sql.versions import resolve_path, shorten_path
 
 _encode = Encoder().encode
@@ -52,7 +52,7 @@ class StoreCopy(Struct, frozen=True, kw_only=True):
 class _TableDigest:
     """The digest of a table's rows, and their number."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: StoreTable) -> None:
         self.table = table
         self.count = 0
         self._hasher = sha256()
@@ -197,7 +197,7 @@ def _fill(
     return digests, copies
 
 
-def _copy_table(reader: RowReader, writer: RowWriter, table: Table, counter: _Counter) -> _TableDigest:
+def _copy_table(reader: RowReader, writer: RowWriter, table: StoreTable, counter: _Counter) -> _TableDigest:
     digest = _TableDigest(table)
     for rows in reader.iter_pages(table):
         if table.path:
@@ -212,7 +212,7 @@ def _copy_table(reader: RowReader, writer: RowWriter, table: Table, counter: _Co
     return digest
 
 
-def _read_table(reader: RowReader, table: Table, counter: _Counter) -> _TableDigest:
+def _read_table(reader: RowReader, table: StoreTable, counter: _Counter) -> _TableDigest:
     digest = _TableDigest(table)
     for rows in reader.iter_pages(table):
         digest.add(_resolve_paths(reader, table, rows) if table.path else rows)
@@ -220,7 +220,7 @@ def _read_table(reader: RowReader, table: Table, counter: _Counter) -> _TableDig
     return digest
 
 
-def _resolve_paths(reader: RowReader, table: Table, rows: Iterable[Row]) -> list[Row]:
+def _resolve_paths(reader: RowReader, table: StoreTable, rows: Iterable[Row]) -> list[Row]:
     """Returns rows with absolute paths, which are the same in a copy in any folder."""
     column = table.columns.index(table.path)
     return [
@@ -229,7 +229,7 @@ def _resolve_paths(reader: RowReader, table: Table, rows: Iterable[Row]) -> list
     ]
 
 
-def _shorten_paths(writer: RowWriter, table: Table, rows: Iterable[Row]) -> list[Row]:
+def _shorten_paths(writer: RowWriter, table: StoreTable, rows: Iterable[Row]) -> list[Row]:
     column = table.columns.index(table.path)
     return [
         (*row[:column], shorten_path(writer.folder, os.fsdecode(row[column])), *row[column + 1 :])

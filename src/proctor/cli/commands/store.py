@@ -158,7 +158,7 @@ def backup(file: str, store: str | None) -> None:
 @click.option("--cache", is_flag=True, help="Also add the answers of the store's cache to that of TO.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
-    """Copy everything from store FROM to store TO, which is empty or missing.
+    """Copy store FROM to TO, an empty or missing store.
 
     Both are addresses as for --store, of any kind. Runs may continue meanwhile: the copy is the store as it
     was at one moment, with the deleted suite versions that can be restored. Its rows are read back, and the

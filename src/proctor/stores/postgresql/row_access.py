@@ -11,7 +11,7 @@ from proctor.stores.postgresql.database import PostgresConnector, PostgresDataba
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.row_access import check_empty, split_pages
-from proctor.stores.sql.tables import TABLES, Row, Table
+from proctor.stores.sql.tables import TABLES, Row, StoreTable
 
 _TYPES = """SELECT attname::text, typname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
     WHERE attrelid = to_regclass(?) AND attnum > 0"""
@@ -35,11 +35,11 @@ class PostgresRows:
         self.folder = folder
         self._database = database
 
-    def count_rows(self, table: Table) -> int:
+    def count_rows(self, table: StoreTable) -> int:
         """Returns the number of rows of a table, including those that nothing refers to."""
         return int(self._database.fetch_one(f"SELECT count(*) FROM {table.name}")[0])  # noqa: S608
 
-    def iter_pages(self, table: Table) -> Iterator[list[Row]]:
+    def iter_pages(self, table: StoreTable) -> Iterator[list[Row]]:
         """Yields the rows of a table in order, a few megabytes at a time."""
         statement = cast("Any", f"COPY ({table.make_select()}) TO STDOUT (FORMAT BINARY)")
         types = self._column_types(table)
@@ -51,13 +51,13 @@ class PostgresRows:
             copy.set_types(types)
             yield from split_pages(copy.rows())
 
-    def last_number(self, table: Table) -> int:
+    def last_number(self, table: StoreTable) -> int:
         """Returns the largest number that a row of the table ever had, as far as it is known; 0 for none."""
         (highest,) = self._database.fetch_one(f"SELECT max({table.number}) FROM {table.name}")  # noqa: S608
         (last,) = self._database.fetch_one(_LAST_NUMBER, table.name, table.number)
         return max(highest or 0, last or 0)
 
-    def write_rows(self, table: Table, rows: Sequence[Row]) -> None:
+    def write_rows(self, table: StoreTable, rows: Sequence[Row]) -> None:
         """Adds rows."""
         if table.upsert:
             self._database.execute_many(table.insert, rows)
@@ -66,14 +66,14 @@ class PostgresRows:
             columns = ", ".join(table.columns)
             self._database.copy(table.name, columns, rows, self._column_types(table))
 
-    def set_last_number(self, table: Table, number: int) -> None:
+    def set_last_number(self, table: StoreTable, number: int) -> None:
         """Makes the numbers of the next rows of a table larger than one."""
         if number > 0:
             self._database.select(
                 "SELECT setval(pg_get_serial_sequence(?, ?)::regclass, ?)", table.name, table.number, number
             )
 
-    def _column_types(self, table: Table) -> list[str]:
+    def _column_types(self, table: StoreTable) -> list[str]:
         types = dict(self._database.select(_TYPES, table.name))
         return [types[column] for column in table.columns]
 

@@ -55,13 +55,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"""CREATE TABLE labels (
             number {_KEY}, run {_TEXT} NOT NULL, case_id {_TEXT} NOT NULL, repeat BIGINT NOT NULL,
             by {_TEXT} NOT NULL, held_out BIGINT NOT NULL, at {_TEXT} NOT NULL, body BYTEA NOT NULL)""",
-        "CREATE INDEX labels_by_answer ON labels (run, case_id, repeat, by)",
+        # An index takes values of 2,700 bytes at most; ids of cases and paths may be longer.
+        "CREATE INDEX labels_by_run ON labels (run)",
         f"""CREATE TABLE comments (
             number {_KEY}, run {_TEXT} NOT NULL, case_id {_TEXT} NOT NULL, repeat BIGINT NOT NULL,
             at {_TEXT} NOT NULL, body BYTEA NOT NULL)""",
-        "CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)",
+        "CREATE INDEX comments_by_run ON comments (run)",
         f"CREATE TABLE origins (name {_TEXT} PRIMARY KEY, path BYTEA NOT NULL)",
-        "CREATE INDEX origins_by_path ON origins (path)",
+        "CREATE INDEX origins_by_path ON origins USING hash (path)",
         f"""CREATE TABLE run_locks (
             run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL, token BIGINT NOT NULL)""",
     ),
@@ -69,7 +70,6 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"""CREATE TABLE answers (
             key BYTEA PRIMARY KEY, about BYTEA NOT NULL, kept_at DOUBLE PRECISION NOT NULL,
             parts BYTEA NOT NULL, why_not {_TEXT} NOT NULL, value BYTEA)""",
-        # An index takes values of 2,700 bytes at most, and ids of cases may be longer.
         "CREATE INDEX answers_by_about ON answers (sha256(about), kept_at)",
     ),
 )

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from proctor.errors import StoreError
 from proctor.stores.sql.database import PAGE_BYTES
-from proctor.stores.sql.tables import TABLES, Row, Table
+from proctor.stores.sql.tables import TABLES, Row, StoreTable
 
 _ROW_BYTES = 256
 """The size of a row without its last column, roughly."""
@@ -23,23 +23,23 @@ class RowReader(Protocol):
     folder: Path
     """The absolute path of the folder to which paths in the store are relative."""
 
-    def count_rows(self, table: Table) -> int:
+    def count_rows(self, table: StoreTable) -> int:
         """Returns the number of rows of a table, including those that nothing refers to."""
 
-    def iter_pages(self, table: Table) -> Iterator[list[Row]]:
+    def iter_pages(self, table: StoreTable) -> Iterator[list[Row]]:
         """Yields the rows of a table in order, a few megabytes at a time."""
 
-    def last_number(self, table: Table) -> int:
+    def last_number(self, table: StoreTable) -> int:
         """Returns the largest number that a row of the table ever had, as far as it is known; 0 for none."""
 
 
 class RowWriter(RowReader, Protocol):
     """A store that is being filled: what is written can be read at once, and others see it at the end."""
 
-    def write_rows(self, table: Table, rows: Sequence[Row]) -> None:
+    def write_rows(self, table: StoreTable, rows: Sequence[Row]) -> None:
         """Adds rows."""
 
-    def set_last_number(self, table: Table, number: int) -> None:
+    def set_last_number(self, table: StoreTable, number: int) -> None:
         """Makes the numbers of the next rows of a table larger than one."""
 
 

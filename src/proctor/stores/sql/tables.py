@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 """The values of the columns of a table, in their order."""
 
 
-class Table(Struct, frozen=True, kw_only=True):
+class StoreTable(Struct, frozen=True, kw_only=True):
     """A table, and which of its rows belong to a store."""
 
     name: str
@@ -58,68 +58,68 @@ class Table(Struct, frozen=True, kw_only=True):
 _OF_RUN = "run IN (SELECT key FROM runs)"
 _OF_CONTENT = f"suite IN (SELECT key FROM contents WHERE NOT ({IS_UNFINISHED}))"  # noqa: S608
 TABLES = (
-    Table(
+    StoreTable(
         name="contents",
         columns=("key", "content"),
         order="key",
         condition=f"NOT ({IS_UNFINISHED})",
         number="key",
     ),
-    Table(
+    StoreTable(
         name="cases",
         columns=("key", "digest", "body"),
         order="key",
         condition=f"digest IN (SELECT digest FROM suite_cases WHERE {_OF_CONTENT})",  # noqa: S608
         number="key",
     ),
-    Table(
+    StoreTable(
         name="suite_cases",
         columns=("suite", "position", "digest", "sent"),
         order="suite, position",
         condition=_OF_CONTENT,
     ),
-    Table(
+    StoreTable(
         name="versions",
         columns=("name", "number", "digest", "content", "saved_at", "turn", "body"),
         order="name, number",
     ),
-    Table(name="origins", columns=("name", "path"), order="name", path="path", is_content=False),
-    Table(
+    StoreTable(name="origins", columns=("name", "path"), order="name", path="path", is_content=False),
+    StoreTable(
         name="runs",
         columns=("key", "id", "started_at", "suite", "content", "target", "settings", "status", "body"),
         order="key",
         number="key",
         is_reused=False,
     ),
-    Table(name="secrets", columns=("run", "secret"), order="run", condition=_OF_RUN),
-    Table(name="variables", columns=("run", "name", "digest"), order="run, name", condition=_OF_RUN),
-    Table(
+    StoreTable(name="secrets", columns=("run", "secret"), order="run", condition=_OF_RUN),
+    StoreTable(name="variables", columns=("run", "name", "digest"), order="run, name", condition=_OF_RUN),
+    StoreTable(
         name="trials",
         columns=("rowid", "run", "position", "repeat", "verdict", "body"),
         order="run, position, repeat",
         condition=_OF_RUN,
         number="rowid",
     ),
-    Table(
+    StoreTable(
         name="totals", columns=("run", "changes", "body"), order="run", condition=_OF_RUN, is_content=False
     ),
-    Table(
+    StoreTable(
         name="batches",
         columns=("number", "run", "key", "batch", "state", "at", "body"),
         order="number",
         condition=_OF_RUN,
         number="number",
     ),
-    Table(name="calibrations", columns=("key", "judge", "body"), order="key", number="key"),
-    Table(name="looks", columns=("key", "suite", "body"), order="key", number="key"),
-    Table(
+    StoreTable(name="calibrations", columns=("key", "judge", "body"), order="key", number="key"),
+    StoreTable(name="looks", columns=("key", "suite", "body"), order="key", number="key"),
+    StoreTable(
         name="labels",
         columns=("number", "run", "case_id", "repeat", "by", "held_out", "at", "body"),
         order="number",
         number="number",
         is_reused=False,
     ),
-    Table(
+    StoreTable(
         name="comments",
         columns=("number", "run", "case_id", "repeat", "at", "body"),
         order="number",
@@ -128,7 +128,7 @@ TABLES = (
     ),
 )
 """All tables of a store, in the order in which a copy writes them."""
-ANSWERS = Table(
+ANSWERS = StoreTable(
     name="answers",
     columns=("key", "about", "kept_at", "parts", "why_not", "value"),
     order="key",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from proctor.errors import StoreError
 from proctor.stores.sql.row_access import check_empty, split_pages
-from proctor.stores.sql.tables import Row, Table
+from proctor.stores.sql.tables import Row, StoreTable
 from proctor.stores.sqlite.connection import as_store_errors, connect, open_database, shorter_path
 from proctor.stores.sqlite.file_copy import new_database
 from proctor.stores.sqlite.migrations import migrate
@@ -35,19 +35,19 @@ class SqliteRows:
         self._path = path
         self._db = connection
 
-    def count_rows(self, table: Table) -> int:
+    def count_rows(self, table: StoreTable) -> int:
         """Returns the number of rows of a table, including those that nothing refers to."""
         with as_store_errors(self._path):
             (count,) = self._db.execute(f"SELECT count(*) FROM {table.name}").fetchone()  # noqa: S608
         return int(count)
 
-    def iter_pages(self, table: Table) -> Iterator[list[Row]]:
+    def iter_pages(self, table: StoreTable) -> Iterator[list[Row]]:
         """Yields the rows of a table in order, a few megabytes at a time."""
         hint = " NOT INDEXED" if table.order == table.number else ""  # row ids are in order without an index
         with as_store_errors(self._path), closing(self._db.execute(table.make_select(hint))) as cursor:
             yield from split_pages(cursor)
 
-    def last_number(self, table: Table) -> int:
+    def last_number(self, table: StoreTable) -> int:
         """Returns the largest number that a row of the table ever had, as far as it is known; 0 for none."""
         with as_store_errors(self._path):
             (highest,) = self._db.execute(
@@ -56,7 +56,7 @@ class SqliteRows:
             row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table.name,)).fetchone()
         return max(int(highest), int(row[0]) if row else 0)
 
-    def write_rows(self, table: Table, rows: Sequence[Row]) -> None:
+    def write_rows(self, table: StoreTable, rows: Sequence[Row]) -> None:
         """Adds rows."""
         with as_store_errors(self._path):
             try:
@@ -66,7 +66,7 @@ class SqliteRows:
                     f"A row of {table.name} has a text that SQLite cannot store: {error}. Nothing was copied."
                 ) from error
 
-    def set_last_number(self, table: Table, number: int) -> None:
+    def set_last_number(self, table: StoreTable, number: int) -> None:
         """Makes the numbers of the next rows of a table larger than one, if they are never used again."""
         if table.is_reused:
             return  # SQLite chooses the number after the largest
