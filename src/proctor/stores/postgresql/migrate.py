@@ -95,8 +95,8 @@ def _as_advice(connector: PostgresConnector) -> Iterator[None]:
         if isinstance(cause, psycopg.errors.InsufficientPrivilege):
             schema = connector.schema
             raise StoreError(
-                f"Your role may not create tables in {connector.address}: {cause.diag.message_primary}. Run "
-                "`proctor store migrate` as the owner of the database, or let the owner run: CREATE SCHEMA "
+                f"Your role may not create tables in {connector.address}: {cause.diag.message_primary}. Use "
+                "the role that owns the tables or the database, or let it run: CREATE SCHEMA "
                 f"{schema} AUTHORIZATION ROLE; CREATE SCHEMA {trash_schema(schema)} AUTHORIZATION ROLE. "
                 "`--sql` prints all statements."
             ) from cause
