@@ -502,7 +502,7 @@ def _binomial(random: Random, count: int, chance: float) -> int:
     return sum(random.random() < chance for _ in range(count))
 
 
-TABLES = {
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "passk": passk,
     "kappa": kappas,
     "flags": flags,

@@ -21,14 +21,15 @@ from proctor.services.progress_lines import progress_reporter
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
-    from proctor.stores.location import SalvageResult, StoreFiles, StoreReport
+    from proctor.stores.location import MigrationReport, SalvageResult, StoreFiles, StoreReport
 
 
 @click.group("store")
 def command() -> None:
     """Check, back up, copy, repair and tidy the store.
 
-    The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
+    The store is a file, or a database with an address such as postgresql://HOST/DATABASE: --store, else
+    $PROCTOR_STORE, else the project's own file.
     """
 
 
@@ -50,7 +51,7 @@ def _store_files(address: str | None) -> StoreFiles:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def check(as_json: bool, store: str | None) -> int:
-    """Check the file and every row in it.
+    """Check the store and every row in it.
 
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
@@ -89,6 +90,51 @@ def _report_json(report: StoreReport, code: int) -> str:
     ]
     fields = {"store": report.path, "version": report.version, "problems": problems, "notes": report.notes}
     return dumps({**fields, "rows": report.rows, "bytes": report.sizes, "exit_code": int(code)}, indent=2)
+
+
+@command.command("migrate")
+@click.option(
+    "--grant", multiple=True, metavar="ROLE", help="A role that may read and write. May be repeated."
+)
+@click.option("--grant-read", multiple=True, metavar="ROLE", help="A role that may read. May be repeated.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print the SQL for psql, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def migrate(
+    grant: tuple[str, ...], grant_read: tuple[str, ...], as_sql: bool, as_json: bool, store: str | None
+) -> None:
+    """Create the tables of the store, or upgrade them.
+
+    In PostgreSQL, only this command needs a role that may create tables; all others need what --grant gives.
+    A file is created and upgraded by every command that writes to it, too, after a backup.
+    """
+    from proctor.stores.location import Grants
+
+    if as_sql and as_json:
+        raise UsageError("--sql prints SQL, and --json an object. Give one of them.")
+    location, grants = store_location(store), Grants(write=grant, read=grant_read)
+    if as_sql:
+        show(location.migration_script(grants).splitlines())
+        return
+    report = location.migrate(grants, echo_err)
+    if as_json:
+        roles = {"write": report.grants.write, "read": report.grants.read}
+        fields = {"store": location.address, "from": report.before, "to": report.after, "granted": roles}
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+    else:
+        show(_migration_lines(location.address, report))
+
+
+def _migration_lines(address: str, report: MigrationReport) -> Iterator[str]:
+    if not report.before:
+        yield f"Created the tables of {address}, version {report.after}."
+    elif report.before < report.after:
+        yield f"Upgraded {address} from version {report.before} to {report.after}."
+    else:
+        yield f"{address} is up to date: version {report.after}."
+    for roles, rights in ((report.grants.write, "read and write"), (report.grants.read, "read")):
+        if roles:
+            yield f"{', '.join(roles)} may {rights}."
 
 
 @command.command("backup")

@@ -7,8 +7,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from psycopg import IsolationLevel
-
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.sql.patience import Patience
@@ -85,9 +83,7 @@ def read_store(connector: PostgresConnector, folder: Path) -> Iterator[PostgresR
     """Opens the rows of a store; see `StoreRows.read_rows`."""
     with closing(PostgresDatabase(connector, Patience())) as database:
         check_version(database)
-        database.connection.isolation_level = IsolationLevel.REPEATABLE_READ
-        database.connection.read_only = True
-        with database.as_store_errors(), database.connection.transaction():
+        with database.snapshot():
             _read_in_order(database)
             yield PostgresRows(database, folder)
 
@@ -111,7 +107,7 @@ def extend_answers(connector: PostgresConnector, folder: Path) -> Iterator[Postg
     """Opens the answers of a store to be extended; see `StoreRows.write_answers`."""
     with closing(PostgresDatabase(connector, Patience())) as database:
         check_version(database)
-        with database.as_store_errors(), database.connection.transaction():
+        with database.parallel_transaction():
             yield PostgresRows(database, folder)
 
 

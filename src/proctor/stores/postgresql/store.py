@@ -8,14 +8,17 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from msgspec import DecodeError
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError
 from proctor.model import Run
 from proctor.protocols import AnswerCache
-from proctor.stores.postgresql.case_staging import TemporaryCases
+from proctor.stores.postgresql.case_staging import PostgresCases
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
+from proctor.stores.postgresql.rescue import load_answers, rescue_file
+from proctor.stores.postgresql.rights import grant_command, is_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
@@ -46,15 +49,14 @@ class PostgresStore(SqlStore):
         except StoreError:
             self._postgres.close()
             raise
-        super().__init__(
-            self._postgres,
-            folder,
-            PostgresTrialWriter(connector, self._patience),
-            PostgresRunLocks(self._postgres),
-        )
+        run_locks = PostgresRunLocks(self._postgres)
+        self._writer = PostgresTrialWriter(connector, self._patience, run_locks, folder)
+        super().__init__(self._postgres, folder, self._writer, run_locks)
+        self._folder = folder
+        self._writer.run_keys = self._keys
 
-    def _stage_cases(self) -> TemporaryCases:
-        return TemporaryCases(self._postgres)
+    def _stage_cases(self) -> PostgresCases:
+        return PostgresCases(self._postgres)
 
     def _find_newest_tagged(self, tag: str) -> Any:
         # PostgreSQL's JSON functions refuse all rows because of one NUL character or one damaged row.
@@ -68,11 +70,38 @@ class PostgresStore(SqlStore):
         return None
 
     def _try_now(self, statement: str, *values: object) -> None:
-        with suppress(StoreError):
-            self._database.execute(statement, *values)
+        with suppress(psycopg.Error):
+            self._postgres.execute_once(statement, *values)
+
+    def lock_run(self, run_id: str) -> None:
+        """Locks a run for this process, and saves answers that the store could not take before.
+
+        Raises:
+            StoreError: another process has locked it.
+        """
+        super().lock_run(run_id)
+        try:
+            answers = load_answers(self._folder, run_id)
+            if answers:
+                key = self._key(run_id)
+                for _, position, repeat, verdict, body in answers:
+                    self._writer.put((key, position, repeat, verdict, body))
+                self._writer.flush()
+                rescue_file(self._folder, run_id).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The answers in {error.filename}, which the store could not take before, cannot be read "
+                f"({error.strerror}). Move the file elsewhere to request them again."
+            ) from error
 
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
+        if not is_writable(self._postgres):
+            raise StoreError(
+                "This shows held-out cases, and each such access is counted in the store; your role may only "
+                f"read {self._database.address}, so nothing is shown. Whoever owns its tables changes that "
+                f"with `{grant_command(self._database.address, 'ROLE')}`."
+            )
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s."""
@@ -81,10 +110,11 @@ class PostgresStore(SqlStore):
     def protect(self) -> None:
         """Makes sure from now on that no trial is lost: waits for the database as long as it takes."""
         self._patience.patience_s = inf
+        self._writer.can_rescue = True
 
     def abandon_lock(self) -> None:
-        """Stops waiting."""
-        self._patience.abandoned.set()
+        """Stops waiting; after `protect`, pending trials are saved in the project's folder."""
+        self._writer.abandon()
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.store_protocol import Progress
-from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
+from proctor.stores.location import (
+    NO_GRANTS,
+    Grants,
+    MigrationReport,
+    SalvageResult,
+    StoredNames,
+    StoreReport,
+    UnusedFile,
+)
 
 if TYPE_CHECKING:
     from proctor.stores.sqlite.row_access import SqliteRows
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
 class SqliteLocation:
     """Implements `StoreLocation` and `StoreFiles` for a file."""
 
-    is_durable = True
+    is_durable = is_in_folder = True
 
     def __init__(self, path: str) -> None:
         """Stores the path; reads nothing.
@@ -31,6 +39,7 @@ class SqliteLocation:
             path: the file, which need not exist.
         """
         self.address = path
+        self.name = Path(path).name
         self.folder = Path(path).parent
         self._path = Path(path)
 
@@ -76,6 +85,40 @@ class SqliteLocation:
         from proctor.stores.sqlite.store import SqliteStore
 
         return SqliteStore.open_file_to_read(self.address)
+
+    def migrate(
+        self, grants: Grants = NO_GRANTS, notify: Callable[[str], None] = lambda _line: None
+    ) -> MigrationReport:
+        """Creates or upgrades the file, as opening it does; see `StoreLocation.migrate`."""
+        from proctor.stores.sqlite.migrations import MIGRATIONS
+
+        if grants != NO_GRANTS:
+            raise UsageError(
+                f"The store {self.address} is a file, which has no roles. Set the permissions of the file, "
+                "and leave out --grant and --grant-read."
+            )
+        before = self._read_version()
+        self.open_store(notify).close()
+        return MigrationReport(before=before, after=len(MIGRATIONS))
+
+    def _read_version(self) -> int:
+        if not self.exists() or self.is_empty():
+            return 0
+        from proctor.stores.sqlite.connection import open_as_is
+
+        with closing(open_as_is(self.address)) as db:
+            return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+    def migration_script(self, grants: Grants = NO_GRANTS) -> str:  # noqa: ARG002
+        """Refuses: no server executes it.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"--sql prints statements for a database server, and the store {self.address} is a file. Leave "
+            "out --sql."
+        )
 
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
