@@ -104,6 +104,11 @@ class PostgresDatabase(SqlDatabase):
         with self.as_store_errors():
             self.connection = connector.connect()
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nothing waits for the server any more."""
+        return self._patience.abandoned.is_set()
+
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
         return self._run(partial(self._select_once, statement, values), is_repeatable(statement))
