@@ -18,6 +18,7 @@ from proctor.errors import StoreError
 from proctor.model import Label, Verdict
 from proctor.stores.postgresql.location import postgresql_location
 from proctor.stores.postgresql.rescue import load_answers
+from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.store import PostgresStore
 from support.builders import make_case, make_trial
 from support.postgresql import PostgresServer
@@ -258,8 +259,10 @@ def test_a_process_takes_its_lock_from_its_own_session_that_the_server_still_has
     begin_run(store)
     ((pid,),) = place.fetch("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")
     place.proxy.stall()
-    shared = store._run_locks._shared
-    shared._session.close()  # as after a vanished network: the server learns nothing of it
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    run_locks._shared._session.close()  # as after a vanished network: the server learns nothing of it
     place.proxy.resume()
     wait_until(
         lambda: (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -40,6 +42,8 @@ _SERVER_SETTINGS = (
     f"SET tcp_user_timeout = {_DEAD_AFTER_S * 1000}; "
 )
 """With them the server releases the locks of a machine that has vanished."""
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+"""Each error is raised, too."""
 
 
 class PostgresConnector:
@@ -99,6 +103,8 @@ class PostgresDatabase(SqlDatabase):
         self._patience = patience
         self._guard = RLock()
         """Threads use the connection in turns."""
+        self.explain_stop: Callable[[], str] = lambda: f"The store {self.address} does not answer."
+        """Returns the message of the error when a signal ends a wait within an event loop."""
         self._is_in_transaction = False
         self._is_closed = False
         with self.as_store_errors():
@@ -209,7 +215,7 @@ class PostgresDatabase(SqlDatabase):
 
         Raises:
             StoreError: the server does not answer for longer than the patience, or refuses.
-            KeyboardInterrupt: a signal arrived; from then on nothing waits.
+            KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
         with self._guard, self.as_store_errors():
             if self._is_in_transaction:
@@ -219,6 +225,8 @@ class PostgresDatabase(SqlDatabase):
                     return self._repeat(act, repeatable=repeatable)
             except KeyboardInterrupt:
                 self._patience.abandoned.set()
+                if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
+                    raise StoreError(self.explain_stop()) from None
                 raise
 
     def _repeat(self, act: Callable[[], T], *, repeatable: bool) -> T:
@@ -297,6 +305,11 @@ def describe_error(error: psycopg.Error) -> str:
 def is_repeatable(statement: str) -> bool:
     """Returns whether a statement leaves the same rows when it is executed twice."""
     return not statement.lstrip().startswith("INSERT") or "ON CONFLICT" in statement
+
+
+def _has_running_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 @cache

@@ -24,6 +24,8 @@ from proctor.stores.sql.store import SqlStore
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
     SELECT 1 FROM json_array_elements_text(convert_from(body, 'UTF8')::json -> 'tags') AS tags (tag)
     WHERE tag = ?) ORDER BY key DESC LIMIT 1"""
+_SAVE_S = 1.0
+"""How long a stopped run waits until its answers are saved, before it says where."""
 
 
 class PostgresStore(SqlStore):
@@ -51,6 +53,13 @@ class PostgresStore(SqlStore):
         super().__init__(self._postgres, folder, self._writer, run_locks)
         self._folder = folder
         self._writer.run_keys = self._keys
+        self._postgres.explain_stop = self._explain_stop
+
+    def _explain_stop(self) -> str:
+        self._writer.abandon()
+        self._writer.flush(_SAVE_S)
+        fault = self._writer.health().fault
+        return f"The store {self._postgres.address} does not answer." if fault is None else fault.message
 
     def _stage_cases(self) -> PostgresCases:
         return PostgresCases(self._postgres)
