@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -169,7 +171,8 @@ def test_a_lost_transaction_saves_nothing_and_says_so(place: Place) -> None:
 def test_waiting_for_another_transaction_ends_with_the_patience(place: Place) -> None:
     first, second = place.open(), place.open()
     second._patience.patience_s = 0.2
-    with first._database.transaction(), pytest.raises(StoreError), second._database.transaction():
+    is_refused = pytest.raises(StoreError, match=r"is locked by another process\. Wait")
+    with first._database.transaction(), is_refused, second._database.transaction():
         raise AssertionError("two are in a transaction")
     with second._database.transaction():
         pass
@@ -416,3 +419,12 @@ def test_threads_share_a_store_while_its_sessions_end(place: Place) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_both_sides_notice_within_seconds_that_the_other_has_vanished(place: Place) -> None:
+    connection = place.open(directly=True)._postgres.connection
+    with socket.socket(fileno=os.dup(connection.fileno())) as client:
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 6
+    names = ("tcp_user_timeout", "tcp_keepalives_idle")
+    assert [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names] == [("15000",), ("6",)]

@@ -173,6 +173,11 @@ class PostgresDatabase(SqlDatabase):
         try:
             yield
         except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                raise StoreError(
+                    f"The store {self.address} is locked by another process. Wait for that to end, then try "
+                    "again."
+                ) from error
             if is_temporary(error):
                 raise StoreError(
                     f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
