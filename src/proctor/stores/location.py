@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
 from proctor.store_protocol import Progress
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 DEFAULT_FOLDER = ".proctor"
 
@@ -122,6 +125,10 @@ class StoreLocation(Protocol):
     files: StoreFiles | None
     """Operations on its files; None for a store without files."""
 
+    @property
+    def rows(self) -> StoreRows | None:
+        """Access to all of its rows; None for a store that ends with this process."""
+
     def exists(self) -> bool:
         """Whether there is a store, or anything else in its place."""
 
@@ -140,6 +147,13 @@ class StoreLocation(Protocol):
 
         Raises:
             StoreError: the file is not a store, is damaged, or was written by a newer version.
+        """
+
+    def open_to_read(self) -> Store:
+        """Opens the store, which must exist, to read it only: nothing is created, migrated or written.
+
+        Raises:
+            StoreError: as `open_store`.
         """
 
     def list_names(self) -> StoredNames:

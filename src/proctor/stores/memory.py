@@ -18,6 +18,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from msgspec import Struct
@@ -32,6 +33,9 @@ from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.stores.sqlite.trial_writer import WriterThread
 
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
+
 ADDRESS = ":memory:"
 
 
@@ -41,6 +45,7 @@ class MemoryLocation:
     address = ADDRESS
     is_durable = False
     files: StoreFiles | None = None
+    rows: StoreRows | None = None
 
     def __init__(self) -> None:
         """Creates nothing yet."""
@@ -70,6 +75,10 @@ class MemoryLocation:
             self._close = finalize(self, keeper.close)
             migrate(keeper)
         return MemoryStore(self)
+
+    def open_to_read(self) -> MemoryStore:
+        """Opens the store; nobody else can use it."""
+        return self.open_store()
 
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import dumps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group("store")
 def command() -> None:
-    """Check, back up, repair and tidy the store.
+    """Check, back up, copy, repair and tidy the store.
 
     The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
     """
@@ -66,7 +67,7 @@ def check(as_json: bool, store: str | None) -> int:
 def _report_lines(report: StoreReport) -> list[str]:
     size = format_size(sum(report.sizes.values()))
     rows = report.rows
-    counts = [pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
+    counts = _count_rows(rows) if rows else []
     totals = ", ".join([*counts, size])
     lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
     count = pluralize(len(lines), "problem")
@@ -75,6 +76,10 @@ def _report_lines(report: StoreReport) -> list[str]:
 
 
 _NOUNS = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
+
+
+def _count_rows(rows: Mapping[str, int]) -> list[str]:
+    return [pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items()]
 
 
 def _report_json(report: StoreReport, code: int) -> str:
@@ -97,8 +102,70 @@ def backup(file: str, store: str | None) -> None:
     """
     to = Path(file)
     rows = _store_files(store).back_up(to, progress_reporter(echo_err, "pages copied"))
-    totals = ", ".join(pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
+    totals = ", ".join(_count_rows(rows))
     echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
+
+
+@command.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("to")
+@click.option("--cache", is_flag=True, help="Also add the answers of the store's cache to that of TO.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
+    """Copy store FROM to TO, an empty or missing store.
+
+    Both are addresses as for --store, of any kind. Runs may continue meanwhile: the copy is the store as it
+    was at one moment, with the deleted suite versions that can be restored. Its rows are read back, and the
+    digests of both stores are compared, before TO is complete; after an error it is as it was before.
+    """
+    from proctor.stores import locate_store
+    from proctor.stores.store_copy import copy_store
+
+    started_at = monotonic()
+    locations = locate_store(source), locate_store(to)
+    on_progress = progress_reporter(echo_err, "rows read or written")
+    result = copy_store(*locations, with_cache=cache, on_progress=on_progress, notify=echo_err)
+    duration_s = monotonic() - started_at
+    if as_json:
+        fields = {
+            "from": locations[0].address,
+            "to": locations[1].address,
+            "rows": result.rows,
+            "deleted_versions": result.deleted_versions,
+            "answers": result.answers,
+            "duration_s": round(duration_s, 3),
+            "digest": result.source_digest,
+            "copy_digest": result.copy_digest,
+        }
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+        return
+    counts = _count_rows(result.rows)
+    if result.deleted_versions:
+        counts.append(pluralize(result.deleted_versions, "deleted version"))
+    if result.answers is not None:
+        counts.append(pluralize(result.answers, "cached answer"))
+    echo_line(f"Copied {', '.join(counts)} to {locations[1].address} in {duration_s:.1f} s.", err=True)
+    echo_line(f"{result.source_digest} (equal)")
+
+
+@command.command("digest")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def digest(as_json: bool, store: str | None) -> None:
+    """Print the digest of everything in the store.
+
+    Stores with the same suites, runs, trials, labels and comments have the same digest, whatever kind of
+    database they are in. Caches and deleted suite versions are no part of it.
+    """
+    from proctor.stores.store_copy import compute_digest
+
+    location = store_location(store)
+    result = compute_digest(location, progress_reporter(echo_err, "rows read"), echo_err)
+    if as_json:
+        fields = {"store": location.address, "digest": result.digest, "rows": result.rows}
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+    else:
+        echo_line(f"{result.digest} {', '.join(_count_rows(result.rows))}")
 
 
 @command.command("repair")

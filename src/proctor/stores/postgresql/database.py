@@ -15,6 +15,7 @@ from zlib import crc32
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 
 from proctor.errors import StoreError
 from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
@@ -28,6 +29,7 @@ _MUTEX = 0
 """The advisory lock of `transaction`; those of runs have the keys of runs, which begin at 1."""
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _DEAD_AFTER_S = 15
 """How long a peer that does not acknowledge anything is waited for, on both sides."""
 _CLIENT_PARAMETERS = {
@@ -121,7 +123,7 @@ class PostgresDatabase(SqlDatabase):
 
     def _select_once(self, statement: str, values: Sequence[object]) -> list[Any]:
         with self.connection.cursor(binary=True) as cursor:
-            return cursor.execute(_translate(statement), values).fetchall()
+            return cursor.execute(translate(statement), values).fetchall()
 
     def select_page(self, statement: str, *values: object, body: int) -> list[Any]:
         """Returns the first rows, up to a total of `PAGE_BYTES`; `body` is the index of the large column."""
@@ -131,7 +133,7 @@ class PostgresDatabase(SqlDatabase):
         page_rows: list[Any] = []
         size = 0
         with self.connection.transaction(), self.connection.cursor("page", binary=True) as cursor:
-            cursor.execute(_translate(statement), values)
+            cursor.execute(translate(statement), values)
             while size < PAGE_BYTES:
                 # A few first, as rows may have 16 MB each.
                 rows = cursor.fetchmany(_PAGE_STEP if page_rows and size < PAGE_BYTES // 16 else 1)
@@ -151,14 +153,14 @@ class PostgresDatabase(SqlDatabase):
         Raises:
             psycopg.Error: it cannot be executed.
         """
-        return self.connection.execute(_translate(statement), values or None).rowcount
+        return self.connection.execute(translate(statement), values or None).rowcount
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Executes a statement once for each row."""
 
         def act() -> None:
             with self.connection.cursor() as cursor:
-                cursor.executemany(_translate(statement), rows)
+                cursor.executemany(translate(statement), rows)
 
         self._run(act, is_repeatable(statement))
 
@@ -223,7 +225,7 @@ class PostgresDatabase(SqlDatabase):
             KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
         with self._guard, self.as_store_errors():
-            if self._is_in_transaction:
+            if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
                 return act()
             try:
                 with interruptible():
@@ -318,6 +320,6 @@ def _has_running_loop() -> bool:
 
 
 @cache
-def _translate(statement: str) -> Any:
+def translate(statement: str) -> Any:
     """Returns a statement with the marks of psycopg in place of `?`."""
     return statement.replace("%", "%%").replace("?", "%s").encode("utf-8")

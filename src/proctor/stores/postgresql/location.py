@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -13,6 +14,7 @@ from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
 
 if TYPE_CHECKING:
     from proctor.stores.postgresql.database import PostgresConnector
+    from proctor.stores.postgresql.row_access import PostgresRows
     from proctor.stores.postgresql.store import PostgresStore
 
 DEFAULT_SCHEMA = "proctor"
@@ -81,6 +83,10 @@ class PostgresLocation:
 
         return PostgresStore(connector, self.folder.absolute())
 
+    def open_to_read(self) -> PostgresStore:
+        """Opens the store, which opening does not change; see `open_store`."""
+        return self.open_store()
+
     def list_names(self) -> StoredNames:
         """Returns no names yet."""
         return StoredNames()
@@ -91,11 +97,55 @@ class PostgresLocation:
 
     def trash(self) -> PostgresLocation:
         """Returns the location of the store of deleted versions, another schema of the same database."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.schema import trash_schema
+
+        schema = trash_schema(self._schema)
+        parts = urlsplit(self.address)
+        options = {**dict(parse_qsl(parts.query)), "schema": schema}
+        address = urlunsplit(parts._replace(query=urlencode(options)))
+        return PostgresLocation(address, self._conninfo, schema)
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """Opens the answer cache of the store."""
-        raise NotImplementedError
+        """Opens the answer cache, a table of the store."""
+        connector = self.connector
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
+
+        return PostgresAnswerCache(connector, notify)
+
+    # --- rows ---
+
+    @property
+    def rows(self) -> PostgresLocation:
+        """Returns the access to all rows."""
+        return self
+
+    def read_rows(
+        self,
+        notify: Callable[[str], None] = lambda _line: None,  # noqa: ARG002
+    ) -> AbstractContextManager[PostgresRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import read_store
+
+        return read_store(connector, self.folder.absolute())
+
+    def write_rows(self) -> AbstractContextManager[PostgresRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import fill_store
+
+        return fill_store(connector, self.folder.absolute())
+
+    def read_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers at this moment; see `StoreRows.read_answers`."""
+        return self.read_rows()
+
+    def write_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers to be extended; see `StoreRows.write_answers`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import extend_answers
+
+        return extend_answers(connector, self.folder.absolute())
 
 
 def postgresql_location(rest: str) -> PostgresLocation:

@@ -53,15 +53,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"""CREATE TABLE labels (
             number {_KEY}, run {_TEXT} NOT NULL, case_id {_TEXT} NOT NULL, repeat BIGINT NOT NULL,
             by {_TEXT} NOT NULL, held_out BIGINT NOT NULL, at {_TEXT} NOT NULL, body BYTEA NOT NULL)""",
-        "CREATE INDEX labels_by_answer ON labels (run, case_id, repeat, by)",
+        # An index takes values of 2,700 bytes at most; ids of cases and paths may be longer.
+        "CREATE INDEX labels_by_run ON labels (run)",
         f"""CREATE TABLE comments (
             number {_KEY}, run {_TEXT} NOT NULL, case_id {_TEXT} NOT NULL, repeat BIGINT NOT NULL,
             at {_TEXT} NOT NULL, body BYTEA NOT NULL)""",
-        "CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)",
+        "CREATE INDEX comments_by_run ON comments (run)",
         f"CREATE TABLE origins (name {_TEXT} PRIMARY KEY, path BYTEA NOT NULL)",
-        "CREATE INDEX origins_by_path ON origins (path)",
+        "CREATE INDEX origins_by_path ON origins USING hash (path)",
         f"""CREATE TABLE run_locks (
             run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL, token BIGINT NOT NULL)""",
+    ),
+    (
+        f"""CREATE TABLE answers (
+            key BYTEA PRIMARY KEY, about BYTEA NOT NULL, kept_at DOUBLE PRECISION NOT NULL,
+            parts BYTEA NOT NULL, why_not {_TEXT} NOT NULL, value BYTEA)""",
+        "CREATE INDEX answers_by_about ON answers (sha256(about), kept_at)",
     ),
 )
 """Migration n (from 1) turns version n - 1 into version n."""
@@ -98,19 +105,35 @@ def check_version(database: PostgresDatabase) -> None:
 
 
 def migrate(connector: PostgresConnector) -> tuple[int, int]:
-    """Creates or upgrades the tables, all steps or none; returns the versions before and after."""
+    """Creates or upgrades the tables, all steps or none; returns the versions before and after.
+
+    The deleted versions of suites are in the same tables of a second schema.
+    """
     database = PostgresDatabase(connector, Patience())
     try:
         with database.transaction():
-            schema = sql.Identifier(connector.schema)
-            database.connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
-            before = read_version(database)
-            if not before:
-                database.execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)")
-            for number, statements in enumerate(MIGRATIONS[before:], before + 1):
-                for statement in statements:
-                    database.execute(statement)
-                database.execute("INSERT INTO schema_version VALUES (?)", number)
+            before = _migrate_schema(database, connector.schema)
+            _migrate_schema(database, trash_schema(connector.schema))
         return before, max(before, len(MIGRATIONS))
     finally:
         database.close()
+
+
+def trash_schema(schema: str) -> str:
+    """Returns the schema for the deleted versions of suites of a store."""
+    return f"{schema}_trash"
+
+
+def _migrate_schema(database: PostgresDatabase, name: str) -> int:
+    """Creates or upgrades the tables of one schema; returns the version before."""
+    schema = sql.Identifier(name)
+    database.connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+    database.connection.execute(sql.SQL("SET LOCAL search_path TO {}").format(schema))
+    before = read_version(database)
+    if not before:
+        database.execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY)")
+    for number, statements in enumerate(MIGRATIONS[before:], before + 1):
+        for statement in statements:
+            database.execute(statement)
+        database.execute("INSERT INTO schema_version VALUES (?)", number)
+    return before

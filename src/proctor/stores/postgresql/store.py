@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec import DecodeError
 
+from proctor.codec import decode, encode
 from proctor.errors import StoreError
+from proctor.model import Run
 from proctor.protocols import AnswerCache
 from proctor.stores.postgresql.case_staging import PostgresCases
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
@@ -21,9 +24,8 @@ from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.store import SqlStore
 
-_NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
-    SELECT 1 FROM json_array_elements_text(convert_from(body, 'UTF8')::json -> 'tags') AS tags (tag)
-    WHERE tag = ?) ORDER BY key DESC LIMIT 1"""
+_WITH_TEXT = """SELECT key, body FROM runs WHERE key < ? AND position(? IN body) > 0
+    ORDER BY key DESC LIMIT 64"""
 _SAVE_S = 1.0
 """How long a stopped run waits until its answers are saved, before it says where."""
 
@@ -65,7 +67,15 @@ class PostgresStore(SqlStore):
         return PostgresCases(self._postgres)
 
     def _find_newest_tagged(self, tag: str) -> Any:
-        return self._fetch_one(_NEWEST_TAGGED, tag)
+        # PostgreSQL's JSON functions refuse all rows because of one NUL character or one damaged row.
+        last = 2**63 - 1
+        while rows := self._select(_WITH_TEXT, last, encode(tag)):
+            for _, body in rows:
+                with suppress(DecodeError, ValueError):
+                    if tag in decode(body, Run).tags:
+                        return (body,)
+            last = rows[-1][0]
+        return None
 
     def _try_now(self, statement: str, *values: object) -> None:
         with suppress(psycopg.Error):
@@ -110,12 +120,6 @@ class PostgresStore(SqlStore):
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
 
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        raise NotImplementedError
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        raise NotImplementedError
+        return PostgresAnswerCache(self._postgres.connector, notify)

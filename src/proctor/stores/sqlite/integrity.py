@@ -15,16 +15,19 @@ from typing import Any
 from msgspec import DecodeError
 
 from proctor.codec import decode
+from proctor.errors import StoreError
 from proctor.model import Calibration, Case, Comment, HoldoutAccess, Label, Run, Suite, Trial, Verdict
 from proctor.plurals import join_names, pluralize
 from proctor.store_protocol import Progress, StoredBatch
 from proctor.stores.location import StoreProblem, StoreReport
+from proctor.stores.sql.unused_rows import count_unused_rows
 from proctor.stores.sql.versions import IS_UNFINISHED
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
+from proctor.stores.sqlite.database import SqliteDatabase
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
-from proctor.stores.sqlite.orphan_rows import count_leftovers
 from proctor.stores.sqlite.run_locks import RunLocks
+from proctor.stores.sqlite.suite_staging import StagedCases
 
 MAX_FAULTS = 100
 """The maximum number of faults of the file that SQLite lists."""
@@ -70,12 +73,12 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
                 f"{len(MIGRATIONS)} after a backup. Its rows were not checked."
             )
         else:
-            check = _RowCheck(db, run_locks, on_progress)
+            check = _RowCheck(path, db, run_locks, on_progress)
             try:
                 rows = count_rows(db)
                 problems += check.find_problems(rows)
                 notes += check.find_notes()
-            except (sqlite3.DatabaseError, UnicodeDecodeError):
+            except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError):
                 if not problems:
                     raise
                 notes.append("The rows were not checked, as the file is damaged.")
@@ -107,7 +110,8 @@ def _check_file(db: sqlite3.Connection) -> Iterator[StoreProblem]:
 class _RowCheck:
     """Checks the rows of a store."""
 
-    def __init__(self, db: sqlite3.Connection, run_locks: RunLocks, on_progress: Progress) -> None:
+    def __init__(self, path: str, db: sqlite3.Connection, run_locks: RunLocks, on_progress: Progress) -> None:
+        self._path = path
         self._db = db
         self._run_locks = run_locks
         self._on_progress = on_progress
@@ -130,7 +134,9 @@ class _RowCheck:
                     f"Run {run_id} is unfinished: it has {count:,} of {pluralize(planned_count, 'trial')}. "
                     f"`proctor run --resume={run_id}` completes it."
                 )
-        for noun, count in count_leftovers(self._db, self._run_locks).items():
+        database = SqliteDatabase(self._path, self._db)
+        staging = StagedCases(self._path, self._db, self._run_locks)
+        for noun, count in count_unused_rows(database, staging).items():
             yield f"Not in use: {pluralize(count, noun)}. `proctor store gc` removes them."
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:

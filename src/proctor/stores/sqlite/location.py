@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from proctor.store_protocol import Progress
 from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
 
 if TYPE_CHECKING:
+    from proctor.stores.sqlite.row_access import SqliteRows
     from proctor.stores.sqlite.store import SqliteStore
 
 
@@ -35,6 +37,11 @@ class SqliteLocation:
     @property
     def files(self) -> SqliteLocation:
         """Returns the operations on the file."""
+        return self
+
+    @property
+    def rows(self) -> SqliteLocation:
+        """Returns the access to all rows."""
         return self
 
     def exists(self) -> bool:
@@ -64,6 +71,12 @@ class SqliteLocation:
 
         return SqliteStore.open_file(self.address, notify)
 
+    def open_to_read(self) -> SqliteStore:
+        """Opens the store without writing to it; see `SqliteStore.open_file_to_read`."""
+        from proctor.stores.sqlite.store import SqliteStore
+
+        return SqliteStore.open_file_to_read(self.address)
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
         from proctor.stores.sqlite.stored_names import list_names
@@ -85,6 +98,36 @@ class SqliteLocation:
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(self.folder / CACHE_NAME, notify)
+
+    # --- rows ---
+
+    def read_rows(
+        self, notify: Callable[[str], None] = lambda _line: None
+    ) -> AbstractContextManager[SqliteRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        from proctor.stores.sqlite.row_access import read_store
+
+        return read_store(self.address, notify)
+
+    def write_rows(self) -> AbstractContextManager[SqliteRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        from proctor.stores.sqlite.row_access import fill_store
+
+        return fill_store(self.address)
+
+    def read_answers(self) -> AbstractContextManager[SqliteRows | None]:
+        """Opens the answer cache in the store's folder; see `StoreRows.read_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import read_cache
+
+        return read_cache(self.folder / CACHE_NAME)
+
+    def write_answers(self) -> AbstractContextManager[SqliteRows]:
+        """Opens the answer cache to be extended; see `StoreRows.write_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import extend_cache
+
+        return extend_cache(self.folder / CACHE_NAME)
 
     # --- files ---
 
