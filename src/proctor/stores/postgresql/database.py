@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -15,6 +17,7 @@ from zlib import crc32
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from proctor.errors import StoreError
 from proctor.stores.postgresql.address import PostgresAddress
@@ -36,6 +39,7 @@ _MUTEX = 0
 _CURSOR_NUMBERS = count(1)
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _DEAD_AFTER_S = 15
 """How long a peer that does not acknowledge anything is waited for, on both sides."""
 _CLIENT_PARAMETERS = {
@@ -49,6 +53,8 @@ _SERVER_SETTINGS = (
     f"SET tcp_user_timeout = {_DEAD_AFTER_S * 1000}; "
 )
 """With them the server releases the locks of a machine that has vanished."""
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+"""Each error is raised, too."""
 
 
 class PostgresConnector:
@@ -137,9 +143,16 @@ class PostgresDatabase(SqlDatabase):
         self._patience = patience
         self._guard = RLock()
         """Threads use the connection in turns."""
+        self.explain_stop: Callable[[], str] = lambda: f"The store {self.address} does not answer."
+        """Returns the message of the error when a signal ends a wait within an event loop."""
         self._is_in_transaction = False
         self._is_closed = False
         self.connection = connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nothing waits for the server any more."""
+        return self._patience.abandoned.is_set()
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
@@ -207,6 +220,11 @@ class PostgresDatabase(SqlDatabase):
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreError(explain_missing_right(describe_error(error), self.address)) from error
         except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                raise StoreError(
+                    f"The store {self.address} is locked by another process. Wait for that to end, then try "
+                    "again."
+                ) from error
             if is_temporary(error):
                 raise StoreError(
                     f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
@@ -267,16 +285,18 @@ class PostgresDatabase(SqlDatabase):
 
         Raises:
             StoreError: the server does not answer for longer than the patience, or refuses.
-            KeyboardInterrupt: a signal arrived; from then on nothing waits.
+            KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
         with self._guard, self.as_store_errors():
-            if self._is_in_transaction:
+            if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
                 return act()
             try:
                 with interruptible():
                     return self._repeat(act, repeatable=repeatable)
             except KeyboardInterrupt:
                 self._patience.abandoned.set()
+                if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
+                    raise StoreError(self.explain_stop()) from None
                 raise
 
     def _repeat(self, act: Callable[[], T], *, repeatable: bool) -> T:
@@ -355,6 +375,11 @@ def describe_error(error: psycopg.Error) -> str:
 def is_repeatable(statement: str) -> bool:
     """Returns whether a statement leaves the same rows when it is executed twice."""
     return not statement.lstrip().startswith("INSERT") or "ON CONFLICT" in statement
+
+
+def _has_running_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
 
 
 @cache

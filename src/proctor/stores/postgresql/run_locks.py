@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.postgresql.lost_connections import is_usable
+from proctor.stores.postgresql.lost_connections import cut, is_usable
 
 _HOLDER = """SELECT run_locks.host, run_locks.pid FROM pg_locks
     LEFT JOIN run_locks ON run_locks.run = pg_locks.objid::bigint
@@ -86,7 +86,9 @@ class PostgresRunLocks:
         return holder
 
     def close(self) -> None:
-        """Releases all locks. Safe to call twice."""
+        """Releases all locks, but waits for no server that does not answer. Safe to call twice."""
+        if self._shared is not None and self._database.is_abandoned:
+            self._shared.cut()
         with _GUARD:
             shared, self._shared = self._shared, None
             if shared is None:
@@ -199,6 +201,10 @@ class _SharedLocks:
     def _has_own_row(self, key: int) -> bool:
         row = self._session.execute("SELECT token FROM run_locks WHERE run = %s", (key,)).fetchone()
         return row == (self.token,)
+
+    def cut(self) -> None:
+        """Ends the session at once; other stores of the process get a new one."""
+        cut(self._session)
 
     def close(self) -> None:
         """Ends the session, and with it all of its locks."""

@@ -27,6 +27,8 @@ from proctor.stores.sql.store import SqlStore
 
 _WITH_TEXT = """SELECT key, body FROM runs WHERE key < ? AND position(? IN body) > 0
     ORDER BY key DESC LIMIT 64"""
+_SAVE_S = 1.0
+"""How long a stopped run waits until its answers are saved, before it says where."""
 
 
 class PostgresStore(SqlStore):
@@ -54,6 +56,13 @@ class PostgresStore(SqlStore):
         super().__init__(self._postgres, folder, self._writer, run_locks)
         self._folder = folder
         self._writer.run_keys = self._keys
+        self._postgres.explain_stop = self._explain_stop
+
+    def _explain_stop(self) -> str:
+        self._writer.abandon()
+        self._writer.flush(_SAVE_S)
+        fault = self._writer.health().fault
+        return f"The store {self._postgres.address} does not answer." if fault is None else fault.message
 
     def _stage_cases(self) -> PostgresCases:
         return PostgresCases(self._postgres)

@@ -139,8 +139,8 @@ class PostgresTrialWriter(TrialQueue):
                 )
             elif self._rescue_file is not None:
                 sentences.append(
-                    f"{answers} that it does not have are in {self._rescue_file}. Resuming the run in this "
-                    "project moves them to the store."
+                    f"{answers} that it does not have are in {self._rescue_file}. Resume the run in this "
+                    "folder, and they are moved to the store."
                 )
         taken_keys = self._run_locks.taken_keys
         if taken_keys:
