@@ -162,8 +162,10 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     waiting: int
     """The number of trials that are not durable yet."""
     locked_s: float
-    """How long they have waited for another process's lock."""
+    """How long they have waited for another process's lock, or for the server of the store."""
     fault: StoreFault | None
+    obstacle: str = "is locked by another process"
+    """What the store does while they wait, as the end of a sentence."""
 
 
 class SuiteWriter(Protocol):

@@ -49,6 +49,13 @@ def test_a_tag_is_found_whole_and_nothing_else_is(begun: Make, store: Store, wor
         store.run(word)
 
 
+def test_a_tag_that_no_command_gives_hides_no_other(begun: Make, store: Store) -> None:
+    begun("r1", tags=("baseline", "\ufdd0"))
+    begun("r2", tags=("nul \x00", "\u202e"))
+    assert store.run("baseline").id == "r1"
+    assert store.run("\u202e").id == "r2"
+
+
 def test_nothing_is_found_in_a_store_without_runs(store: Store) -> None:
     for word in ("last", "baseline", ""):
         with pytest.raises(StoreError, match="There is no run"):

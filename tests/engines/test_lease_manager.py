@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from proctor.engines.lease_manager import LEASE_S, LeaseManager, LeaseRequest, MoneyUse, PlaceUse, Refusal
+from proctor.engines.lease_manager import LEASE_S, LeaseManager, LeaseRequest, MoneyUse, PlaceUse, BusyReply
 from proctor.engines.leased_limits import LeasedLimits
 from proctor.errors import TargetError
 
@@ -62,7 +62,7 @@ async def test_one_refusal_halves_the_places_of_all_and_its_pause_is_for_all() -
     manager = LeaseManager()
     manager.renew(ask("a", 8, 0, 0, 4))
     manager.renew(ask("b", 8, 0, 0, 4))
-    busy = (Refusal(0.0, 30.0), Refusal(0.0, 30.0))
+    busy = (BusyReply(0.0, 30.0), BusyReply(0.0, 30.0))
     lease = manager.renew(ask("a", 8, 4, 4, 4, refusals=busy))
     assert lease.places == {"e": 2}
     assert 29 < lease.pauses["e"] <= 30

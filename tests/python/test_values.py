@@ -149,7 +149,7 @@ def test_commands_in_messages_stay_commands() -> None:
         (lambda: proctor.run(target="echo"), "Give a suite: a path, a name, rows or a table"),
         (lambda: proctor.run(resume=True), "needs the suite and the target"),
         (lambda: proctor.run([ROW], target="echo", name="a/b"), "Leave slashes out"),
-        (lambda: proctor.run([ROW], target="echo", store=3), "`store` is 3"),  # type: ignore[call-overload]
+        (lambda: proctor.run([ROW], target="echo", store=3), "`store` is of type int"),  # type: ignore[call-overload]
         (lambda: proctor.run("x.csv", target="echo", columns={"input": "q"}), "`columns` is about rows"),
     ],
 )

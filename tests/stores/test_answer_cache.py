@@ -1,4 +1,4 @@
-"""The file of answers: found again, shared by processes, and never the end of a run."""
+"""The file of answers: shared by processes, and never the end of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -48,56 +47,6 @@ def keep(cache: SqliteAnswerCache, number: int, value: bytes | None = b"{}", why
 
 def _key(number: int) -> bytes:
     return number.to_bytes(32, "big")
-
-
-def test_an_answer_is_had_at_once_and_by_whoever_opens_the_file_later(opened: Open, told: list[str]) -> None:
-    cache = opened()
-    for number in range(200):
-        keep(cache, number, b"answer %d" % number)
-        assert cache.get(_key(number)) == (b"answer %d" % number, "")
-    cache.close()
-    assert [opened().get(_key(number)) for number in (0, 199, 200)] == [
-        (b"answer 0", ""),
-        (b"answer 199", ""),
-        None,
-    ]
-    assert told == []
-
-
-def test_an_answer_takes_the_place_of_a_failure_and_never_the_other_way_round(opened: Open) -> None:
-    first = opened()
-    keep(first, 1, None, "failed")
-    assert first.get(_key(1)) == (None, "failed")
-    for value, why_not in ((b"4", ""), (None, "failed again")):
-        keep(first, 1, value, why_not)
-        assert first.get(_key(1)) == (b"4", "")
-    first.close()
-    second = opened()
-    keep(second, 1, None, "failed again")
-    second.close()
-    assert opened().get(_key(1)) == (b"4", "")
-
-
-def test_what_earlier_commands_asked_about_a_case_comes_newest_first(opened: Open) -> None:
-    first = opened()
-    for number in range(9):
-        keep(first, number)
-        sleep(0.001)
-    assert first.earlier_parts("case 0") == []
-    first.close()
-    second = opened()
-    keep(second, 9)
-    assert second.earlier_parts("case 0") == [b"parts 6", b"parts 3", b"parts 0"]
-    assert second.earlier_parts("case 7") == []
-
-
-def test_text_and_bytes_of_any_kind_are_kept(opened: Open) -> None:
-    cache = opened()
-    cache.put(b"\x00\xff", "größe \ud800 日本", b"\x00", "größe 日本 \x00".encode(), "größe")
-    cache.close()
-    again = opened()
-    assert again.get(b"\x00\xff") == ("größe 日本 \x00".encode(), "größe")
-    assert again.earlier_parts("größe \ud800 日本") == [b"\x00"]
 
 
 def test_closing_twice_is_safe_and_what_comes_later_is_dropped(opened: Open, told: list[str]) -> None:
@@ -270,14 +219,3 @@ def test_a_killed_process_leaves_a_file_that_can_be_read(path: Path, opened: Ope
     keep(cache, 0, b"new")
     assert cache.get(_key(0)) == (b"new", "")
     assert told == []
-
-
-def test_every_one_of_many_answers_is_found_when_the_cache_is_opened_again(opened: Open) -> None:
-    cache = opened()
-    for number in range(2000):
-        cache.put(_key(number), f"case {number}", b"p" * 600, b"v%d" % number, "")
-    cache.close()
-    cache = opened()
-    assert [cache.get(_key(number)) for number in range(2000)] == [
-        (b"v%d" % number, "") for number in range(2000)
-    ]

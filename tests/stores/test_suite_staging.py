@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,6 @@ from proctor.codec import sent_digest
 from proctor.model import Case, Suite, Verdict
 from proctor.stores.sql import suite_writer
 from proctor.stores.sqlite.integrity import check_store
-from proctor.stores.sqlite.orphan_rows import count_leftovers, delete_leftovers
-from proctor.stores.sqlite.run_locks import RunLocks
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_case, make_trial
 from support.stores import begin_run
@@ -132,16 +129,14 @@ def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStor
     kept = _save(store, [make_case("old")], "old")
     process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
-    with closing(RunLocks(store.path)) as claims:
-        assert count_leftovers(store._db, claims) == {}  # it is in use
+    assert store.count_unused_rows() == {}  # it is in use
     assert check_store(store.path).problems == ()
     process.send_signal(signal.SIGKILL)
     process.wait()
     checked = check_store(store.path)
     assert checked.problems == ()
     assert any("1 partly saved suite" in note for note in checked.notes)
-    with closing(RunLocks(store.path)) as claims:
-        delete_leftovers(store._db, claims)
+    store.delete_unused_rows()
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
     assert _cases(store, kept) == [make_case("old")]
 

@@ -40,12 +40,15 @@ def free_port() -> int:
 class PostgresServer:
     """One server; `start` and `kill` may be called again and again."""
 
-    def __init__(self, *, auth: str = "trust", options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, auth: str = "trust", options: tuple[str, ...] = (), parent: Path | None = None
+    ) -> None:
         """Makes a data folder.
 
         Args:
             auth: the method by which clients on loopback log in; `trust` asks for no password.
             options: further options of the server, such as `fsync=off`.
+            parent: where the data folder is made; None for memory, if there is room.
         """
         programs = find_programs()
         assert programs is not None, "PostgreSQL is not installed"
@@ -53,7 +56,8 @@ class PostgresServer:
         self.port = free_port()
         self._options = options
         memory = Path("/dev/shm")
-        self.folder = Path(tempfile.mkdtemp(prefix="proctor-pg-", dir=memory if memory.is_dir() else None))
+        parent = parent or (memory if memory.is_dir() else None)
+        self.folder = Path(tempfile.mkdtemp(prefix="proctor-pg-", dir=parent))
         self._own: dict[str, Any] = {}
         if os.geteuid() == 0:
             os.chown(self.folder, NOBODY, NOBODY)
@@ -69,6 +73,12 @@ class PostgresServer:
             cwd=self.folder,
             **self._own,
         )
+
+    @property
+    def pid(self) -> int:
+        """The id of the running server's first process."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def data(self) -> Path:

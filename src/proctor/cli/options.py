@@ -63,7 +63,8 @@ def store_option(function: F) -> F:
         "--store",
         metavar="PATH",
         default=_project_store,
-        help=f"The file that keeps runs, or :memory:.  [default: $PROCTOR_STORE or {DEFAULT_STORE}]",
+        help="The file that keeps runs, postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE "
+        f"or {DEFAULT_STORE}]",
     )(function)
 
 

@@ -26,7 +26,7 @@ _MAX_WAIT_S = 1.0
 """After this time money goes to the worker that has waited longest, so that a dear call finds its turn."""
 
 
-class Refusal(Struct, frozen=True, array_like=True):
+class BusyReply(Struct, frozen=True, array_like=True):
     """A call that an endpoint refused because it is overloaded."""
 
     age_s: float
@@ -46,7 +46,7 @@ class PlaceUse(Struct, frozen=True, kw_only=True):
     waiting: int
     successes: int = 0
     """Since the last lease, as are the refusals."""
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[BusyReply, ...] = ()
     pause_s: float = 0.0
     """How long the endpoint's pause still takes."""
 

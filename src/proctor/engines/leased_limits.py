@@ -10,7 +10,7 @@ from time import monotonic
 
 from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.budget import Budget
-from proctor.engines.lease_manager import LEASE_S, Lease, LeaseRequest, MoneyUse, PlaceUse, Refusal
+from proctor.engines.lease_manager import LEASE_S, Lease, LeaseRequest, MoneyUse, PlaceUse, BusyReply
 from proctor.errors import TargetError
 
 _RENEW_S = 0.25
@@ -70,7 +70,7 @@ class LeasedLimit(AdaptiveLimit):
             in_flight=self.in_flight,
             waiting=self.waiting,
             successes=successes,
-            refusals=tuple([Refusal(now - asked_at, pause_s) for asked_at, pause_s in refusals]),
+            refusals=tuple([BusyReply(now - asked_at, pause_s) for asked_at, pause_s in refusals]),
             pause_s=self.pause_s,
         )
 

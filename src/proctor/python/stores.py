@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -11,7 +12,7 @@ from proctor.errors import UsageError
 from proctor.model import Suite
 from proctor.python.options import load_project
 from proctor.python.results import RunResult, load_result
-from proctor.services.project_store import locate_project_store, open_existing_store
+from proctor.services.project_store import locate_named_store, locate_project_store, open_existing_store
 from proctor.services.runs.config import Config
 from proctor.stores import locate_store
 
@@ -42,14 +43,17 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
         return _make_absolute(locate_project_store(config.flags.get("store")))
     if not isinstance(store, (str, Path)):
         raise UsageError(
-            f"`store` is {store!r:.60}. Give a path, an address, or None to keep nothing on disk."
+            f"`store` is of type {type(store).__name__}. Give a path, an address, or None to keep nothing on "
+            "disk."
         )
-    return _make_absolute(locate_store(str(store)))
+    return _make_absolute(locate_named_store(str(store)))
 
 
 def _make_absolute(location: StoreLocation) -> StoreLocation:
-    is_path = location.is_durable and "://" not in location.address
-    return locate_store(str(Path(location.address).absolute())) if is_path else location
+    if location.is_in_folder:
+        return locate_store(str(Path(location.address).absolute()))
+    location.folder = Path(os.path.abspath(location.folder))  # noqa: PTH100 - keeps links unresolved
+    return location
 
 
 def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:

@@ -10,8 +10,9 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from proctor.protocols import Store
+from proctor.services.project_store import locate_named_store
 from proctor.services.runs.config import Config
-from proctor.stores import DEFAULT_STORE, locate_store, move_address
+from proctor.stores import DEFAULT_STORE, move_address
 
 if TYPE_CHECKING:
     from proctor.services.runs.reading.run_summaries import SummaryReader
@@ -41,7 +42,10 @@ class ProjectFolder:
             config: the project's `proctor.toml`.
         """
         self.folder = (folder or Path.cwd()).absolute()
-        self.location = locate_store(move_address(str(store), Path.cwd(), absolute=True))
+        address = move_address(str(store), Path.cwd(), absolute=True)
+        self.location = locate_named_store(address, self.folder)
+        if not self.location.is_in_folder:
+            self.location.folder = Path(os.path.abspath(self.location.folder))  # noqa: PTH100 - keeps links
         self.environ = os.environ if environ is None else environ
         self.config = config
         self._shared: dict[str, Any] = {}
@@ -53,7 +57,7 @@ class ProjectFolder:
         address = self.location.address
         if address == str(self.folder / DEFAULT_STORE) and not self.environ.get("PROCTOR_STORE"):
             return ()
-        is_inside = Path(address).is_relative_to(self.folder)
+        is_inside = self.location.is_in_folder and Path(address).is_relative_to(self.folder)
         return (f"--store={os.path.relpath(address, self.folder) if is_inside else address}",)
 
     @contextmanager

@@ -25,18 +25,28 @@ _GITIGNORE = "".join(
 def locate_project_store(address: str | None, environ: Mapping[str, str] = os.environ) -> StoreLocation:
     """Returns the location of the store that an address names, or else of the project's.
 
-    The project's is `$PROCTOR_STORE`, else `.proctor/proctor.db` in the project's folder. A store without
-    files has the project's folder for prices and certificates.
+    The project's is `$PROCTOR_STORE`, else `.proctor/proctor.db` in the project's folder.
 
     Raises:
         UsageError: there is no such kind of store.
     """
     named = address or environ.get(STORE_VARIABLE)
-    location = locate_store(named) if named else None
-    if location is None:
-        location = locate_store(_relative_path(find_project() / DEFAULT_STORE))
-    elif not location.is_durable:
-        location.folder = Path(_relative_path(find_project() / DEFAULT_FOLDER))
+    return locate_named_store(named or _relative_path(find_project() / DEFAULT_STORE))
+
+
+def locate_named_store(address: str, start: Path | None = None) -> StoreLocation:
+    """Returns the location of a store; one that is in no folder gets the project's for its other files.
+
+    Args:
+        address: as for `locate_store`.
+        start: stands for the working directory; None for itself.
+
+    Raises:
+        UsageError: there is no such kind of store.
+    """
+    location = locate_store(address)
+    if not location.is_in_folder:
+        location.folder = Path(_relative_path(find_project(start) / DEFAULT_FOLDER))
     return location
 
 
@@ -46,7 +56,7 @@ def _relative_path(path: Path) -> str:
     return relative if os.path.lexists(relative) or not os.path.lexists(path) else str(path)
 
 
-def find_project() -> Path:
+def find_project(start: Path | None = None) -> Path:
     """Returns the absolute path of the folder whose `.proctor` is the project's, which may not exist yet.
 
     That is the nearest folder with a store in its `.proctor`, of the working directory and the folders above
@@ -54,8 +64,11 @@ def find_project() -> Path:
     A `.proctor` that may not be read may have a store, and counts as one that has. A `.proctor` above the
     working directory counts only if it belongs to this user or to the owner of the working directory, so
     that nobody else can collect prompts and answers by making one in a folder that all may write to.
+
+    Args:
+        start: stands for the working directory; None for itself.
     """
-    start, *above = iter_upward(None)
+    start, *above = iter_upward(start)
     folders = [start, *(folder for folder in above if _is_own(folder / DEFAULT_FOLDER, start))]
     with_store = next((folder for folder in folders if _may_have_store(folder)), None)
     if with_store is not None:
@@ -82,11 +95,21 @@ def _may_have_store(folder: Path) -> bool:
 
 
 def open_existing_store(location: StoreLocation, notify: Callable[[str], None] = lambda _line: None) -> Store:
-    """Opens a store for reading.
+    """Opens a store for reading; it may be migrated.
 
     Raises:
         UsageError: there is none, or it is empty.
         StoreError: it cannot be read.
+    """
+    check_store_exists(location)
+    return location.open_store(notify)
+
+
+def check_store_exists(location: StoreLocation) -> None:
+    """Checks that there is a store with content.
+
+    Raises:
+        UsageError: there is none, or it is empty.
     """
     if not location.exists():
         raise UsageError(
@@ -96,7 +119,6 @@ def open_existing_store(location: StoreLocation, notify: Callable[[str], None] =
         raise UsageError(
             f"The store {location.address} is empty: nothing was run here. Name another one with --store."
         )
-    return location.open_store(notify)
 
 
 def ignore_in_git(folder: Path) -> None:

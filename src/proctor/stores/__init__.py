@@ -33,6 +33,7 @@ STORES: Registry[Callable[[str], StoreLocation]] = Registry(
 )
 """By URL scheme, the functions that turn the part after `scheme://` into a location."""
 _MEMORY = ":memory:"
+_BROKEN_URL = re.compile(r"(postgres|postgresql|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(?!//)", re.IGNORECASE)
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
@@ -45,6 +46,7 @@ def locate_store(address: str) -> StoreLocation:
     Raises:
         UsageError: the address has an unknown scheme, or is incomplete.
     """
+    _check_slashes(address)
     if address == _MEMORY:
         return STORES.get("memory")("")
     url = _URL.fullmatch(address)
@@ -62,6 +64,23 @@ def locate_store(address: str) -> StoreLocation:
     return STORES.get(scheme)(url[2])
 
 
+def _check_slashes(address: str) -> None:
+    """Refuses URLs without two slashes, as a `Path` makes them, so that no folder is named like a scheme.
+
+    Raises:
+        UsageError: the address is one.
+    """
+    broken = _BROKEN_URL.match(address)
+    if broken is not None:
+        from proctor.errors import UsageError
+
+        scheme = broken[1].lower()
+        raise UsageError(
+            f"The address of a store that begins with {scheme}: needs two slashes: {scheme}://. In Python, "
+            f"give it as text, not as a Path. For a file of that name write ./{scheme}:."
+        )
+
+
 def open_store(address: str, notify: Callable[[str], None] = lambda _line: None) -> Store:
     """Opens a store, or creates it if there is none; close it after use.
 
@@ -77,7 +96,12 @@ def open_store(address: str, notify: Callable[[str], None] = lambda _line: None)
 
 
 def move_address(address: str, folder: Path, *, absolute: bool = False) -> str:
-    """Makes a store's address relative to a folder relative to the working directory, or absolute."""
+    """Makes a store's address relative to a folder relative to the working directory, or absolute.
+
+    Raises:
+        UsageError: it is a URL without two slashes.
+    """
+    _check_slashes(address)
     if address == _MEMORY:
         return address
     url = _URL.fullmatch(address)

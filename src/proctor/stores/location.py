@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from proctor.protocols import AnswerCache, Store
 from proctor.store_protocol import Progress
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 DEFAULT_FOLDER = ".proctor"
 
@@ -38,7 +41,7 @@ class StoreReport(Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
     """The number of rows in each table; empty if the file is too damaged to read them."""
     sizes: dict[str, int]
-    """The bytes of each file of the store, by its name."""
+    """The bytes of each file or table of the store, by its name."""
 
 
 class SalvageResult(Struct, frozen=True, kw_only=True):
@@ -73,6 +76,25 @@ class StoredNames(Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     suites: dict[str, tuple[str, ...]] = {}
     """The versions of each saved suite by its name, the newest first."""
+
+
+class Grants(Struct, frozen=True, kw_only=True):
+    """The roles of a database server that may use a store."""
+
+    write: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+
+
+NO_GRANTS = Grants()
+
+
+class MigrationReport(Struct, frozen=True, kw_only=True):
+    """The result of creating or upgrading a store's tables."""
+
+    before: int
+    """The version of the tables; 0 if there were none."""
+    after: int
+    grants: Grants = NO_GRANTS
 
 
 class StoreFiles(Protocol):
@@ -114,13 +136,21 @@ class StoreLocation(Protocol):
     """The location of a store; nothing is opened before `open_store`."""
 
     address: str
-    """The address for `--store`."""
+    """The address for `--store`; it never has a password."""
+    name: str
+    """What pages call the store."""
     folder: Path
     """The folder of the project's other files, such as prices and certificates."""
+    is_in_folder: bool
+    """Whether the store itself is in `folder`; `locate_project_store` sets the folder of all others."""
     is_durable: bool
     """Whether the store outlives this process."""
     files: StoreFiles | None
-    """Operations on its files; None for a store without files."""
+    """Operations on its files or tables; None for a store in memory."""
+
+    @property
+    def rows(self) -> StoreRows | None:
+        """Access to all of its rows; None for a store that ends with this process."""
 
     def exists(self) -> bool:
         """Whether there is a store, or anything else in its place."""
@@ -138,8 +168,37 @@ class StoreLocation(Protocol):
     def open_store(self, notify: Callable[[str], None] = ...) -> Store:
         """Opens the store, or creates it; `notify` is called with a sentence if it was migrated.
 
+        A store on a server is neither created nor migrated: that takes rights which running does not need.
+
         Raises:
             StoreError: the file is not a store, is damaged, or was written by a newer version.
+        """
+
+    def open_to_read(self) -> Store:
+        """Opens the store, which must exist, to read it only: nothing is created, migrated or written.
+
+        Raises:
+            StoreError: as `open_store`.
+        """
+
+    def migrate(self, grants: Grants = ..., notify: Callable[[str], None] = ...) -> MigrationReport:
+        """Creates the tables of the store, or upgrades them to this version.
+
+        Args:
+            grants: the roles that may use it from now on.
+            notify: called with a sentence if the store was backed up first.
+
+        Raises:
+            UsageError: there is no such role, or the store has no roles.
+            StoreError: the store cannot be migrated.
+        """
+
+    def migration_script(self, grants: Grants = ...) -> str:
+        """Returns what `migrate` would execute now, in SQL.
+
+        Raises:
+            UsageError: the store has no server that could execute it.
+            StoreError: the store cannot be read.
         """
 
     def list_names(self) -> StoredNames:

@@ -18,19 +18,30 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 from msgspec import Struct
 
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
-from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
+from proctor.stores.location import (
+    DEFAULT_FOLDER,
+    NO_GRANTS,
+    Grants,
+    MigrationReport,
+    StoredNames,
+    StoreFiles,
+)
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
-from proctor.stores.sqlite.migrations import migrate
+from proctor.stores.sqlite.migrations import MIGRATIONS, migrate
 from proctor.stores.sqlite.run_locks import RunLocks, SharedLocks
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.stores.sqlite.trial_writer import WriterThread
+
+if TYPE_CHECKING:
+    from proctor.stores.sql.row_access import StoreRows
 
 ADDRESS = ":memory:"
 
@@ -38,9 +49,10 @@ ADDRESS = ":memory:"
 class MemoryLocation:
     """The `StoreLocation` of one store in memory; every `open_store` returns the same data."""
 
-    address = ADDRESS
-    is_durable = False
+    address = name = ADDRESS
+    is_durable = is_in_folder = False
     files: StoreFiles | None = None
+    rows: StoreRows | None = None
 
     def __init__(self) -> None:
         """Creates nothing yet."""
@@ -70,6 +82,29 @@ class MemoryLocation:
             self._close = finalize(self, keeper.close)
             migrate(keeper)
         return MemoryStore(self)
+
+    def open_to_read(self) -> MemoryStore:
+        """Opens the store; nobody else can use it."""
+        return self.open_store()
+
+    def migrate(
+        self,
+        grants: Grants = NO_GRANTS,
+        notify: Callable[[str], None] = lambda _line: None,  # noqa: ARG002
+    ) -> MigrationReport:
+        """Creates the tables, which need no upgrade: their versions are those of this process."""
+        if grants != NO_GRANTS:
+            raise UsageError("A store in memory has no roles. Leave out --grant and --grant-read.")
+        self.open_store().close()
+        return MigrationReport(before=len(MIGRATIONS), after=len(MIGRATIONS))
+
+    def migration_script(self, grants: Grants = NO_GRANTS) -> str:  # noqa: ARG002
+        """Refuses: no server executes it.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("--sql prints statements for a database server. A store in memory has none.")
 
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""

@@ -71,7 +71,7 @@ class Project(ProjectFolder):
     @property
     def store_name(self) -> str:
         """What pages call the store."""
-        return Path(self.location.address).name
+        return self.location.name
 
 
 def constant_time_equal(sent_token: str, token: str) -> bool:

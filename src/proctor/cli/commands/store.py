@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import dumps
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -20,14 +21,15 @@ from proctor.services.progress_lines import progress_reporter
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
-    from proctor.stores.location import SalvageResult, StoreFiles, StoreReport
+    from proctor.stores.location import MigrationReport, SalvageResult, StoreFiles, StoreReport
 
 
 @click.group("store")
 def command() -> None:
-    """Check, back up, repair and tidy the store.
+    """Check, back up, copy, repair and tidy the store.
 
-    The store is one SQLite file: --store PATH, else $PROCTOR_STORE, else the project's own.
+    The store is a file, or a database with an address such as postgresql://HOST/DATABASE: --store, else
+    $PROCTOR_STORE, else the project's own file.
     """
 
 
@@ -49,7 +51,7 @@ def _store_files(address: str | None) -> StoreFiles:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def check(as_json: bool, store: str | None) -> int:
-    """Check the file and every row in it.
+    """Check the store and every row in it.
 
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
@@ -66,7 +68,7 @@ def check(as_json: bool, store: str | None) -> int:
 def _report_lines(report: StoreReport) -> list[str]:
     size = format_size(sum(report.sizes.values()))
     rows = report.rows
-    counts = [pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items()] if rows else []
+    counts = _count_rows(rows) if rows else []
     totals = ", ".join([*counts, size])
     lines = [f"{problem.message} {problem.remedy}" for problem in report.problems]
     count = pluralize(len(lines), "problem")
@@ -77,6 +79,10 @@ def _report_lines(report: StoreReport) -> list[str]:
 _NOUNS = {"runs": "run", "trials": "trial", "versions": "version", "cases": "case"}
 
 
+def _count_rows(rows: Mapping[str, int]) -> list[str]:
+    return [pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items()]
+
+
 def _report_json(report: StoreReport, code: int) -> str:
     problems = [
         {"code": problem.code, "message": problem.message, "remedy": problem.remedy}
@@ -84,6 +90,51 @@ def _report_json(report: StoreReport, code: int) -> str:
     ]
     fields = {"store": report.path, "version": report.version, "problems": problems, "notes": report.notes}
     return dumps({**fields, "rows": report.rows, "bytes": report.sizes, "exit_code": int(code)}, indent=2)
+
+
+@command.command("migrate")
+@click.option(
+    "--grant", multiple=True, metavar="ROLE", help="A role that may read and write. May be repeated."
+)
+@click.option("--grant-read", multiple=True, metavar="ROLE", help="A role that may read. May be repeated.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print the SQL for psql, and change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def migrate(
+    grant: tuple[str, ...], grant_read: tuple[str, ...], as_sql: bool, as_json: bool, store: str | None
+) -> None:
+    """Create the tables of the store, or upgrade them.
+
+    In PostgreSQL, only this command needs a role that may create tables; all others need what --grant gives.
+    A file is created and upgraded by every command that writes to it, too, after a backup.
+    """
+    from proctor.stores.location import Grants
+
+    if as_sql and as_json:
+        raise UsageError("--sql prints SQL, and --json an object. Give one of them.")
+    location, grants = store_location(store), Grants(write=grant, read=grant_read)
+    if as_sql:
+        show(location.migration_script(grants).splitlines())
+        return
+    report = location.migrate(grants, echo_err)
+    if as_json:
+        roles = {"write": report.grants.write, "read": report.grants.read}
+        fields = {"store": location.address, "from": report.before, "to": report.after, "granted": roles}
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+    else:
+        show(_migration_lines(location.address, report))
+
+
+def _migration_lines(address: str, report: MigrationReport) -> Iterator[str]:
+    if not report.before:
+        yield f"Created the tables of {address}, version {report.after}."
+    elif report.before < report.after:
+        yield f"Upgraded {address} from version {report.before} to {report.after}."
+    else:
+        yield f"{address} is up to date: version {report.after}."
+    for roles, rights in ((report.grants.write, "read and write"), (report.grants.read, "read")):
+        if roles:
+            yield f"{', '.join(roles)} may {rights}."
 
 
 @command.command("backup")
@@ -97,8 +148,70 @@ def backup(file: str, store: str | None) -> None:
     """
     to = Path(file)
     rows = _store_files(store).back_up(to, progress_reporter(echo_err, "pages copied"))
-    totals = ", ".join(pluralize(rows.get(name, 0), noun) for name, noun in _NOUNS.items())
+    totals = ", ".join(_count_rows(rows))
     echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
+
+
+@command.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("to")
+@click.option("--cache", is_flag=True, help="Also add the answers of the store's cache to that of TO.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
+    """Copy store FROM to TO, an empty or missing store.
+
+    Both are addresses as for --store, of any kind. Runs may continue meanwhile: the copy is the store as it
+    was at one moment, with the deleted suite versions that can be restored. Its rows are read back, and the
+    digests of both stores are compared, before TO is complete; after an error it is as it was before.
+    """
+    from proctor.stores import locate_store
+    from proctor.stores.store_copy import copy_store
+
+    started_at = monotonic()
+    locations = locate_store(source), locate_store(to)
+    on_progress = progress_reporter(echo_err, "rows read or written")
+    result = copy_store(*locations, with_cache=cache, on_progress=on_progress, notify=echo_err)
+    duration_s = monotonic() - started_at
+    if as_json:
+        fields = {
+            "from": locations[0].address,
+            "to": locations[1].address,
+            "rows": result.rows,
+            "deleted_versions": result.deleted_versions,
+            "answers": result.answers,
+            "duration_s": round(duration_s, 3),
+            "digest": result.source_digest,
+            "copy_digest": result.copy_digest,
+        }
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+        return
+    counts = _count_rows(result.rows)
+    if result.deleted_versions:
+        counts.append(pluralize(result.deleted_versions, "deleted version"))
+    if result.answers is not None:
+        counts.append(pluralize(result.answers, "cached answer"))
+    echo_line(f"Copied {', '.join(counts)} to {locations[1].address} in {duration_s:.1f} s.", err=True)
+    echo_line(f"{result.source_digest} (equal)")
+
+
+@command.command("digest")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def digest(as_json: bool, store: str | None) -> None:
+    """Print the digest of everything in the store.
+
+    Stores with the same suites, runs, trials, labels and comments have the same digest, whatever kind of
+    database they are in. Caches and deleted suite versions are no part of it.
+    """
+    from proctor.stores.store_copy import compute_digest
+
+    location = store_location(store)
+    result = compute_digest(location, progress_reporter(echo_err, "rows read"), echo_err)
+    if as_json:
+        fields = {"store": location.address, "digest": result.digest, "rows": result.rows}
+        echo_json(dumps({**fields, "exit_code": 0}, indent=2))
+    else:
+        echo_line(f"{result.digest} {', '.join(_count_rows(result.rows))}")
 
 
 @command.command("repair")

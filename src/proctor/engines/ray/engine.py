@@ -22,7 +22,7 @@ from proctor.engines.ray.messages import (
     Delivery,
     Message,
     Sentence,
-    Shard,
+    TrialShard,
     ShardEnd,
     StopRequest,
     TrialKey,
@@ -228,7 +228,7 @@ class RayEngine:
                 return
             number = next(self._shard_numbers)
             process.shards[number] = _Shard(trials, is_alone=self._planner.was_lost(trials))
-            await process.handle.start.remote(dump(Shard(number, tuple(trials))))
+            await process.handle.start.remote(dump(TrialShard(number, tuple(trials))))
 
     async def _take(self, process: _Process) -> None:
         """Fetches and stores what a process has, when the store has room."""

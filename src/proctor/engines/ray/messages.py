@@ -16,7 +16,7 @@ TrialKey = tuple[int, int]
 """The position and the repeat of a trial."""
 
 
-class Shard(Struct, frozen=True):
+class TrialShard(Struct, frozen=True):
     """Trials of whole cases that one process makes."""
 
     number: int

@@ -26,7 +26,7 @@ from proctor.engines.ray.messages import (
     Delivery,
     Message,
     Sentence,
-    Shard,
+    TrialShard,
     ShardEnd,
     StopRequest,
     TrialMessage,
@@ -100,7 +100,7 @@ class Outbox:
 class ShardWriter(TrialWriter):
     """Sends the trials of one shard to the engine, with names of variables in place of their values."""
 
-    def __init__(self, run: Run, shard: Shard, worker: RemoteWorker, outbox: Outbox) -> None:
+    def __init__(self, run: Run, shard: TrialShard, worker: RemoteWorker, outbox: Outbox) -> None:
         """Sends nothing.
 
         Args:
@@ -266,7 +266,7 @@ class TrialProcess:
             self._renewal.cancel()
         return dump(Delivery((*self._outbox.drain(), *map(Sentence, lines)), has_failing_endpoint=False))
 
-    async def _run_shard(self, shard: Shard) -> None:
+    async def _run_shard(self, shard: TrialShard) -> None:
         assert self._work is not None
         assert self._worker is not None
         work = replace(self._work, max_concurrency=min(self._work.max_concurrency, len(shard.trials)))

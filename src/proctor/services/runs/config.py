@@ -173,7 +173,9 @@ def _parse_flags(
     store = flags.get("store")
     if store is not None:
         if not isinstance(store, str):
-            raise UsageError(f"{shown_path}: error: `store` is {store!r}; give the path of a file.")
+            raise UsageError(
+                f"{shown_path}: error: `store` is no text; give the path of a file, or an address."
+            )
         flags["store"] = move_address(store, path.parent)
     cluster = flags.get("cluster")
     if cluster is not None:

@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
-from typing import Any, cast
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from itertools import count
+from threading import RLock
+from time import monotonic, sleep
+from typing import Any, TypeVar, cast
 from zlib import crc32
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 
 from proctor.errors import StoreError
+from proctor.stores.postgresql.address import PostgresAddress
+from proctor.stores.postgresql.connection_errors import (
+    explain_connection_error,
+    explain_missing_right,
+    is_starting,
+)
+from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
 from proctor.stores.postgresql.text_columns import adapt_text
+from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
-from proctor.stores.sql.patience import Patience
+from proctor.stores.sql.patience import DEFAULT_PATIENCE_S, NOTICE_AFTER_S, Patience, interruptible
+
+T = TypeVar("T")
 
 _MUTEX = 0
 """The advisory lock of `transaction`; those of runs have the keys of runs, which begin at 1."""
+_CURSOR_NUMBERS = count(1)
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+_DEAD_AFTER_S = 15
+"""How long a peer that does not acknowledge anything is waited for, on both sides."""
+_CLIENT_PARAMETERS = {
+    "keepalives_idle": 6,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": _DEAD_AFTER_S * 1000,
+}
+_SERVER_SETTINGS = (
+    "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3; "
+    f"SET tcp_user_timeout = {_DEAD_AFTER_S * 1000}; "
+)
+"""With them the server releases the locks of a machine that has vanished."""
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+"""Each error is raised, too."""
 
 
 class PostgresConnector:
     """Opens connections to one schema of one database."""
 
-    def __init__(self, conninfo: str, address: str, schema: str) -> None:
+    def __init__(self, address: PostgresAddress, notify: Callable[[str], None] = lambda _line: None) -> None:
         """Stores its arguments.
 
         Args:
-            conninfo: the parameters of a connection, as libpq takes them.
-            address: the store's address, without a password.
-            schema: the schema of its tables.
+            address: the store's address.
+            notify: called with a sentence if `open_connection` waits for the server.
         """
-        self.address = address
-        self.schema = schema
-        self._conninfo = conninfo
+        self.address = address.url
+        self.schema = address.schema
+        self._parsed_address = address
+        self._notify = notify
 
     @property
     def lock_space(self) -> int:
@@ -49,21 +84,56 @@ class PostgresConnector:
         Raises:
             psycopg.Error: it cannot be opened.
         """
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        address = self._parsed_address
+        fields: dict[str, Any] = {
+            **_CLIENT_PARAMETERS,
+            **address.connection_fields(os.environ),
+            **tls_fields(address, os.environ),
+        }
+        connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
         adapt_text(connection)
-        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema)))
+        path = sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema))
+        connection.execute(sql.SQL(_SERVER_SETTINGS) + path)
         return connection
+
+    def open_connection(self, patience_s: float = DEFAULT_PATIENCE_S) -> psycopg.Connection[Any]:
+        """Opens a connection; waits for a server that is starting or shutting down.
+
+        Args:
+            patience_s: how long it waits.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        start, was_starting, has_notified, backoff = monotonic(), False, False, Backoff()
+        while True:
+            try:
+                with interruptible():
+                    return self.connect()
+            except psycopg.Error as error:
+                was_starting = was_starting or is_starting(str(error))
+                waited_s = monotonic() - start
+                if not was_starting or waited_s >= patience_s:
+                    raise StoreError(explain_connection_error(str(error), self._parsed_address)) from error
+            if waited_s >= NOTICE_AFTER_S and not has_notified:
+                has_notified = True
+                self._notify(f"Waiting for the server of {self.address}, which is starting or shutting down.")
+            sleep(backoff.next_pause_s())
 
 
 class PostgresDatabase(SqlDatabase):
-    """Implements `SqlDatabase`; a statement outside of a transaction is one by itself."""
+    """Implements `SqlDatabase`; a statement outside of a transaction is one by itself.
+
+    A lost connection is opened again. What was lost with it is repeated unless that could have another result
+    than once: a transaction that had begun, or an insertion without `ON CONFLICT`.
+    """
 
     def __init__(self, connector: PostgresConnector, patience: Patience) -> None:
         """Opens a connection.
 
         Args:
             connector: opens it.
-            patience: how long statements wait for locks.
+            patience: how long statements wait for locks, and for a server that does not answer.
 
         Raises:
             StoreError: it cannot be opened.
@@ -71,44 +141,71 @@ class PostgresDatabase(SqlDatabase):
         self.address = connector.address
         self.connector = connector
         self._patience = patience
-        with self.as_store_errors():
-            self.connection = connector.connect()
+        self._guard = RLock()
+        """Threads use the connection in turns."""
+        self.explain_stop: Callable[[], str] = lambda: f"The store {self.address} does not answer."
+        """Returns the message of the error when a signal ends a wait within an event loop."""
+        self._is_in_transaction = False
+        self._is_closed = False
+        self.connection = connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether nothing waits for the server any more."""
+        return self._patience.abandoned.is_set()
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
-        with self.as_store_errors(), self.connection.cursor(binary=True) as cursor:
-            return cursor.execute(_translate(statement), values).fetchall()
+        return self._run(partial(self._select_once, statement, values), is_repeatable(statement))
+
+    def _select_once(self, statement: str, values: Sequence[object]) -> list[Any]:
+        with self.connection.cursor(binary=True) as cursor:
+            return cursor.execute(translate(statement), values).fetchall()
 
     def select_page(self, statement: str, *values: object, body: int) -> list[Any]:
         """Returns the first rows, up to a total of `PAGE_BYTES`; `body` is the index of the large column."""
+        return self._run(partial(self._select_page_once, statement, values, body))
+
+    def _select_page_once(self, statement: str, values: Sequence[object], body: int) -> list[Any]:
         page_rows: list[Any] = []
         size = 0
-        with (
-            self.as_store_errors(),
-            self.connection.transaction(),
-            self.connection.cursor("page", binary=True) as cursor,
-        ):
-            cursor.execute(_translate(statement), values)
+        with self.connection.transaction(), self.connection.cursor("page", binary=True) as cursor:
+            cursor.execute(translate(statement), values)
             while size < PAGE_BYTES:
-                rows = cursor.fetchmany(_PAGE_STEP)
-                for row in rows:
-                    page_rows.append(row)
-                    size += len(row[body])
-                    if size >= PAGE_BYTES:
-                        break
-                if len(rows) < _PAGE_STEP:
+                # A few first, as rows may have 16 MB each.
+                rows = cursor.fetchmany(_PAGE_STEP if page_rows and size < PAGE_BYTES // 16 else 1)
+                if not rows:
                     break
+                page_rows += rows
+                size += sum([len(row[body]) for row in rows])
         return page_rows
+
+    def iterate(self, statement: str, *values: object) -> Iterator[Any]:
+        """Yields rows without holding them all. Call it inside a `snapshot`."""
+        name = f"rows_{next(_CURSOR_NUMBERS)}"
+        with self.as_store_errors(), self.connection.cursor(name, binary=True) as cursor:
+            yield from cursor.execute(translate(statement), values)
 
     def execute(self, statement: str, *values: object) -> int:
         """Executes a statement, and returns how many rows it changed."""
-        with self.as_store_errors():
-            return self.connection.execute(_translate(statement), values or None).rowcount
+        return self._run(partial(self.execute_once, statement, *values), is_repeatable(statement))
+
+    def execute_once(self, statement: str, *values: object) -> int:
+        """Executes a statement without waiting for a server that does not answer.
+
+        Raises:
+            psycopg.Error: it cannot be executed.
+        """
+        return self.connection.execute(translate(statement), values or None).rowcount
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Executes a statement once for each row."""
-        with self.as_store_errors(), self.connection.cursor() as cursor:
-            cursor.executemany(_translate(statement), rows)
+
+        def act() -> None:
+            with self.connection.cursor() as cursor:
+                cursor.executemany(translate(statement), rows)
+
+        self._run(act, is_repeatable(statement))
 
     def insert(self, statement: str, *values: object, key: str) -> int:
         """Inserts a row, and returns the number that its column `key` got."""
@@ -120,17 +217,113 @@ class PostgresDatabase(SqlDatabase):
         """Raises errors of the database and the system in the block as StoreErrors that name the store."""
         try:
             yield
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreError(explain_missing_right(describe_error(error), self.address)) from error
         except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                raise StoreError(
+                    f"The store {self.address} is locked by another process. Wait for that to end, then try "
+                    "again."
+                ) from error
+            if is_temporary(error):
+                raise StoreError(
+                    f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
+                    "and check before whether the last change was saved."
+                ) from error
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commits everything that the block writes, or rolls it back; one process at a time is in a block."""
-        with self.as_store_errors(), self.connection.transaction():
-            self.connection.execute(
-                "SELECT pg_advisory_xact_lock(%s, %s)", (self.connector.lock_space, _MUTEX)
-            )
+        with self._in_transaction(self._begin):
             yield
+
+    @contextmanager
+    def parallel_transaction(self) -> Iterator[None]:
+        """Commits everything that the block writes, or rolls it back; other processes may write meanwhile."""
+        with self._in_transaction(lambda: self.connection.execute("BEGIN")):
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Lets the block read the database as it was at one moment, and write nothing."""
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+        with self._in_transaction(lambda: self.connection.execute(begin)):
+            yield
+
+    @contextmanager
+    def _in_transaction(self, begin: Callable[[], object]) -> Iterator[None]:
+        with self._guard, self.as_store_errors():
+            self._run(begin)
+            self._is_in_transaction = True
+            try:
+                yield
+                self.connection.execute("COMMIT")
+            except BaseException:
+                with suppress(psycopg.Error):
+                    self.connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._is_in_transaction = False
+
+    def _begin(self) -> None:
+        """Begins a transaction, and waits for a moment until no other process is in one."""
+        space = self.connector.lock_space
+        wait_ms = round(min(NOTICE_AFTER_S, max(self._patience.patience_s, 0.001)) * 1000)
+        try:
+            self.connection.execute(
+                f"BEGIN; SET LOCAL lock_timeout = {wait_ms}; "
+                f"SELECT pg_advisory_xact_lock({space}, {_MUTEX}); SET LOCAL lock_timeout = 0"
+            )
+        except BaseException:
+            with suppress(psycopg.Error):
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def _run(self, act: Callable[[], T], repeatable: bool = True) -> T:
+        """Calls a function that uses the connection, and again if that is lost or the lock is not free.
+
+        Raises:
+            StoreError: the server does not answer for longer than the patience, or refuses.
+            KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
+        """
+        with self._guard, self.as_store_errors():
+            if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
+                return act()
+            try:
+                with interruptible():
+                    return self._repeat(act, repeatable=repeatable)
+            except KeyboardInterrupt:
+                self._patience.abandoned.set()
+                if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
+                    raise StoreError(self.explain_stop()) from None
+                raise
+
+    def _repeat(self, act: Callable[[], T], *, repeatable: bool) -> T:
+        began, notified, backoff = monotonic(), False, Backoff()
+        while True:
+            has_begun = False
+            try:
+                if not is_usable(self.connection):
+                    self._reconnect()
+                has_begun = True
+                return act()
+            except psycopg.Error as error:
+                waited_s = monotonic() - began
+                is_over = waited_s >= self._patience.patience_s or self._patience.abandoned.is_set()
+                if is_over or not is_temporary(error) or (has_begun and not repeatable):
+                    raise
+                if not isinstance(error, psycopg.errors.LockNotAvailable):
+                    sleep(backoff.next_pause_s())
+            if not notified and monotonic() - began >= NOTICE_AFTER_S:
+                notified = True
+                self._patience.notify()
+
+    def _reconnect(self) -> None:
+        if self._is_closed:
+            raise psycopg.InterfaceError("the store is closed")
+        self.connection.close()
+        self.connection = self.connector.connect()
 
     def copy(self, table: str, columns: str, rows: Sequence[Sequence[Any]], types: Sequence[str]) -> None:
         """Adds rows to a table by COPY.
@@ -141,10 +334,12 @@ class PostgresDatabase(SqlDatabase):
             rows: a value for each column.
             types: the type of each column.
         """
-        copy_rows(self.connection, table, columns, rows, types)
+        with self.as_store_errors():
+            copy_rows(self.connection, table, columns, rows, types)
 
     def close(self) -> None:
         """Closes the connection. Safe to call twice."""
+        self._is_closed = True
         self.connection.close()
 
 
@@ -177,7 +372,17 @@ def describe_error(error: psycopg.Error) -> str:
     return next(iter(text.strip().splitlines()), type(error).__name__).rstrip(".")
 
 
+def is_repeatable(statement: str) -> bool:
+    """Returns whether a statement leaves the same rows when it is executed twice."""
+    return not statement.lstrip().startswith("INSERT") or "ON CONFLICT" in statement
+
+
+def _has_running_loop() -> bool:
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None
+
+
 @cache
-def _translate(statement: str) -> Any:
+def translate(statement: str) -> Any:
     """Returns a statement with the marks of psycopg in place of `?`."""
     return statement.replace("%", "%%").replace("?", "%s").encode("utf-8")

@@ -1,56 +1,68 @@
-"""The location of a store in a PostgreSQL database."""
+"""The location of a store in a PostgreSQL database, and what can be done with it before it is open."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
-from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
+from proctor.store_protocol import Progress
+from proctor.stores.location import (
+    DEFAULT_FOLDER,
+    NO_GRANTS,
+    Grants,
+    MigrationReport,
+    SalvageResult,
+    StoredNames,
+    StoreFiles,
+    StoreReport,
+    UnusedFile,
+)
+from proctor.stores.postgresql.address import PostgresAddress, parse_address
 
 if TYPE_CHECKING:
     from proctor.stores.postgresql.database import PostgresConnector
+    from proctor.stores.postgresql.row_access import PostgresRows
     from proctor.stores.postgresql.store import PostgresStore
-
-DEFAULT_SCHEMA = "proctor"
 
 
 class PostgresLocation:
-    """Implements `StoreLocation` for a schema of a database."""
+    """Implements `StoreLocation` and `StoreFiles` for a schema of a database."""
 
     is_durable = True
-    files: StoreFiles | None = None
+    is_in_folder = False
 
-    def __init__(self, address: str, conninfo: str, schema: str) -> None:
-        """Stores its arguments; connects to nothing.
+    def __init__(self, address: PostgresAddress) -> None:
+        """Stores its argument; connects to nothing.
 
         Args:
-            address: the URL, without a password.
-            conninfo: the URL as libpq takes it.
-            schema: the schema of the tables.
+            address: where the database is.
         """
-        self.address = address
+        self.address = address.url
+        self.name = address.name
         self.folder = Path(DEFAULT_FOLDER)
-        self._conninfo = conninfo
-        self._schema = schema
+        self.files: StoreFiles | None = self
+        self._parsed_address = address
 
     @property
     def connector(self) -> PostgresConnector:
         """Opens connections to the database.
 
         Raises:
-            UsageError: the extra is not installed.
+            UsageError: psycopg cannot be imported.
         """
+        return self._make_connector(lambda _line: None)
+
+    def _make_connector(self, notify: Callable[[str], None]) -> PostgresConnector:
         try:
             from proctor.stores.postgresql.database import PostgresConnector
-        except ImportError:
-            raise UsageError(
-                f"{self.address} needs psycopg. Install it with pip install 'proctor[postgres]'."
-            ) from None
-        return PostgresConnector(self._conninfo, self.address, self._schema)
+        except ImportError:  # psycopg is there, but not the library of PostgreSQL that it needs
+            raise UsageError(_missing_package()) from None
+        return PostgresConnector(self._parsed_address, notify)
 
     def exists(self) -> bool:
         """Returns True: whether there is a store is known when it is opened."""
@@ -61,41 +73,161 @@ class PostgresLocation:
         return False
 
     def check_writable(self) -> None:
-        """Does nothing: the server says what may be written."""
+        """Checks that the role may write.
 
-    def migrate(self) -> tuple[int, int]:
-        """Creates or upgrades the tables; returns the versions before and after."""
+        Raises:
+            StoreError: it may not, or the store cannot be opened.
+        """
         connector = self.connector
-        from proctor.stores.postgresql.schema import migrate
+        from proctor.stores.postgresql.database import PostgresDatabase
+        from proctor.stores.postgresql.rights import check_writable
+        from proctor.stores.postgresql.schema import check_version
+        from proctor.stores.sql.patience import Patience
 
-        return migrate(connector)
+        with closing(PostgresDatabase(connector, Patience())) as database:
+            check_version(database)
+            check_writable(database)
 
-    def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> PostgresStore:  # noqa: ARG002
+    def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> PostgresStore:
         """Opens the store.
+
+        Args:
+            notify: called with a sentence if the server is starting.
 
         Raises:
             StoreError: the database cannot be reached, or has not the tables of this version.
         """
-        connector = self.connector
+        connector = self._make_connector(notify)
         from proctor.stores.postgresql.store import PostgresStore
 
         return PostgresStore(connector, self.folder.absolute())
 
-    def list_names(self) -> StoredNames:
-        """Returns no names yet."""
-        return StoredNames()
+    def open_to_read(self) -> PostgresStore:
+        """Opens the store, which opening does not change; see `open_store`."""
+        return self.open_store()
 
-    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:  # noqa: ARG002
-        """Yields nothing yet."""
-        return iter(())
+    def migrate(
+        self, grants: Grants = NO_GRANTS, notify: Callable[[str], None] = lambda _line: None
+    ) -> MigrationReport:
+        """Creates or upgrades the tables; see `StoreLocation.migrate`."""
+        connector = self._make_connector(notify)
+        from proctor.stores.postgresql.migrate import migrate
+
+        return migrate(connector, grants)
+
+    def migration_script(self, grants: Grants = NO_GRANTS) -> str:
+        """Returns what `migrate` would execute now, as a script for psql."""
+        connector = self.connector
+        from proctor.stores.postgresql.migrate import write_script
+
+        return write_script(connector, grants)
+
+    def list_names(self) -> StoredNames:
+        """Returns the names in the store; see `stored_names`."""
+        connector = self.connector
+        from proctor.stores.postgresql.stored_names import list_names
+
+        return list_names(connector)
+
+    def list_case_labels(self, suite: str) -> Iterator[tuple[tuple[str, ...], str | None]]:
+        """Yields the tags and the category of cases of a saved suite; see `stored_names`."""
+        connector = self.connector
+        from proctor.stores.postgresql.stored_names import list_case_labels
+
+        return list_case_labels(connector, suite)
 
     def trash(self) -> PostgresLocation:
         """Returns the location of the store of deleted versions, another schema of the same database."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.schema import trash_schema
+
+        schema = trash_schema(self._parsed_address.schema)
+        return PostgresLocation(self._parsed_address.with_schema(schema))
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
-        """Opens the answer cache of the store."""
-        raise NotImplementedError
+        """Opens the answer cache, a table of the store."""
+        connector = self.connector
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
+
+        return PostgresAnswerCache(connector, notify)
+
+    # --- rows ---
+
+    @property
+    def rows(self) -> PostgresLocation:
+        """Returns the access to all rows."""
+        return self
+
+    def read_rows(
+        self,
+        notify: Callable[[str], None] = lambda _line: None,  # noqa: ARG002
+    ) -> AbstractContextManager[PostgresRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import read_store
+
+        return read_store(connector, self.folder.absolute())
+
+    def write_rows(self) -> AbstractContextManager[PostgresRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import fill_store
+
+        return fill_store(connector, self.folder.absolute())
+
+    def read_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers at this moment; see `StoreRows.read_answers`."""
+        return self.read_rows()
+
+    def write_answers(self) -> AbstractContextManager[PostgresRows]:
+        """Opens the answers to be extended; see `StoreRows.write_answers`."""
+        connector = self.connector
+        from proctor.stores.postgresql.row_access import extend_answers
+
+        return extend_answers(connector, self.folder.absolute())
+
+    # --- the tables ---
+
+    def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
+        """Checks every row; see `StoreFiles.check`."""
+        connector = self.connector
+        from proctor.stores.postgresql.check import check_store
+
+        return check_store(connector, on_progress)
+
+    def back_up(
+        self,
+        to: Path,  # noqa: ARG002
+        on_progress: Progress = lambda _count, _total: None,  # noqa: ARG002
+    ) -> dict[str, int]:
+        """Refuses: PostgreSQL has its own backups.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"`proctor store backup` copies files, and {self.address} is in PostgreSQL. Back up its database "
+            f"with `pg_dump --schema={self._parsed_address.schema}`, or copy the store into a file with "
+            "`proctor store copy`."
+        )
+
+    def repair(
+        self,
+        to: Path,  # noqa: ARG002
+        on_progress: Progress = lambda _count, _total: None,  # noqa: ARG002
+    ) -> SalvageResult:
+        """Refuses: only files are repaired.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"`proctor store repair` repairs files, and {self.address} is in PostgreSQL. Restore its "
+            "database from a backup, or copy what can be read into a file with `proctor store copy`."
+        )
+
+    def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:  # noqa: ARG002
+        """Yields nothing: there are no files."""
+        return iter(())
 
 
 def postgresql_location(rest: str) -> PostgresLocation:
@@ -103,9 +235,15 @@ def postgresql_location(rest: str) -> PostgresLocation:
 
     Args:
         rest: the part after `postgresql://`.
+
+    Raises:
+        UsageError: the URL is malformed or has a password, or psycopg is not installed.
     """
-    parts = urlsplit(f"postgresql://{rest}")
-    options = dict(parse_qsl(parts.query))
-    schema = options.pop("schema", DEFAULT_SCHEMA)
-    conninfo = urlunsplit(parts._replace(query=urlencode(options)))
-    return PostgresLocation(f"postgresql://{rest}", conninfo, schema)
+    address = parse_address(rest)
+    if find_spec("psycopg") is None:
+        raise UsageError(_missing_package())
+    return PostgresLocation(address)
+
+
+def _missing_package() -> str:
+    return "A store in PostgreSQL needs the package psycopg. Install it with pip install 'proctor[postgres]'."

@@ -1,17 +1,24 @@
 """Locks of runs, which the server releases when their session ends, however its process dies.
 
 A session advisory lock protects the run, and a row of `run_locks` says who has it. The locks of one process
-are in one session, so that its stores share them.
+are in one session, so that its stores share them. A token in the row changes hands with the lock: by it a
+process whose session was lost knows whether the run is still its own.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from threading import Lock
+from collections.abc import Collection
+from contextlib import suppress
+from secrets import randbits
+from threading import Event, Lock, Thread
+from typing import Any
+
+import psycopg
 
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.sql.patience import Patience
+from proctor.stores.postgresql.lost_connections import cut, is_usable
 
 _HOLDER = """SELECT run_locks.host, run_locks.pid FROM pg_locks
     LEFT JOIN run_locks ON run_locks.run = pg_locks.objid::bigint
@@ -37,7 +44,7 @@ class PostgresRunLocks:
     def lock(self, key: int) -> bool:
         """Locks a run for this process; returns False if another one has locked it. Safe to call twice."""
         with _GUARD:
-            if key in self._own_keys:
+            if key in self._own_keys and key not in self.taken_keys:
                 return True
             if self._shared is None:
                 self._shared = _SharedLocks.find(self._connector)
@@ -46,6 +53,23 @@ class PostgresRunLocks:
                 return False
             self._own_keys.add(key)
         return True
+
+    @property
+    def taken_keys(self) -> set[int]:
+        """The runs of this process that another one has locked while there was no connection."""
+        return set() if self._shared is None else self._shared.taken_keys
+
+    def find_tokens(self, keys: Collection[int]) -> dict[int, int]:
+        """Returns the tokens that the rows of locks have as long as this process has them."""
+        shared = self._shared
+        if shared is None:
+            return {}
+        return {key: shared.token for key in keys if key in shared.counts and key not in shared.taken_keys}
+
+    def add_taken(self, keys: Collection[int]) -> None:
+        """Notes runs whose locks another process has taken."""
+        if self._shared is not None:
+            self._shared.taken_keys.update(keys)
 
     def is_locked(self, key: int) -> bool:
         """Returns whether any process, even this one, has locked a run."""
@@ -62,7 +86,9 @@ class PostgresRunLocks:
         return holder
 
     def close(self) -> None:
-        """Releases all locks. Safe to call twice."""
+        """Releases all locks, but waits for no server that does not answer. Safe to call twice."""
+        if self._shared is not None and self._database.is_abandoned:
+            self._shared.cut()
         with _GUARD:
             shared, self._shared = self._shared, None
             if shared is None:
@@ -76,15 +102,26 @@ class PostgresRunLocks:
 
 
 class _SharedLocks:
-    """The session with the locks of one store in one process."""
+    """The session with the locks of one store in one process.
+
+    A thread opens a lost session again, and takes the locks of the old one, unless another process has them.
+    """
 
     def __init__(self, name: tuple[int, str], connector: PostgresConnector) -> None:
         self._name = name
+        self._connector = connector
         self._space = connector.lock_space
-        self._database = PostgresDatabase(connector, Patience())
+        self.token = randbits(63)
+        """What this process writes into the rows of its locks, by which it knows them."""
+        self._session = connector.connect()
+        self._backend_pid = self._session.info.backend_pid
+        self._is_closed = Event()
         self.users = 0
         self.counts: dict[int, int] = {}
         """The number of open stores of this process that have locked each run, by key."""
+        self.taken_keys: set[int] = set()
+        """The runs of this process that another one has locked while the session was lost."""
+        Thread(target=self._watch, name="proctor-locks", daemon=True).start()
 
     @classmethod
     def find(cls, connector: PostgresConnector) -> _SharedLocks:
@@ -97,30 +134,90 @@ class _SharedLocks:
 
     def lock(self, key: int) -> bool:
         """Locks a run; returns False if another session has locked it."""
-        if not self.counts.get(key):
-            if self._database.fetch_one("SELECT pg_try_advisory_lock(?, ?)", self._space, key) != (True,):
+        if not self.counts.get(key) or key in self.taken_keys:
+            if not is_usable(self._session):
+                self._restore(self._connector.connect())
+            if not self._try_lock(key):
                 return False
-            self._database.execute(
-                "INSERT INTO run_locks (run, host, pid) VALUES (?, ?, ?) "
-                "ON CONFLICT (run) DO UPDATE SET host = excluded.host, pid = excluded.pid",
-                *(key, socket.gethostname(), os.getpid()),
+            self._session.execute(
+                "INSERT INTO run_locks (run, host, pid, token) VALUES (%s, %s, %s, %s) ON CONFLICT (run) DO "
+                "UPDATE SET host = excluded.host, pid = excluded.pid, token = excluded.token",
+                (key, socket.gethostname(), os.getpid(), self.token),
             )
+            self.taken_keys.discard(key)
         self.counts[key] = self.counts.get(key, 0) + 1
         return True
+
+    def _try_lock(self, key: int) -> bool:
+        row = self._session.execute("SELECT pg_try_advisory_lock(%s, %s)", (self._space, key)).fetchone()
+        return row == (True,)
 
     def release(self, key: int) -> None:
         """Removes one store from those that have locked a run; after the last one the run is unlocked."""
         self.counts[key] -= 1
         if not self.counts[key]:
             del self.counts[key]
-            self._database.execute("DELETE FROM run_locks WHERE run = ?", key)
-            self._database.execute("SELECT pg_advisory_unlock(?, ?)", self._space, key)
+            if key not in self.taken_keys:
+                self._unlock(key)
+
+    def _unlock(self, key: int) -> None:
+        with suppress(psycopg.Error):  # a lost session has no locks
+            self._session.execute("DELETE FROM run_locks WHERE run = %s AND token = %s", (key, self.token))
+            self._session.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, key))
+
+    def _watch(self) -> None:
+        """Opens the session again when it is lost."""
+        while not self._is_closed.wait(_CHECK_EVERY_S):
+            with _GUARD:
+                is_lost = not self._is_closed.is_set() and not is_usable(self._session)
+            if is_lost:
+                with suppress(psycopg.Error):
+                    session = self._connector.connect()
+                    with _GUARD:
+                        self._restore(session)
+
+    def _restore(self, session: psycopg.Connection[Any]) -> None:
+        """Takes the locks of the lost session for a new one."""
+        if self._is_closed.is_set():
+            session.close()
+            return
+        ghost, self._session = self._backend_pid, session
+        try:
+            for key in set(self.counts) - self.taken_keys:
+                if not self._has_own_row(key):
+                    self.taken_keys.add(key)
+                    continue
+                session.execute(_END_GHOST, (ghost, self._space % 2**32, key))
+                if not self._try_lock(key):
+                    raise psycopg.OperationalError("the lock is not free yet")
+                if not self._has_own_row(key):
+                    session.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, key))
+                    self.taken_keys.add(key)
+        except psycopg.Error:
+            session.close()  # with which it is lost again, and restored by the next attempt
+            raise
+        self._backend_pid = session.info.backend_pid
+
+    def _has_own_row(self, key: int) -> bool:
+        row = self._session.execute("SELECT token FROM run_locks WHERE run = %s", (key,)).fetchone()
+        return row == (self.token,)
+
+    def cut(self) -> None:
+        """Ends the session at once; other stores of the process get a new one."""
+        cut(self._session)
 
     def close(self) -> None:
         """Ends the session, and with it all of its locks."""
+        self._is_closed.set()
         del _SHARED[self._name]
-        self._database.close()
+        self._session.close()
 
 
+_CHECK_EVERY_S = 0.5
+_END_GHOST = """SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
+    WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND pid = %s
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid::bigint = %s AND objid::bigint = %s"""
+"""Ends the lost session, if the server has not noticed yet: a vanished network tells it nothing."""
 _SHARED: dict[tuple[int, str], _SharedLocks] = {}
 _GUARD = Lock()

@@ -8,19 +8,27 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import psycopg
+from msgspec import DecodeError
+
+from proctor.codec import decode, encode
 from proctor.errors import StoreError
+from proctor.model import Run
 from proctor.protocols import AnswerCache
-from proctor.stores.postgresql.case_staging import TemporaryCases
+from proctor.stores.postgresql.case_staging import PostgresCases
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
+from proctor.stores.postgresql.rescue import load_answers, rescue_file
+from proctor.stores.postgresql.rights import grant_command, is_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.store import SqlStore
 
-_NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
-    SELECT 1 FROM json_array_elements_text(convert_from(body, 'UTF8')::json -> 'tags') AS tags (tag)
-    WHERE tag = ?) ORDER BY key DESC LIMIT 1"""
+_WITH_TEXT = """SELECT key, body FROM runs WHERE key < ? AND position(? IN body) > 0
+    ORDER BY key DESC LIMIT 64"""
+_SAVE_S = 1.0
+"""How long a stopped run waits until its answers are saved, before it says where."""
 
 
 class PostgresStore(SqlStore):
@@ -44,25 +52,66 @@ class PostgresStore(SqlStore):
         except StoreError:
             self._postgres.close()
             raise
-        super().__init__(
-            self._postgres,
-            folder,
-            PostgresTrialWriter(connector, self._patience),
-            PostgresRunLocks(self._postgres),
-        )
+        run_locks = PostgresRunLocks(self._postgres)
+        self._writer = PostgresTrialWriter(connector, self._patience, run_locks, folder)
+        super().__init__(self._postgres, folder, self._writer, run_locks)
+        self._folder = folder
+        self._writer.run_keys = self._keys
+        self._postgres.explain_stop = self._explain_stop
 
-    def _stage_cases(self) -> TemporaryCases:
-        return TemporaryCases(self._postgres)
+    def _explain_stop(self) -> str:
+        self._writer.abandon()
+        self._writer.flush(_SAVE_S)
+        fault = self._writer.health().fault
+        return f"The store {self._postgres.address} does not answer." if fault is None else fault.message
+
+    def _stage_cases(self) -> PostgresCases:
+        return PostgresCases(self._postgres)
 
     def _find_newest_tagged(self, tag: str) -> Any:
-        return self._fetch_one(_NEWEST_TAGGED, tag)
+        # PostgreSQL's JSON functions refuse all rows because of one NUL character or one damaged row.
+        last = 2**63 - 1
+        while rows := self._select(_WITH_TEXT, last, encode(tag)):
+            for _, body in rows:
+                with suppress(DecodeError, ValueError):
+                    if tag in decode(body, Run).tags:
+                        return (body,)
+            last = rows[-1][0]
+        return None
 
     def _try_now(self, statement: str, *values: object) -> None:
-        with suppress(StoreError):
-            self._database.execute(statement, *values)
+        with suppress(psycopg.Error):
+            self._postgres.execute_once(statement, *values)
+
+    def lock_run(self, run_id: str) -> None:
+        """Locks a run for this process, and saves answers that the store could not take before.
+
+        Raises:
+            StoreError: another process has locked it.
+        """
+        super().lock_run(run_id)
+        try:
+            answers = load_answers(self._folder, run_id)
+            if answers:
+                key = self._key(run_id)
+                for _, position, repeat, verdict, body in answers:
+                    self._writer.put((key, position, repeat, verdict, body))
+                self._writer.flush()
+                rescue_file(self._folder, run_id).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The answers in {error.filename}, which the store could not take before, cannot be read "
+                f"({error.strerror}). Move the file elsewhere to request them again."
+            ) from error
 
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
+        if not is_writable(self._postgres):
+            raise StoreError(
+                "This shows held-out cases, and each such access is counted in the store; your role may only "
+                f"read {self._database.address}, so nothing is shown. Whoever owns its tables changes that "
+                f"with `{grant_command(self._database.address, 'ROLE')}`."
+            )
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s."""
@@ -71,19 +120,14 @@ class PostgresStore(SqlStore):
     def protect(self) -> None:
         """Makes sure from now on that no trial is lost: waits for the database as long as it takes."""
         self._patience.patience_s = inf
+        self._writer.can_rescue = True
 
     def abandon_lock(self) -> None:
-        """Stops waiting."""
-        self._patience.abandoned.set()
+        """Stops waiting; after `protect`, pending trials are saved in the project's folder."""
+        self._writer.abandon()
 
     def open_answer_cache(self, notify: Callable[[str], None] = lambda _message: None) -> AnswerCache:
         """Opens the answer cache of this store; close it after use."""
-        raise NotImplementedError
+        from proctor.stores.postgresql.answer_cache import PostgresAnswerCache
 
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        raise NotImplementedError
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        raise NotImplementedError
+        return PostgresAnswerCache(self._postgres.connector, notify)

@@ -593,6 +593,20 @@ class SqlStore(ABC):
     def _try_now(self, statement: str, *values: object) -> None:
         """Executes a statement if the database can be written right now; does nothing otherwise."""
 
+    def count_unused_rows(self) -> dict[str, int]:
+        """Returns the number of unreferenced rows by kind, without kinds that have none."""
+        from proctor.stores.sql.unused_rows import count_unused_rows
+
+        with self._database.as_store_errors():
+            return count_unused_rows(self._database, self._stage_cases())
+
+    def delete_unused_rows(self) -> None:
+        """Deletes unreferenced rows, without blocking other processes for long."""
+        from proctor.stores.sql.unused_rows import delete_unused_rows
+
+        with self._database.as_store_errors():
+            delete_unused_rows(self._database, self._stage_cases())
+
     def is_full(self) -> bool:
         """Returns whether too many trials are pending for new requests to be sent."""
         return self._queue.is_full()

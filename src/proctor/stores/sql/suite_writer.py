@@ -54,6 +54,9 @@ class CaseStaging(Protocol):
     def remove(self) -> None:
         """Deletes what was written. Safe to call at any time."""
 
+    def count_leftovers(self) -> int:
+        """Returns the number of suites of processes that died while they saved them."""
+
     def remove_leftovers(self) -> None:
         """Removes the rows of processes that died while they saved a suite."""
 

@@ -132,6 +132,10 @@ class TrialQueue(ABC):
         waited_s = 0.0 if since is None else monotonic() - since
         return StoreHealth(waiting=self._row_count, locked_s=waited_s, fault=self._find_fault())
 
+    def abandon(self) -> None:
+        """Stops waiting for other processes and for the database."""
+        self._patience.abandoned.set()
+
     def close(self) -> None:
         """Flushes, and ends the thread.
 
@@ -143,7 +147,7 @@ class TrialQueue(ABC):
             self._wake()
             self._flush_now.set()
             self._thread.join(self._closing_patience_s())
-            self._patience.abandoned.set()
+            self.abandon()
             self._thread.join()
             self._thread = None
         self._raise_error()

@@ -21,6 +21,8 @@ _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
 UNFINISHED_PREFIX = "unfinished:"
 IS_UNFINISHED = f"content >= '{UNFINISHED_PREFIX}' AND content < '{UNFINISHED_PREFIX[:-1]};'"
 """Selects the contents of suites that are being saved, which nothing reads."""
+IS_UNUSED_CASE = "digest IN (SELECT digest FROM cases EXCEPT SELECT digest FROM suite_cases)"
+"""Selects the cases of no suite; PostgreSQL compares each row with each other for a large `NOT IN`."""
 _INCOMPLETE_PREFIX = "incomplete:"
 """Begins the content of what a repair could save of a suite."""
 
@@ -131,11 +133,13 @@ class SuiteVersions:
     def path_for_name(self, name: str) -> str | None:
         """See `Store.path_for_name`."""
         row = self._database.fetch_one("SELECT path FROM origins WHERE name = ?", name)
-        return None if row is None else os.path.normpath(self._folder / os.fsdecode(row[0]))
+        return None if row is None else resolve_path(self._folder, row[0])
 
     def names_for_path(self, path: str) -> list[str]:
         """See `Store.names_for_path`."""
-        rows = self._database.select("SELECT name FROM origins WHERE path = ?", self._relative_path(path))
+        rows = self._database.select(
+            "SELECT name FROM origins WHERE path = ?", shorten_path(self._folder, path)
+        )
         return [name for (name,) in rows]
 
     def claim_name(self, name: str, path: str) -> None:
@@ -143,15 +147,8 @@ class SuiteVersions:
         self._database.execute(
             "INSERT INTO origins (name, path) VALUES (?, ?) "
             "ON CONFLICT (name) DO UPDATE SET path = excluded.path",
-            *(name, self._relative_path(path)),
+            *(name, shorten_path(self._folder, path)),
         )
-
-    def _relative_path(self, path: str) -> bytes:
-        """Returns the path to store: relative to the store's folder, if possible."""
-        try:
-            return os.fsencode(os.path.relpath(path, self._folder))
-        except ValueError:  # another drive
-            return os.fsencode(path)
 
     def delete_version(self, name: str, version: str) -> None:
         """See `Store.delete_version`.
@@ -184,6 +181,19 @@ class SuiteVersions:
             )
 
 
+def resolve_path(folder: Path, stored: bytes) -> str:
+    """Returns the absolute path of what a store in that folder has as a path."""
+    return os.path.normpath(folder / os.fsdecode(stored))
+
+
+def shorten_path(folder: Path, path: str) -> bytes:
+    """Returns the path to store for an absolute path: relative to the store's folder, if possible."""
+    try:
+        return os.fsencode(os.path.relpath(path, folder))
+    except ValueError:  # another drive
+        return os.fsencode(path)
+
+
 def delete_unused_contents(database: SqlDatabase) -> None:
     """Deletes contents without a version or run, and cases without a content.
 
@@ -197,7 +207,7 @@ def delete_unused_contents(database: SqlDatabase) -> None:
     if not deleted:
         return
     database.execute("DELETE FROM suite_cases WHERE suite NOT IN (SELECT key FROM contents)")
-    database.execute("DELETE FROM cases WHERE digest NOT IN (SELECT digest FROM suite_cases)")
+    database.execute(f"DELETE FROM cases WHERE {IS_UNUSED_CASE}")  # noqa: S608  # a constant
 
 
 def _decode_saved_suite(body: bytes, saved_at: str, turn: int, last_turn: int) -> SavedSuite:

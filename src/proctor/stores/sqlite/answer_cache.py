@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, time
@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.errors import StoreError
 from proctor.plurals import pluralize
 from proctor.stores.sqlite.connection import SqliteConnection, connect
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
@@ -193,6 +194,24 @@ class SqliteAnswerCache:
             with suppress(sqlite3.Error):
                 self._db.close()
             self._db = None
+
+
+def create_cache(path: Path) -> None:
+    """Creates an empty cache unless there is one.
+
+    Raises:
+        StoreError: the file is no cache of this version of Proctor.
+        sqlite3.Error: it cannot be written.
+        OSError: its folder cannot be created.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(connect(str(path), LockWait(patience_s=_OPEN_TIMEOUT_S))) as db:
+        try:
+            _prepare(db)
+        except _ForeignDatabase:
+            raise StoreError(
+                f"{path} is no cache of this version of Proctor. Move it away, or copy without --cache."
+            ) from None
 
 
 class _ForeignDatabase(Exception):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,16 +12,25 @@ from typing import TYPE_CHECKING
 from proctor.errors import UsageError
 from proctor.protocols import AnswerCache
 from proctor.store_protocol import Progress
-from proctor.stores.location import SalvageResult, StoredNames, StoreReport, UnusedFile
+from proctor.stores.location import (
+    NO_GRANTS,
+    Grants,
+    MigrationReport,
+    SalvageResult,
+    StoredNames,
+    StoreReport,
+    UnusedFile,
+)
 
 if TYPE_CHECKING:
+    from proctor.stores.sqlite.row_access import SqliteRows
     from proctor.stores.sqlite.store import SqliteStore
 
 
 class SqliteLocation:
     """Implements `StoreLocation` and `StoreFiles` for a file."""
 
-    is_durable = True
+    is_durable = is_in_folder = True
 
     def __init__(self, path: str) -> None:
         """Stores the path; reads nothing.
@@ -29,12 +39,18 @@ class SqliteLocation:
             path: the file, which need not exist.
         """
         self.address = path
+        self.name = Path(path).name
         self.folder = Path(path).parent
         self._path = Path(path)
 
     @property
     def files(self) -> SqliteLocation:
         """Returns the operations on the file."""
+        return self
+
+    @property
+    def rows(self) -> SqliteLocation:
+        """Returns the access to all rows."""
         return self
 
     def exists(self) -> bool:
@@ -64,6 +80,46 @@ class SqliteLocation:
 
         return SqliteStore.open_file(self.address, notify)
 
+    def open_to_read(self) -> SqliteStore:
+        """Opens the store without writing to it; see `SqliteStore.open_file_to_read`."""
+        from proctor.stores.sqlite.store import SqliteStore
+
+        return SqliteStore.open_file_to_read(self.address)
+
+    def migrate(
+        self, grants: Grants = NO_GRANTS, notify: Callable[[str], None] = lambda _line: None
+    ) -> MigrationReport:
+        """Creates or upgrades the file, as opening it does; see `StoreLocation.migrate`."""
+        from proctor.stores.sqlite.migrations import MIGRATIONS
+
+        if grants != NO_GRANTS:
+            raise UsageError(
+                f"The store {self.address} is a file, which has no roles. Set the permissions of the file, "
+                "and leave out --grant and --grant-read."
+            )
+        before = self._read_version()
+        self.open_store(notify).close()
+        return MigrationReport(before=before, after=len(MIGRATIONS))
+
+    def _read_version(self) -> int:
+        if not self.exists() or self.is_empty():
+            return 0
+        from proctor.stores.sqlite.connection import open_as_is
+
+        with closing(open_as_is(self.address)) as db:
+            return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+    def migration_script(self, grants: Grants = NO_GRANTS) -> str:  # noqa: ARG002
+        """Refuses: no server executes it.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(
+            f"--sql prints statements for a database server, and the store {self.address} is a file. Leave "
+            "out --sql."
+        )
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
         from proctor.stores.sqlite.stored_names import list_names
@@ -85,6 +141,36 @@ class SqliteLocation:
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(self.folder / CACHE_NAME, notify)
+
+    # --- rows ---
+
+    def read_rows(
+        self, notify: Callable[[str], None] = lambda _line: None
+    ) -> AbstractContextManager[SqliteRows]:
+        """Opens the rows of the store at this moment; see `StoreRows.read_rows`."""
+        from proctor.stores.sqlite.row_access import read_store
+
+        return read_store(self.address, notify)
+
+    def write_rows(self) -> AbstractContextManager[SqliteRows]:
+        """Opens an empty store to be filled; see `StoreRows.write_rows`."""
+        from proctor.stores.sqlite.row_access import fill_store
+
+        return fill_store(self.address)
+
+    def read_answers(self) -> AbstractContextManager[SqliteRows | None]:
+        """Opens the answer cache in the store's folder; see `StoreRows.read_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import read_cache
+
+        return read_cache(self.folder / CACHE_NAME)
+
+    def write_answers(self) -> AbstractContextManager[SqliteRows]:
+        """Opens the answer cache to be extended; see `StoreRows.write_answers`."""
+        from proctor.stores.sqlite.answer_cache import CACHE_NAME
+        from proctor.stores.sqlite.row_access import extend_cache
+
+        return extend_cache(self.folder / CACHE_NAME)
 
     # --- files ---
 

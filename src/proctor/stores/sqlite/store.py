@@ -13,10 +13,10 @@ from proctor.errors import StoreError
 from proctor.protocols import AnswerCache
 from proctor.stores.sql.store import SqlStore
 from proctor.stores.sqlite.connection import (
-    as_store_errors,
     connect,
     is_read_only,
     open_database,
+    open_to_read,
     shorter_path,
 )
 from proctor.stores.sqlite.database import SqliteDatabase
@@ -73,7 +73,16 @@ class SqliteStore(SqlStore):
         """
         path = str(Path(path).absolute())  # as the working directory may change
         lock_wait = LockWait()
-        db = open_database(path, lock_wait, notify)
+        return cls._open(path, open_database(path, lock_wait, notify), lock_wait)
+
+    @classmethod
+    def open_file_to_read(cls, path: str) -> SqliteStore:
+        """Opens the store in a file, which is never written; raises as `open_file` does."""
+        path = str(Path(path).absolute())
+        return cls._open(path, open_to_read(path), LockWait())
+
+    @classmethod
+    def _open(cls, path: str, db: sqlite3.Connection, lock_wait: LockWait) -> SqliteStore:
         writer = WriterThread(
             path, lambda: connect(path, LockWait(patience_s=0)), lock_wait, db, [FileIdentity(path)]
         )
@@ -124,17 +133,3 @@ class SqliteStore(SqlStore):
         from proctor.stores.sqlite.answer_cache import CACHE_NAME, SqliteAnswerCache
 
         return SqliteAnswerCache(Path(self.path).with_name(CACHE_NAME), notify)
-
-    def count_unused_rows(self) -> dict[str, int]:
-        """Returns the number of unreferenced rows by kind, without kinds that have none."""
-        from proctor.stores.sqlite import orphan_rows
-
-        with as_store_errors(self.path):
-            return orphan_rows.count_leftovers(self._db, self._byte_locks)
-
-    def delete_unused_rows(self) -> None:
-        """Deletes unreferenced rows, without blocking other processes for long."""
-        from proctor.stores.sqlite import orphan_rows
-
-        with as_store_errors(self.path):
-            orphan_rows.delete_leftovers(self._db, self._byte_locks)

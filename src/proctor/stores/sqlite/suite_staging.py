@@ -119,6 +119,10 @@ class StagedCases:
             _remove(self._db, self._key)
             self.release()
 
+    def count_leftovers(self) -> int:
+        """Returns the number of suites of processes that died while they saved them."""
+        return sum(not self._run_locks.is_locked(_FIRST_LOCK + key) for key in _find_unfinished(self._db))
+
     def remove_leftovers(self) -> None:
         """Removes the rows of processes that died while they saved a suite."""
         remove_leftovers(self._db, self._run_locks)
@@ -219,11 +223,6 @@ def _new_key(db: sqlite3.Connection, run_locks: RunLocks) -> int:
 
 def _find_unfinished(db: sqlite3.Connection) -> list[int]:
     return [key for (key,) in db.execute(f"SELECT key FROM contents WHERE {IS_UNFINISHED}").fetchall()]  # noqa: S608
-
-
-def find_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> list[int]:
-    """Returns the rows of processes that died while they saved a suite."""
-    return [key for key in _find_unfinished(db) if not run_locks.is_locked(_FIRST_LOCK + key)]
 
 
 def remove_leftovers(db: sqlite3.Connection, run_locks: RunLocks) -> None:

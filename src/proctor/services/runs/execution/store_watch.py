@@ -45,7 +45,7 @@ async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]
             stop()
         if last and not health.locked_s:
             last = ""
-            listen(events.WarningMessage("The store is free again."))
+            listen(events.WarningMessage("The store can be written again."))
         state = "" if health.locked_s < _NOTICE_AFTER_S else "full" if store.is_full() else "locked"
         if state and state != last:
             last = state
@@ -53,9 +53,7 @@ async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]
             pause = " No request is sent until they are." if state == "full" else ""
             answers = pluralize(health.waiting, "answer")
             listen(
-                events.WarningMessage(
-                    f"The store is locked by another process; {answers} {verb} to be written.{pause}"
-                )
+                events.WarningMessage(f"The store {health.obstacle}; {answers} {verb} to be written.{pause}")
             )
 
 

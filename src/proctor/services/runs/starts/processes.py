@@ -28,6 +28,7 @@ from proctor.model import Run
 from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.project_folder import ProjectFolder
+from proctor.services.project_store import ignore_in_git
 from proctor.services.runs.request import check_group_id, new_id
 from proctor.services.runs.starts.prompt_files import PromptFiles
 from proctor.services.runs.starts.subprocess_command import start_command
@@ -144,7 +145,10 @@ class RunProcesses:
     def _start(self, start: StartedRun) -> StartedRun:
         """Starts a process; its stderr file stays locked for as long as it lives."""
         try:
+            is_new_folder = not self._folder.parent.exists()
             self._folder.mkdir(parents=True, exist_ok=True)
+            if is_new_folder:  # the store is elsewhere
+                ignore_in_git(self._folder.parent)
             self._forget_oldest()
             with self._path(start.group, "err").open("ab") as stderr:
                 _lock_file(stderr.fileno())

@@ -1,0 +1,208 @@
+"""Connecting to a real server of PostgreSQL: TLS, passwords, and what each failure says."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from uuid import uuid4
+
+import pytest
+import trustme
+
+from proctor.errors import StoreError, UsageError
+from proctor.stores import locate_store
+from support.postgresql import NOBODY, PostgresServer, free_port
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+PASSWORD = "correct horse"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def server(authority: trustme.CA) -> Iterator[PostgresServer]:
+    """A server with TLS and a certificate for `localhost` that no system trusts."""
+    server = PostgresServer(options=("fsync=off", "ssl=on", "max_connections=12"))
+    key, chain = server.data / "server.key", server.data / "server.crt"
+    certificate = authority.issue_cert("localhost")
+    certificate.private_key_pem.write_to_path(str(key))
+    certificate.cert_chain_pems[0].write_to_path(str(chain))
+    key.chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(key, NOBODY, NOBODY)
+        os.chown(chain, NOBODY, NOBODY)
+    lines = ["host plain all 127.0.0.1/32 trust", "host all ana 127.0.0.1/32 scram-sha-256"]
+    lines += ["hostnossl closed all 127.0.0.1/32 trust", "host all all 127.0.0.1/32 trust"]
+    (server.data / "pg_hba.conf").write_text("\n".join(lines) + "\n", "utf-8")
+    server.start()
+    with server.connect() as connection:
+        connection.execute(f"CREATE ROLE ana LOGIN PASSWORD '{PASSWORD}'")
+        connection.execute("GRANT CREATE ON DATABASE postgres TO ana")
+        connection.execute("CREATE ROLE full_up LOGIN CONNECTION LIMIT 0")
+        connection.execute("CREATE DATABASE private")
+        connection.execute("REVOKE CONNECT ON DATABASE private FROM PUBLIC")
+        connection.execute("CREATE ROLE bo LOGIN")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def url(server: PostgresServer, options: str = "", *, user: str = "postgres", host: str = "127.0.0.1") -> str:
+    return f"postgresql://{user}@{host}:{server.port}/postgres?schema=s{uuid4().hex[:8]}{options}"
+
+
+def encrypts(address: str) -> bool:
+    location = locate_store(address)
+    location.migrate()
+    with closing(location.open_store()) as store:
+        row = store._database.fetch_one("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")  # type: ignore[attr-defined]
+    return bool(row[0])
+
+
+def failure(address: str) -> str:
+    with pytest.raises((StoreError, UsageError)) as failed:
+        locate_store(address).open_store()
+    message = str(failed.value)
+    assert PASSWORD not in message
+    assert message.endswith(".")
+    return message
+
+
+def test_loopback_needs_no_tls(server: PostgresServer) -> None:
+    assert not encrypts(url(server, "&sslmode=disable"))
+
+
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `localhost` a name of another machine for Proctor."""
+    monkeypatch.setattr("proctor.stores.postgresql.address._is_loopback", lambda _host: False)
+
+
+@pytest.mark.usefixtures("outside")
+class TestAnotherMachine:
+    """A server that is not on this machine."""
+
+    def test_an_unknown_certificate_is_refused(self, server: PostgresServer) -> None:
+        message = failure(url(server, host="localhost"))
+        assert "is signed by no authority that this machine trusts" in message
+        assert "sslrootcert=FILE" in message
+
+    def test_a_certificate_of_a_known_authority_is_trusted(
+        self, server: PostgresServer, authority: trustme.CA, tmp_path: Path
+    ) -> None:
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        assert encrypts(url(server, "&sslrootcert=ca.pem", host="localhost"))
+        assert 'is for "localhost", not for 127.0.0.1' in failure(url(server, "&sslrootcert=ca.pem"))
+        assert encrypts(url(server, "&sslrootcert=ca.pem&sslmode=verify-ca"))
+
+    def test_the_authorities_of_this_system_are_trusted(
+        self,
+        server: PostgresServer,
+        authority: trustme.CA,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert encrypts(url(server, host="localhost"))
+
+    def test_the_file_of_libpq_is_trusted(
+        self, server: PostgresServer, authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("PGSSLROOTCERT", str(tmp_path / "ca.pem"))
+        assert encrypts(url(server, host="localhost"))
+
+    def test_a_missing_file_is_named(self, server: PostgresServer) -> None:
+        assert "none.pem" in failure(url(server, "&sslrootcert=none.pem", host="localhost"))
+
+    def test_the_url_may_ask_for_less(self, server: PostgresServer) -> None:
+        assert encrypts(url(server, "&sslmode=require"))
+        assert not encrypts(url(server, "&sslmode=disable"))
+
+    def test_a_server_without_tls_is_refused(self) -> None:
+        plain = PostgresServer(options=("fsync=off",))
+        try:
+            plain.start()
+            message = failure(url(plain, host="localhost"))
+        finally:
+            plain.stop()
+        assert "has no TLS" in message
+        assert "sslmode=disable" in message
+
+
+def test_a_password_comes_from_the_environment_or_a_file(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = url(server, user="ana")
+    assert "requires a password" in failure(address)
+    monkeypatch.setenv("PGPASSWORD", "wrong")
+    assert "rejected the password of role ana" in failure(address)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert locate_store(address).migrate().after
+    monkeypatch.delenv("PGPASSWORD")
+    (tmp_path / ".pgpass").write_text(f"127.0.0.1:{server.port}:*:ana:{PASSWORD}\n", "utf-8")
+    (tmp_path / ".pgpass").chmod(0o600)
+    locate_store(address).open_store().close()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("postgresql://bo@127.0.0.1:{port}/nowhere", "createdb -h 127.0.0.1 -p {port} nowhere"),
+        ("postgresql://nobody@127.0.0.1:{port}/postgres", "createuser -h 127.0.0.1 -p {port} nobody"),
+        ("postgresql://full_up@127.0.0.1:{port}/postgres", "has no connection left"),
+        ("postgresql://bo@127.0.0.1:{port}/private", 'GRANT CONNECT ON DATABASE "private"'),
+        ("postgresql://bo@127.0.0.1:{closed}/postgres", "Start PostgreSQL there"),
+        ("postgresql://bo@none.invalid/postgres?sslmode=disable", "none.invalid"),
+        ("postgresql://bo@%2Fnone/postgres", 'socket "/none/.s.PGSQL.5432"'.replace('"', "")),
+        ("postgresql://bo@127.0.0.1:{port}/postgres?schema=none", "has no tables yet"),
+    ],
+)
+def test_each_failure_says_what_to_do(server: PostgresServer, address: str, message: str) -> None:
+    names = {"port": server.port, "closed": free_port()}
+    assert message.format(**names) in failure(address.format(**names))
+
+
+def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        port = silent.getsockname()[1]
+        message = failure(f"postgresql://bo@127.0.0.1:{port}/postgres?connect_timeout=2")
+    assert "did not answer within 2 s" in message
+
+
+def test_a_server_that_shuts_down_is_waited_for() -> None:
+    server = PostgresServer(options=("fsync=off",))
+    server.start()
+    try:
+        address = url(server)
+        locate_store(address).migrate()
+        client = server.connect()  # a server that is told to stop waits for it
+        assert server._process is not None
+        server._process.terminate()
+        lines: list[str] = []
+        waiting = Thread(target=lambda: locate_store(address).open_store(lines.append).close())
+        waiting.start()
+        wait_until(lambda: bool(lines))
+        client.close()
+        server.kill()
+        server.start()
+        waiting.join()
+        assert lines == [f"Waiting for the server of {address}, which is starting or shutting down."]
+    finally:
+        server.stop()

@@ -1,0 +1,430 @@
+"""What a store in PostgreSQL does when its server dies, its connections end, or the network is silent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from proctor.errors import StoreError
+from proctor.model import Label, Verdict
+from proctor.stores.postgresql.location import postgresql_location
+from proctor.stores.postgresql.rescue import load_answers
+from proctor.stores.postgresql.run_locks import PostgresRunLocks
+from proctor.stores.postgresql.store import PostgresStore
+from support.builders import make_case, make_trial
+from support.postgresql import PostgresServer
+from support.stores import add_run, begin_run, save_cases
+from support.tcp_proxy import TcpProxy, open_proxy
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+class Place:
+    """A new store, opened through the proxy or directly; each way has locks of its own."""
+
+    def __init__(self, server: PostgresServer, proxy: TcpProxy, folder: Path) -> None:
+        self.server, self.proxy, self._folder = server, proxy, folder
+        self.schema = f"test_{uuid4().hex}"
+        self.stores: list[PostgresStore] = []
+        postgresql_location(self._rest(server.port)).migrate()
+
+    def _rest(self, port: int, user: str = "postgres") -> str:
+        return f"{user}@127.0.0.1:{port}/postgres?schema={self.schema}"
+
+    def open(self, *, directly: bool = False, user: str = "postgres") -> PostgresStore:
+        port = self.server.port if directly else self.proxy.port
+        connector = postgresql_location(self._rest(port, user)).connector
+        self.stores.append(PostgresStore(connector, self._folder))
+        return self.stores[-1]
+
+    def fetch(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of the store, read beside it."""
+        with self.server.connect(options=f"-c search_path={self.schema}") as connection:
+            return connection.execute(statement.encode()).fetchall()
+
+    def count_trials(self) -> int:
+        ((count,),) = self.fetch("SELECT count(*) FROM trials WHERE verdict IS NOT NULL")
+        return int(count)
+
+    def end_sessions(self) -> None:
+        """End all other sessions, and wait until they have ended."""
+        self.fetch(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+
+
+@pytest.fixture
+def place(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Place]:
+    with open_proxy(postgres_server.port) as proxy:
+        made = Place(postgres_server, proxy, tmp_path / ".proctor")
+        yield made
+        for store in made.stores:
+            store.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    """A server that the test may kill."""
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+def _save(store: PostgresStore, *positions: int, run_id: str = "r1", text: str = "4") -> None:
+    for position in positions:
+        trial = make_trial(text, case_id=f"c{position}", position=position)
+        store.save_trial(run_id, trial, Verdict.PASS)
+
+
+def test_sessions_that_end_lose_no_answer_and_no_lock(place: Place) -> None:
+    store = place.open()
+    begin_run(store, cases=300)
+    store.protect()
+    for first in range(0, 300, 100):
+        _save(store, *range(first, first + 50))
+        place.end_sessions()
+        _save(store, *range(first + 50, first + 100))
+    store.flush()
+    assert place.count_trials() == 300
+    wait_until(lambda: store.is_run_locked("r1"))
+    with pytest.raises(StoreError, match="another process"):
+        place.open(directly=True).lock_run("r1")
+
+
+def test_a_read_opens_a_lost_connection_again(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    place.end_sessions()
+    assert [run.id for run in store.runs()] == ["r1"]
+    place.proxy.cut()
+    store.add_label(Label(run="r1", case_id="c1", passed=True, by="ana"))
+    assert len(store.labels("r1")) == 1
+
+
+def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
+    own_server: PostgresServer, tmp_path: Path
+) -> None:
+    with open_proxy(own_server.port) as proxy:
+        place = Place(own_server, proxy, tmp_path)
+        store = place.open()
+        begin_run(store, cases=60)
+        store.protect()
+        _save(store, *range(30))
+        store.flush()
+        own_server.kill()
+        _save(store, *range(30, 60))
+        wait_until(store.is_full)
+        health = store.health()
+        assert (health.waiting, health.fault, health.obstacle) == (30, None, "does not answer")
+        assert not store.flush(0.01)
+        own_server.start()
+        assert store.flush()
+        assert place.count_trials() == 60
+        assert not store.is_full()
+        wait_until(lambda: store.is_run_locked("r1"))
+        store.close()
+
+
+def test_a_command_gives_up_when_its_patience_ends(own_server: PostgresServer, tmp_path: Path) -> None:
+    with open_proxy(own_server.port) as proxy:
+        store = Place(own_server, proxy, tmp_path).open()
+        begin_run(store)
+        store._patience.patience_s = 0.3
+        own_server.kill()
+        with pytest.raises(StoreError, match=r"does not answer: .*\. Try again later"):
+            list(store.runs())
+        own_server.start()
+        assert [run.id for run in store.runs()] == ["r1"]
+        store.close()
+
+
+def test_a_lost_transaction_saves_nothing_and_says_so(place: Place) -> None:
+    store = place.open()
+    insertion = ("INSERT INTO looks (suite, body) VALUES (?, ?)", "s", b"{}")
+
+    def save_two() -> None:
+        with store._database.transaction():
+            store._database.execute(*insertion)
+            place.end_sessions()
+            store._database.execute(*insertion)
+
+    with pytest.raises(StoreError, match="does not answer"):
+        save_two()
+    assert place.fetch("SELECT * FROM looks") == []
+    begin_run(store)
+
+
+def test_waiting_for_another_transaction_ends_with_the_patience(place: Place) -> None:
+    first, second = place.open(), place.open()
+    second._patience.patience_s = 0.2
+    is_refused = pytest.raises(StoreError, match=r"is locked by another process\. Wait")
+    with first._database.transaction(), is_refused, second._database.transaction():
+        raise AssertionError("two are in a transaction")
+    with second._database.transaction():
+        pass
+
+
+def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_resumed(place: Place) -> None:
+    store = place.open()
+    begin_run(store, cases=5)
+    store.protect()
+    _save(store, 0, 1)
+    store.flush()
+    place.proxy.stall()
+    _save(store, 2, 3, text="\0\u202e")
+    wait_until(lambda: store.health().locked_s > 0)
+    store.abandon_lock()
+    assert store.flush()
+    _save(store, 4)
+    store.flush()
+    fault = store.health().fault
+    assert fault is not None
+    assert fault.path.startswith("postgresql://")
+    assert "does not answer. 3 answers that it does not have are in" in fault.message
+    assert [answer[1] for answer in load_answers(store._folder, "r1")] == [2, 3, 4]
+    store.close()
+    place.proxy.resume()
+    again = place.open(directly=True)
+    again.lock_run("r1")
+    assert place.count_trials() == 5
+    assert load_answers(store._folder, "r1") == []
+    texts = [stored.trial.output.text for stored in again.trials("r1") if stored.trial.output is not None]
+    assert texts == ["4", "4", *2 * ["\0\u202e"], "4"]
+
+
+def test_closing_a_store_without_its_server_saves_the_answers(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    store.protect()
+    _save(store, 1)
+    store.flush()
+    place.proxy.stall()
+    _save(store, 0)
+    with pytest.raises(StoreError, match="1 answer that it does not have"):
+        store.close()
+    assert len(load_answers(store._folder, "r1")) == 1
+
+
+def test_a_server_that_refuses_answers_is_a_fault(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    store.protect()
+    with place.server.connect(options=f"-c search_path={place.schema}") as connection:
+        connection.execute("ALTER TABLE trials RENAME TO moved")
+    _save(store, 0)
+    store.flush()
+    fault = store.health().fault
+    assert fault is not None
+    assert 'cannot be written: relation "trials" does not exist. 1 answer' in fault.message
+
+
+def test_a_run_that_another_process_took_meanwhile_is_left_to_it(place: Place) -> None:
+    store = place.open()
+    begin_run(store, cases=4)
+    store.protect()
+    _save(store, 0)
+    store.flush()
+    place.proxy.stall()
+    _save(store, 1)
+    place.end_sessions()
+    other = place.open(directly=True)
+    other.lock_run("r1")
+    place.proxy.resume()
+    wait_until(lambda: store.health().fault)
+    _save(store, 2)
+    store.flush()
+    fault = store.health().fault
+    assert fault is not None
+    assert "Run r1 was taken over by another process" in fault.message
+    _save(other, 3)
+    other.flush()
+    assert place.fetch("SELECT position FROM trials ORDER BY position") == [(0,), (3,)]
+    store.close()
+    assert place.open(directly=True).is_run_locked("r1")
+
+
+def test_a_process_takes_its_lock_from_its_own_session_that_the_server_still_has(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    ((pid,),) = place.fetch("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")
+    place.proxy.stall()
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    run_locks._shared._session.close()  # as after a vanished network: the server learns nothing of it
+    place.proxy.resume()
+    wait_until(
+        lambda: (
+            place.fetch("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")
+            not in ([(pid,)], [])
+        )
+    )
+    assert store.health().fault is None
+
+
+def test_a_role_that_may_not_create_temporary_tables_can_write(place: Place) -> None:
+    role = f"writer_{uuid4().hex[:8]}"
+    with place.server.connect() as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {place.schema} TO {role}")
+        connection.execute(
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {place.schema} TO {role}"
+        )
+        connection.execute("REVOKE TEMPORARY ON DATABASE postgres FROM PUBLIC")
+    try:
+        store = place.open(user=role)
+        begin_run(store)
+        _save(store, 0, 1, 1)
+        store.save_output("r1", make_trial("\0", position=2))
+        store.flush()
+        assert place.fetch("SELECT position, verdict FROM trials ORDER BY position") == [
+            (0, "pass"),
+            (1, "pass"),
+            (2, None),
+        ]
+        store.close()
+    finally:
+        with place.server.connect() as connection:
+            connection.execute("GRANT TEMPORARY ON DATABASE postgres TO PUBLIC")
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_others_save_while_a_large_suite_is_staged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proctor.stores.sql.suite_writer.BATCH_CASES", 4)
+    monkeypatch.setattr("proctor.stores.postgresql.case_staging._BATCH_ROWS", 3)
+    first, second = place.open(), place.open()
+    cases = [make_case(f"c{number % 9}") for number in range(20)]
+    writer = first.open_suite_writer()
+    for case in cases[:10]:
+        writer.add(case, "sha256:" + "ab" * 32)
+    assert place.fetch("SELECT count(*) FROM suite_cases") == [(8,)]
+    suite = save_cases(second, cases)
+    assert [stored.case.id for stored in second.cases(suite.content)] == [case.id for case in cases]
+    writer.discard()
+    assert [stored.case.id for stored in second.cases(suite.content)] == [case.id for case in cases]
+    assert place.fetch("SELECT count(*) FROM contents") == [(1,)]
+
+
+def test_cases_of_a_process_that_died_are_removed_by_the_next_save(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.stores.sql.suite_writer.BATCH_CASES", 4)
+    first, second = place.open(), place.open()
+    writer = first.open_suite_writer()
+    for number in range(10):
+        writer.add(make_case(f"lost{number}"), "sha256:" + "ab" * 32)
+    place.end_sessions()
+    save_cases(second, [make_case(f"c{number}") for number in range(10)])
+    assert place.fetch("SELECT count(*) FROM contents") == [(1,)]
+    assert place.fetch("SELECT count(*) FROM cases WHERE convert_from(body, 'UTF8') LIKE '%lost%'") == [(0,)]
+    with pytest.raises(StoreError, match="Save the suite again"):
+        writer.commit(add_run(second, save_cases(second, [make_case("x")])).suite)
+
+
+def test_large_answers_are_read_a_few_at_a_time(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    text = "ä\0" * 2**21
+    _save(store, *range(3), text=text)
+    store.flush()
+    pages = store._postgres.select_page(
+        "SELECT position, body FROM trials ORDER BY position LIMIT ?", 256, body=1
+    )
+    assert len(pages) == 1
+    assert [stored.trial.output.text == text for stored in store.trials("r1") if stored.trial.output] == 3 * [
+        True
+    ]
+
+
+_WRITES = """
+import sys
+from time import monotonic, sleep
+from pathlib import Path
+from proctor.model import Verdict
+from proctor.stores.postgresql.location import postgresql_location
+from support.builders import make_trial
+
+store = postgresql_location(sys.argv[1]).open_store()
+store.lock_run("r1")
+for position in range(100_000):
+    store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
+    print(position, monotonic(), flush=True)
+    sleep(0.001)
+"""
+
+
+def test_a_killed_process_loses_nothing_older_than_a_tenth_of_a_second(place: Place) -> None:
+    lost: set[int] = set()
+    begin_run(place.open())
+    place.stores.pop().close()
+    for _ in range(20):  # again, as this machine may be busy with something else
+        place.fetch("DELETE FROM trials RETURNING 1")
+        lost = _lost_when_killed(place)
+        if not lost:
+            break
+    assert not lost
+
+
+def _lost_when_killed(place: Place) -> set[int]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITES, place._rest(place.server.port)],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+    assert process.stdout is not None
+    lines = [process.stdout.readline().split() for _ in range(300)]
+    killed_at = monotonic()
+    process.send_signal(signal.SIGKILL)
+    out, _ = process.communicate()
+    lines += [line.split() for line in out.splitlines() if len(line.split()) == 2]
+    place.end_sessions()
+    stored = {position for (position,) in place.fetch("SELECT position FROM trials")}
+    return {int(position) for position, at in lines if float(at) < killed_at - 0.1} - stored
+
+
+def test_threads_share_a_store_while_its_sessions_end(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    errors: list[BaseException] = []
+    stop = Event()
+
+    def read() -> None:
+        try:
+            while not stop.is_set():
+                assert [run.id for run in store.runs()] == ["r1"]
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        place.end_sessions()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_both_sides_notice_within_seconds_that_the_other_has_vanished(place: Place) -> None:
+    connection = place.open(directly=True)._postgres.connection
+    with socket.socket(fileno=os.dup(connection.fileno())) as client:
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 6
+    names = ("tcp_user_timeout", "tcp_keepalives_idle")
+    assert [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names] == [("15000",), ("6",)]
