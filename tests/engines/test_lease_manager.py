@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from proctor.engines.lease_manager import LEASE_S, LeaseManager, LeaseRequest, MoneyUse, PlaceUse, BusyReply
+from proctor.engines.lease_manager import LEASE_S, BusyReply, LeaseManager, LeaseRequest, MoneyUse, PlaceUse
 from proctor.engines.leased_limits import LeasedLimits
 from proctor.errors import TargetError
 

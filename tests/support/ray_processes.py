@@ -50,6 +50,7 @@ class Actor:
         if isinstance(self._thing, TrialProcess):
             for task in self._thing._tasks:
                 task.cancel()
+            self._thing._outbox.add(is_urgent=True)  # a fetch that waits ends
 
 
 class LocalCluster(RayCluster):

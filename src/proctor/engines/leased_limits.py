@@ -10,7 +10,7 @@ from time import monotonic
 
 from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.budget import Budget
-from proctor.engines.lease_manager import LEASE_S, Lease, LeaseRequest, MoneyUse, PlaceUse, BusyReply
+from proctor.engines.lease_manager import LEASE_S, BusyReply, Lease, LeaseRequest, MoneyUse, PlaceUse
 from proctor.errors import TargetError
 
 _RENEW_S = 0.25

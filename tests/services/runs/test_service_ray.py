@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from proctor.engines.ray.engine import RayEngine
-from proctor.engines.ray.messages import Delivery, TrialMessage, load
+from proctor.engines.ray.messages import LOST_LIMITS, Delivery, TrialMessage, load
 from proctor.engines.ray.processes import MAX_WAIT_S
 from proctor.errors import UsageError
 from proctor.model import Settings, Verdict
@@ -265,6 +265,50 @@ async def test_a_budget_is_one_for_all_processes(
     assert done.tally.known_cost_usd is not None
     assert 1.0 <= done.tally.known_cost_usd <= 1.0 + 4 * 0.01 + 1e-9
     assert done.tally.all.errors == 400 - done.tally.all.passed
+
+
+async def test_a_run_whose_limits_are_lost_stops_and_can_be_resumed(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.engines.leased_limits.LEASE_S", 0.2)
+    for engine in ("ray.engine", "asyncio_engine"):
+        monkeypatch.setattr(f"proctor.engines.{engine}.LONG_GRACE_S", 0.2)
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    cluster = connect()
+    texts = [f"n{n}" for n in range(600)]
+    words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
+    task = asyncio.ensure_future(make(*words, settings=RAY))
+    while calls.asked.total() < 50:
+        await asyncio.sleep(0.01)
+    cluster.get_leases().end()
+    (done,) = await task
+    assert (done.run.status, done.run.stopped) == ("interrupted", LOST_LIMITS)
+    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 600)
+
+
+async def test_a_regrade_on_a_cluster_gives_the_same_verdicts_and_calls_no_target(
+    make: MakeRuns, suite: WriteSuite, store: SqliteStore, connect: Connect
+) -> None:
+    connect()
+    (first,) = await make(suite(*((f"t{n}", f"n{n}", "n1") for n in range(70))))
+    (again,) = await make("", "", regrade=first.run.id, settings=RAY)
+    assert again.run.settings.engine == "ray"
+    assert read(store, again) == read(store, first)
+    assert again.tally.all == first.tally.all
+
+
+async def test_a_run_on_a_cluster_stops_when_enough_is_known(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect
+) -> None:
+    connect()
+    name = module(CALLS)
+    words = suite(*((f"t{n}", f"n{n}", f"n{n}") for n in range(1000))), f"function:{name}:answer"
+    (done,) = await make(*words, settings=Settings(engine="ray", concurrency=4, until=0.1, order_seed=7))
+    assert done.run.status == "finished"
+    assert done.run.early_stop is not None
+    assert done.tally.all.total < 500
 
 
 async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call(

@@ -22,11 +22,11 @@ from proctor.engines.ray.messages import (
     Delivery,
     Message,
     Sentence,
-    TrialShard,
     ShardEnd,
     StopRequest,
     TrialKey,
     TrialMessage,
+    TrialShard,
     dump,
     load,
 )

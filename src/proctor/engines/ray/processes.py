@@ -26,10 +26,10 @@ from proctor.engines.ray.messages import (
     Delivery,
     Message,
     Sentence,
-    TrialShard,
     ShardEnd,
     StopRequest,
     TrialMessage,
+    TrialShard,
     dump,
     load,
 )
