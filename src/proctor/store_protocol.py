@@ -166,6 +166,25 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     fault: StoreFault | None
 
 
+class RunOwner(Struct, frozen=True, kw_only=True, gc=False):
+    """The process that has locked a run."""
+
+    pid: int | None
+    """Its id on its machine; None if the system does not tell: on Windows, and for a process in another
+    container."""
+    host: str | None = None
+    """The name of its machine, if the store is open to several; None for this machine."""
+    user: str | None = None
+    """The user that it belongs to, if the store is open to several machines."""
+
+    @property
+    def title(self) -> str:
+        """What sentences call it: `process 4711`, or `ana's process 4711 on gpu-3`."""
+        name = "another process" if self.pid is None else f"process {self.pid}"
+        name = name if self.user is None else f"{self.user}'s {name.removeprefix('another ')}"
+        return name if self.host is None else f"{name} on {self.host}"
+
+
 class SuiteWriter(Protocol):
     """Saves one suite."""
 
@@ -355,12 +374,18 @@ class Store(Protocol):
     def is_run_locked(self, run_id: str) -> bool:
         """Returns whether any process has locked the run; True if the system cannot tell."""
 
-    def lock_owner(self, run_id: str) -> int | None:
-        """Returns the id of the process that has locked the run, which may be this process.
+    def lock_owner(self, run_id: str) -> RunOwner | None:
+        """Returns the process that has locked the run, which may be this process; None if none has."""
 
-        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
-        another container.
+    def request_stop(self, run_id: str) -> bool:
+        """Asks the process that has locked a run to stop it, on whichever machine it is.
+
+        The request ends with the lock. Returns False if no process has locked the run, and for a store whose
+        processes are all on this machine: those are stopped by signals.
         """
+
+    def is_stop_requested(self, run_id: str) -> bool:
+        """Returns whether `request_stop` was called for the current lock of a run; can be called in threads."""
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """Returns the suite of that name, or None.

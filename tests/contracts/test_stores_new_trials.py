@@ -104,7 +104,10 @@ def test_the_reach_of_a_run_is_how_many_trials_it_has_and_the_last_turn(store: S
 
 
 def test_a_run_that_is_not_there_cannot_be_followed(store: Store) -> None:
-    for method in (store.get_progress, store.is_run_locked, store.lock_owner, store.trials_since):
+    for method in (
+        *(store.get_progress, store.trials_since),
+        *(store.is_run_locked, store.lock_owner, store.request_stop, store.is_stop_requested),
+    ):
         with pytest.raises(StoreError, match="There is no run 'r9'"):
             method("r9")
 
@@ -120,6 +123,13 @@ def seen_by_others(location: StoreLocation) -> StoreLocation:
     return location
 
 
+def pid_of_owner(store: Store, run_id: str) -> int | None:
+    """The process that has locked a run."""
+    owner = store.lock_owner(run_id)
+    assert owner is not None
+    return owner.pid
+
+
 needs_locks = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="the system does not tell")
 
 
@@ -129,7 +139,7 @@ def test_a_run_is_claimed_by_whoever_began_it_until_that_store_is_closed(
 ) -> None:
     begun()
     other = open_another()
-    assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (True, os.getpid())
+    assert (other.is_run_locked("r1"), pid_of_owner(other, "r1")) == (True, os.getpid())
     store.close()
     assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (False, None)
 
@@ -155,9 +165,9 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "claimed\n"
-    assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (True, other.pid)
+    assert (asking.is_run_locked("r1"), pid_of_owner(asking, "r1")) == (True, other.pid)
     assert (asking.is_run_locked("r2"), asking.lock_owner("r2")) == (False, None)
-    with pytest.raises(StoreError, match="another process"):
+    with pytest.raises(StoreError, match=f"process {other.pid}"):
         asking.lock_run("r1")  # asking has taken nothing from it
     other.kill()
     other.communicate()
@@ -177,7 +187,7 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
     claiming.close()
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "print(*(store.lock_owner(run) for run in ('r1', 'r2')))\n"
+        "print(*(store.lock_owner(run).pid for run in ('r1', 'r2')))\n"
     )
     told = subprocess.run(
         [sys.executable, "-c", claims, seen_by_others.address],

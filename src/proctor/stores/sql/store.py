@@ -21,6 +21,7 @@ from proctor.protocols import (
     CaseHead,
     CaseInRun,
     PriorAnswer,
+    RunOwner,
     SameCaseRun,
     SavedSuite,
     StoredBatch,
@@ -251,10 +252,13 @@ class SqlStore(ABC):
     def lock_run(self, run_id: str) -> None:
         """Locks a run for this process; raises StoreError if another process has locked it."""
         with self._database.as_store_errors():
-            if not self._run_locks.lock(self._key(run_id)):
+            key = self._key(run_id)
+            if not self._run_locks.lock(key):
+                owner = self._run_locks.find_owner(key)
+                who = "another process" if owner is None else owner.title
                 raise StoreError(
-                    f"Run {run_id} is being made by another process right now. Wait for it to end, "
-                    "or stop it, or begin a new run."
+                    f"Run {run_id} is being made by {who} right now. Wait for it to end, or stop it "
+                    f"(proctor runs stop {run_id}), or begin a new run."
                 )
 
     def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
@@ -493,14 +497,20 @@ class SqlStore(ABC):
         with self._database.as_store_errors():
             return self._run_locks.is_locked(self._key(run_id))
 
-    def lock_owner(self, run_id: str) -> int | None:
-        """Returns the id of the process that has locked the run, which may be this process.
-
-        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
-        another container.
-        """
+    def lock_owner(self, run_id: str) -> RunOwner | None:
+        """Returns the process that has locked the run, which may be this process; None if none has."""
         with self._database.as_store_errors():
             return self._run_locks.find_owner(self._key(run_id))
+
+    def request_stop(self, run_id: str) -> bool:
+        """Asks the process that has locked a run to stop it; returns False if none can be asked."""
+        with self._database.as_store_errors():
+            return self._run_locks.request_stop(self._key(run_id))
+
+    def is_stop_requested(self, run_id: str) -> bool:
+        """Returns whether `request_stop` was called for the current lock of a run; can be called in threads."""
+        with self._database.as_store_errors():
+            return self._run_locks.is_stop_requested(self._key(run_id))
 
     # --- calibrations, accesses, labels and comments, which outlive the runs ---
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,6 +29,7 @@ from proctor.safe_text import one_line
 from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.request import check_group_id, new_id
 from proctor.services.runs.starts.prompt_files import PromptFiles
+from proctor.services.runs.starts.stop_run import STOP_SIGNAL, send_stop_signal, stop_run
 from proctor.services.runs.starts.subprocess_command import start_command
 from proctor.targets.process.guard import GUARD
 
@@ -244,15 +244,14 @@ class RunProcesses:
         Raises:
             StoreError: the store cannot be read.
         """
-        pid = store.lock_owner(run.id)
-        if pid is None or pid == os.getpid():
-            return False
-        return self._signal(pid)
+        return stop_run(store, run.id, self._signal)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
         """Whether a run was told to stop and is still running."""
-        pid = store.lock_owner(run.id)
-        return pid is not None and pid in self._stopped
+        if store.is_stop_requested(run.id):
+            return True
+        owner = store.lock_owner(run.id)
+        return owner is not None and owner.host is None and owner.pid in self._stopped
 
     def end_children(self, wait_s: float = 1.0) -> None:
         """Interrupts the processes that this server started, and waits for each.
@@ -264,7 +263,7 @@ class RunProcesses:
         for timeout_s in (wait_s, _END_TIMEOUT_S):
             for child in children:
                 with suppress(OSError):
-                    child.send_signal(_STOP)
+                    child.send_signal(STOP_SIGNAL)
             until = monotonic() + timeout_s
             for child in children:
                 with suppress(subprocess.TimeoutExpired):
@@ -277,12 +276,9 @@ class RunProcesses:
             self._stopped = {old_pid for old_pid in self._stopped if _is_running(old_pid)}
             if pid in self._stopped:
                 return True
-            try:
-                os.kill(pid, _STOP)
-            except OSError:  # it has ended, or is another user's
-                return False
-            self._stopped.add(pid)
-            return True
+            if send_stop_signal(pid):
+                self._stopped.add(pid)
+            return pid in self._stopped
 
     # --- files ---
 
@@ -323,10 +319,8 @@ def _write(path: Path, data: bytes) -> None:
 
 if _WINDOWS:
     _DETACHED: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-    _STOP = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 else:
     _DETACHED = {"start_new_session": True}
-    _STOP = signal.SIGINT
 
 
 def _lock_file(descriptor: int) -> None:
