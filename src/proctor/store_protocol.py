@@ -385,7 +385,7 @@ class Store(Protocol):
         """
 
     def is_stop_requested(self, run_id: str) -> bool:
-        """Returns whether `request_stop` was called for the current lock of a run; can be called in threads."""
+        """Returns whether `request_stop` was called for a run since it was locked; for any thread."""
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """Returns the suite of that name, or None.

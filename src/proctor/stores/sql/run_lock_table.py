@@ -23,7 +23,7 @@ class RunLockTable(Protocol):
         """Asks the owner of a lock to stop its run; returns False if there is none or it cannot be asked."""
 
     def is_stop_requested(self, key: int) -> bool:
-        """Returns whether the owner of a lock was asked to stop; can be called in threads."""
+        """Returns whether the owner of a lock was asked to stop; for any thread."""
 
     def close(self) -> None:
         """Releases all locks. Safe to call twice."""

@@ -508,7 +508,7 @@ class SqlStore(ABC):
             return self._run_locks.request_stop(self._key(run_id))
 
     def is_stop_requested(self, run_id: str) -> bool:
-        """Returns whether `request_stop` was called for the current lock of a run; can be called in threads."""
+        """Returns whether `request_stop` was called for a run since it was locked; for any thread."""
         with self._database.as_store_errors():
             return self._run_locks.is_stop_requested(self._key(run_id))
 

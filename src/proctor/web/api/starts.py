@@ -80,7 +80,12 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyRequest) -> StopStatus
     with project.open_store() as store:
         run = load_run(store, run_id)
         if not get_run_processes(project).stop_run(store, run):
-            raise Conflict(f"Nobody is making run {run.id}, or not on this machine: it is {run.status}.")
+            owner = store.lock_owner(run.id)
+            if owner is not None:
+                raise Conflict(
+                    f"Run {run.id} is made by {owner.title}, which cannot be told to stop from here."
+                )
+            raise Conflict(f"Nobody is making run {run.id}: it is {run.status}.")
     return StopStatusRecord(run=run.id, group=run.group)
 
 

@@ -1,4 +1,4 @@
-"""Watches the store during a run: warns about locks, stops on a fault or a request, writes the last trials."""
+"""Watches the store during a run: warns about locks, stops on faults and requests, writes the last trials."""
 
 from __future__ import annotations
 

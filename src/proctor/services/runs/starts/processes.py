@@ -28,6 +28,7 @@ from proctor.protocols import Store
 from proctor.safe_text import one_line
 from proctor.services.project_folder import ProjectFolder
 from proctor.services.runs.request import check_group_id, new_id
+from proctor.services.runs.starts.process_space import get_process_space
 from proctor.services.runs.starts.prompt_files import PromptFiles
 from proctor.services.runs.starts.stop_run import STOP_SIGNAL, send_stop_signal, stop_run
 from proctor.services.runs.starts.subprocess_command import start_command
@@ -58,6 +59,8 @@ class StartedRun(Struct, frozen=True, kw_only=True):
     """The fields of the form, to fill it in again."""
     run: str | None = None
     """The run that it resumes."""
+    process_space: str | None = None
+    """What tells where `pid` is a process, see `get_process_space`; None for a start of an older Proctor."""
 
     @property
     def command(self) -> str:
@@ -163,7 +166,7 @@ class RunProcesses:
         self._stopped.discard(child.pid)
         self._children[child.pid] = child
         Thread(target=self._wait, args=(child,), name=f"waits for {child.pid}", daemon=True).start()
-        start = msgspec.structs.replace(start, pid=child.pid)
+        start = msgspec.structs.replace(start, pid=child.pid, process_space=get_process_space())
         _write(self._path(start.group, "json"), msgspec.json.encode(start))
         return start
 
@@ -188,7 +191,9 @@ class RunProcesses:
             return None
 
     def is_alive(self, start: StartedRun) -> bool:
-        """Whether the process of a start is running."""
+        """Whether the process of a start is running, on this machine and in this container."""
+        if start.process_space not in (None, get_process_space()):
+            return False
         if _WINDOWS:
             child = self._children.get(start.pid)
             return child is not None and child.poll() is None
