@@ -5,16 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from proctor.eval import CodeSandbox
+from proctor.stores.location import StoreLocation
 from support import clock
 from support.templates import share_compiled
+
+if TYPE_CHECKING:
+    from support.postgresql import PostgresServer
 
 # Each run tries other examples, except where `CI` is set: hypothesis then takes the same ones every time.
 # `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy
@@ -88,6 +93,31 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
         if report.when == "call" or not report.passed:
             item.ihook.pytest_runtest_logreport(report=report)
     return True
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; a test takes a schema of its own."""
+    from support.postgresql import PostgresServer, find_programs
+
+    if find_programs() is None and "CI" not in os.environ:
+        pytest.skip("PostgreSQL is not installed")
+
+    server = PostgresServer(options=("fsync=off", "max_connections=200"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def postgres_location(postgres_server: PostgresServer) -> StoreLocation:
+    """A new, empty store in PostgreSQL, with its tables."""
+    from proctor.stores.postgresql.location import postgresql_location
+
+    address = postgres_server.address(schema=f"test_{uuid4().hex}")
+    location = postgresql_location(address.removeprefix("postgresql://"))
+    location.migrate()
+    return location
 
 
 @pytest.fixture(scope="session")

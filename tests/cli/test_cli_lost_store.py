@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from proctor.stores.sqlite import lock_wait, trial_writer
+from proctor.stores.sql import trial_queue
 from support.cli import Proctor
 from support.processes import LockHolder
 from support.waiting import PATIENCE_S, wait_until
@@ -259,12 +259,12 @@ def test_a_run_whose_store_is_locked_says_so_and_loses_nothing(
 def test_no_request_is_sent_when_too_many_answers_wait(
     begin: Proctor, folder: Path, work: Path, hold: Proctor, lines: Proctor
 ) -> None:
-    cases = trial_writer.MAX_WAITING_ROWS + 600
+    cases = trial_queue.MAX_WAITING_ROWS + 600
     run = begin(cases=cases, gate=10)
     holder = hold(work / "p.db")
     (folder / "go").touch()
     assert "No request is sent until they are." in lines(run, "No request is sent")
-    assert len(_asked(folder)) <= trial_writer.MAX_WAITING_ROWS + 200
+    assert len(_asked(folder)) <= trial_queue.MAX_WAITING_ROWS + 200
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, _stored(work / "p.db")) == (0, cases)
@@ -273,7 +273,7 @@ def test_no_request_is_sent_when_too_many_answers_wait(
 def test_ctrl_c_while_the_store_is_locked_saves_every_answer_to_a_new_file(
     begin: Proctor, process: Proctor, folder: Path, work: Path, hold: Proctor, lines: Proctor
 ) -> None:
-    run = begin(cases=trial_writer.MAX_WAITING_ROWS + 600, gate=10)
+    run = begin(cases=trial_queue.MAX_WAITING_ROWS + 600, gate=10)
     hold(work / "p.db")
     (folder / "go").touch()
     lines(run, "No request is sent")
@@ -312,7 +312,7 @@ def test_a_short_command_says_that_the_store_is_locked(
 ) -> None:
     proctor("run", half, "--target", "echo", "--store", work / "p.db")
     holder = hold(work / "p.db")
-    monkeypatch.setattr(lock_wait, "DEFAULT_PATIENCE_S", 0.1)
+    monkeypatch.setattr("proctor.stores.sql.patience.DEFAULT_PATIENCE_S", 0.1)
     told = proctor("runs", *words, "--store", work / "p.db")
     assert told.code == 4
     assert "is locked by another process. Wait for that to end, then try again." in told.err

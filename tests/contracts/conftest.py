@@ -15,15 +15,21 @@ from proctor.stores.location import StoreLocation
 from support.builders import make_case
 from support.stores import add_run, save_cases
 
+SCHEMES = [
+    pytest.param("postgresql", marks=pytest.mark.slow) if name == "postgresql" else name
+    for name in STORES.names()
+    if name != "postgres"  # another name of the same
+]
 
-def locate(scheme: str, folder: Path) -> StoreLocation:
-    """A new store of every kind."""
-    return locate_store(":memory:" if scheme == "memory" else f"{scheme}:///{folder / 'kept'}")
 
-
-@pytest.fixture(params=STORES.names())
+@pytest.fixture(params=SCHEMES)
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
-    return locate(request.param, tmp_path)
+    """A new store of every kind."""
+    if request.param == "postgresql":
+        location: StoreLocation = request.getfixturevalue("postgres_location")
+        return location
+    address = ":memory:" if request.param == "memory" else f"{request.param}:///{tmp_path / 'kept'}"
+    return locate_store(address)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Verdict
+from proctor.stores.sql import trial_queue
 from proctor.stores.sqlite import lock_wait, trial_writer
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
 from proctor.stores.sqlite.connection import open_database as opened_file
@@ -44,7 +45,7 @@ def hold() -> Iterator[Hold]:
 @pytest.fixture
 def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """Stores that are opened from now on wait for a lock no longer than this."""
-    monkeypatch.setattr(lock_wait, "DEFAULT_PATIENCE_S", 0.2)
+    monkeypatch.setattr("proctor.stores.sql.patience.DEFAULT_PATIENCE_S", 0.2)
     return 0.2
 
 
@@ -100,7 +101,7 @@ def test_a_wait_of_two_seconds_is_told_once(
     assert told == [f"Waiting for another process, which has locked {tmp_path / 'kept.db'}."]
 
 
-@pytest.mark.parametrize(("rows", "text"), [(trial_writer.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
+@pytest.mark.parametrize(("rows", "text"), [(trial_queue.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
 def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
     tmp_path: Path, opened: Open, hold: Hold, rows: int, text: str
 ) -> None:

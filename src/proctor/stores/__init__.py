@@ -26,6 +26,8 @@ STORES: Registry[Callable[[str], StoreLocation]] = Registry(
     "stores",
     {
         "memory": "proctor.stores.memory:memory_location",
+        "postgres": "proctor.stores.postgresql.location:postgresql_location",
+        "postgresql": "proctor.stores.postgresql.location:postgresql_location",
         "sqlite": "proctor.stores.sqlite.location:sqlite_location",
     },
 )

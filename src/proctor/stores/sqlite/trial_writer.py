@@ -13,27 +13,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from threading import Event, Lock, Thread
 from time import monotonic
 
 from proctor.errors import StoreError
 from proctor.plurals import pluralize
-from proctor.protocols import StoreFault, StoreHealth
-from proctor.stores.sql.trial_queue import RunState, TrialRecord
+from proctor.protocols import StoreFault
+from proctor.stores.sql.trial_queue import RunState, TrialQueue, TrialRecord
 from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
-from proctor.stores.sqlite.lock_wait import DEFAULT_PATIENCE_S, LockWait, interruptible, is_locked
+from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
-MAX_WAITING_ROWS = 4096
-"""From this number of rows on that are not durable, no new requests are sent."""
-MAX_WAITING_BYTES = 16 * 2**20
-_MAX_OVERRUN = 4
-"""At this multiple of the limits `put` waits, so that memory use stays bounded for any caller."""
 CLOSE_TIMEOUT_S = 1.0
 """How long closing waits for a lock before pending rows are saved elsewhere."""
-_GATHER_S = 0.03
-"""How long rows gather before they are committed: well under the promised 100 ms."""
-_CHECK_EVERY_S = 0.1
 _CHUNKS = (512, 64, 8, 1)
 """Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
 
@@ -57,8 +48,8 @@ _SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE k
     ON CONFLICT (run) DO UPDATE SET body = excluded.body"""
 
 
-class WriterThread:
-    """Takes rows from one thread and commits them in another, in order."""
+class WriterThread(TrialQueue):
+    """Writes to a file, or to the one that replaces it."""
 
     def __init__(
         self,
@@ -77,86 +68,23 @@ class WriterThread:
             main: the store's connection, which still sees a lost file when no other connection can be opened.
             files: the open files, which must not be replaced; none for a store in memory.
         """
+        super().__init__(lock_wait)
         self.can_rescue = False
         """Whether rows that cannot be written go to a new file; otherwise that is an error."""
         self._path = path
         self._open_connection = open_connection
-        self._lock_wait = lock_wait
         self._main_db = main
         self._files = list(files)
         self._db: sqlite3.Connection | None = None
-        self._pending: list[TrialRecord] = []
-        self._states: list[RunState] = []
-        self._row_count = 0
-        """The number of rows that are not durable."""
-        self._byte_count = 0
         self._lost_trials: set[tuple[int, ...]] = set()
         """The trials that could not be written anywhere."""
         self._ungraded_trials: set[tuple[int, ...]] = set()
         """The trials of which the answer is stored and the scores are not."""
-        self._lock = Lock()
-        self._has_work = Event()
-        self._flush_now = Event()
-        self._idle = Event()
-        self._idle.set()
-        self._has_room = Event()
-        self._thread: Thread | None = None
-        self._is_closing = False
-        self._error: Exception | None = None
-        self._locked_since: float | None = None
         self._cause = ""
         """Why rows no longer go to the store's file, as a sentence."""
         self._new_path: str | None = None
         """The file that they go to instead."""
         self._rescue_error: Exception | None = None
-
-    # --- for the callers' thread ---
-
-    def put(self, row: TrialRecord) -> None:
-        """Adds a row; waits only if very many are pending."""
-        self._raise_error()
-        if self._is_closing:
-            raise StoreError("The store is closed: nothing more can be written.")
-        with self._lock:
-            self._pending.append(row)
-            self._row_count += 1
-            self._byte_count += len(row[4])
-            first = len(self._pending) == 1
-            if first:
-                self._idle.clear()
-        if first:
-            self._wake()
-        elif self._exceeds_limits(_MAX_OVERRUN):
-            self._wait_for_room()
-
-    def put_state(self, state: RunState) -> None:
-        """Adds the current state of a run, to be written after all rows so far."""
-        self._raise_error()
-        with self._lock:
-            self._states.append(state)
-            self._idle.clear()
-        self._wake()
-
-    def flush(self, timeout_s: float | None = None) -> bool:
-        """Waits until every row so far is durable; returns False if that takes longer than the timeout."""
-        self._flush_now.set()
-        last = None if timeout_s is None else monotonic() + timeout_s
-        self._wait(self._idle, lambda: self._idle.is_set() or (last is not None and monotonic() >= last))
-        return self._idle.is_set()
-
-    def is_full(self) -> bool:
-        """Returns whether no more should be added before some of it is written."""
-        return self._row_count >= MAX_WAITING_ROWS or self._byte_count >= MAX_WAITING_BYTES
-
-    def health(self) -> StoreHealth:
-        """Returns how much is pending, how long it has waited for a lock, and what is wrong with the file."""
-        since = self._locked_since
-        fault = None
-        if self._cause:
-            fault = StoreFault(message=self._fault_message(), path=self._new_path or self._path)
-        return StoreHealth(
-            waiting=self._row_count, locked_s=0.0 if since is None else monotonic() - since, fault=fault
-        )
 
     def close(self) -> None:
         """Flushes, and ends the thread.
@@ -164,62 +92,32 @@ class WriterThread:
         Raises:
             StoreError: not all rows could be written, or the last ones only to another file.
         """
-        self._is_closing = True
         had_fault = bool(self._cause)
-        if self._thread is not None:
-            self._wake()
-            self._flush_now.set()
-            patience_s = min(self._lock_wait.patience_s, DEFAULT_PATIENCE_S)
-            self._thread.join(CLOSE_TIMEOUT_S if self.can_rescue else patience_s)
-            self._lock_wait.abandoned.set()
-            self._thread.join()
-            self._thread = None
-        self._raise_error()
+        super().close()
         if self._cause and not had_fault:
             raise StoreError(self._fault_message())
 
-    def _wake(self) -> None:
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name="proctor-store", daemon=True)
-            self._thread.start()
-        self._has_work.set()
+    def _closing_patience_s(self) -> float:
+        return CLOSE_TIMEOUT_S if self.can_rescue else super()._closing_patience_s()
 
-    def _exceeds_limits(self, times: int) -> bool:
-        return self._row_count >= times * MAX_WAITING_ROWS or self._byte_count >= times * MAX_WAITING_BYTES
+    def _make_error(self, error: Exception) -> StoreError:
+        return (
+            self._make_wait_error()
+            if is_locked(error)
+            else StoreError(f"The store cannot be written: {error}.")
+        )
 
-    def _wait_for_room(self) -> None:
-        self._flush_now.set()
-        self._has_room.clear()
-        self._wait(self._has_room, lambda: not self._exceeds_limits(_MAX_OVERRUN))
-
-    def _wait(self, event: Event, is_over: Callable[[], bool]) -> None:
-        """Waits until a condition holds; also checks whether the thread has died.
-
-        Raises:
-            StoreError: the writer failed, or the store stayed locked for too long.
-        """
-        if not is_over():
-            with interruptible():
-                while not is_over() and not event.wait(_CHECK_EVERY_S):
-                    self._raise_error()
-                    since = self._locked_since
-                    if since is not None and monotonic() - since > self._lock_wait.patience_s:
-                        raise self._locked_error()
-        self._raise_error()
-
-    def _raise_error(self) -> None:
-        if self._error is None:
-            return
-        if is_locked(self._error):
-            raise self._locked_error() from self._error
-        raise StoreError(f"The store cannot be written: {self._error}.") from self._error
-
-    def _locked_error(self) -> StoreError:
+    def _make_wait_error(self) -> StoreError:
         rows = f" {pluralize(self._row_count, 'trial')} could not be written." if self._row_count else ""
         return StoreError(
             f"The store {self._path} is locked by another process.{rows} "
             "Wait for that to end, then try again."
         )
+
+    def _find_fault(self) -> StoreFault | None:
+        if not self._cause:
+            return None
+        return StoreFault(message=self._fault_message(), path=self._new_path or self._path)
 
     def _fault_message(self) -> str:
         if self._new_path is not None:
@@ -234,40 +132,11 @@ class WriterThread:
 
     # --- in the thread ---
 
-    def _run(self) -> None:
-        try:
-            try:
-                while not self._is_closing:
-                    self._has_work.wait()
-                    self._flush_now.wait(_GATHER_S)
-                    self._flush_now.clear()
-                    self._has_work.clear()
-                    self._write()
-                self._write()  # what came between the last write and the request to close
-            finally:
-                if self._db is not None:
-                    self._db.close()
-        except Exception as error:  # noqa: BLE001  # whatever it is, the next `put` must report it
-            self._error = error
-        finally:
-            self._idle.set()
-            self._has_room.set()
+    def _disconnect(self) -> None:
+        if self._db is not None:
+            self._db.close()
 
-    def _write(self) -> None:
-        while True:
-            with self._lock:
-                rows, self._pending = self._pending, []
-                states, self._states = self._states, []
-                if not rows and not states:
-                    self._idle.set()
-                    return
-            self._write_or_rescue(rows, states)
-            with self._lock:
-                self._row_count -= len(rows)
-                self._byte_count -= sum([len(row[4]) for row in rows])
-            self._has_room.set()
-
-    def _write_or_rescue(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
+    def _write_rows(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
         """Writes to the store while that is possible, else to the file that replaces it."""
         try:
             if not self._cause:
@@ -338,13 +207,13 @@ class WriterThread:
                 try:
                     db.execute("BEGIN IMMEDIATE")
                 except sqlite3.OperationalError as error:
-                    if not is_locked(error) or self._lock_wait.abandoned.is_set():
+                    if not is_locked(error) or self._patience.abandoned.is_set():
                         raise
                 else:
                     return
-                self._locked_since = self._locked_since or monotonic()
+                self._waiting_since = self._waiting_since or monotonic()
         finally:
-            self._locked_since = None
+            self._waiting_since = None
 
     def _move_to_new_file(
         self, error: sqlite3.Error | OSError, rows: Sequence[TrialRecord], states: Sequence[RunState]
