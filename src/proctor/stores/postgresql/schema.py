@@ -60,7 +60,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX comments_by_answer ON comments (run, case_id, repeat)",
         f"CREATE TABLE origins (name {_TEXT} PRIMARY KEY, path BYTEA NOT NULL)",
         "CREATE INDEX origins_by_path ON origins (path)",
-        f"CREATE TABLE run_locks (run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL)",
+        f"""CREATE TABLE run_locks (
+            run BIGINT PRIMARY KEY, session BIGINT NOT NULL, host {_TEXT} NOT NULL, pid BIGINT NOT NULL,
+            username {_TEXT} NOT NULL, stop_requested BOOLEAN NOT NULL DEFAULT false)""",
     ),
 )
 """Migration n (from 1) turns version n - 1 into version n."""

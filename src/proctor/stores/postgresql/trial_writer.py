@@ -48,9 +48,11 @@ class PostgresTrialWriter(TrialQueue):
         with connection.transaction():
             if rows:
                 copy_rows(connection, "new_trials", _COLUMNS, _merge(rows), _TYPES)
+                # The lock of a run's totals comes before its trials get their turns. So the writers of a run
+                # commit in the order of turns, and no reader that follows the run misses a trial.
+                for key in sorted({row[0] for row in rows}):
+                    connection.execute(_EMPTY_TOTALS, (key,))
                 connection.execute(_UPSERT)
-            for key in {row[0] for row in rows}:
-                connection.execute(_EMPTY_TOTALS, (key,))
             for state in states:
                 connection.execute(
                     "UPDATE runs SET status = %s, body = %s WHERE key = %s",
