@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -434,6 +434,9 @@ class Store(Protocol):
         The case has the messages that the run sends for it, with the run's prompt filled in. Reads by keys,
         so that it is fast however many trials the run has.
         """
+
+    def cases_in_run(self, run: Run, positions: Iterable[int]) -> Iterator[CaseInRun | None]:
+        """Yields what `case_in_run` returns for each position, in that order; reads several at once."""
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """Returns the position of the case with that digest in the suite of a run, or None.

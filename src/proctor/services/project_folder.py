@@ -42,6 +42,7 @@ class ProjectFolder:
         """
         self.folder = (folder or Path.cwd()).absolute()
         self.location = locate_store(move_address(str(store), Path.cwd(), absolute=True))
+        self.location.keep_connections()
         self.environ = os.environ if environ is None else environ
         self.config = config
         self._shared: dict[str, Any] = {}

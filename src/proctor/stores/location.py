@@ -142,6 +142,12 @@ class StoreLocation(Protocol):
             StoreError: the file is not a store, is damaged, or was written by a newer version.
         """
 
+    def keep_connections(self) -> None:
+        """Lets stores that are opened from now on use the connections of those that were closed.
+
+        Called by servers, which open a store for each request.
+        """
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; none if it cannot be read at once and without writing anything."""
 

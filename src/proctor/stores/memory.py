@@ -71,6 +71,9 @@ class MemoryLocation:
             migrate(keeper)
         return MemoryStore(self)
 
+    def keep_connections(self) -> None:
+        """Does nothing: a store opens in no time."""
+
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""
         return StoredNames()

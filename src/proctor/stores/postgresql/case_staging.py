@@ -25,6 +25,7 @@ class TemporaryCases:
         """Adds the next cases."""
         database = self._database
         if not self._has_tables:
+            database.is_reusable = False
             database.execute(f"CREATE TEMP TABLE {self._cases} (digest BYTEA, body BYTEA)")
             database.execute(f"CREATE TEMP TABLE {self._places} (position BIGINT, digest BYTEA, sent BYTEA)")
             self._has_tables = True

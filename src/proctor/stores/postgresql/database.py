@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from proctor.errors import StoreError
+from proctor.stores.postgresql.connection_pool import ConnectionPool
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
 from proctor.stores.sql.patience import Patience
@@ -36,6 +37,8 @@ class PostgresConnector:
         self.address = address
         self.schema = schema
         self._conninfo = conninfo
+        self.pool: ConnectionPool | None = None
+        """Keeps the connections of closed stores for the next ones; None if they are closed, too."""
 
     @property
     def lock_space(self) -> int:
@@ -71,8 +74,12 @@ class PostgresDatabase(SqlDatabase):
         self.address = connector.address
         self.connector = connector
         self._patience = patience
+        self.is_reusable = True
+        """Whether another store may use the session later: not if it has locks or tables of its own."""
+        self._pool = connector.pool
+        self._is_closed = False
         with self.as_store_errors():
-            self.connection = connector.connect()
+            self.connection = connector.connect() if self._pool is None else self._pool.take()
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
@@ -144,8 +151,16 @@ class PostgresDatabase(SqlDatabase):
         copy_rows(self.connection, table, columns, rows, types)
 
     def close(self) -> None:
-        """Closes the connection. Safe to call twice."""
-        self.connection.close()
+        """Closes the connection, or keeps it for the next store. Safe to call twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        connection = self.connection
+        del self.connection  # which another store may have from now on
+        if self._pool is None or not self.is_reusable:
+            connection.close()
+        else:
+            self._pool.give_back(connection)
 
 
 def copy_rows(

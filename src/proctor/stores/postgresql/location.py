@@ -12,6 +12,7 @@ from proctor.protocols import AnswerCache
 from proctor.stores.location import DEFAULT_FOLDER, StoredNames, StoreFiles
 
 if TYPE_CHECKING:
+    from proctor.stores.postgresql.connection_pool import ConnectionPool
     from proctor.stores.postgresql.database import PostgresConnector
     from proctor.stores.postgresql.store import PostgresStore
 
@@ -36,6 +37,8 @@ class PostgresLocation:
         self.folder = Path(DEFAULT_FOLDER)
         self._conninfo = conninfo
         self._schema = schema
+        self._keeps_connections = False
+        self._pool: ConnectionPool | None = None
 
     @property
     def connector(self) -> PostgresConnector:
@@ -79,7 +82,20 @@ class PostgresLocation:
         connector = self.connector
         from proctor.stores.postgresql.store import PostgresStore
 
+        if self._keeps_connections:
+            connector.pool = self._find_pool(connector)
         return PostgresStore(connector, self.folder.absolute())
+
+    def keep_connections(self) -> None:
+        """Lets stores that are opened from now on use the connections of those that were closed."""
+        self._keeps_connections = True
+
+    def _find_pool(self, connector: PostgresConnector) -> ConnectionPool:
+        from proctor.stores.postgresql.connection_pool import ConnectionPool
+
+        if self._pool is None:
+            self._pool = ConnectionPool(connector.connect)
+        return self._pool
 
     def list_names(self) -> StoredNames:
         """Returns no names yet."""

@@ -1,8 +1,8 @@
 """Locks of runs, which the server releases when their session ends, however its process dies.
 
 A session advisory lock protects the run, and a row of `run_locks` says who has it, and whether it was asked
-to stop. A row counts as long as its session has the lock. The locks of one process are in one session, so that
-its stores share them.
+to stop. A row counts as long as its session has the lock. The locks of one process are in one session, so
+that its stores share them.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class _SharedLocks:
         self._name = name
         self._space = connector.lock_space
         self._database = PostgresDatabase(connector, Patience())
+        self._database.is_reusable = False
         self.users = 0
         self.counts: dict[int, int] = {}
         """The number of open stores of this process that have locked each run, by key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -52,6 +52,15 @@ _CASES = """SELECT cases.body, sent FROM contents
     JOIN suite_cases ON suite_cases.suite = contents.key
     JOIN cases ON cases.digest = suite_cases.digest
     WHERE contents.content = ? AND position >= ? AND position < ? ORDER BY position"""
+_MAX_CASES = 16
+"""The number of cases whose trials are read at once for tables."""
+_CASE_MARKS = ", ".join("?" * _MAX_CASES)
+_CASES_IN = """SELECT position, cases.body, sent FROM contents
+    JOIN suite_cases ON suite_cases.suite = contents.key
+    JOIN cases ON cases.digest = suite_cases.digest
+    WHERE contents.content = ? AND position IN ({})"""
+_TRIALS_IN = """SELECT position, body, verdict FROM trials WHERE run = ? AND position IN ({})
+    ORDER BY position, repeat"""
 _COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
         SELECT sum(CASE WHEN verdict = ? THEN 1 ELSE 0 END) AS passed,
                sum(CASE WHEN verdict = ? THEN 1 ELSE 0 END) AS failed,
@@ -75,12 +84,18 @@ _SAME_SENT_IN_SUITE = """SELECT suite_cases.position, cases.body FROM suite_case
     JOIN cases ON cases.digest = suite_cases.digest
     WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
 _TRIALS_AT = "SELECT body, verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
+_VERDICTS_AT = "SELECT verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
 _TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
 _TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.body FROM trials
     LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
     LEFT JOIN cases ON cases.digest = suite_cases.digest
     WHERE trials.rowid IN ({}) AND trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL)
     ORDER BY trials.rowid"""
+_NEXT_RUNS = "SELECT key, body FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?"
+_FIRST_RUNS = 8
+"""Few, as many callers want only the newest."""
+_PAGE_RUNS = 64
+_MAX_KEY = 2**63 - 1
 _SAVE_BATCH = """INSERT INTO batches (run, key, batch, state, at, body) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET batch = excluded.batch, state = excluded.state"""
 _BATCHES = "SELECT batch, state, body FROM batches WHERE run = ? ORDER BY number"
@@ -188,16 +203,30 @@ class SqlStore(ABC):
 
     def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
         """Returns the case at a position of a run's suite, with its trials; None past the end."""
-        cases = self._select(_CASES, run.suite.content, position, position + 1)
-        if not cases:
-            return None
-        trials = self._select(_TRIALS_AT, self._key(run.id), position)
-        stored_case = self._read(partial(_decode_case, *cases[0]))
-        return CaseInRun(
-            case=fill_stored_case(stored_case, run),
-            suite_case=stored_case.case,
-            trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
-        )
+        return next(self.cases_in_run(run, [position]))
+
+    def cases_in_run(self, run: Run, positions: Iterable[int]) -> Iterator[CaseInRun | None]:
+        """Yields what `case_in_run` returns for each position, in that order; reads several at once."""
+        remaining = iter(positions)
+        while some := list(islice(remaining, _MAX_CASES)):
+            if len(some) == 1:
+                marks, values = "?", some
+            else:  # always as many, so that the database prepares one statement
+                marks, values = _CASE_MARKS, some + some[-1:] * (_MAX_CASES - len(some))
+            trials: dict[int, list[StoredTrial]] = {}
+            rows = self._select(_TRIALS_IN.format(marks), self._key(run.id), *values)
+            for position, body, verdict in rows:
+                stored_trial = self._read(partial(_decode_trial, body, verdict))
+                trials.setdefault(position, []).append(stored_trial)
+            cases = {}
+            for position, body, sent in self._select(_CASES_IN.format(marks), run.suite.content, *values):
+                stored_case = self._read(partial(_decode_case, body, sent))
+                cases[position] = CaseInRun(
+                    case=fill_stored_case(stored_case, run),
+                    suite_case=stored_case.case,
+                    trials=tuple(trials.get(position, ())),
+                )
+            yield from map(cases.get, some)
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """Returns the position of the case with that digest in the suite of a run, or None."""
@@ -216,7 +245,7 @@ class SqlStore(ABC):
             other = self._read(partial(decode, body, Run))
             if other.suite.name != run.suite.name:
                 continue
-            words = [word for _, word in self._select(_TRIALS_AT, key, position)]
+            words = [word for (word,) in self._select(_VERDICTS_AT, key, position)]
             if words:
                 verdicts = tuple([self._read(partial(_decode_verdict, word)) for word in words])
                 matches.append(SameCaseRun(run=other, position=position, verdicts=verdicts))
@@ -269,10 +298,13 @@ class SqlStore(ABC):
 
     def runs(self) -> Iterator[Run]:
         """Yields every run, newest first."""
-        for (key,) in self._select("SELECT key FROM runs ORDER BY key DESC"):
-            row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
-            if row is not None:
-                yield self._read(partial(decode, row[0], Run))
+        before, limit = _MAX_KEY, _FIRST_RUNS
+        while rows := self._database.select_page(_NEXT_RUNS, before, limit, body=1):
+            for key, body in rows:
+                run = self._read(partial(decode, body, Run))
+                self._keys[run.id] = key
+                yield run
+            before, limit = rows[-1][0], _PAGE_RUNS
 
     def run(self, word: str) -> Run:
         """Returns the run that a word names.

@@ -64,6 +64,9 @@ class SqliteLocation:
 
         return SqliteStore.open_file(self.address, notify)
 
+    def keep_connections(self) -> None:
+        """Does nothing: a store opens in no time."""
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
         from proctor.stores.sqlite.stored_names import list_names
