@@ -299,6 +299,9 @@ class Store(Protocol):
     def totals(self, run_id: str) -> StoredTotals:
         """Returns the stored totals of a run."""
 
+    def totals_of_runs(self, run_ids: Iterable[str]) -> dict[str, StoredTotals]:
+        """Returns the stored totals of runs by id, without those that are not there; reads many at once."""
+
     def save_totals(self, run_id: str, totals: StoredTotals) -> None:
         """Saves the totals of a run if it has not changed since and the store can be written right now.
 

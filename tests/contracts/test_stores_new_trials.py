@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.errors import StoreError
 from proctor.model import Case, Verdict
@@ -196,3 +197,33 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
         encoding="utf-8",
     )
     assert told.stdout.split() == [str(os.getpid())] * 2
+
+
+# --- many at once ------------------------------------------------------------------------------------------
+
+
+def test_cases_of_a_run_are_read_many_at_once_in_any_order(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case(f"c{number}") for number in range(40)])
+    run = begun(suite=suite, planned=80)
+    for position in range(0, 40, 2):
+        for repeat in range(2):
+            trial = make_trial(
+                f"{position}.{repeat}", case_id=f"c{position}", position=position, repeat=repeat
+            )
+            store.save_trial("r1", trial, Verdict.PASS)
+    store.flush()
+    positions = [39, 3, 3, *range(38), -1, 40]
+    places = list(store.cases_in_run(run, iter(positions)))
+    assert places == [store.case_in_run(run, position) for position in positions]
+    assert [place and place.case.case.id for place in places[:3]] == ["c39", "c3", "c3"]
+    assert places[-2:] == [None, None]
+    assert list(store.cases_in_run(run, [])) == []
+
+
+def test_totals_of_runs_are_read_many_at_once(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case("c0")])
+    ids = [begun(f"r{number}", suite=suite).id for number in range(70)]
+    for run_id in ids[::2]:
+        store.save_totals(run_id, replace(store.totals(run_id), body=run_id.encode()))
+    assert store.totals_of_runs([*ids, "r99"]) == {run_id: store.totals(run_id) for run_id in ids}
+    assert store.totals_of_runs([]) == {}

@@ -70,6 +70,10 @@ _COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
     GROUP BY passed, failed, errors, unscored"""
 SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
     ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE totals.changes = ?"""
+_MAX_TOTALS = 32
+"""The number of runs whose totals are read at once."""
+_TOTALS_OF_RUNS = f"""SELECT runs.id, runs.key, totals.body, totals.changes FROM runs
+    LEFT JOIN totals ON totals.run = runs.key WHERE runs.id IN ({", ".join("?" * _MAX_TOTALS)})"""  # noqa: S608
 _PRIOR_PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
     FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
     JOIN runs ON runs.content = contents.content AND runs.target = ?
@@ -430,6 +434,16 @@ class SqlStore(ABC):
         key = self._key(run_id)
         body, changes = self._fetch_one("SELECT body, changes FROM totals WHERE run = ?", key) or (None, 0)
         return StoredTotals(body, key, changes)
+
+    def totals_of_runs(self, run_ids: Iterable[str]) -> dict[str, StoredTotals]:
+        """Returns the stored totals of runs by id, without those that are not there; reads many at once."""
+        self._queue.flush()
+        totals, remaining = dict[str, StoredTotals](), iter(run_ids)
+        while some := list(islice(remaining, _MAX_TOTALS)):
+            some += some[-1:] * (_MAX_TOTALS - len(some))  # so that the database prepares one statement
+            for run_id, key, body, changes in self._select(_TOTALS_OF_RUNS, *some):
+                totals[run_id] = StoredTotals(body, key, changes or 0)
+        return totals
 
     def save_totals(self, run_id: str, totals: StoredTotals) -> None:
         """Saves the totals of a run if it has not changed since and the store can be written right now."""

@@ -196,8 +196,9 @@ class SummaryReader:
             patience_s: about how long to read runs without stored totals; the others are left out.
         """
         until, totals_by_run = monotonic() + patience_s, dict[str, RunTotals]()
+        stored = store.totals_of_runs([run.id for run in runs if run.status != "running"])
         for run in runs:
-            totals = None if run.status == "running" else self._load_totals(store, run)
+            totals = self._decode_totals(run, stored[run.id].body) if run.id in stored else None
             if totals is None and (seconds_left := until - monotonic()) > 0:
                 totals = self.refresh_in(store, run, seconds_left).totals
             if totals is not None:
@@ -205,7 +206,9 @@ class SummaryReader:
         return totals_by_run
 
     def _load_totals(self, store: Store, run: Run) -> RunTotals | None:
-        body = store.totals(run.id).body
+        return self._decode_totals(run, store.totals(run.id).body)
+
+    def _decode_totals(self, run: Run, body: bytes | None) -> RunTotals | None:
         stored_body, totals = self._decoded.get(run.id, (None, None))
         if totals is None or stored_body != body:
             totals = decode_totals(run, body)
