@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 
 # Answers three cases at once, and the others when there is a file `go`.
 GATED = "case {EVAL_ID} in t0|t1|t2) ;; *) until test -e go; do sleep 0.02; done ;; esac; cat"
+JSON = {"content-type": "application/json"}
 ON_GPU_3 = (
     "import socket; socket.gethostname = lambda: 'gpu-3'; "
     "from proctor.cli.main import main; import sys; sys.exit(main())"
@@ -86,6 +87,7 @@ def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     view = RunLiveView(sites[1], run.id)
     wait_until(lambda: "<b>3</b> of 10 trials" in view.render().html)
     assert f"on {socket.gethostname()}." in read_text(view.render().html)
+    assert two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON).status == 202
     assert two.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
     assert "Stopping: calls under way get 1 second" in two.page(f"/runs/{run.id}")
     wait_until(lambda: view.render().is_final)
@@ -98,6 +100,9 @@ def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     wait_until(lambda: count_done(sites[0], run.id) == 10)
     wait_until(lambda: RunLiveView(sites[0], run.id).render().is_final)
     assert "passed 10 of 10" in read_answer(one.page(f"/runs/{run.id}"))
+    again = two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON)
+    assert (again.status, "Nothing is at work" in again.text) == (409, True)
+    assert two.send("POST", "/api/v1/starts/nothing/stop", b"{}", JSON).status == 404
     assert one.page(f"/starts/{run.group}")  # which the other server knows nothing of
     assert two.page(f"/starts/{run.group}")
 
@@ -188,7 +193,7 @@ def test_a_suite_that_one_server_gets_has_its_next_version_at_the_other(
     def upload(server: Any, expected: str) -> int:
         line = json.dumps({"id": "a", "input": "say a", "expected": expected})
         body = json.dumps({"name": "letters", "text": line, "filename": "letters.jsonl"})
-        answer = server.send("POST", "/api/v1/suites", body.encode(), {"content-type": "application/json"})
+        answer = server.send("POST", "/api/v1/suites", body.encode(), JSON)
         return int(answer.status)
 
     assert upload(one, "say a") == 201
