@@ -17,6 +17,7 @@ from proctor.protocols import Store
 from proctor.stores.location import StoreLocation
 from support.builders import make_case, make_score, make_trial
 from support.stores import save_cases
+from support.waiting import wait_until
 
 Make = Callable[..., Any]
 
@@ -172,6 +173,7 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
         asking.lock_run("r1")  # asking has taken nothing from it
     other.kill()
     other.communicate()
+    wait_until(lambda: not asking.is_run_locked("r1"))  # a server learns of it a little later
     assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (False, None)
 
 

@@ -89,7 +89,6 @@ _SAME_SENT_IN_SUITE = """SELECT suite_cases.position, cases.body FROM suite_case
     WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
 _TRIALS_AT = "SELECT body, verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
 _VERDICTS_AT = "SELECT verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
-_TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
 _TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.body FROM trials
     LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
     LEFT JOIN cases ON cases.digest = suite_cases.digest
@@ -111,6 +110,7 @@ class SqlStore(ABC):
     """Implements what `Store` says of its rows; a subclass adds what concerns its database."""
 
     is_durable = True
+    _select_turns = "SELECT rowid FROM trials WHERE run = ? AND rowid > ? ORDER BY rowid LIMIT ?"
 
     def __init__(
         self,
@@ -534,7 +534,7 @@ class SqlStore(ABC):
 
     def _iter_turns(self, key: int, after: int, waiting: Collection[int]) -> Iterator[int]:
         yield from sorted(waiting)
-        while turns := self._select(_TURNS, key, after, _MAX_TURNS):
+        while turns := self._select(self._select_turns, key, after, _MAX_TURNS):
             yield from (turn for (turn,) in turns)
             after = turns[-1][0]
 

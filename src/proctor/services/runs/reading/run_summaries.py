@@ -253,7 +253,10 @@ def _summarize(
 def _summarize_progress(
     store: Store, run: Run, progress: _ReadProgress, *, whole: bool = False, owner: RunOwner | None
 ) -> RunSummary:
-    trial_count, _ = store.get_progress(run.id)
+    if whole:  # then no trial has to be counted, which may take long
+        trial_count = progress.tally.all.total + len(progress.waiting)
+    else:
+        trial_count, _ = store.get_progress(run.id)
     totals = copy_totals(run, progress.tally)
     summary = _summarize(store, run, totals, stored=trial_count, whole=whole, owner=owner)
     return replace(summary, newest=tuple(progress.newest))
