@@ -16,6 +16,7 @@ from hypothesis import settings
 from proctor.eval import CodeSandbox
 from proctor.stores.location import StoreLocation
 from support import clock
+from support.processes import ignore_no_signals
 from support.templates import share_compiled
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # `.ci/run` asks for more of them in the tests that a development run leaves out. No deadline: on a busy
 # machine an example takes as long as it takes.
 settings.register_profile("development", max_examples=10, deadline=None)
-settings.register_profile("ci", max_examples=30, deadline=None)
+settings.register_profile("ci", max_examples=20, deadline=None)
 settings.load_profile("development")
 
 MEMORY = "/dev/shm"  # a folder here costs a test a tenth of what it costs on a disk
@@ -42,13 +43,15 @@ def in_memory(folder: str) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Let Python keep what it compiles, which else every program that a test starts compiles again.
 
-    Where memory has room the folders of tests are there. Nothing that is collected here is garbage. Under
-    faketime, which breaks Python's waits, the tests start again by a clock of their own.
+    Programs that tests start ignore no signals. Where memory has room the folders of tests are there. Nothing
+    that is collected here is garbage. Under faketime, which breaks Python's waits, the tests start again by a
+    clock of their own.
     """
     if offset := os.environ.get("FAKETIME"):
         capture: Any = config.pluginmanager.getplugin("capturemanager")
         capture.stop_global_capturing()  # or this process's output would go to a file that nobody reads
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clock.moved(os.environ, offset))
+    ignore_no_signals()
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     gc.disable()

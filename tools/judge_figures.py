@@ -98,8 +98,8 @@ def bootstrap_before(values: Sequence[float]) -> Interval | None:
     return bootstrap(values, draws=400)
 
 
-def passk(samples: int = 300) -> Iterator[str]:
-    """The coverage of pass@k and pass^k over mixtures of tasks, 10 answers each.
+def passk(samples: int = 300, population: int = 100_000) -> Iterator[str]:
+    """The coverage of pass@k and pass^k over mixtures of so many tasks, 10 answers each.
 
     The bootstrap takes long, and is of pass@k alone; what there is now is tried ten times as often.
     """
@@ -109,7 +109,7 @@ def passk(samples: int = 300) -> Iterator[str]:
         before, now = Coverage(), Coverage()
         for name, draw in TASK_RATES.items():
             random = Random(f"{tasks} {k} {name}")
-            rates = [draw(random) for _ in range(100_000)]
+            rates = [draw(random) for _ in range(population)]
             any_passes = fsum(1 - (1 - rate) ** k for rate in rates) / len(rates)
             all_pass = fsum(rate**k for rate in rates) / len(rates)
             before.hits.append([])

@@ -224,5 +224,6 @@ def _selection_flags(selection: Selection) -> list[str]:
         ("--category", selection.categories),
         ("--id", selection.ids),
         ("--limit", selection.limit),
+        ("--shard", selection.shard),
     )
     return [flag for flag, value in filters if value not in ((), None)]

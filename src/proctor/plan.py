@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -127,6 +128,8 @@ class CaseIndex(Struct, frozen=True, kw_only=True):
     """The selected cases that are never sent."""
     media: Mapping[MediaUse, int] = {}
     """What the selected cases attach besides text, each with the first position that does."""
+    is_empty_shard: bool = False
+    """Whether cases are selected, and none of them is in the shard of the selection."""
 
     def split_at(self, position: int) -> str | None:
         """Returns `dev`, `holdout`, or None for a suite without a split."""
@@ -169,6 +172,13 @@ class CaseIndexer:
         self._categories: list[str | None] = []
         self._matching = array("I")
         self._matching_repeats = array("I")
+        self._is_in_shard: Callable[[Case], bool] | None = None
+        if selection.shard is not None:
+            from proctor.shards import is_in_shard  # most runs have no shards
+
+            self._is_in_shard = partial(is_in_shard, shard=selection.shard)
+        self._in_shard = bytearray()
+        """For each matching case whether it is in the shard; empty without a shard."""
         self._special: dict[int, Case] = {}
         self._workspaces: set[int] = set()
         self._placeholders: dict[int, Case] = {}
@@ -182,6 +192,8 @@ class CaseIndexer:
         if matching:
             self._matching.append(len(self._ids))
             self._matching_repeats.append(count_repeats(case, self._repeats))
+            if self._is_in_shard is not None:
+                self._in_shard.append(self._is_in_shard(case))
             if case.target is not None or case.only_targets or case.prompts is not None:
                 self._special[len(self._ids)] = case
             if case.workspace is not None:
@@ -219,7 +231,7 @@ class CaseIndexer:
     def build(
         self, rule: SplitRule | None, slot: RunSlot = _ONLY_SLOT, case_ids: Sequence[str] = ()
     ) -> CaseIndex:
-        """Returns the index of all added cases, after split, limit and slot are applied.
+        """Returns the index of all added cases, after split, limit, slot and shard are applied.
 
         Args:
             rule: holds cases out.
@@ -228,8 +240,8 @@ class CaseIndexer:
         """
         selected_ids = frozenset(case_ids or self._selection.case_ids)
         holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
-        positions, selected_count, trial_count = array("I"), 0, 0
-        for position, repeats in zip(self._matching, self._matching_repeats, strict=True):
+        positions, selected_count, trial_count, is_empty_shard = array("I"), 0, 0, False
+        for number, position in enumerate(self._matching):
             if self._selection.split not in ("all", _split_name(position, holdout)):
                 continue
             if selected_ids and self._ids[position] not in selected_ids:
@@ -238,9 +250,13 @@ class CaseIndexer:
                 break
             selected_count += 1
             special = self._special.get(position)
-            if special is None or _is_in_run(special, slot):
-                positions.append(position)
-                trial_count += repeats
+            if special is not None and not _is_in_run(special, slot):
+                continue
+            if self._in_shard and not self._in_shard[number]:
+                is_empty_shard = True
+                continue
+            positions.append(position)
+            trial_count += self._matching_repeats[number]
         workspaces = not self._workspaces.isdisjoint(positions)
         selected = frozenset(positions) if self._media else frozenset()
         return CaseIndex(
@@ -256,6 +272,7 @@ class CaseIndexer:
                 for use, places in self._media.items()
                 if not selected.isdisjoint(places)
             },
+            is_empty_shard=is_empty_shard and not positions,
         )
 
 

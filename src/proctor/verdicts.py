@@ -123,7 +123,7 @@ def is_reused(trial: Trial, run: Run) -> bool:
     Older trials do not record the run that graded them; of these, the ones graded again started later.
     """
     if trial.graded_in is not None:
-        return trial.graded_in != run.id
+        return trial.graded_in != run.id and trial.graded_in not in run.merged_from
     return trial.source_run is not None and trial.started_at < run.started_at
 
 

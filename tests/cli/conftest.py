@@ -15,7 +15,6 @@ import pytest
 
 from proctor.cli.main import _invoke
 from support.cli import FAULTS, PYTHON, CommandResult
-from support.processes import heed_signals
 from support.waiting import PATIENCE_S
 
 
@@ -64,7 +63,6 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
             "stderr": subprocess.PIPE,
             "encoding": "utf-8",
             "env": {**os.environ, **(environ or {})},
-            "preexec_fn": heed_signals,
         }
         started.append(subprocess.Popen([*PYTHON, *(str(word) for word in words)], **(given | options)))
         return started[-1]

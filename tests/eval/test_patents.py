@@ -58,7 +58,7 @@ def test_no_answer_has_no_parts() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [" ", "MPEP ", "35 ", "under ", "the ", "for the ", "35 U.S.C. \n"])
 def test_a_long_argument_takes_time_in_proportion(unit: str) -> None:
-    assert irac_structure("MPEP" + unit * 200_000 + "x") in (0.0, 0.25)
+    assert irac_structure("MPEP" + unit * 50_000 + "x") in (0.0, 0.25)
 
 
 # --- rankings ----------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""`proctor mcp` as coding agents use it: the client of the package `mcp`, the server as a child process."""
+"""`proctor mcp` as coding agents use it, by the client of the package `mcp`.
+
+The server is a child process where signals, pipes and its environment matter; else it is in this process.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,9 @@ from proctor.mcp_server.results import MAX_TEXT
 from proctor.mcp_server.tools import TOOLS
 from proctor.model import Run
 from proctor.stores import locate_store
-from support.agents import SOURCES, connect
+from support.agents import SOURCES, connect, connect_here
 from support.endpoints import JsonHandler, serve_in_thread
 from support.hostile_texts import terminal_faults
-from support.processes import heed_signals
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -60,9 +62,10 @@ class Endpoint:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     project = tmp_path / "project"
     project.mkdir()
+    monkeypatch.chdir(project)
     (project / "suite.jsonl").write_text("".join(f"{json.dumps(case)}\n" for case in CASES), encoding="utf-8")
     answers = {"c0": "0", "c1": "1", "c2": "wrong", "c3": "3"}
     (project / "answers.jsonl").write_text(json.dumps(answers), encoding="utf-8")
@@ -132,7 +135,7 @@ async def test_the_server_says_what_it_is_and_every_tool_has_both_schemas(folder
 
 
 async def test_a_server_that_only_reads_creates_nothing(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         assert (await agent.call("list_runs")).text == "No runs are stored here."
         await agent.call("list_suites")
         await agent.call("estimate", suite="suite.jsonl", target="right")
@@ -162,7 +165,6 @@ def start_server(folder: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         encoding="utf-8",
         env={"PYTHONPATH": SOURCES},
-        preexec_fn=heed_signals,
     )
 
 
@@ -218,7 +220,7 @@ def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) 
 
 
 async def test_lists_give_the_names_that_other_tools_take(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         suites = (await agent.call("list_suites")).data["suites"]
         targets = (await agent.call("list_targets")).data["targets"]
         few = await agent.call("list_suites", limit=1)
@@ -232,7 +234,7 @@ async def test_lists_give_the_names_that_other_tools_take(folder: Path) -> None:
 
 async def test_problems_have_file_and_line(folder: Path) -> None:
     (folder / "wrong.jsonl").write_text('{"id": "a", "input": "x", "expected": "y"}\n{"id": "b"}\n', "utf-8")
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         called = await agent.call("validate", suite="wrong.jsonl")
     assert not called.is_error
     assert called.data["valid"] is False
@@ -243,7 +245,7 @@ async def test_problems_have_file_and_line(folder: Path) -> None:
 async def test_a_suite_with_many_problems_is_cut_and_says_so(folder: Path) -> None:
     lines = "".join(f'{{"id": "c{number}"}}\n' for number in range(300))
     (folder / "wrong.jsonl").write_text('{"id": "a", "input": "x", "expected": "y"}\n' + lines, "utf-8")
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         called = await agent.call("validate", suite="wrong.jsonl")
     assert called.data["errors"] >= 300
     assert called.data["left_out"] == called.data["errors"] + called.data["warnings"] - 25
@@ -252,7 +254,7 @@ async def test_a_suite_with_many_problems_is_cut_and_says_so(folder: Path) -> No
 
 
 async def test_an_estimate_counts_calls_and_cost(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         called = await agent.call(
             "estimate", suite="suite.jsonl", target="openai:gpt-5.2", max_cases=2, repeats=3
         )
@@ -293,7 +295,7 @@ async def test_a_run_that_is_refused_says_why_and_leaves_no_run(folder: Path) ->
     (folder / "link.jsonl").symlink_to(folder.parent / "suite.jsonl")
     (folder / "links").symlink_to(folder.parent, target_is_directory=True)
     fine = {"suite": "suite.jsonl", "target": "right", "budget_usd": 1}
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         refusals = {
             str(arguments): (await agent.refusal("run", **(fine | arguments)), words)
             for arguments, words in REFUSALS
@@ -344,13 +346,13 @@ async def test_a_run_is_stored_and_its_result_can_be_followed(folder: Path) -> N
 
 
 async def test_a_program_that_targets_yaml_names_can_be_asked_and_its_budget_is_kept(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="agent", budget_usd=1, max_cases=2)
     assert (run.data["status"], run.data["done"]) == ("finished", 2), run.text
 
 
 async def test_failures_are_paged(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         await agent.call("run", suite="suite.jsonl", target="hostile", budget_usd=1)
         cases: list[str] = []
         after: str | None = ""
@@ -362,7 +364,7 @@ async def test_failures_are_paged(folder: Path) -> None:
 
 
 async def test_texts_of_models_are_short_printable_and_called_data(folder: Path) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="hostile", budget_usd=1)
         failures = await agent.call("failures")
         report = await agent.client.read_resource(run.links[0])
@@ -378,7 +380,7 @@ async def test_texts_of_models_are_short_printable_and_called_data(folder: Path)
 
 async def test_held_out_cases_are_hidden_and_each_client_is_one_access(folder: Path) -> None:
     (folder / "proctor.toml").write_text("holdout = 0.5\n", encoding="utf-8")
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="hostile", budget_usd=1)
         failures = await agent.call("failures")
         await agent.call("status")
@@ -397,7 +399,7 @@ async def test_while_a_run_with_a_holdout_goes_on_its_counts_are_hidden(
     folder: Path, endpoint: Endpoint
 ) -> None:
     (folder / "proctor.toml").write_text("holdout = 0.5\n", encoding="utf-8")
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
         store = locate_store(str(folder / ".proctor" / "proctor.db")).open_store()
         assert store.holdout_accesses(store.run(run.data["run"]).suite.digest) == []
@@ -416,7 +418,7 @@ async def test_a_run_that_cannot_start_says_what_it_printed(folder: Path) -> Non
 
 
 async def test_a_run_that_takes_longer_is_followed(folder: Path, endpoint: Endpoint) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
         assert run.data["status"] == "running"
         assert f'Follow it with `status`: {{"run": "{run.data["run"]}"' in run.text
@@ -430,7 +432,7 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
     folder: Path, endpoint: Endpoint
 ) -> None:
     arguments = {"suite": "suite.jsonl", "target": "paid", "budget_usd": 1, "wait_s": 0}
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         calls = await asyncio.gather(*(agent.call("run", **arguments) for _ in range(2)))
         refused, started = sorted(calls, key=lambda called: not called.is_error)
         assert (refused.is_error, started.is_error) == (True, False)
@@ -448,7 +450,7 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
 
 
 async def test_a_stopped_run_can_be_resumed(folder: Path, endpoint: Endpoint) -> None:
-    async with connect(folder) as agent:
+    async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
         await until(endpoint.asked.is_set)
         assert "told to stop" in (await agent.call("stop", run=run.data["run"])).text

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from support.processes import heed_signals
 from support.waiting import PATIENCE_S, wait_until
 
 pytest_plugins = ["pytester"]
@@ -121,7 +120,6 @@ def test_ctrl_c_stops_the_run_and_stores_what_has_finished(
         [*words, *workers],
         cwd=pytester.path,
         start_new_session=True,  # a terminal interrupts the workers too
-        preexec_fn=heed_signals,
         stdout=subprocess.PIPE,
         encoding="utf-8",
     ) as process:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import proctor
-from dialects.test_goldens import ENVIRON, FILES, HERE
+from dialects.test_goldens import ENVIRON, FILES, HERE, dialect
 from proctor.python.wording import to_option_names
 from support.cli import CommandResult
 
@@ -54,8 +54,9 @@ def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
 ) -> None:
     for variable, value in ENVIRON.items():
         monkeypatch.setenv(variable, value)
-    shutil.copytree(HERE if HERE in suite.parents else ROOT / "examples", folder / "copy")
-    path = folder / "copy" / suite.relative_to(HERE if HERE in suite.parents else ROOT / "examples")
+    whole = HERE / dialect(suite) if HERE in suite.parents else ROOT / "examples"
+    shutil.copytree(whole, folder / whole.name, ignore=shutil.ignore_patterns("*.suite.json"))
+    path = folder / whole.name / suite.relative_to(whole)
     for file, content in (("answers.jsonl", ANSWERS), ("judge.jsonl", JUDGMENT)):
         Path(file).write_text(json.dumps(content), encoding="utf-8")
     flags = ("--target", "echo", "--target", "scripted:answers.jsonl", "--judge", "scripted:judge.jsonl")

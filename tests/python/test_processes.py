@@ -14,7 +14,6 @@ import pytest
 
 import proctor
 from support.cli import PYTHON
-from support.processes import heed_signals
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -62,7 +61,6 @@ def asked(call: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=heed_signals,
     )
     try:
         assert process.stdout is not None

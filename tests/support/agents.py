@@ -1,7 +1,8 @@
-"""A coding agent: the client of the package `mcp`, and `proctor mcp` as its child process."""
+"""A coding agent: the client of the package `mcp`, with `proctor mcp` as its child or its server in here."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,10 @@ from mcp import Client, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
 import proctor
+from proctor.cli.config_defaults import load_cli_config
+from proctor.mcp_server.project import AgentProject
+from proctor.mcp_server.server import make_server
+from proctor.stores import DEFAULT_STORE
 
 SOURCES = str(Path(proctor.__file__).parents[1])
 
@@ -65,3 +70,24 @@ async def connect(folder: Path, **environ: str) -> AsyncIterator[Agent]:
     """An agent with a server in a folder, for as long as the block lasts."""
     async with Client(server_command(folder, **environ)) as client:
         yield Agent(client)
+
+
+@asynccontextmanager
+async def connect_here(folder: Path) -> AsyncIterator[Agent]:
+    """The same with a server in this process, which starts runs as processes, as that of `proctor mcp` does.
+
+    The folder must be the working directory.
+    """
+    assert Path.cwd() == folder
+    environ = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    project = AgentProject(
+        DEFAULT_STORE,
+        folder=folder,
+        environ=environ | {"PYTHONPATH": SOURCES},
+        config=load_cli_config(),
+    )
+    try:
+        async with Client(make_server(project)) as client:
+            yield Agent(client)
+    finally:
+        project.processes.end_children()

@@ -71,6 +71,12 @@ class PostgresServer:
         )
 
     @property
+    def pid(self) -> int:
+        """The id of the running server's first process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def data(self) -> Path:
         """The data folder, for configuration files."""
         return self.folder / "data"

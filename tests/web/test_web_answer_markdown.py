@@ -118,8 +118,8 @@ def test_of_a_long_answer_the_beginning_is_rendered() -> None:
 @pytest.mark.parametrize("piece", ["a**", "[", "![", "[a](", "> ", "`", "_a ", "- ", "<", "|a", "~~a "])
 def test_the_worst_text_takes_little_time(piece: str) -> None:
     text = (piece * MAX_MARKDOWN_LENGTH)[:MAX_MARKDOWN_LENGTH]
-    seconds = []
-    for _ in range(3):
+    seconds: list[float] = []
+    while len(seconds) < 3 and (not seconds or min(seconds) >= 2):
         start = process_time()
         markdown_to_html(text)
         seconds.append(process_time() - start)

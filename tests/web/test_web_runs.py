@@ -25,6 +25,7 @@ from proctor.model import (
     Run,
     Selection,
     Settings,
+    Shard,
     SplitRule,
     Suite,
     TargetSpec,
@@ -175,6 +176,17 @@ def test_runs_that_are_made_and_runs_that_died_are_told_apart(kept: Kept, server
     states = ["running 4 of 10", "interrupted 3 of 10"]
     assert [row[6].partition("UTC ")[2] for row in rows(page) if len(row) > 1] == states
     assert run_ids(server.get("/runs?status=interrupted").text) == ["died"]
+
+
+def test_a_shard_and_a_merged_run_say_what_they_are(kept: Kept, server: Visitor) -> None:
+    suite = kept.suite(split=False)
+    shard = Settings(selection=Selection(shard=Shard(index=1, count=3)))
+    kept.made("r1", suite=suite, settings=shard)
+    kept.made("r2", suite=suite, merged_from=("x0", "x1"))
+    merged, part = (row for row in rows(server.get("/runs").text) if len(row) > 1)
+    assert (part[2], merged[2]) == ("caps v1 · shard 1 of 3", "caps v1")
+    assert "This is shard 1 of 3." in read_text(server.get("/runs/r1").text)
+    assert "Merged from 2 runs: x0, x1." in read_text(server.get("/runs/r2").text)
 
 
 def test_the_rate_of_a_run_of_the_holdout_alone_is_in_no_list(kept: Kept, server: Visitor) -> None:

@@ -384,6 +384,23 @@ class Trial(Record, frozen=True, kw_only=True):
 # --- runs --------------------------------------------------------------------------------------------------
 
 
+class Shard(Record, frozen=True, kw_only=True):
+    """One of several parts of a selection; `shards.py` says which cases are in it."""
+
+    index: int
+    """From 0 to `count` - 1."""
+    count: int
+    """The number of shards."""
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+    @property
+    def title(self) -> str:
+        """Its name in sentences: `shard 1 of 4`."""
+        return f"shard {self.index:,} of {self.count:,}"
+
+
 class Selection(Record, frozen=True, kw_only=True):
     """Which cases of a suite are run."""
 
@@ -402,6 +419,8 @@ class Selection(Record, frozen=True, kw_only=True):
     """Selects the cases that did not pass when they last had a result, by this run."""
     case_ids: tuple[str, ...] = ()
     """The ids of these cases; empty if `failed_in` is None."""
+    shard: Shard | None = None
+    """Selects a part of what everything else selects, the limit included."""
 
 
 JudgeRule = Literal["majority", "all", "any"]
@@ -553,6 +572,8 @@ class Run(Record, frozen=True, kw_only=True):
     """The run whose answers it grades again; it calls no target."""
     imported: SignatureStatus | None = None
     """The signature status of the bundle from which its answers were imported; None if they were not."""
+    merged_from: tuple[str, ...] = ()
+    """The runs whose trials it was made of by `proctor runs merge`, and those that they were made of."""
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -300,7 +300,10 @@ def portable_trial(trial: Trial, case: Case, run: Run) -> Trial:
     """
 
     def redact(text: str) -> str:
-        return _strip_workspaces(run.id, _strip_folder(run.suite.folder, text))
+        text = _strip_folder(run.suite.folder, text)
+        for run_id in (run.id, *run.merged_from):
+            text = _strip_workspaces(run_id, text)
+        return text
 
     digests = [assertion_digest(assertion) for assertion in case.assertions] if case.variables else []
     if len(digests) != len(trial.scores):

@@ -22,7 +22,7 @@ from proctor.safe_text import truncate
 _MAX_REASON_LENGTH = 400
 _MAX_ANSWER_LENGTH = 400
 _OPTIONS_OF_SUITES = (
-    *("repeats", "split", "tag", "all_tag", "exclude_tag", "category", "id", "limit", "until"),
+    *("repeats", "split", "tag", "all_tag", "exclude_tag", "category", "id", "limit", "shard", "until"),
     *("cluster", "min_pass_rate", "resume", "retry_errors", "saved", "dialect", "group", "interleave"),
 )
 """Options that select cases or stop a run; those of the project's file are not for a single answer."""

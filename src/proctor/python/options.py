@@ -14,6 +14,7 @@ from proctor.model import GateMode, JudgeRule, Params, Selection, Settings
 from proctor.parameters import PARAMETERS, check_parameters, parse_parameters
 from proctor.services.runs.config import Config, load_config
 from proctor.services.runs.request import Request, choose_engine, complete_settings
+from proctor.shards import parse_shard
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Count = Annotated[int, Meta(ge=1)]
@@ -37,6 +38,8 @@ class RunOptions(TypedDict, total=False):
     category: _Texts
     id: _Texts
     limit: _Count
+    shard: str
+    """Such as `"0/4"`, the first of four shards."""
     temperature: Annotated[float, Meta(ge=0)]
     seed: int
     max_tokens: _Count
@@ -163,6 +166,8 @@ def make_request(config: Config, options: Mapping[str, Any], **parts: Any) -> Re
         word = checked.pop(name, None)
         if isinstance(word, str | bool) and word is not False:
             checked[name] = "" if word is True else word
+    if "shard" in checked:
+        selection["shard"] = parse_shard(checked["shard"])
     params = {name: checked[name] for name in ("temperature", "seed", "max_tokens") if name in checked}
     explicit = frozenset(settings)
     resumes = checked.get("resume") is not None

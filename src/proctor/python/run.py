@@ -122,7 +122,7 @@ def run(
     Options of `proctor run`, each under the name of its flag, and described by `proctor run --help`:
 
     * Which cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`; suites in the store:
-      `saved`. Each but `limit` and `split` takes a text or a list.
+      `saved`. Each but `limit` and `split` takes a text or a list. `shard` ("0/4") is a part of them.
     * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`, and `params` for all
       others, such as `{"top_p": 0.9, "stop": ["END"], "stream": True}`.
     * Grading: `judge_repeat`, `judge_rule`, `judge_temperature`, `threshold`, `cluster`.

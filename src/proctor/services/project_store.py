@@ -82,11 +82,21 @@ def _may_have_store(folder: Path) -> bool:
 
 
 def open_existing_store(location: StoreLocation, notify: Callable[[str], None] = lambda _line: None) -> Store:
-    """Opens a store for reading.
+    """Opens a store for reading; it may be migrated.
 
     Raises:
         UsageError: there is none, or it is empty.
         StoreError: it cannot be read.
+    """
+    check_store_exists(location)
+    return location.open_store(notify)
+
+
+def check_store_exists(location: StoreLocation) -> None:
+    """Checks that there is a store with content.
+
+    Raises:
+        UsageError: there is none, or it is empty.
     """
     if not location.exists():
         raise UsageError(
@@ -96,7 +106,6 @@ def open_existing_store(location: StoreLocation, notify: Callable[[str], None] =
         raise UsageError(
             f"The store {location.address} is empty: nothing was run here. Name another one with --store."
         )
-    return location.open_store(notify)
 
 
 def ignore_in_git(folder: Path) -> None:

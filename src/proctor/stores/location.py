@@ -148,6 +148,13 @@ class StoreLocation(Protocol):
         Called by servers, which open a store for each request.
         """
 
+    def open_to_read(self) -> Store:
+        """Opens the store, which must exist, to read it only: nothing is created, migrated or written.
+
+        Raises:
+            StoreError: as `open_store`.
+        """
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; none if it cannot be read at once and without writing anything."""
 

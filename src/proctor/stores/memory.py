@@ -74,6 +74,10 @@ class MemoryLocation:
     def keep_connections(self) -> None:
         """Does nothing: a store opens in no time."""
 
+    def open_to_read(self) -> MemoryStore:
+        """Opens the store; nobody else can use it."""
+        return self.open_store()
+
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""
         return StoredNames()

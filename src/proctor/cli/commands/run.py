@@ -20,7 +20,7 @@ from proctor.cli.options import (
     store_option,
 )
 from proctor.errors import UsageError
-from proctor.model import Params, Selection, Settings
+from proctor.model import Params, Selection, Settings, Shard
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request, choose_engine, complete_settings
 
@@ -73,6 +73,14 @@ def _parse_until(ctx: click.Context, option: click.Parameter, text: str | None) 
     return parse_percentage_points(ctx, option, text)
 
 
+def _parse_shard(_ctx: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
+    if text is None:
+        return None
+    from proctor.shards import parse_shard
+
+    return parse_shard(text)
+
+
 _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
     "What to run": [
         click.argument("suite", nargs=-1),
@@ -107,6 +115,12 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         ),
         click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
         click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of cases."),
+        click.option(
+            "--shard",
+            callback=_parse_shard,
+            metavar="I/N",
+            help="Only shard I of N of these cases, I from 0 to N-1; `proctor runs merge` joins them.",
+        ),
         click.option(
             "--repeat",
             "--repeats",
@@ -499,6 +513,7 @@ def _request(ctx: click.Context, options: dict[str, Any]) -> Request:
         categories=options["categories"],
         ids=options["ids"],
         limit=options["limit"],
+        shard=options["shard"],
     )
     command_line = ParameterSource.COMMANDLINE
     suites = (*options["suite"], *options["more_suites"])

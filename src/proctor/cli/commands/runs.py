@@ -1,4 +1,4 @@
-"""`proctor runs`: lists, shows, stops, exports, imports, tags and deletes the runs of the store."""
+"""`proctor runs`: lists, shows, stops, merges, exports, imports, tags and deletes the runs of the store."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_import_options
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.echo import echo, echo_err, echo_json
+from proctor.cli.merge_runs import merge
 from proctor.cli.options import confirm_deletion, open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
 from proctor.errors import ExitCode, StoreError, UsageError
@@ -47,11 +48,14 @@ from proctor.verdicts import pass_rules_for
 
 @click.group("runs")
 def command() -> None:
-    """List, show, stop, export, import, tag and delete stored runs.
+    """List, show, stop, merge, export, import, tag and delete stored runs.
 
     RUN is a run's id, or an unambiguous beginning of it; `last`, the newest run; or a tag, for the newest run
     that has it.
     """
+
+
+command.add_command(merge)
 
 
 @command.command("list")

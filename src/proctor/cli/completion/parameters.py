@@ -38,6 +38,7 @@ _BY_METAVAR: dict[str, Finder] = {
     "FILE": candidates.find_files,
     "NEWFILE": candidates.find_files,
     "PATH": candidates.find_files,
+    "STORE": candidates.find_files,
     "OLD": candidates.find_suites,
     "DIR": candidates.find_folders,
     "FOLDER": candidates.find_folders,

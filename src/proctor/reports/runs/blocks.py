@@ -12,9 +12,11 @@ from proctor.reports.runs.serialize import (
     early_stop_note,
     gate_note,
     interval_note,
+    merge_note,
     missing_note,
     repeats_note,
     selection_note,
+    shard_note,
     unmeasured_note,
 )
 from proctor.safe_text import truncate
@@ -29,8 +31,8 @@ _MIN_VARIANCE_CASES = 10
 def count_notes(report: RunReport) -> list[str]:
     """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
     notes = (
-        *(selection_note, repeats_note, interval_note, variance_note, unmeasured_note, missing_note),
-        *(early_stop_note, gate_note, choice_note),
+        *(selection_note, shard_note, merge_note, repeats_note, interval_note, variance_note),
+        *(unmeasured_note, missing_note, early_stop_note, gate_note, choice_note),
     )
     return [sentence for note in notes if (sentence := note(report)) is not None]
 

@@ -49,6 +49,8 @@ def selection_flags(selection: Selection) -> Iterator[str]:
         yield f"--last-failed={selection.failed_in}"
     if selection.limit is not None:
         yield from ("--limit", str(selection.limit))
+    if selection.shard is not None:
+        yield from ("--shard", str(selection.shard))
 
 
 def _param_flags(params: Params) -> Iterator[str]:

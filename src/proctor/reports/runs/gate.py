@@ -47,6 +47,8 @@ def _find_obstacle(run: Run, counts: Counts) -> str | None:
     """Returns why the gate of a run cannot be decided, whatever its pass rate is, as a clause."""
     if run.status != "finished":
         return "the run is not finished"
+    if run.settings.selection.shard is not None:
+        return f"this is {run.settings.selection.shard.title}, and the gate is for the merged run"
     if not counts.total:
         return "nothing was measured"
     if is_measured(counts, run.settings):

@@ -12,7 +12,7 @@ from proctor.reports.document import Column, Table
 from proctor.reports.formatting import interval, to_json, unmeasured
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import RunSummaryRecord
-from proctor.reports.runs.serialize import counts_record, prompt_record, stopping_fields
+from proctor.reports.runs.serialize import counts_record, prompt_record, shard_text, stopping_fields
 from proctor.verdicts import Counts
 
 _COLUMNS = (
@@ -55,6 +55,8 @@ def _table_row(listed_run: RunListEntry) -> tuple[object, ...]:
         numbers = (passed, counts.pass_rate, interval(counts.ci95), rest)
     missing = run.planned - listed_run.verdict_count
     name = f"{run.suite.title} on {run.target_title}" + (f" ({missing:,} missing)" if missing > 0 else "")
+    if run.settings.selection.shard is not None:
+        name += f" ({run.settings.selection.shard.title})"
     if run.early_stop is not None:
         name += " (stopped early)"
     tags = f" [{', '.join(run.tags)}]" if run.tags else ""
@@ -80,6 +82,7 @@ def summary_record(listed_run: RunListEntry) -> RunSummaryRecord:
         missing=max(0, run.planned - listed_run.verdict_count),
         **numbers | hidden | _stopping_fields(listed_run),
         repeats_rule=run.suite.repeats_rule,
+        shard=shard_text(run),
         sealed=listed_run.is_sealed,
     )
 

@@ -69,6 +69,13 @@ class EarlyStopRecord(Struct, frozen=True, kw_only=True):
 _EarlyStop = Annotated[
     EarlyStopRecord | UnsetType, about("Why it stopped by its own settings before its last case.")
 ]
+_ShardText = Annotated[
+    str | UnsetType,
+    Meta(
+        description="Its shard of the selected cases, I/N with I from 0; absent if it is none.",
+        examples=["0/4"],
+    ),
+]
 _IntervalKind = Annotated[
     Literal["confidence sequence"] | UnsetType,
     about("What `ci95` is, for a run that may stop by what it shows; absent for others."),
@@ -116,6 +123,7 @@ class RunSummaryRecord(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...]
     started_at: Time
     finished_at: Time | None
+    shard: _ShardText = UNSET
     early_stop: _EarlyStop = UNSET
     interval_kind: _IntervalKind = UNSET
 
@@ -264,6 +272,10 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     exit_code: Annotated[int, about("The exit code of `proctor run`.")]
     stopped: Annotated[
         str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
+    ] = UNSET
+    shard: _ShardText = UNSET
+    merged_from: Annotated[
+        tuple[RunId, ...] | UnsetType, about("The runs that it was made of; absent if it was not merged.")
     ] = UNSET
     gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
     early_stop: _EarlyStop = UNSET

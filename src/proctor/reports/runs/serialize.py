@@ -83,6 +83,10 @@ _MAX_BATCHES = 5
 """The maximum number of batches that a sentence names."""
 
 
+_MAX_SOURCES = 8
+"""The maximum number of merged runs that a sentence names."""
+
+
 class RunReport(Struct, frozen=True, kw_only=True):
     """A run with everything that reports show of it."""
 
@@ -170,6 +174,12 @@ def group_results(run: Run, trial_rows: Iterator[TrialResult]) -> Iterator[CaseR
         yield CaseResult(rows=rows, verdict=repeats.verdict(repeats_rule))
 
 
+def shard_text(run: Run) -> str | UnsetType:
+    """Returns the shard of a run, such as `0/4`; UNSET if it is none."""
+    shard = run.settings.selection.shard
+    return UNSET if shard is None else str(shard)
+
+
 def stopping_fields(run: Run) -> dict[str, Any]:
     """Returns the fields of a record on a run that may stop by what it shows; else they are UNSET."""
     stop = run.early_stop
@@ -247,6 +257,8 @@ def run_record(report: RunReport) -> RunRecord:
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
+        shard=shard_text(run),
+        merged_from=run.merged_from or UNSET,
         gate=gate_record(run, tally.result_counts),
         **stopping_fields(run),
         multiple_choice=_choice_accuracy_record(tally.choice_accuracy),
@@ -314,6 +326,22 @@ def selection_note(report: RunReport) -> str | None:
         f"A selection of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}: only those that "
         f"did not pass last, by run {selection.failed_in}."
     )
+
+
+def shard_note(report: RunReport) -> str | None:
+    """Returns sentences on a shard; None for any other run."""
+    shard = report.run.settings.selection.shard
+    if shard is None:
+        return None
+    return (
+        f"This is {shard.title}. `proctor runs merge` makes one run of all shards, and its exit code counts."
+    )
+
+
+def merge_note(report: RunReport) -> str | None:
+    """Returns a sentence on the runs that a run was merged from; None for any other run."""
+    ids = report.run.merged_from
+    return f"Merged from {pluralize(len(ids), 'run')}: {join_names(ids, _MAX_SOURCES)}." if ids else None
 
 
 def missing_note(report: RunReport) -> str | None:

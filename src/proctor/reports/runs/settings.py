@@ -59,3 +59,5 @@ def _describe_selection(selection: Selection) -> Iterator[str]:
         yield f"only {count} that did not pass last, by run {selection.failed_in}"
     if selection.limit is not None:
         yield f"the first {selection.limit:,} cases"
+    if selection.shard is not None:
+        yield selection.shard.title

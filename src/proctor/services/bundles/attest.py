@@ -118,6 +118,12 @@ def check_finished(store: Store, run: Run) -> None:
             f"{run.early_stop.planned_cases:,} cases. A bundle has every case: make a run without --until "
             "and --stop-when-shown, and with --reuse to send only the rest."
         )
+    shard = run.settings.selection.shard
+    if shard is not None:
+        raise UsageError(
+            f"Run {run.id} is {shard.title}, and a part says nothing of the rest. Merge all shards first: "
+            "`proctor runs merge`."
+        )
     trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:
         raise UsageError(

@@ -105,6 +105,11 @@ def complete_settings(settings: Settings, given: Collection[str], *, resumes: bo
                 "--gate-mode point has none. Leave out one of the two."
             )
         settings = replace(settings, gate_mode="interval")
+    if settings.is_watched and settings.selection.shard is not None:
+        raise UsageError(
+            "--until and --stop-when-shown stop a run by what it shows, and a shard shows a part only. Leave "
+            "them out, or run the whole suite without --shard."
+        )
     return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
 
 

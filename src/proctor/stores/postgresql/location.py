@@ -97,6 +97,10 @@ class PostgresLocation:
             self._pool = ConnectionPool(connector.connect)
         return self._pool
 
+    def open_to_read(self) -> PostgresStore:
+        """Opens the store, which opening does not change; see `open_store`."""
+        return self.open_store()
+
     def list_names(self) -> StoredNames:
         """Returns no names yet."""
         return StoredNames()

@@ -82,6 +82,25 @@ def open_database(
     return db
 
 
+def open_to_read(path: str) -> sqlite3.Connection:
+    """Opens a connection that writes nothing, not even beside the file; reads a copy of an earlier version.
+
+    Raises:
+        StoreError: the file is not a store, is damaged, or was written by a newer version.
+    """
+    from proctor.stores.sqlite.read_only import connect_read_only
+
+    _check_before_opening(Path(path), with_log=False)  # to check the log is to write beside it
+    with as_store_errors(path):
+        db = connect_read_only(path, _connect)
+        try:
+            _check_opened(Path(path), db)
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
 def open_as_is(path: str) -> sqlite3.Connection:
     """Opens a read-only connection to a store of any version, without migrating it.
 
@@ -135,7 +154,7 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
     )
 
 
-def _check_before_opening(path: Path) -> None:
+def _check_before_opening(path: Path, *, with_log: bool = True) -> None:
     """Reads the file's header as plain bytes, since even a read-only connection may write beside the file.
 
     Does nothing while this process has a connection to it: closing any other descriptor of a file releases
@@ -149,7 +168,8 @@ def _check_before_opening(path: Path) -> None:
     with _OPEN_LOCK:
         if not any(connection.name == name for connection in _OPEN_CONNECTIONS):
             _check_header(path)
-            _check_log(Path(name))
+            if with_log:
+                _check_log(Path(name))
 
 
 def _check_log(path: Path) -> None:

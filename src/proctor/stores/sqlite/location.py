@@ -67,6 +67,12 @@ class SqliteLocation:
     def keep_connections(self) -> None:
         """Does nothing: a store opens in no time."""
 
+    def open_to_read(self) -> SqliteStore:
+        """Opens the store without writing to it; see `SqliteStore.open_file_to_read`."""
+        from proctor.stores.sqlite.store import SqliteStore
+
+        return SqliteStore.open_file_to_read(self.address)
+
     def list_names(self) -> StoredNames:
         """Returns the names in the store; see `stored_names`."""
         from proctor.stores.sqlite.stored_names import list_names

@@ -60,6 +60,8 @@ def connect_in_place(real: str, connect: Callable[[str, bool], C]) -> C | None:
         return None
     if not _file_size(f"{real}-wal"):
         return connect(f"{uri}?immutable=1", True)
+    if not _file_size(f"{real}-shm"):  # SQLite would create it
+        return None
     db = connect(f"{uri}?mode=ro", True)
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -17,6 +17,7 @@ from proctor.stores.sqlite.connection import (
     connect,
     is_read_only,
     open_database,
+    open_to_read,
     shorter_path,
 )
 from proctor.stores.sqlite.database import SqliteDatabase
@@ -76,7 +77,16 @@ class SqliteStore(SqlStore):
         """
         path = str(Path(path).absolute())  # as the working directory may change
         lock_wait = LockWait()
-        db = open_database(path, lock_wait, notify)
+        return cls._open(path, open_database(path, lock_wait, notify), lock_wait)
+
+    @classmethod
+    def open_file_to_read(cls, path: str) -> SqliteStore:
+        """Opens the store in a file, which is never written; raises as `open_file` does."""
+        path = str(Path(path).absolute())
+        return cls._open(path, open_to_read(path), LockWait())
+
+    @classmethod
+    def _open(cls, path: str, db: sqlite3.Connection, lock_wait: LockWait) -> SqliteStore:
         writer = WriterThread(
             path, lambda: connect(path, LockWait(patience_s=0)), lock_wait, db, [FileIdentity(path)]
         )

@@ -280,6 +280,7 @@ def _too_few_cases(planned_runs: Sequence[PlannedRun]) -> str | None:
             planned_run.run.suite.name: len(planned_run.index.positions)
             for planned_run in planned_runs
             if (target_counts[planned_run.run.suite.digest] > 1 or planned_run.run.settings.min_pass_rate)
+            and planned_run.run.settings.selection.shard is None  # the merged run decides
             and "too-few-cases" not in planned_run.required.suppressed_rules
         }
     )

@@ -23,13 +23,21 @@ from proctor.services.runs.planning.resume_settings import (
 )
 from proctor.services.runs.request import Request, new_id
 
+UNFINISHED_MERGE = "Its merge was stopped, so that it lacks trials of the merged runs."
+"""Why a run that is being merged stopped, if its process is killed."""
+
 
 def check_not_imported(run: Run) -> None:
     """Refuses an imported run: a stranger wrote its targets, which may name programs or send keys elsewhere.
 
     Raises:
-        UsageError: the run is imported.
+        UsageError: the run is imported, or a merge that was killed, whose trials are in other stores.
     """
+    if run.status == "running" and run.stopped == UNFINISHED_MERGE:
+        raise UsageError(
+            f"Run {run.id} was not merged completely, and what it lacks would be paid again. Merge its runs "
+            "again, which replaces it: `proctor runs merge`."
+        )
     if run.imported is not None:
         raise UsageError(
             f"Run {run.id} was imported, and no request is sent for what a bundle says. "
@@ -56,6 +64,7 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
         settings=replace(settings, interleave=False),
         stopped=None,
         early_stop=None,
+        merged_from=(),
         tags=(),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from proctor.errors import UsageError
-from proctor.model import TargetSpec
+from proctor.model import Run, Shard, TargetSpec
 from proctor.protocols import Store
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.planned_run import PlannedRun
@@ -65,12 +65,17 @@ def _plan_by_kind(request: Request, context: PlanningContext) -> list[PlannedRun
 
 
 def _check_bundles(planned_runs: list[PlannedRun], request: Request) -> None:
-    """Refuses to promise the bundle of a run that may stop early.
+    """Refuses to promise the bundle of a run that may stop early, or that is a shard.
 
     Raises:
-        UsageError: `--attest` is given, and one of the runs may.
+        UsageError: `--attest` is given, and one of the runs may, or is.
     """
     attests = "--attest" in request.flags or "attest" in request.config.flags
+    if attests and any(run.run.settings.selection.shard is not None for run in planned_runs):
+        raise UsageError(
+            "A bundle has every case, and a shard is a part. Leave out --attest; `proctor runs merge` makes "
+            "one run of all shards, and `proctor attest RUN` writes its bundle."
+        )
     if attests and any(planned_run.run.settings.is_watched for planned_run in planned_runs):
         raise UsageError(
             "A run with --until or --stop-when-shown may stop early, and a bundle has every case. Leave out "
@@ -89,12 +94,22 @@ def _choose_group(request: Request, store: Store) -> str:
     check_group_id(request.group)
     if request.resume is not None:
         raise UsageError("A resumed run keeps its group. Leave --group out.")
-    if any(request.group in (run.group, run.id) for run in store.runs()):
+    shard = request.settings.selection.shard
+    if any(
+        request.group == run.id or (request.group == run.group and not _is_other_shard(run, shard))
+        for run in store.runs()
+    ):
         raise UsageError(
             f"There is a group or a run {request.group!r} in the store already. Name another one with "
             "--group, or leave it out."
         )
     return request.group
+
+
+def _is_other_shard(run: Run, shard: Shard | None) -> bool:
+    """Returns whether a stored run is of another shard of as many, which may have the same group."""
+    other = run.settings.selection.shard
+    return shard is not None and other is not None and other != shard and other.count == shard.count
 
 
 def _check_duplicates(words: tuple[str | TargetSpec, ...], flag: str, repeat_flag: str) -> None:

@@ -116,14 +116,18 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
     _check_several_targets(runs, request)
     if request.last_failed is not None:
         runs = _select_last_failed(runs, suites, request, context)
-    selected = [requested_run for requested_run in runs if requested_run.index.trial_count]
+    selected = [run for run in runs if run.index.trial_count or run.index.is_empty_shard]
     if not selected:
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
         if request.last_failed is not None:
             flags = f"--last-failed, {flags}"
         raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
     for requested_run in runs:
-        if not requested_run.index.trial_count:
+        shard = requested_run.settings.selection.shard
+        if shard is not None and requested_run.index.is_empty_shard:
+            sentence = f"No case of {requested_run.suite.name} is in {shard.title}: nothing is sent."
+            context.listen(events.StatusMessage(sentence))
+        elif not requested_run.index.trial_count:
             context.warn(f"The selection leaves no case of {requested_run.suite.name}, which is left out.")
     return selected
 

@@ -127,6 +127,7 @@ _FLAGS: dict[str, _FlagValue] = {
     "--category": _attribute("settings.selection.categories"),
     "--id": _attribute("settings.selection.ids"),
     "--limit": _attribute("settings.selection.limit"),
+    "--shard": _attribute("settings.selection.shard"),
     "--last-failed": _FlagValue(attrgetter("settings.selection.failed_in"), attrgetter("last_failed")),
     **{f"--{name.replace('_', '-')}":
            _FlagValue(attrgetter(f"target.params.{name}"), attrgetter(f"params.{name}"))
@@ -146,6 +147,13 @@ _DEFAULT_VALUES = {flag: source.get_from_request(Request()) for flag, source in 
     "--split-method": "rank",
 }
 """Values that a command can omit."""
+
+
+def flag_texts(run: Run) -> dict[str, str]:
+    """Returns the values of the flags by which a run was made, but for its shard, as texts by flag."""
+    return {
+        flag: _format_value(source.get_from_run(run)) for flag, source in _FLAGS.items() if flag != "--shard"
+    }
 
 
 def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterator[SettingDifference]:

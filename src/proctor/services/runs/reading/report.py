@@ -87,6 +87,8 @@ def _count_trials(store: Store, run: Run) -> Tally:
 
 
 def _exit_code(run: Run, tally: Tally) -> ExitCode:
+    if run.status == "finished" and run.settings.selection.shard is not None:
+        return ExitCode.OK  # gates and failures count in the merged run
     if run.status == "finished":
         return run_exit_code(tally.result_counts, run.settings)
     return ExitCode.NOT_MEASURED if run.stopped else ExitCode.INTERRUPTED

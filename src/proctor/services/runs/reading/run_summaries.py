@@ -27,9 +27,11 @@ from proctor.reports.runs.serialize import (
     gate_note,
     interval_note,
     judge_notes,
+    merge_note,
     missing_note,
     repeats_note,
     run_record,
+    shard_note,
     unmeasured_note,
 )
 from proctor.services.runs.reading.report import make_report
@@ -99,6 +101,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
         """Sentences that go with the numbers."""
         report, is_complete = self.report, self.whole and not self.alive
         notes = (
+            shard_note(report),
+            merge_note(report),
             repeats_note(report),
             interval_note(report),
             variance_note(report),

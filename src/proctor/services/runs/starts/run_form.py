@@ -14,6 +14,7 @@ from proctor.parameters import format_words, parse_parameters
 from proctor.protocols import SuiteSource
 from proctor.services.runs.request import Request
 from proctor.services.runs.starts.allowed_targets import ProjectDefaults, RunContext
+from proctor.shards import parse_shard
 
 
 class NumberField(Struct, frozen=True):
@@ -198,7 +199,9 @@ class RunForm(Struct, frozen=True, kw_only=True):
         )
 
     def _selection(self, defaults: ProjectDefaults) -> Selection:
+        shard = defaults.value("shard", str)
         return Selection(
+            shard=None if shard is None else parse_shard(shard),
             split=self.split or defaults.split,
             tags=self.tags or defaults.texts("tag"),
             all_tags=self.all_tags or defaults.texts("all-tag"),

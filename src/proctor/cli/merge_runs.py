@@ -1,0 +1,104 @@
+"""`proctor runs merge`: makes one run of the runs of several stores."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from proctor.cli.config_defaults import ConfigDefaultsCommand
+from proctor.cli.echo import echo_err, echo_json
+from proctor.cli.options import open_store, show, store_location, store_option
+
+if TYPE_CHECKING:
+    from proctor.protocols import Store
+    from proctor.services.runs.merging.parts import MergeInput
+
+_FILES_PER_STORE = 4
+"""The maximum number of files that a store that is read keeps open."""
+
+
+@click.command("merge", cls=ConfigDefaultsCommand)
+@click.argument("stores", metavar="STORE...", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
+@store_option
+def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
+    """Make one run of the newest run in each STORE.
+
+    \b
+    proctor runs merge shard-*.db --store merged.db
+
+    The runs are shards of a suite: of the same target, prompt, judges and settings. Only the store of --store
+    is written. The exit code is that of the whole run, with its gate; a run that lacks trials can be resumed.
+    """  # noqa: D301  # click wants the character \b itself
+    from proctor.reports.document import render_terminal
+    from proctor.reports.runs import console, json
+    from proctor.run_gate import worst_exit_code
+    from proctor.services.project_store import check_store_exists
+    from proctor.services.runs.merging.merge_runs import merge_runs
+    from proctor.services.runs.reading.report import build_report, record_report_access
+    from proctor.stores import locate_store
+
+    names = list(dict.fromkeys(stores))
+    for name in names:
+        check_store_exists(locate_store(name))
+    _allow_open_files(len(names))
+    with ExitStack() as stack:
+        out = stack.enter_context(open_store(store, writes=True))
+        inputs = [_open_input(name, out, store, stack) for name in names]
+        results = merge_runs(inputs, out, os.environ, echo_err)
+        reports = [
+            record_report_access(out, build_report(out, result.run, stored=True), reveal=False)
+            for result in results
+        ]
+        if as_json:
+            echo_json(json.render_summary(reports))
+        for number, (result, report) in enumerate(zip(results, reports, strict=True)):
+            if not as_json:
+                show(chain([""] * (number > 0), render_terminal(console.document_for(report))))
+            if not result.is_new:
+                echo_err(f"These runs are merged already, as run {result.run.id}. Nothing was changed.")
+            for note in result.notes:
+                echo_err(note)
+            if result.run.status == "interrupted" and out.is_durable:
+                option = f" --store {shlex.quote(store)}" if store else ""
+                echo_err(f"Continue with: proctor run --resume={result.run.id}{option}")
+    return worst_exit_code(report.exit_code for report in reports)
+
+
+def _open_input(name: str, out: Store, option: str | None, stack: ExitStack) -> MergeInput:
+    """Opens an input for reading; the store that is written is not opened twice."""
+    from proctor.services.runs.merging.parts import MergeInput
+    from proctor.stores import locate_store
+
+    location, own = locate_store(name), store_location(option)
+    if location.address == own.address or _is_same_file(location.address, own.address):
+        return MergeInput(name, out)
+    return MergeInput(name, stack.enter_context(closing(location.open_to_read())))
+
+
+def _is_same_file(first: str, second: str) -> bool:
+    try:
+        return Path(first).samefile(second)
+    except OSError:
+        return False
+
+
+def _allow_open_files(store_count: int) -> None:
+    """Raises this process's limit of open files, if it has to, as far as the system allows."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 256 + _FILES_PER_STORE * store_count
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

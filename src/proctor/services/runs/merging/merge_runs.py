@@ -1,0 +1,355 @@
+"""Merges the runs of shards into one run, which differs from a run without shards only in its id and times.
+
+Trials stream from all stores at once, in suite order, so that no run is held in memory.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proctor.errors import ProctorError, UsageError
+from proctor.model import Case, Run, Settings, Suite
+from proctor.plan import CaseIndexer
+from proctor.plurals import join_names, pluralize
+from proctor.prompts.fill import read_run_cases
+from proctor.protocols import Store, StoredTrial
+from proctor.services.progress_lines import Notify, progress_reporter
+from proctor.services.runs.execution.variable_values import VariableValues
+from proctor.services.runs.merging.parts import MergeInput, RunPart, find_parts
+from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE
+from proctor.services.runs.reading.totals import encode_totals
+from proctor.services.runs.request import new_id
+from proctor.verdicts import Tally, is_reused
+
+T = TypeVar("T")
+
+_MAX_SHARDS = 10
+"""The maximum number of missing shards that a sentence names."""
+_FREE_SETTINGS: Final = (
+    *("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd", "max_failures"),
+    *("keep_workspaces", "engine"),
+)
+"""Settings that may differ between shards, as a resumed run may change them: no answer depends on them."""
+
+
+class MergedRun(Struct, frozen=True, kw_only=True):
+    """A run that was made of others."""
+
+    run: Run
+    notes: tuple[str, ...]
+    """Sentences on settings that differ, on what is missing, and on which shards lack it."""
+    is_new: bool
+    """Whether it was not in the store before."""
+
+
+def merge_runs(
+    inputs: Sequence[MergeInput], out: Store, environ: Mapping[str, str], notify: Notify | None = None
+) -> list[MergedRun]:
+    """Merges the newest runs of several stores, one of each suite, target and prompt, into a store.
+
+    A finished run that was merged from the same runs is returned as it is.
+
+    Args:
+        inputs: the stores, which are only read. The order does not matter.
+        out: gets the merged runs. It may be one of the inputs.
+        environ: has the values of variables.
+        notify: called with progress lines when it takes long.
+
+    Raises:
+        UsageError: the runs do not belong together, or have different answers for the same trial; nothing is
+            stored.
+        StoreError: a store cannot be read, or `out` not written.
+    """
+    merged_parts = find_parts(inputs, environ)
+    versions_before = {(version.suite.name, version.suite.version) for version in out.versions()}
+    group = _choose_group([part.run for parts in merged_parts for part in parts], out)
+    results: list[MergedRun] = []
+    try:
+        for parts in merged_parts:
+            results.append(_Merge(parts, out, environ, notify).run(group))  # noqa: PERF401  # some may fail
+    except BaseException:
+        for result in results:
+            if result.is_new:
+                _undo(out, result.run, result.run.suite, versions_before)
+        raise
+    return results
+
+
+def _choose_group(runs: Sequence[Run], out: Store) -> str:
+    """Returns the group that all runs have, if no run of the store has it; else a new one."""
+    groups = {run.group for run in runs}
+    group = next(iter(groups)) if len(groups) == 1 else new_id()
+    return new_id() if any(group in (run.group, run.id) for run in out.runs()) else group
+
+
+class _Merge:
+    """Merges some runs into one."""
+
+    def __init__(
+        self, parts: Sequence[RunPart], out: Store, environ: Mapping[str, str], notify: Notify | None
+    ) -> None:
+        self._parts = parts
+        self._out = out
+        self._environ = environ
+        self._notify = notify
+        self._notes: list[str] = []
+        """Sentences on settings that differ."""
+        runs = [part.run for part in parts]
+        self._sources = tuple(dict.fromkeys(name for run in runs for name in (run.id, *run.merged_from)))
+
+    def run(self, group: str) -> MergedRun:
+        """Returns the merged run, stored under a new id in a group."""
+        existing = self._find_existing()
+        if existing is not None:
+            return MergedRun(run=existing, notes=(), is_new=False)
+        versions_before = {(version.suite.name, version.suite.version) for version in self._out.versions()}
+        run = self._copy_suite(self._make_run(group))
+        is_started = False
+        try:
+            self._out.add_run(run)
+            is_started = True
+            return self._finish(run, self._copy_trials(run))
+        except BaseException:
+            _undo(self._out, run if is_started else None, run.suite, versions_before)
+            raise
+
+    def _find_existing(self) -> Run | None:
+        """Returns the finished run that was merged from the same runs; removes what is left of a merge."""
+        same = [run for run in self._out.runs() if set(run.merged_from) == set(self._sources)]
+        for run in same:
+            if is_unfinished_merge(run) and not self._out.is_run_locked(run.id):
+                self._out.delete_run(run.id)
+        return next((run for run in same if run.status == "finished"), None)
+
+    def _make_run(self, group: str) -> Run:
+        runs = [part.run for part in self._parts]
+        dates = [run.prices_date for run in runs if run.prices_date is not None]
+        settings, self._notes = self._merge_settings()
+        return replace(
+            runs[0],
+            id=new_id(),
+            group=group,
+            settings=settings,
+            versions=_merge_versions(runs),
+            prices_date=max(dates, default=None),
+            started_at=min(run.started_at for run in runs),
+            finished_at=None,
+            status="running",
+            stopped=UNFINISHED_MERGE,
+            tags=tuple(sorted({tag for run in runs for tag in run.tags})),
+            warnings=tuple(dict.fromkeys((*(line for run in runs for line in run.warnings), *self._notes))),
+            merged_from=self._sources,
+        )
+
+    def _merge_settings(self) -> tuple[Settings, list[str]]:
+        """Returns the settings without a shard, and a sentence on each one that differs."""
+        every, first = [part.run.settings for part in self._parts], self._parts[0].run.settings
+        settings, notes = replace(first, selection=replace(first.selection, shard=None)), []
+        if first.budget_usd is not None:
+            shares = [1 if part.shard is None else part.shard.count for part in self._parts]
+            budgets = [
+                own.budget_usd * share
+                for own, share in zip(every, shares, strict=True)
+                if own.budget_usd is not None
+            ]
+            settings = replace(settings, budget_usd=float(f"{max(budgets):.12g}"))
+        for name in _FREE_SETTINGS:
+            values = dict.fromkeys(getattr(own, name) for own in every)
+            if len(values) > 1 and name != "budget_usd":
+                notes.append(
+                    f"The merged runs have different values of {name}: {', '.join(map(str, values))}."
+                )
+        return settings, notes
+
+    def _copy_suite(self, run: Run) -> Run:
+        """Saves the suite, and returns the run with its version and the number of trials of all shards."""
+        first, settings = self._parts[0], run.settings
+        indexer = CaseIndexer(settings.selection, settings.repeats)
+        tell = progress_reporter(self._notify, "cases read")
+        writer = self._out.open_suite_writer(aside=True)
+        try:
+            for count, stored_case in enumerate(first.input.store.cases(run.suite.content), 1):
+                tell(count, run.suite.case_count)
+                writer.add(stored_case.case, stored_case.sent_digest)
+                indexer.add(stored_case.case)
+            suite = writer.commit(replace(run.suite, version=None))
+        finally:
+            writer.discard()
+        index = indexer.build(suite.split_rule, run.seat)
+        return replace(run, suite=suite, planned=index.trial_count)
+
+    def _copy_trials(self, run: Run) -> Tally:
+        """Copies the trials of all parts, and returns the tally of those that are graded."""
+        out, tally, tell = self._out, Tally.for_run(run), progress_reporter(self._notify, "trials merged")
+        cases = enumerate(stored_case.case for stored_case in read_run_cases(out, run))
+        position, case = -1, Case(id="", input=())
+        for count, stored_trial in enumerate(_merge_trials(self._parts), 1):
+            trial, verdict = stored_trial.trial, stored_trial.verdict
+            tell(count, run.planned)
+            if verdict is None:
+                out.save_output(run.id, trial)
+                continue
+            while position < trial.position:
+                position, case = next(cases)
+            tally.add(trial, case, kept=is_reused(trial, run))
+            out.save_trial(run.id, trial, verdict)
+        return tally
+
+    def _finish(self, run: Run, tally: Tally) -> MergedRun:
+        """Copies what else is stored of the runs, and saves the last state of the merged one."""
+        self._copy_accesses(run)
+        self._copy_remarks(run)
+        is_complete = tally.all.total >= run.planned
+        notes = [*self._notes, *(() if is_complete else self._describe_gaps())]
+        unknown = self._copy_variables(run)
+        if unknown and not is_complete:
+            notes.append(
+                f"Not set here, or to another value: {join_names(unknown, _MAX_SHARDS)}. Set what the "
+                "shards had before you resume the run."
+            )
+        ends = [part.run.finished_at for part in self._parts if part.run.finished_at is not None]
+        reasons = (part.run.stopped for part in self._parts if part.run.stopped is not None)
+        run = replace(
+            run,
+            status="finished" if is_complete else "interrupted",
+            finished_at=max(ends, default=run.started_at),
+            stopped=None if is_complete else next(reasons, None),
+        )
+        self._out.update_run(run, totals=encode_totals(tally))
+        return MergedRun(run=run, notes=tuple(notes), is_new=True)
+
+    def _describe_gaps(self) -> Iterator[str]:
+        """Yields sentences on missing shards, and on those that lack trials."""
+        shards = {part.shard for part in self._parts}
+        if None not in shards:
+            count = max(shard.count for shard in shards if shard is not None)
+            present = {shard.index for shard in shards if shard is not None}
+            missing = [str(index) for index in range(count) if index not in present]
+            if missing:
+                verb = "is" if len(missing) == 1 else "are"
+                noun = "Shard" if len(missing) == 1 else "Shards"
+                yield f"{noun} {join_names(missing, _MAX_SHARDS)} of {count:,} {verb} missing."
+        for part in self._parts:
+            verdicts = part.input.store.count_verdicts(part.run.id)
+            trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
+            if trial_count < part.run.planned:
+                what = "" if part.shard is None else f", {part.shard.title},"
+                yield f"{part.name}{what} has {trial_count:,} of {pluralize(part.run.planned, 'trial')}."
+
+    def _copy_accesses(self, run: Run) -> None:
+        known = set(self._out.holdout_accesses(run.suite.digest))
+        accesses = {
+            access
+            for store in {id(part.input.store): part.input.store for part in self._parts}.values()
+            for access in store.holdout_accesses(run.suite.digest)
+        }
+        for access in sorted(accesses - known, key=lambda access: (access.at, access.kind, access.run)):
+            self._out.add_holdout_access(access)
+
+    def _copy_remarks(self, run: Run) -> None:
+        """Copies labels and comments; of labels of one person for one answer the newest one counts."""
+        labels = [stored for part in self._parts for stored in part.input.store.labels(part.run.id)]
+        for label, is_held_out in _unique(
+            (replace(stored.label, run=run.id), stored.held_out)
+            for stored in sorted(labels, key=lambda stored: stored.at)
+        ):
+            self._out.add_label(label, held_out=is_held_out)
+        comments = [stored for part in self._parts for stored in part.input.store.comments(part.run.id)]
+        for comment in _unique(
+            replace(stored.comment, run=run.id) for stored in sorted(comments, key=lambda stored: stored.at)
+        ):
+            self._out.add_comment(comment)
+
+    def _copy_variables(self, run: Run) -> list[str]:
+        """Records the variables whose values of now all parts had, and returns the others.
+
+        The digests of a run are keyed with a secret of its own, so that they cannot be copied.
+        """
+        is_same: dict[str, bool] = {}
+        for part in self._parts:
+            store = part.input.store
+            compared = VariableValues(store, self._environ).compare(part.run.id)
+            for name in store.variable_digests(part.run.id):
+                is_same[name] = is_same.get(name, True) and compared.get(name, False)
+        VariableValues(self._out, self._environ).record(run.id, [name for name in is_same if is_same[name]])
+        return sorted(name for name in is_same if not is_same[name])
+
+
+def is_unfinished_merge(run: Run) -> bool:
+    """Returns whether a run lacks trials because its merge was killed."""
+    return run.status == "running" and run.stopped == UNFINISHED_MERGE
+
+
+def _unique(items: Iterable[T]) -> Iterator[T]:
+    return iter(dict.fromkeys(items))
+
+
+def _merge_versions(runs: Sequence[Run]) -> dict[str, str]:
+    """Returns the versions of all runs; several of the same library are joined."""
+    names = sorted({name for run in runs for name in run.versions})
+    return {
+        name: ", ".join(sorted({run.versions[name] for run in runs if name in run.versions}))
+        for name in names
+    }
+
+
+def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
+    """Yields the trials of all parts in suite order, each once.
+
+    Raises:
+        UsageError: two parts have different answers for the same case and repeat.
+    """
+    streams = (_read_trials(number, part) for number, part in enumerate(parts))
+    for _, rows in groupby(heapq.merge(*streams, key=_place), key=_place):
+        (number, stored_trial), *others = rows
+        for other_number, other in others:
+            if not _is_same(stored_trial, other):
+                raise _conflict_error(stored_trial, parts[number], parts[other_number])
+            if stored_trial.verdict is None:
+                number, stored_trial = other_number, other
+        yield stored_trial
+
+
+_NumberedTrial = tuple[int, StoredTrial]
+"""A trial, with the number of its part."""
+
+
+def _read_trials(number: int, part: RunPart) -> Iterator[_NumberedTrial]:
+    return ((number, stored_trial) for stored_trial in part.input.store.trials(part.run.id))
+
+
+def _place(numbered_trial: _NumberedTrial) -> tuple[int, int]:
+    trial = numbered_trial[1].trial
+    return trial.position, trial.repeat
+
+
+def _is_same(first: StoredTrial, second: StoredTrial) -> bool:
+    """Returns whether two trials are the same one, which may not be graded yet in one store."""
+    if first.verdict is None or second.verdict is None:
+        return first.trial.output == second.trial.output
+    return first == second
+
+
+def _conflict_error(stored_trial: StoredTrial, part: RunPart, other: RunPart) -> UsageError:
+    trial = stored_trial.trial
+    return UsageError(
+        f"Case {trial.case_id!r}, repeat {trial.repeat}, has different answers in {part.name} and in "
+        f"{other.name}: it was run twice. Leave one of the two out. Nothing was stored."
+    )
+
+
+def _undo(out: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:
+    """Removes what was stored; the next merge of the same runs removes what could not be removed now."""
+    with suppress(ProctorError):
+        if run is not None:
+            out.delete_run(run.id)
+    with suppress(ProctorError):
+        if (suite.name, suite.version) not in versions_before and suite.version is not None:
+            out.delete_version(suite.name, suite.version)
