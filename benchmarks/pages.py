@@ -1,13 +1,14 @@
 """How long the pages of a large run take, over HTTP against `proctor serve`.
 
-Usage: python benchmarks/pages.py [--trials 100000] [--columns 8] [--letters 300] [--rounds 15] [--smoke]
+Usage: python benchmarks/pages.py [--trials 100000] [--columns 8] [--letters 300] [--rounds 15]
+           [--store ADDRESS] [--smoke]
 
 A store gets as many runs as the grid has columns, each of so many trials with answers of so many letters, a
 fifth of them held out, and 300 small runs besides. A first visit is followed until the run has been looked
 through. Then each address is asked in turns by one visitor; its median and worst time are printed, the mean
 of what the server computed for it, which says more on a machine that others share, and the time of the first
-visit, until the page shows no progress any more. It exits with 1 when a median is above the goal. `--smoke`
-does it small.
+visit, until the page shows no progress any more. It exits with 1 when a median is above the goal. `--store`
+names an empty store instead of a file that is removed afterwards; `--smoke` does it small.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=COLUMNS, help="of the grid, at most 8")
     parser.add_argument("--letters", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--store", metavar="ADDRESS", help="an empty store, such as one in PostgreSQL")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
     trials, small, rounds = options.trials, SMALL_RUNS, options.rounds
@@ -95,9 +97,9 @@ def main() -> None:
     if options.smoke:
         trials, small, rounds = 400, 5, 2
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "proctor.db"
-        fill(path, trials, options.letters, small, columns)
-        with serving(path) as (port, process):
+        address = options.store or str(Path(folder) / "proctor.db")
+        fill(address, trials, options.letters, small, columns)
+        with serving(address, folder) as (port, process):
             taken_s, visits = first_look(port)
             first_cpu_s = cpu_s(process)
             taken = measure(port, process, trials, rounds, columns)
@@ -116,9 +118,9 @@ def main() -> None:
 # --- a store -----------------------------------------------------------------------------------------------
 
 
-def fill(path: Path, trials: int, letters: int, small: int, columns: Sequence[str]) -> None:
+def fill(address: str, trials: int, letters: int, small: int, columns: Sequence[str]) -> None:
     """A store with small runs and large ones."""
-    choose, store = random.Random(7), open_store(str(path))
+    choose, store = random.Random(7), open_store(address)
     small_runs = [f"20260228-{number:06}-bbbbbb" for number in range(small)]
     for name, cases, runs in (("small", 10, small_runs), ("large", trials, columns)):
         suite = saved(store, name, cases, choose)
@@ -220,11 +222,11 @@ def cpu_s(process: int) -> float:
 
 
 @contextmanager
-def serving(store: Path) -> Iterator[tuple[int, int]]:
-    """A server over a store; its port and its process id."""
-    command = [*proctor(), "serve", "--port", "0", "--store", str(store)]
+def serving(address: str, folder: str) -> Iterator[tuple[int, int]]:
+    """A server over a store, working in a folder; its port and its process id."""
+    command = [*proctor(), "serve", "--port", "0", "--store", address]
     running = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=store.parent, encoding="utf-8"
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=folder, encoding="utf-8"
     )
     try:
         assert running.stdout is not None

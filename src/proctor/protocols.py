@@ -19,6 +19,7 @@ from proctor.store_protocol import AnswerCache as AnswerCache
 from proctor.store_protocol import CaseHead as CaseHead
 from proctor.store_protocol import CaseInRun as CaseInRun
 from proctor.store_protocol import PriorAnswer as PriorAnswer
+from proctor.store_protocol import RunOwner as RunOwner
 from proctor.store_protocol import SameCaseRun as SameCaseRun
 from proctor.store_protocol import SavedSuite as SavedSuite
 from proctor.store_protocol import Store as Store

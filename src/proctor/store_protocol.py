@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -168,6 +168,25 @@ class StoreHealth(Struct, frozen=True, kw_only=True):
     """What the store does while they wait, as the end of a sentence."""
 
 
+class RunOwner(Struct, frozen=True, kw_only=True, gc=False):
+    """The process that has locked a run."""
+
+    pid: int | None
+    """Its id on its machine; None if the system does not tell: on Windows, and for a process in another
+    container."""
+    host: str | None = None
+    """The name of its machine, if the store is open to several; None for this machine."""
+    user: str | None = None
+    """The user that it belongs to, if the store is open to several machines."""
+
+    @property
+    def title(self) -> str:
+        """What sentences call it: `process 4711`, or `ana's process 4711 on gpu-3`."""
+        name = "another process" if self.pid is None else f"process {self.pid}"
+        name = name if self.user is None else f"{self.user}'s {name.removeprefix('another ')}"
+        return name if self.host is None else f"{name} on {self.host}"
+
+
 class SuiteWriter(Protocol):
     """Saves one suite."""
 
@@ -284,6 +303,9 @@ class Store(Protocol):
     def totals(self, run_id: str) -> StoredTotals:
         """Returns the stored totals of a run."""
 
+    def totals_of_runs(self, run_ids: Iterable[str]) -> dict[str, StoredTotals]:
+        """Returns the stored totals of runs by id, without those that are not there; reads many at once."""
+
     def save_totals(self, run_id: str, totals: StoredTotals) -> None:
         """Saves the totals of a run if it has not changed since and the store can be written right now.
 
@@ -359,12 +381,18 @@ class Store(Protocol):
     def is_run_locked(self, run_id: str) -> bool:
         """Returns whether any process has locked the run; True if the system cannot tell."""
 
-    def lock_owner(self, run_id: str) -> int | None:
-        """Returns the id of the process that has locked the run, which may be this process.
+    def lock_owner(self, run_id: str) -> RunOwner | None:
+        """Returns the process that has locked the run, which may be this process; None if none has."""
 
-        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
-        another container.
+    def request_stop(self, run_id: str) -> bool:
+        """Asks the process that has locked a run to stop it, on whichever machine it is.
+
+        The request ends with the lock. Returns False if no process has locked the run, and for a store whose
+        processes are all on this machine: those are stopped by signals.
         """
+
+    def is_stop_requested(self, run_id: str) -> bool:
+        """Returns whether `request_stop` was called for a run since it was locked; for any thread."""
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
         """Returns the suite of that name, or None.
@@ -413,6 +441,9 @@ class Store(Protocol):
         The case has the messages that the run sends for it, with the run's prompt filled in. Reads by keys,
         so that it is fast however many trials the run has.
         """
+
+    def cases_in_run(self, run: Run, positions: Iterable[int]) -> Iterator[CaseInRun | None]:
+        """Yields what `case_in_run` returns for each position, in that order; reads several at once."""
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """Returns the position of the case with that digest in the suite of a run, or None.

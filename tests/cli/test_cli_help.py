@@ -145,6 +145,7 @@ def test_a_run_is_named_by_its_id_last_or_a_tag(proctor: Proctor, command: str) 
     [
         (("run", "none", "--target", "echo"), {"runs"}),
         (("runs", "show", "none"), {"runs"}),
+        (("runs", "stop", "none"), {"runs"}),
         (("validate", "none"), {"files"}),
         (("suites", "show", "none"), set()),
         (("compare", "one", "two"), {"runs", "comparisons"}),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.errors import StoreError
 from proctor.model import Case, Verdict
@@ -16,6 +17,7 @@ from proctor.protocols import Store
 from proctor.stores.location import StoreLocation
 from support.builders import make_case, make_score, make_trial
 from support.stores import save_cases
+from support.waiting import wait_until
 
 Make = Callable[..., Any]
 
@@ -104,7 +106,10 @@ def test_the_reach_of_a_run_is_how_many_trials_it_has_and_the_last_turn(store: S
 
 
 def test_a_run_that_is_not_there_cannot_be_followed(store: Store) -> None:
-    for method in (store.get_progress, store.is_run_locked, store.lock_owner, store.trials_since):
+    for method in (
+        *(store.get_progress, store.trials_since),
+        *(store.is_run_locked, store.lock_owner, store.request_stop, store.is_stop_requested),
+    ):
         with pytest.raises(StoreError, match="There is no run 'r9'"):
             method("r9")
 
@@ -120,6 +125,13 @@ def seen_by_others(location: StoreLocation) -> StoreLocation:
     return location
 
 
+def pid_of_owner(store: Store, run_id: str) -> int | None:
+    """The process that has locked a run."""
+    owner = store.lock_owner(run_id)
+    assert owner is not None
+    return owner.pid
+
+
 needs_locks = pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="the system does not tell")
 
 
@@ -129,7 +141,7 @@ def test_a_run_is_claimed_by_whoever_began_it_until_that_store_is_closed(
 ) -> None:
     begun()
     other = open_another()
-    assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (True, os.getpid())
+    assert (other.is_run_locked("r1"), pid_of_owner(other, "r1")) == (True, os.getpid())
     store.close()
     assert (other.is_run_locked("r1"), other.lock_owner("r1")) == (False, None)
 
@@ -155,12 +167,13 @@ def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "claimed\n"
-    assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (True, other.pid)
+    assert (asking.is_run_locked("r1"), pid_of_owner(asking, "r1")) == (True, other.pid)
     assert (asking.is_run_locked("r2"), asking.lock_owner("r2")) == (False, None)
-    with pytest.raises(StoreError, match="another process"):
+    with pytest.raises(StoreError, match=f"process {other.pid}"):
         asking.lock_run("r1")  # asking has taken nothing from it
     other.kill()
     other.communicate()
+    wait_until(lambda: not asking.is_run_locked("r1"))  # a server learns of it a little later
     assert (asking.is_run_locked("r1"), asking.lock_owner("r1")) == (False, None)
 
 
@@ -177,7 +190,7 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
     claiming.close()
     claims = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
-        "print(*(store.lock_owner(run) for run in ('r1', 'r2')))\n"
+        "print(*(store.lock_owner(run).pid for run in ('r1', 'r2')))\n"
     )
     told = subprocess.run(
         [sys.executable, "-c", claims, seen_by_others.address],
@@ -186,3 +199,33 @@ def test_a_claim_outlives_whoever_only_asked_or_claimed_another_run(
         encoding="utf-8",
     )
     assert told.stdout.split() == [str(os.getpid())] * 2
+
+
+# --- many at once ------------------------------------------------------------------------------------------
+
+
+def test_cases_of_a_run_are_read_many_at_once_in_any_order(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case(f"c{number}") for number in range(40)])
+    run = begun(suite=suite, planned=80)
+    for position in range(0, 40, 2):
+        for repeat in range(2):
+            trial = make_trial(
+                f"{position}.{repeat}", case_id=f"c{position}", position=position, repeat=repeat
+            )
+            store.save_trial("r1", trial, Verdict.PASS)
+    store.flush()
+    positions = [39, 3, 3, *range(38), -1, 40]
+    places = list(store.cases_in_run(run, iter(positions)))
+    assert places == [store.case_in_run(run, position) for position in positions]
+    assert [place and place.case.case.id for place in places[:3]] == ["c39", "c3", "c3"]
+    assert places[-2:] == [None, None]
+    assert list(store.cases_in_run(run, [])) == []
+
+
+def test_totals_of_runs_are_read_many_at_once(store: Store, begun: Make) -> None:
+    suite = save_cases(store, [make_case("c0")])
+    ids = [begun(f"r{number}", suite=suite).id for number in range(70)]
+    for run_id in ids[::2]:
+        store.save_totals(run_id, replace(store.totals(run_id), body=run_id.encode()))
+    assert store.totals_of_runs([*ids, "r99"]) == {run_id: store.totals(run_id) for run_id in ids}
+    assert store.totals_of_runs([]) == {}

@@ -18,6 +18,7 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
+import msgspec
 import pytest
 
 from proctor.services.runs.starts.processes import RunProcesses, StartedRun, get_run_processes
@@ -396,3 +397,20 @@ def test_many_starts_at_once_are_all_made(server: Any, site: Project) -> None:
     wait_until(lambda: all(has_ended(site, group) for group in groups))
     with site.open_store() as store:
         assert {run.group: run.status for run in store.runs()} == dict.fromkeys(groups, "finished")
+
+
+def test_no_process_is_signalled_for_a_start_of_another_container_or_machine(
+    server: Any, site: Project
+) -> None:
+    group = begin(server)
+    run = the_run(site)
+    wait_until(lambda: done_of(site, run.id) == 3)
+    start = start_of(site, group)
+    elsewhere = msgspec.structs.replace(start, process_space="another machine's")
+    processes = get_run_processes(site)
+    assert not processes.is_alive(elsewhere)
+    assert not processes.stop(elsewhere)
+    assert processes.is_alive(start)
+    (site.folder / "go").touch()
+    wait_until(lambda: has_ended(site, group))
+    assert done_of(site, run.id) == 10

@@ -27,7 +27,7 @@ COMMANDS = {
     "hash": "Print the hash of suites.",
     "convert": "Convert a suite to another format.",
     "suites": "Save suites, and list, show, compare, export and delete their versions.",
-    "runs": "List, show, merge, export, import, tag and delete stored runs.",
+    "runs": "List, show, stop, merge, export, import, tag and delete stored runs.",
     "compare": "Compare runs case by case, with a gate for CI.",
     "plan": "Say how many cases and repeats a comparison takes.",
     "drift": "Show how a target's answers to one suite changed over time.",

@@ -30,6 +30,7 @@ _OTHER_WORDS = {
     "save": "suites save",
     "show": "runs show",
     "start": "run",
+    "stop": "runs stop",
     "tag": "runs tag",
     "test": "run",
     "ui": "serve",

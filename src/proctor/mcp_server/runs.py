@@ -99,8 +99,8 @@ def stop(project: AgentProject, arguments: StopArguments) -> ToolResult:
         stored_run = store.run(arguments.run)
         if not project.processes.stop_run(store, stored_run):
             raise UsageError(
-                f"Run {stored_run.id} is not going on: nobody is making it, or not on this machine. `status` "
-                "says how far it came."
+                f"Run {stored_run.id} is not going on, or its process cannot be told to stop from here. "
+                "`status` says how far it came."
             )
         result = _read_state(project, store, stored_run.id)
     return replace(

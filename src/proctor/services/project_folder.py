@@ -46,6 +46,7 @@ class ProjectFolder:
         self.location = locate_named_store(address, self.folder)
         if not self.location.is_in_folder:
             self.location.folder = Path(os.path.abspath(self.location.folder))  # noqa: PTH100 - keeps links
+        self.location.keep_connections()
         self.environ = os.environ if environ is None else environ
         self.config = config
         self._shared: dict[str, Any] = {}

@@ -174,6 +174,12 @@ class StoreLocation(Protocol):
             StoreError: the file is not a store, is damaged, or was written by a newer version.
         """
 
+    def keep_connections(self) -> None:
+        """Lets stores that are opened from now on use the connections of those that were closed.
+
+        Called by servers, which open a store for each request.
+        """
+
     def open_to_read(self) -> Store:
         """Opens the store, which must exist, to read it only: nothing is created, migrated or written.
 

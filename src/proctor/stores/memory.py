@@ -83,6 +83,9 @@ class MemoryLocation:
             migrate(keeper)
         return MemoryStore(self)
 
+    def keep_connections(self) -> None:
+        """Does nothing: a store opens in no time."""
+
     def open_to_read(self) -> MemoryStore:
         """Opens the store; nobody else can use it."""
         return self.open_store()

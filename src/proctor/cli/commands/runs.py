@@ -1,8 +1,9 @@
-"""`proctor runs`: lists, shows, merges, exports, imports, tags and deletes the runs of the store."""
+"""`proctor runs`: lists, shows, stops, merges, exports, imports, tags and deletes the runs of the store."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from json import dumps
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_import_options
@@ -18,7 +20,7 @@ from proctor.cli.echo import echo, echo_err, echo_json
 from proctor.cli.merge_runs import merge
 from proctor.cli.options import confirm_deletion, open_store, reveal_option, show, store_option
 from proctor.cli.output_files import check_outputs, write_output
-from proctor.errors import StoreError, UsageError
+from proctor.errors import ExitCode, StoreError, UsageError
 from proctor.model import Run, Verdict
 from proctor.plan import matches_id
 from proctor.plurals import pluralize
@@ -46,7 +48,7 @@ from proctor.verdicts import pass_rules_for
 
 @click.group("runs")
 def command() -> None:
-    """List, show, merge, export, import, tag and delete stored runs.
+    """List, show, stop, merge, export, import, tag and delete stored runs.
 
     RUN is a run's id, or an unambiguous beginning of it; `last`, the newest run; or a tag, for the newest run
     that has it.
@@ -215,6 +217,51 @@ def _describe_origin(run: Run) -> Iterator[str]:
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
         yield f"Workspaces that were kept are in {folder}."
+
+
+@command.command("stop")
+@click.argument("run", nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@store_option
+def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
+    """Stop each RUN, as Ctrl-C where it was started does.
+
+    Calls under way get 1 second, what finished is kept, and each run can be resumed. A process that makes
+    several runs stops them all. Returns when the runs have ended, at the latest after 30 seconds.
+    """
+    from proctor.services.runs.starts.stop_run import MAX_STOP_WAIT_S, stop_runs
+
+    with open_store(store, must_exist=True) as run_store:
+        stopped_runs = stop_runs(run_store, run)
+        rows = [(stopped, summarize_run(run_store, stopped.run).verdict_count) for stopped in stopped_runs]
+    exit_code = ExitCode.OK if all(stopped.has_ended for stopped in stopped_runs) else ExitCode.FAILED
+    if as_json:
+        records = [
+            {
+                "run": stopped.run.id,
+                "status": stopped.run.status,
+                "ended": stopped.has_ended,
+                "done": done,
+                "planned": stopped.run.planned,
+                "owner": to_builtins(stopped.owner),
+            }
+            for stopped, done in rows
+        ]
+        echo_json(dumps({"runs": records, "exit_code": exit_code}))
+        return exit_code
+    for stopped, done in rows:
+        stopped_run = stopped.run
+        if not stopped.has_ended:
+            echo_err(
+                f"proctor: error: {stopped_run.id} was told to stop, and {stopped.owner.title} still makes "
+                f"it after {MAX_STOP_WAIT_S:.0f} s."
+            )
+            continue
+        where = f" --store {shlex.quote(store)}" if store else ""
+        how = f" Continue with: proctor run --resume={stopped_run.id}{where}"
+        verb, how = ("Finished", "") if stopped_run.status == "finished" else ("Stopped", how)
+        show([f"{verb} {stopped_run.id}: {done:,} of {stopped_run.planned:,} trials are kept.{how}"])
+    return exit_code
 
 
 @command.command("export", cls=ConfigDefaultsCommand)

@@ -135,6 +135,7 @@ class PostgresCases:
             return self._key
         self.remove_leftovers()
         database = self._database
+        database.is_reusable = False  # as its session has a lock
         with database.transaction():  # nobody else sees the row before it is locked
             key = self._key = database.insert(
                 "INSERT INTO contents (content) VALUES (?)",

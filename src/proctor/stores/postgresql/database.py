@@ -26,6 +26,7 @@ from proctor.stores.postgresql.connection_errors import (
     explain_missing_right,
     is_starting,
 )
+from proctor.stores.postgresql.connection_pool import ConnectionPool
 from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
@@ -71,6 +72,8 @@ class PostgresConnector:
         self.schema = address.schema
         self._parsed_address = address
         self._notify = notify
+        self.pool: ConnectionPool | None = None
+        """Keeps the connections of closed stores for the next ones; None if they are closed, too."""
 
     @property
     def lock_space(self) -> int:
@@ -147,7 +150,11 @@ class PostgresDatabase(SqlDatabase):
         """Returns the message of the error when a signal ends a wait within an event loop."""
         self._is_in_transaction = False
         self._is_closed = False
-        self.connection = connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
+        self.is_reusable = True
+        """Whether another store may use the session later: not if it has locks or tables of its own."""
+        self._pool = connector.pool
+        idle = None if self._pool is None else self._pool.take()
+        self.connection = idle or connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
 
     @property
     def is_abandoned(self) -> bool:
@@ -169,7 +176,8 @@ class PostgresDatabase(SqlDatabase):
     def _select_page_once(self, statement: str, values: Sequence[object], body: int) -> list[Any]:
         page_rows: list[Any] = []
         size = 0
-        with self.connection.transaction(), self.connection.cursor("page", binary=True) as cursor:
+        # Of a cursor the server reads the first rows by an index, even before it knows how many there are.
+        with self.connection.transaction(), _server_cursor(self.connection, "page") as cursor:
             cursor.execute(translate(statement), values)
             while size < PAGE_BYTES:
                 # A few first, as rows may have 16 MB each.
@@ -183,7 +191,7 @@ class PostgresDatabase(SqlDatabase):
     def iterate(self, statement: str, *values: object) -> Iterator[Any]:
         """Yields rows without holding them all. Call it inside a `snapshot`."""
         name = f"rows_{next(_CURSOR_NUMBERS)}"
-        with self.as_store_errors(), self.connection.cursor(name, binary=True) as cursor:
+        with self.as_store_errors(), _server_cursor(self.connection, name) as cursor:
             yield from cursor.execute(translate(statement), values)
 
     def execute(self, statement: str, *values: object) -> int:
@@ -288,6 +296,8 @@ class PostgresDatabase(SqlDatabase):
             KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
         with self._guard, self.as_store_errors():
+            if self._is_closed:
+                raise StoreError(f"The store {self.address} is closed.")
             if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
                 return act()
             try:
@@ -320,8 +330,6 @@ class PostgresDatabase(SqlDatabase):
                 self._patience.notify()
 
     def _reconnect(self) -> None:
-        if self._is_closed:
-            raise psycopg.InterfaceError("the store is closed")
         self.connection.close()
         self.connection = self.connector.connect()
 
@@ -338,9 +346,30 @@ class PostgresDatabase(SqlDatabase):
             copy_rows(self.connection, table, columns, rows, types)
 
     def close(self) -> None:
-        """Closes the connection. Safe to call twice."""
+        """Closes the connection, or keeps it for the next store. Safe to call twice."""
+        if self._is_closed:
+            return
         self._is_closed = True
-        self.connection.close()
+        connection = self.connection
+        del self.connection  # which another store may have from now on
+        if self._pool is None or not self.is_reusable:
+            connection.close()
+        else:
+            self._pool.give_back(connection)
+
+
+@contextmanager
+def _server_cursor(connection: psycopg.Connection[Any], name: str) -> Iterator[psycopg.ServerCursor[Any]]:
+    """Opens a cursor of the server, and closes it even if its session is lost in that moment."""
+    cursor = connection.cursor(name, binary=True)
+    try:
+        yield cursor
+    finally:
+        try:
+            cursor.close()
+        except psycopg.Error:
+            cursor.close()  # the connection is closed by now, so that the server is not asked again
+            raise
 
 
 def copy_rows(

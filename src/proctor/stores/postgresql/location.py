@@ -25,6 +25,7 @@ from proctor.stores.location import (
 from proctor.stores.postgresql.address import PostgresAddress, parse_address
 
 if TYPE_CHECKING:
+    from proctor.stores.postgresql.connection_pool import ConnectionPool
     from proctor.stores.postgresql.database import PostgresConnector
     from proctor.stores.postgresql.row_access import PostgresRows
     from proctor.stores.postgresql.store import PostgresStore
@@ -47,6 +48,8 @@ class PostgresLocation:
         self.folder = Path(DEFAULT_FOLDER)
         self.files: StoreFiles | None = self
         self._parsed_address = address
+        self._keeps_connections = False
+        self._pool: ConnectionPool | None = None
 
     @property
     def connector(self) -> PostgresConnector:
@@ -100,7 +103,20 @@ class PostgresLocation:
         connector = self._make_connector(notify)
         from proctor.stores.postgresql.store import PostgresStore
 
+        if self._keeps_connections:
+            connector.pool = self._find_pool()
         return PostgresStore(connector, self.folder.absolute())
+
+    def keep_connections(self) -> None:
+        """Lets stores that are opened from now on use the connections of those that were closed."""
+        self._keeps_connections = True
+
+    def _find_pool(self) -> ConnectionPool:
+        from proctor.stores.postgresql.connection_pool import ConnectionPool
+
+        if self._pool is None:
+            self._pool = ConnectionPool()
+        return self._pool
 
     def open_to_read(self) -> PostgresStore:
         """Opens the store, which opening does not change; see `open_store`."""

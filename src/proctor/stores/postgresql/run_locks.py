@@ -1,12 +1,14 @@
 """Locks of runs, which the server releases when their session ends, however its process dies.
 
-A session advisory lock protects the run, and a row of `run_locks` says who has it. The locks of one process
-are in one session, so that its stores share them. A token in the row changes hands with the lock: by it a
-process whose session was lost knows whether the run is still its own.
+A session advisory lock protects the run, and a row of `run_locks` says who has it, and whether it was asked
+to stop. A row counts as long as its session has the lock. The locks of one process are in one session, so
+that its stores share them. A token in the row changes hands with the lock: by it a process whose session was
+lost knows whether the run is still its own.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 from collections.abc import Collection
@@ -17,14 +19,25 @@ from typing import Any
 
 import psycopg
 
+from proctor.protocols import RunOwner
+from proctor.safe_text import one_line
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.lost_connections import cut, is_usable
 
-_HOLDER = """SELECT run_locks.host, run_locks.pid FROM pg_locks
-    LEFT JOIN run_locks ON run_locks.run = pg_locks.objid::bigint
-    WHERE locktype = 'advisory' AND granted AND objsubid = 2
+_OF_RUN = """locktype = 'advisory' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = ? AND objid::bigint = ?"""
+_HOLDER = f"""SELECT owner.pid, owner.host, owner.username, owner.stop_requested FROM pg_locks
+    LEFT JOIN run_locks AS owner ON owner.run = pg_locks.objid::bigint AND owner.session = pg_locks.pid
+    WHERE {_OF_RUN}"""  # noqa: S608  # a constant
+_REQUEST_STOP = f"""UPDATE run_locks SET stop_requested = true
+    WHERE session = (SELECT pg_locks.pid FROM pg_locks WHERE {_OF_RUN}) AND run = ?"""  # noqa: S608
+_SAVE_OWNER = """INSERT INTO run_locks (run, session, host, pid, username, token)
+    VALUES (%s, pg_backend_pid(), %s, %s, %s, %s)
+    ON CONFLICT (run) DO UPDATE SET session = excluded.session, host = excluded.host, pid = excluded.pid,
+    username = excluded.username, token = excluded.token, stop_requested = false"""
+_STOP_REQUESTED = "SELECT stop_requested FROM run_locks WHERE run = %s AND token = %s"
+_SAVE_SESSION = "UPDATE run_locks SET session = pg_backend_pid() WHERE run = %s AND token = %s"
 
 
 class PostgresRunLocks:
@@ -75,15 +88,36 @@ class PostgresRunLocks:
         """Returns whether any process, even this one, has locked a run."""
         return self._find_holder(key) is not None
 
-    def find_owner(self, key: int) -> int | None:
-        """Returns the id of the process of this machine that has locked a run."""
+    def find_owner(self, key: int) -> RunOwner | None:
+        """Returns the process that has locked a run; None if certainly none has."""
         holder = self._find_holder(key)
-        return None if holder is None or holder[0] != socket.gethostname() else int(holder[1])
+        if holder is None:
+            return None
+        pid, host, user, _ = holder
+        if pid is None:  # it has the lock, and has not said yet who it is
+            return RunOwner(pid=None, host="another machine")
+        return RunOwner(pid=pid, host=one_line(host), user=one_line(user) or None)
 
-    def _find_holder(self, key: int) -> tuple[str, int] | None:
-        space = self._connector.lock_space % 2**32
-        holder: tuple[str, int] | None = self._database.fetch_one(_HOLDER, space, key)
+    def request_stop(self, key: int) -> bool:
+        """Asks the owner of a lock to stop its run; returns False if there is none."""
+        return self._database.execute(_REQUEST_STOP, *self._lock_id(key), key) > 0
+
+    def is_stop_requested(self, key: int) -> bool:
+        """Returns whether the owner of a lock was asked to stop; for any thread."""
+        shared = self._shared
+        if shared is not None and key in self._own_keys:
+            return shared.is_stop_requested(key)
+        holder = self._find_holder(key)
+        return holder is not None and bool(holder[3])
+
+    def _find_holder(self, key: int) -> tuple[int | None, str, str, bool] | None:
+        holder: tuple[int | None, str, str, bool] | None
+        holder = self._database.fetch_one(_HOLDER, *self._lock_id(key))
         return holder
+
+    def _lock_id(self, key: int) -> tuple[int, int]:
+        """Returns the two numbers of a lock, as `pg_locks` shows them."""
+        return self._connector.lock_space % 2**32, key
 
     def close(self) -> None:
         """Releases all locks, but waits for no server that does not answer. Safe to call twice."""
@@ -139,11 +173,8 @@ class _SharedLocks:
                 self._restore(self._connector.connect())
             if not self._try_lock(key):
                 return False
-            self._session.execute(
-                "INSERT INTO run_locks (run, host, pid, token) VALUES (%s, %s, %s, %s) ON CONFLICT (run) DO "
-                "UPDATE SET host = excluded.host, pid = excluded.pid, token = excluded.token",
-                (key, socket.gethostname(), os.getpid(), self.token),
-            )
+            owner = (socket.gethostname(), os.getpid(), _get_user())
+            self._session.execute(_SAVE_OWNER, (key, *owner, self.token))
             self.taken_keys.discard(key)
         self.counts[key] = self.counts.get(key, 0) + 1
         return True
@@ -151,6 +182,13 @@ class _SharedLocks:
     def _try_lock(self, key: int) -> bool:
         row = self._session.execute("SELECT pg_try_advisory_lock(%s, %s)", (self._space, key)).fetchone()
         return row == (True,)
+
+    def is_stop_requested(self, key: int) -> bool:
+        """Returns whether this process was asked to stop a run."""
+        with suppress(psycopg.Error):  # nobody can ask while the session is lost
+            row = self._session.execute(_STOP_REQUESTED, (key, self.token)).fetchone()
+            return row == (True,)
+        return False
 
     def release(self, key: int) -> None:
         """Removes one store from those that have locked a run; after the last one the run is unlocked."""
@@ -193,6 +231,8 @@ class _SharedLocks:
                 if not self._has_own_row(key):
                     session.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, key))
                     self.taken_keys.add(key)
+                    continue
+                session.execute(_SAVE_SESSION, (key, self.token))
         except psycopg.Error:
             session.close()  # with which it is lost again, and restored by the next attempt
             raise
@@ -219,5 +259,15 @@ _END_GHOST = """SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = %s AND objid::bigint = %s"""
 """Ends the lost session, if the server has not noticed yet: a vanished network tells it nothing."""
+
+
+def _get_user() -> str:
+    """Returns the name of the user of this process; empty if the system has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # as in containers
+        return ""
+
+
 _SHARED: dict[tuple[int, str], _SharedLocks] = {}
 _GUARD = Lock()

@@ -64,7 +64,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"CREATE TABLE origins (name {_TEXT} PRIMARY KEY, path BYTEA NOT NULL)",
         "CREATE INDEX origins_by_path ON origins USING hash (path)",
         f"""CREATE TABLE run_locks (
-            run BIGINT PRIMARY KEY, host {_TEXT} NOT NULL, pid BIGINT NOT NULL, token BIGINT NOT NULL)""",
+            run BIGINT PRIMARY KEY, session BIGINT NOT NULL, host {_TEXT} NOT NULL, pid BIGINT NOT NULL,
+            username {_TEXT} NOT NULL, token BIGINT NOT NULL,
+            stop_requested BOOLEAN NOT NULL DEFAULT false)""",
     ),
     (
         f"""CREATE TABLE answers (

@@ -227,8 +227,13 @@ class PostgresTrialWriter(TrialQueue):
         with connection.transaction():
             rows, states = self._leave_out_taken(connection, rows, states)
             if rows:
-                self._upsert(connection, _merge(rows))
+                merged = _merge(rows)
+                if self._has_table:
+                    copy_rows(connection, "new_trials", _COLUMNS, merged, _TYPES)
+                # The lock of a run's totals comes before its trials get their turns. So the writers of a run
+                # commit in the order of turns, and no reader that follows the run misses a trial.
                 connection.execute(_EMPTY_TOTALS, (list({row[0] for row in rows}),))
+                self._upsert(connection, merged)
             for state in states:
                 connection.execute(
                     "UPDATE runs SET status = %s, body = %s WHERE key = %s",
@@ -256,7 +261,6 @@ class PostgresTrialWriter(TrialQueue):
 
     def _upsert(self, connection: psycopg.Connection[Any], rows: Sequence[TrialRecord]) -> None:
         if self._has_table:
-            copy_rows(connection, "new_trials", _COLUMNS, rows, _TYPES)
             connection.execute(_UPSERT.format("new_trials"))
         else:
             connection.execute(_UPSERT.format(_ARRAYS), [list(column) for column in zip(*rows, strict=True)])

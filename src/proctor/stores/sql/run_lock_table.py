@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from proctor.protocols import RunOwner
+
 
 class RunLockTable(Protocol):
     """The locks of one store; each method raises OSError or StoreError if it cannot be reached."""
@@ -14,8 +16,14 @@ class RunLockTable(Protocol):
     def is_locked(self, key: int) -> bool:
         """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
 
-    def find_owner(self, key: int) -> int | None:
-        """Returns the id of the process that has locked a run; None if there is none or it is unknown."""
+    def find_owner(self, key: int) -> RunOwner | None:
+        """Returns the process that has locked a run; None if certainly none has."""
+
+    def request_stop(self, key: int) -> bool:
+        """Asks the owner of a lock to stop its run; returns False if there is none or it cannot be asked."""
+
+    def is_stop_requested(self, key: int) -> bool:
+        """Returns whether the owner of a lock was asked to stop; for any thread."""
 
     def close(self) -> None:
         """Releases all locks. Safe to call twice."""

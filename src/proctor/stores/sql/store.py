@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -21,6 +21,7 @@ from proctor.protocols import (
     CaseHead,
     CaseInRun,
     PriorAnswer,
+    RunOwner,
     SameCaseRun,
     SavedSuite,
     StoredBatch,
@@ -51,6 +52,15 @@ _CASES = """SELECT cases.body, sent FROM contents
     JOIN suite_cases ON suite_cases.suite = contents.key
     JOIN cases ON cases.digest = suite_cases.digest
     WHERE contents.content = ? AND position >= ? AND position < ? ORDER BY position"""
+_MAX_CASES = 16
+"""The number of cases whose trials are read at once for tables."""
+_CASE_MARKS = ", ".join("?" * _MAX_CASES)
+_CASES_IN = """SELECT position, cases.body, sent FROM contents
+    JOIN suite_cases ON suite_cases.suite = contents.key
+    JOIN cases ON cases.digest = suite_cases.digest
+    WHERE contents.content = ? AND position IN ({})"""
+_TRIALS_IN = """SELECT position, body, verdict FROM trials WHERE run = ? AND position IN ({})
+    ORDER BY position, repeat"""
 _COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
         SELECT sum(CASE WHEN verdict = ? THEN 1 ELSE 0 END) AS passed,
                sum(CASE WHEN verdict = ? THEN 1 ELSE 0 END) AS failed,
@@ -60,6 +70,10 @@ _COUNT_CASES = """SELECT passed, failed, errors, unscored, count(*) FROM (
     GROUP BY passed, failed, errors, unscored"""
 SAVE_TOTALS = """INSERT INTO totals (run, body) SELECT key, ? FROM runs WHERE key = ?
     ON CONFLICT (run) DO UPDATE SET body = excluded.body WHERE totals.changes = ?"""
+_MAX_TOTALS = 32
+"""The number of runs whose totals are read at once."""
+_TOTALS_OF_RUNS = f"""SELECT runs.id, runs.key, totals.body, totals.changes FROM runs
+    LEFT JOIN totals ON totals.run = runs.key WHERE runs.id IN ({", ".join("?" * _MAX_TOTALS)})"""  # noqa: S608
 _PRIOR_PLACES = """SELECT runs.key, runs.id, suite_cases.position, suite_cases.digest
     FROM suite_cases JOIN contents ON contents.key = suite_cases.suite
     JOIN runs ON runs.content = contents.content AND runs.target = ?
@@ -74,12 +88,17 @@ _SAME_SENT_IN_SUITE = """SELECT suite_cases.position, cases.body FROM suite_case
     JOIN cases ON cases.digest = suite_cases.digest
     WHERE suite_cases.sent = ? AND contents.content = ? ORDER BY suite_cases.position LIMIT 100"""
 _TRIALS_AT = "SELECT body, verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
-_TURNS = "SELECT rowid FROM trials WHERE run = ? AND +rowid > ? ORDER BY rowid LIMIT ?"
+_VERDICTS_AT = "SELECT verdict FROM trials WHERE run = ? AND position = ? ORDER BY repeat"
 _TRIALS_BY_TURN = """SELECT trials.rowid, trials.verdict, trials.body, cases.body FROM trials
     LEFT JOIN suite_cases ON suite_cases.suite = ? AND suite_cases.position = trials.position
     LEFT JOIN cases ON cases.digest = suite_cases.digest
     WHERE trials.rowid IN ({}) AND trials.run = ? AND (trials.rowid > ? OR trials.verdict IS NOT NULL)
     ORDER BY trials.rowid"""
+_NEXT_RUNS = "SELECT key, body FROM runs WHERE key < ? ORDER BY key DESC LIMIT ?"
+_FIRST_RUNS = 8
+"""Few, as many callers want only the newest."""
+_PAGE_RUNS = 64
+_MAX_KEY = 2**63 - 1
 _SAVE_BATCH = """INSERT INTO batches (run, key, batch, state, at, body) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET batch = excluded.batch, state = excluded.state"""
 _BATCHES = "SELECT batch, state, body FROM batches WHERE run = ? ORDER BY number"
@@ -92,6 +111,7 @@ class SqlStore(ABC):
 
     is_durable = True
     shared_address: str | None = None
+    _select_turns = "SELECT rowid FROM trials WHERE run = ? AND rowid > ? ORDER BY rowid LIMIT ?"
 
     def __init__(
         self,
@@ -188,16 +208,30 @@ class SqlStore(ABC):
 
     def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
         """Returns the case at a position of a run's suite, with its trials; None past the end."""
-        cases = self._select(_CASES, run.suite.content, position, position + 1)
-        if not cases:
-            return None
-        trials = self._select(_TRIALS_AT, self._key(run.id), position)
-        stored_case = self._read(partial(_decode_case, *cases[0]))
-        return CaseInRun(
-            case=fill_stored_case(stored_case, run),
-            suite_case=stored_case.case,
-            trials=tuple([self._read(partial(_decode_trial, *row)) for row in trials]),
-        )
+        return next(self.cases_in_run(run, [position]))
+
+    def cases_in_run(self, run: Run, positions: Iterable[int]) -> Iterator[CaseInRun | None]:
+        """Yields what `case_in_run` returns for each position, in that order; reads several at once."""
+        remaining = iter(positions)
+        while some := list(islice(remaining, _MAX_CASES)):
+            if len(some) == 1:
+                marks, values = "?", some
+            else:  # always as many, so that the database prepares one statement
+                marks, values = _CASE_MARKS, some + some[-1:] * (_MAX_CASES - len(some))
+            trials: dict[int, list[StoredTrial]] = {}
+            rows = self._select(_TRIALS_IN.format(marks), self._key(run.id), *values)
+            for position, body, verdict in rows:
+                stored_trial = self._read(partial(_decode_trial, body, verdict))
+                trials.setdefault(position, []).append(stored_trial)
+            cases = {}
+            for position, body, sent in self._select(_CASES_IN.format(marks), run.suite.content, *values):
+                stored_case = self._read(partial(_decode_case, body, sent))
+                cases[position] = CaseInRun(
+                    case=fill_stored_case(stored_case, run),
+                    suite_case=stored_case.case,
+                    trials=tuple(trials.get(position, ())),
+                )
+            yield from map(cases.get, some)
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """Returns the position of the case with that digest in the suite of a run, or None."""
@@ -216,7 +250,7 @@ class SqlStore(ABC):
             other = self._read(partial(decode, body, Run))
             if other.suite.name != run.suite.name:
                 continue
-            words = [word for _, word in self._select(_TRIALS_AT, key, position)]
+            words = [word for (word,) in self._select(_VERDICTS_AT, key, position)]
             if words:
                 verdicts = tuple([self._read(partial(_decode_verdict, word)) for word in words])
                 matches.append(SameCaseRun(run=other, position=position, verdicts=verdicts))
@@ -252,10 +286,13 @@ class SqlStore(ABC):
     def lock_run(self, run_id: str) -> None:
         """Locks a run for this process; raises StoreError if another process has locked it."""
         with self._database.as_store_errors():
-            if not self._run_locks.lock(self._key(run_id)):
+            key = self._key(run_id)
+            if not self._run_locks.lock(key):
+                owner = self._run_locks.find_owner(key)
+                who = "another process" if owner is None else owner.title
                 raise StoreError(
-                    f"Run {run_id} is being made by another process right now. Wait for it to end, "
-                    "or stop it, or begin a new run."
+                    f"Run {run_id} is being made by {who} right now. Wait for it to end, or stop it "
+                    f"(proctor runs stop {run_id}), or begin a new run."
                 )
 
     def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
@@ -266,10 +303,13 @@ class SqlStore(ABC):
 
     def runs(self) -> Iterator[Run]:
         """Yields every run, newest first."""
-        for (key,) in self._select("SELECT key FROM runs ORDER BY key DESC"):
-            row = self._fetch_one("SELECT body FROM runs WHERE key = ?", key)
-            if row is not None:
-                yield self._read(partial(decode, row[0], Run))
+        before, limit = _MAX_KEY, _FIRST_RUNS
+        while rows := self._database.select_page(_NEXT_RUNS, before, limit, body=1):
+            for key, body in rows:
+                run = self._read(partial(decode, body, Run))
+                self._keys[run.id] = key
+                yield run
+            before, limit = rows[-1][0], _PAGE_RUNS
 
     def run(self, word: str) -> Run:
         """Returns the run that a word names.
@@ -396,6 +436,16 @@ class SqlStore(ABC):
         body, changes = self._fetch_one("SELECT body, changes FROM totals WHERE run = ?", key) or (None, 0)
         return StoredTotals(body, key, changes)
 
+    def totals_of_runs(self, run_ids: Iterable[str]) -> dict[str, StoredTotals]:
+        """Returns the stored totals of runs by id, without those that are not there; reads many at once."""
+        self._queue.flush()
+        totals, remaining = dict[str, StoredTotals](), iter(run_ids)
+        while some := list(islice(remaining, _MAX_TOTALS)):
+            some += some[-1:] * (_MAX_TOTALS - len(some))  # so that the database prepares one statement
+            for run_id, key, body, changes in self._select(_TOTALS_OF_RUNS, *some):
+                totals[run_id] = StoredTotals(body, key, changes or 0)
+        return totals
+
     def save_totals(self, run_id: str, totals: StoredTotals) -> None:
         """Saves the totals of a run if it has not changed since and the store can be written right now."""
         self._try_now(SAVE_TOTALS, totals.body, self._key(run_id), totals.changes)
@@ -485,7 +535,7 @@ class SqlStore(ABC):
 
     def _iter_turns(self, key: int, after: int, waiting: Collection[int]) -> Iterator[int]:
         yield from sorted(waiting)
-        while turns := self._select(_TURNS, key, after, _MAX_TURNS):
+        while turns := self._select(self._select_turns, key, after, _MAX_TURNS):
             yield from (turn for (turn,) in turns)
             after = turns[-1][0]
 
@@ -494,14 +544,20 @@ class SqlStore(ABC):
         with self._database.as_store_errors():
             return self._run_locks.is_locked(self._key(run_id))
 
-    def lock_owner(self, run_id: str) -> int | None:
-        """Returns the id of the process that has locked the run, which may be this process.
-
-        None if no process has, and if the system cannot tell which one: on Windows, and for a process in
-        another container.
-        """
+    def lock_owner(self, run_id: str) -> RunOwner | None:
+        """Returns the process that has locked the run, which may be this process; None if none has."""
         with self._database.as_store_errors():
             return self._run_locks.find_owner(self._key(run_id))
+
+    def request_stop(self, run_id: str) -> bool:
+        """Asks the process that has locked a run to stop it; returns False if none can be asked."""
+        with self._database.as_store_errors():
+            return self._run_locks.request_stop(self._key(run_id))
+
+    def is_stop_requested(self, run_id: str) -> bool:
+        """Returns whether `request_stop` was called for a run since it was locked; for any thread."""
+        with self._database.as_store_errors():
+            return self._run_locks.is_stop_requested(self._key(run_id))
 
     # --- calibrations, accesses, labels and comments, which outlive the runs ---
 

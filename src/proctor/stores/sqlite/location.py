@@ -80,6 +80,9 @@ class SqliteLocation:
 
         return SqliteStore.open_file(self.address, notify)
 
+    def keep_connections(self) -> None:
+        """Does nothing: a store opens in no time."""
+
     def open_to_read(self) -> SqliteStore:
         """Opens the store without writing to it; see `SqliteStore.open_file_to_read`."""
         from proctor.stores.sqlite.store import SqliteStore

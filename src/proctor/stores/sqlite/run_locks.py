@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import IO
 
+from proctor.protocols import RunOwner
+
 _FLOCK_LAYOUTS = {"linux": ("hhqqi", 4), "darwin": ("qqihh", 2)}
 """The layout of `struct flock` on systems where it is known, and the index of the process id in it."""
 
@@ -69,10 +71,19 @@ class RunLocks:
         with _GUARD:
             return self._find_holder(key) is not None
 
-    def find_owner(self, key: int) -> int | None:
-        """Returns the id of the process that has locked a run; None if there is none or it is unknown."""
+    def find_owner(self, key: int) -> RunOwner | None:
+        """Returns the process that has locked a run; None if certainly none has."""
         with _GUARD:
-            return self._find_holder(key) or None
+            pid = self._find_holder(key)
+            return None if pid is None else RunOwner(pid=pid or None)
+
+    def request_stop(self, key: int) -> bool:  # noqa: ARG002
+        """Returns False: processes that share a file are stopped by signals."""
+        return False
+
+    def is_stop_requested(self, key: int) -> bool:  # noqa: ARG002
+        """Returns False, as `request_stop` does."""
+        return False
 
     def _find_holder(self, key: int) -> int | None:
         """Returns the process that has locked a run; 0 for an unknown one, None if certainly none has."""

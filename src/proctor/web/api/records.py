@@ -100,6 +100,7 @@ class RunProgressRecord(Struct, frozen=True, kw_only=True):
     unscored: int | None
     started_at: Time
     alive: Annotated[bool, about("Whether a process is running it now.")]
+    owner: Annotated[str | None, about("This process, such as `ana's process 4711 on gpu-3`.")]
     done: Annotated[int, about("Number of trials with a verdict.")]
     waiting: Annotated[int, about("Number of answers that wait for judges.")]
     per_second: Annotated[float | None, about("Trials per second; null if no process is running it.")]

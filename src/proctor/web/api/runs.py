@@ -88,6 +88,7 @@ def _progress(store: Store, run: Run, run_summary: RunSummary) -> RunProgressRec
         RunProgressRecord,
         status=run_summary.status,
         alive=run_summary.alive,
+        owner=None if run_summary.owner is None else run_summary.owner.title,
         done=done_count,
         waiting=max(0, run_summary.stored - done_count),
         per_second=None if rate is None else round(rate, 3),

@@ -66,10 +66,17 @@ def get_start(request: Request, group: Group) -> StartRecord:
 
 @operation(router.post, "/starts/{group}/stop", 404, 409, status=202, dependencies=REQUIRES_JSON)
 def stop_start(request: Request, group: Group, _body: EmptyRequest) -> StopStatusRecord:
-    """Stop what was started, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
+    """Stop the runs of a group, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
     project = get_project(request)
-    if not get_run_processes(project).stop(_find_start(project, group)):
-        raise Conflict(f"Nothing is at work as {group!r} any more.")
+    processes = get_run_processes(project)
+    started_run = processes.find(group)
+    if started_run is None or not processes.stop(started_run):
+        with project.open_store() as store:
+            runs = processes.list_runs(store, group)
+            if started_run is None and not runs:
+                raise PageNotFound(f"Nothing was started here as {group!r}.")
+            if not [run for run in runs if run.status == "running" and processes.stop_run(store, run)]:
+                raise Conflict(f"Nothing is at work as {group!r} any more.")
     return StopStatusRecord(run=None, group=group)
 
 
@@ -80,7 +87,12 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyRequest) -> StopStatus
     with project.open_store() as store:
         run = load_run(store, run_id)
         if not get_run_processes(project).stop_run(store, run):
-            raise Conflict(f"Nobody is making run {run.id}, or not on this machine: it is {run.status}.")
+            owner = store.lock_owner(run.id)
+            if owner is not None:
+                raise Conflict(
+                    f"Run {run.id} is made by {owner.title}, which cannot be told to stop from here."
+                )
+            raise Conflict(f"Nobody is making run {run.id}: it is {run.status}.")
     return StopStatusRecord(run=run.id, group=run.group)
 
 

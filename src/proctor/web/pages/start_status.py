@@ -113,7 +113,6 @@ def _notes(group: GroupSnapshot) -> list[str]:
 # --- stopping and resuming ---------------------------------------------------------------------------------
 
 _STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
-_UNKNOWN_PROCESS = "It is not known which process makes this run. Stop it where it was started."
 
 
 @router.post("/starts/{group}/stop", dependencies=[Depends(read_form)])
@@ -140,8 +139,12 @@ def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_f
         if get_run_processes(project).stop_run(store, run):
             message = _STOPPING
         else:
+            owner = store.lock_owner(run.id)
             message = (
-                _UNKNOWN_PROCESS if store.is_run_locked(run.id) else "Nobody is making this run any more."
+                "Nobody is making this run any more."
+                if owner is None
+                else f"This run is made by {owner.title}, which cannot be told to stop from here. Stop it "
+                "where it was started."
             )
     get_session(request).flash(message)
     return RedirectResponse(_return_address(form, run), 303)

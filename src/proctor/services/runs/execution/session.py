@@ -27,7 +27,7 @@ from proctor.services import events
 from proctor.services.runs.config import CONFIG_NAME
 from proctor.services.runs.execution.interleaving import check_interleaving, group_interleaved, turns_for
 from proctor.services.runs.execution.runner import TrialRunner
-from proctor.services.runs.execution.store_watch import watch_store
+from proctor.services.runs.execution.store_watch import watch_stop_requests, watch_store
 from proctor.services.runs.execution.target_pool import Prices, TargetPool, load_prices
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
@@ -89,6 +89,12 @@ class RunSession:
         self._stopped = True
         for runner in self._runners:
             runner.finish_calls("A file of the run has changed.")
+
+    def _stop_as_requested(self) -> None:
+        self._listen(
+            events.WarningMessage("Another process asked this run to stop: calls under way get 1 s.")
+        )
+        self.stop()
 
     def _stop_runners(self) -> None:
         for runner in self._runners:
@@ -192,7 +198,11 @@ class RunSession:
                 for runner in self._runners:
                     stack.push_async_callback(runner.aclose)
                 raise
-        with watch_store(self._store, self._listen, self._stop_runners):
+        run_ids = [planned_run.run.id for planned_run in batch]
+        with (
+            watch_store(self._store, self._listen, self._stop_runners),
+            watch_stop_requests(self._store, run_ids, self._stop_as_requested),
+        ):
             if len(self._runners) == 1:
                 return [await self._runners[0].execute()]
             return await self._execute_together()

@@ -1,12 +1,13 @@
-"""Watches the store during a run: warns about locks, stops the run on a fault, writes the last trials."""
+"""Watches the store during a run: warns about locks, stops on faults and requests, writes the last trials."""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import monotonic
+from typing import Any
 
 from proctor.errors import StoreError
 from proctor.model import Run
@@ -16,6 +17,8 @@ from proctor.services import events
 
 _POLL_INTERVAL_S = 0.25
 _NOTICE_AFTER_S = 2.0
+_REQUEST_INTERVAL_S = 1.0
+"""How often the store is asked whether another process wants the run to stop."""
 MAX_LOCK_WAIT_S = 1.0
 """How long a stopped run waits for the lock of its store."""
 
@@ -29,11 +32,44 @@ def watch_store(store: Store, listen: events.Listener, stop: Callable[[], None])
         listen: receives a warning when waiting starts and ends, and when it holds requests back.
         stop: called to stop the run.
     """
-    task = asyncio.create_task(_watch(store, listen, stop))
+    with _background(_watch(store, listen, stop)):
+        yield
+
+
+@contextmanager
+def watch_stop_requests(store: Store, run_ids: Sequence[str], stop: Callable[[], None]) -> Iterator[None]:
+    """Stops runs when another process asks for it through the store.
+
+    Args:
+        store: the store of the runs, which this process has locked.
+        run_ids: the runs.
+        stop: called once, to stop them all.
+    """
+    with _background(_watch_requests(store, run_ids, stop)):
+        yield
+
+
+@contextmanager
+def _background(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Runs a coroutine until the end of the block."""
+    task = asyncio.create_task(work)
     try:
         yield
     finally:
         task.cancel()
+
+
+async def _watch_requests(store: Store, run_ids: Sequence[str], stop: Callable[[], None]) -> None:
+    def is_any_requested() -> bool:
+        with suppress(StoreError):  # while the database is away nobody can ask
+            return any(map(store.is_stop_requested, run_ids))
+        return False
+
+    while True:
+        await asyncio.sleep(_REQUEST_INTERVAL_S)
+        if await asyncio.to_thread(is_any_requested):  # a distant database does not keep calls waiting
+            stop()
+            return
 
 
 async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]) -> None:

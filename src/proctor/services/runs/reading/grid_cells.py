@@ -89,11 +89,15 @@ def read_grid_rows(
     Raises:
         StoreError: the store cannot be read.
     """
-    for number in rows:
+    positions = [grid.get_positions(number) for number in rows]
+    # Without the prompt of the run: rows have what is the same in all runs.
+    columns = [
+        store.cases_in_run(replace(run, prompt=None), column)
+        for run, column in zip(runs, zip(*positions, strict=True), strict=bool(positions))
+    ]
+    for number, row_positions, places in zip(rows, positions, zip(*columns, strict=True), strict=True):
         cells, first_digest = list[GridCell | None](), None
-        for run, position in zip(runs, grid.get_positions(number), strict=True):
-            # Without the prompt of the run: rows have what is the same in all runs.
-            place = store.case_in_run(replace(run, prompt=None), position) if position >= 0 else None
+        for run, position, place in zip(runs, row_positions, places, strict=True):
             cell = None if place is None else _make_cell(run, position, place, first_digest, revealed)
             if place is not None and cell is not None:
                 first_digest = first_digest or place.case.sent_digest

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.model import Run
-from proctor.protocols import Store
+from proctor.protocols import RunOwner, Store
 from proctor.reports.runs.blocks import variance_note
 from proctor.reports.runs.records import RunRecord
 from proctor.reports.runs.serialize import (
@@ -55,8 +55,8 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
     """The number of trials in the store, including those that wait for judges."""
     whole: bool
     """Whether every finished trial in the store is in these numbers; else the next call adds more."""
-    alive: bool
-    """Whether a process is executing it right now."""
+    owner: RunOwner | None = None
+    """The process that is executing it right now."""
     newest: tuple[tuple[int, int], ...] = ()
     """The trials that were finished last, newest first, each as position and repeat; none if its totals are
     stored."""
@@ -65,6 +65,11 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
     def run(self) -> Run:
         """The run."""
         return self.report.run
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process is executing it right now."""
+        return self.owner is not None
 
     @cached_property
     def summary(self) -> RunRecord:
@@ -164,22 +169,22 @@ class SummaryReader:
     def refresh_in(self, store: Store, run: Run, patience_s: float = 1.0) -> RunSummary:
         """Does the same in an open store, for a run as it was just read."""
         until = monotonic() + patience_s
-        alive = run.status == "running" and store.is_run_locked(run.id)
-        if not alive and (totals := self._load_totals(store, run)) is not None:
+        owner = store.lock_owner(run.id) if run.status == "running" else None
+        if owner is None and (totals := self._load_totals(store, run)) is not None:
             stored = 0 if run.status == "finished" else store.get_progress(run.id)[0]
             return _summarize(store, run, totals, stored=stored)
         with self._lock:
             lock = self._locks.setdefault(run.id, Lock())
         if not lock.acquire(timeout=max(0.01, patience_s)):
             return self._last.get(run.id) or _summarize_progress(
-                store, run, _ReadProgress(run, 0), alive=alive
+                store, run, _ReadProgress(run, 0), owner=owner
             )
         try:
             stored_totals = store.totals(run.id)
             progress = self._get_progress(run, stored_totals.key)
             whole = _read_new_trials(store, run, progress, until)
-            summary = _summarize_progress(store, run, progress, whole=whole, alive=alive)
-            if whole and not alive:
+            summary = _summarize_progress(store, run, progress, whole=whole, owner=owner)
+            if whole and owner is None:
                 store.save_totals(run.id, replace(stored_totals, body=encode_totals(progress.tally)))
             self._remember(self._last, run.id, summary, _MAX_UNFINISHED)
             return summary
@@ -195,8 +200,9 @@ class SummaryReader:
             patience_s: about how long to read runs without stored totals; the others are left out.
         """
         until, totals_by_run = monotonic() + patience_s, dict[str, RunTotals]()
+        stored = store.totals_of_runs([run.id for run in runs if run.status != "running"])
         for run in runs:
-            totals = None if run.status == "running" else self._load_totals(store, run)
+            totals = self._decode_totals(run, stored[run.id].body) if run.id in stored else None
             if totals is None and (seconds_left := until - monotonic()) > 0:
                 totals = self.refresh_in(store, run, seconds_left).totals
             if totals is not None:
@@ -204,7 +210,9 @@ class SummaryReader:
         return totals_by_run
 
     def _load_totals(self, store: Store, run: Run) -> RunTotals | None:
-        body = store.totals(run.id).body
+        return self._decode_totals(run, store.totals(run.id).body)
+
+    def _decode_totals(self, run: Run, body: bytes | None) -> RunTotals | None:
         stored_body, totals = self._decoded.get(run.id, (None, None))
         if totals is None or stored_body != body:
             totals = decode_totals(run, body)
@@ -229,23 +237,32 @@ class SummaryReader:
 
 
 def _summarize(
-    store: Store, run: Run, totals: RunTotals, *, stored: int = 0, whole: bool = True, alive: bool = False
+    store: Store,
+    run: Run,
+    totals: RunTotals,
+    *,
+    stored: int = 0,
+    whole: bool = True,
+    owner: RunOwner | None = None,
 ) -> RunSummary:
     return RunSummary(
         report=make_report(store, run, totals.tally),
         totals=totals,
         stored=max(stored, totals.tally.all.total),
         whole=whole,
-        alive=alive,
+        owner=owner,
     )
 
 
 def _summarize_progress(
-    store: Store, run: Run, progress: _ReadProgress, *, whole: bool = False, alive: bool
+    store: Store, run: Run, progress: _ReadProgress, *, whole: bool = False, owner: RunOwner | None
 ) -> RunSummary:
-    trial_count, _ = store.get_progress(run.id)
+    if whole:  # then no trial has to be counted, which may take long
+        trial_count = progress.tally.all.total + len(progress.waiting)
+    else:
+        trial_count, _ = store.get_progress(run.id)
     totals = copy_totals(run, progress.tally)
-    summary = _summarize(store, run, totals, stored=trial_count, whole=whole, alive=alive)
+    summary = _summarize(store, run, totals, stored=trial_count, whole=whole, owner=owner)
     return replace(summary, newest=tuple(progress.newest))
 
 

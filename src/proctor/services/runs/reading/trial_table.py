@@ -481,8 +481,9 @@ def read_table_rows(store: Store, run: Run, places: Iterable[Place], *, revealed
         StoreError: the store cannot be read.
     """
     rules = pass_rules_for(run)
-    for position, repeat in places:
-        case_in_run = store.case_in_run(run, position)
+    places = list(places)
+    cases = store.cases_in_run(run, [position for position, _ in places])
+    for (position, repeat), case_in_run in zip(places, cases, strict=True):
         if case_in_run is None:
             continue
         case = case_in_run.case.case

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,9 @@ from proctor.safe_text import one_line
 from proctor.services.project_folder import ProjectFolder
 from proctor.services.project_store import ignore_in_git
 from proctor.services.runs.request import check_group_id, new_id
+from proctor.services.runs.starts.process_space import get_process_space
 from proctor.services.runs.starts.prompt_files import PromptFiles
+from proctor.services.runs.starts.stop_run import STOP_SIGNAL, send_stop_signal, stop_run
 from proctor.services.runs.starts.subprocess_command import start_command
 from proctor.targets.process.guard import GUARD
 
@@ -59,6 +60,8 @@ class StartedRun(Struct, frozen=True, kw_only=True):
     """The fields of the form, to fill it in again."""
     run: str | None = None
     """The run that it resumes."""
+    process_space: str | None = None
+    """What tells where `pid` is a process, see `get_process_space`; None for a start of an older Proctor."""
 
     @property
     def command(self) -> str:
@@ -167,7 +170,7 @@ class RunProcesses:
         self._stopped.discard(child.pid)
         self._children[child.pid] = child
         Thread(target=self._wait, args=(child,), name=f"waits for {child.pid}", daemon=True).start()
-        start = msgspec.structs.replace(start, pid=child.pid)
+        start = msgspec.structs.replace(start, pid=child.pid, process_space=get_process_space())
         _write(self._path(start.group, "json"), msgspec.json.encode(start))
         return start
 
@@ -192,7 +195,9 @@ class RunProcesses:
             return None
 
     def is_alive(self, start: StartedRun) -> bool:
-        """Whether the process of a start is running."""
+        """Whether the process of a start is running, on this machine and in this container."""
+        if start.process_space not in (None, get_process_space()):
+            return False
         if _WINDOWS:
             child = self._children.get(start.pid)
             return child is not None and child.poll() is None
@@ -248,15 +253,14 @@ class RunProcesses:
         Raises:
             StoreError: the store cannot be read.
         """
-        pid = store.lock_owner(run.id)
-        if pid is None or pid == os.getpid():
-            return False
-        return self._signal(pid)
+        return stop_run(store, run.id, self._signal)
 
     def is_stopping(self, store: Store, run: Run) -> bool:
         """Whether a run was told to stop and is still running."""
-        pid = store.lock_owner(run.id)
-        return pid is not None and pid in self._stopped
+        if store.is_stop_requested(run.id):
+            return True
+        owner = store.lock_owner(run.id)
+        return owner is not None and owner.host is None and owner.pid in self._stopped
 
     def end_children(self, wait_s: float = 1.0) -> None:
         """Interrupts the processes that this server started, and waits for each.
@@ -268,7 +272,7 @@ class RunProcesses:
         for timeout_s in (wait_s, _END_TIMEOUT_S):
             for child in children:
                 with suppress(OSError):
-                    child.send_signal(_STOP)
+                    child.send_signal(STOP_SIGNAL)
             until = monotonic() + timeout_s
             for child in children:
                 with suppress(subprocess.TimeoutExpired):
@@ -281,12 +285,9 @@ class RunProcesses:
             self._stopped = {old_pid for old_pid in self._stopped if _is_running(old_pid)}
             if pid in self._stopped:
                 return True
-            try:
-                os.kill(pid, _STOP)
-            except OSError:  # it has ended, or is another user's
-                return False
-            self._stopped.add(pid)
-            return True
+            if send_stop_signal(pid):
+                self._stopped.add(pid)
+            return pid in self._stopped
 
     # --- files ---
 
@@ -327,10 +328,8 @@ def _write(path: Path, data: bytes) -> None:
 
 if _WINDOWS:
     _DETACHED: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-    _STOP = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 else:
     _DETACHED = {"start_new_session": True}
-    _STOP = signal.SIGINT
 
 
 def _lock_file(descriptor: int) -> None:
