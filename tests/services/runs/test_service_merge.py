@@ -192,6 +192,38 @@ def test_the_same_runs_are_merged_once(stores: Stores) -> None:
     assert len(list(stores.by_name["out"].runs())) == 1
 
 
+def test_the_same_runs_with_gaps_are_merged_once_unless_one_has_more_trials_now(stores: Stores) -> None:
+    own = [number for number, case in enumerate(CASES) if is_in_shard(case, Shard(index=0, count=2))]
+    run = stores.add_shard("a", 0, skipped=own[:2])
+    stores.add_shard("b", 1)
+    first, second = stores.merge("a", "b"), stores.merge("b", "a")
+    assert (second.run, second.is_new, second.notes) == (first.run, False, first.notes)
+    stores.by_name["a"].save_trial(run.id, stores.make_trial(own[0], str(own[0])), Verdict.PASS)
+    third = stores.merge("a", "b")
+    assert third.is_new
+    assert len(trials_of(stores.by_name["out"], third.run)) == 7
+
+
+def test_a_store_that_is_merged_into_itself_gets_one_merged_run(stores: Stores) -> None:
+    for index in range(2):
+        stores.add_shard("out", index, id=f"r{index}", group="g")
+    first = stores.merge("out")
+    for names in (("out",), ("out", "out")):
+        again = stores.merge(*names)
+        assert (again.run, again.is_new) == (first.run, False)
+    assert len(list(stores.by_name["out"].runs())) == 3
+
+
+def test_shards_in_one_store_without_a_common_group_are_named(stores: Stores) -> None:
+    for index in range(2):
+        stores.add_shard("a", index, id=f"r{index}", group=f"g{index}", start_s=index)
+    assert stores.merge("a").notes == (
+        "Shard 0 of 2 is missing.",
+        "A store here has other shards of the suite, in another group. Give the shards of one command the "
+        "same --group if they share a store.",
+    )
+
+
 def test_a_merged_run_merges_with_the_shards_that_it_lacks(stores: Stores) -> None:
     for index in range(4):
         stores.add_shard(str(index), index, 4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, TypeVar
 
 from msgspec import Struct
@@ -54,7 +54,7 @@ def merge_runs(
 ) -> list[MergedRun]:
     """Merges the newest runs of several stores, one of each suite, target and prompt, into a store.
 
-    A finished run that was merged from the same runs is returned as it is.
+    A run that was merged from the same runs is returned as it is, unless they have more trials by now.
 
     Args:
         inputs: the stores, which are only read. The order does not matter.
@@ -108,7 +108,8 @@ class _Merge:
         """Returns the merged run, stored under a new id in a group."""
         existing = self._find_existing()
         if existing is not None:
-            return MergedRun(run=existing, notes=(), is_new=False)
+            notes = () if existing.status == "finished" else tuple(self._describe_gaps())
+            return MergedRun(run=existing, notes=notes, is_new=False)
         versions_before = {(version.suite.name, version.suite.version) for version in self._out.versions()}
         run = self._copy_suite(self._make_run(group))
         is_started = False
@@ -121,12 +122,33 @@ class _Merge:
             raise
 
     def _find_existing(self) -> Run | None:
-        """Returns the finished run that was merged from the same runs; removes what is left of a merge."""
-        same = [run for run in self._out.runs() if set(run.merged_from) == set(self._sources)]
+        """Returns the run that was merged from the same runs; removes what is left of a merge."""
+        same = [run for run in self._out.runs() if self._is_merged_from_sources(run)]
         for run in same:
             if is_unfinished_merge(run) and not self._out.is_run_locked(run.id):
                 self._out.delete_run(run.id)
-        return next((run for run in same if run.status == "finished"), None)
+        finished = (run for run in same if run.status == "finished")
+        interrupted = (run for run in same if run.status == "interrupted" and self._has_all_trials(run))
+        return next(chain(finished, interrupted), None)
+
+    def _is_merged_from_sources(self, run: Run) -> bool:
+        """Returns whether a run was merged from the same runs, of which it may be one itself."""
+        if not run.merged_from:
+            return False
+        sources = set(self._sources)
+        return set(run.merged_from) == (sources - {run.id} if run.id in sources else sources)
+
+    def _has_all_trials(self, run: Run) -> bool:
+        """Returns whether a run in `out` has every trial of the parts, graded if it is graded there."""
+        stored_trials = self._out.trials(run.id)
+        for needed in _merge_trials(self._parts):
+            place = _place(needed)
+            stored = next((row for row in stored_trials if _place(row) >= place), None)
+            if stored is None or _place(stored) != place:
+                return False
+            if stored.verdict is None and needed.verdict is not None:
+                return False
+        return True
 
     def _make_run(self, group: str) -> Run:
         runs = [part.run for part in self._parts]
@@ -236,12 +258,29 @@ class _Merge:
                 verb = "is" if len(missing) == 1 else "are"
                 noun = "Shard" if len(missing) == 1 else "Shards"
                 yield f"{noun} {join_names(missing, _MAX_SHARDS)} of {count:,} {verb} missing."
+                if self._has_other_group(present):
+                    yield (
+                        "A store here has other shards of the suite, in another group. Give the shards of one "
+                        "command the same --group if they share a store."
+                    )
         for part in self._parts:
             verdicts = part.input.store.count_verdicts(part.run.id)
             trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
             if trial_count < part.run.planned:
                 what = "" if part.shard is None else f", {part.shard.title},"
                 yield f"{part.name}{what} has {trial_count:,} of {pluralize(part.run.planned, 'trial')}."
+
+    def _has_other_group(self, present: set[int]) -> bool:
+        """Returns whether a store has a shard of the same suite that lacks here, in another group."""
+        return any(
+            run.suite.content == part.run.suite.content
+            and run.settings.selection.shard is not None
+            and part.shard is not None
+            and run.settings.selection.shard.count == part.shard.count
+            and run.settings.selection.shard.index not in present
+            for part in self._parts
+            for run in part.input.store.runs()
+        )
 
     def _copy_accesses(self, run: Run) -> None:
         known = set(self._out.holdout_accesses(run.suite.digest))
@@ -307,7 +346,7 @@ def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
         UsageError: two parts have different answers for the same case and repeat.
     """
     streams = (_read_trials(number, part) for number, part in enumerate(parts))
-    for _, rows in groupby(heapq.merge(*streams, key=_place), key=_place):
+    for _, rows in groupby(heapq.merge(*streams, key=_numbered_place), key=_numbered_place):
         (number, stored_trial), *others = rows
         for other_number, other in others:
             if not _is_same(stored_trial, other):
@@ -325,9 +364,12 @@ def _read_trials(number: int, part: RunPart) -> Iterator[_NumberedTrial]:
     return ((number, stored_trial) for stored_trial in part.input.store.trials(part.run.id))
 
 
-def _place(numbered_trial: _NumberedTrial) -> tuple[int, int]:
-    trial = numbered_trial[1].trial
-    return trial.position, trial.repeat
+def _numbered_place(numbered_trial: _NumberedTrial) -> tuple[int, int]:
+    return _place(numbered_trial[1])
+
+
+def _place(stored_trial: StoredTrial) -> tuple[int, int]:
+    return stored_trial.trial.position, stored_trial.trial.repeat
 
 
 def _is_same(first: StoredTrial, second: StoredTrial) -> bool:
