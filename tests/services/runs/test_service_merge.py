@@ -219,8 +219,10 @@ def test_shards_in_one_store_without_a_common_group_are_named(stores: Stores) ->
         stores.add_shard("a", index, id=f"r{index}", group=f"g{index}", start_s=index)
     assert stores.merge("a").notes == (
         "Shard 0 of 2 is missing.",
-        "A store here has other shards of the suite, in another group. Give the shards of one command the "
-        "same --group if they share a store.",
+        (
+            "A store here has other shards of the suite, in another group. Give the shards of one command "
+            "the same --group if they share a store."
+        ),
     )
 
 
@@ -431,6 +433,21 @@ def test_labels_comments_and_accesses_come_along_once(stores: Stores) -> None:
     assert out.holdout_accesses(run.suite.digest) == accesses
     stores.merge("out", "a", to="next")
     assert stores.by_name["next"].holdout_accesses(run.suite.digest) == accesses
+
+
+def test_labels_and_comments_keep_their_times_and_the_newest_label_counts(stores: Stores) -> None:
+    times = [NOON + timedelta(hours=hour) for hour in range(3)]
+    for name, passed, at in zip("abc", (True, False, True), times, strict=True):
+        run = stores.add_shard(name, 0, 1)
+        label = Label(run=run.id, case_id="c1", passed=passed, by="ana")
+        stores.by_name[name].add_label(label, at=at)
+        stores.by_name[name].add_comment(Comment(run=run.id, case_id="c1", by="ana", text=name), at=at)
+    for names, to in (("abc", "out"), (("out", "c", "b"), "next")):
+        run, out = stores.merge(*names, to=to).run, stores.by_name[to]
+        assert [(row.label.passed, row.at) for row in out.labels(run.id)] == [(True, times[2])]
+        assert [(row.comment.text, row.at) for row in out.comments(run.id)] == list(
+            zip("abc", times, strict=True)
+        )
 
 
 def test_values_of_variables_are_known_again_where_all_shards_had_that_of_now(stores: Stores) -> None:

@@ -260,8 +260,8 @@ class _Merge:
                 yield f"{noun} {join_names(missing, _MAX_SHARDS)} of {count:,} {verb} missing."
                 if self._has_other_group(present):
                     yield (
-                        "A store here has other shards of the suite, in another group. Give the shards of one "
-                        "command the same --group if they share a store."
+                        "A store here has other shards of the suite, in another group. Give the shards of "
+                        "one command the same --group if they share a store."
                     )
         for part in self._parts:
             verdicts = part.input.store.count_verdicts(part.run.id)
@@ -293,18 +293,19 @@ class _Merge:
             self._out.add_holdout_access(access)
 
     def _copy_remarks(self, run: Run) -> None:
-        """Copies labels and comments; of labels of one person for one answer the newest one counts."""
+        """Copies labels and comments with their times; of labels of one person the newest one counts."""
         labels = [stored for part in self._parts for stored in part.input.store.labels(part.run.id)]
-        for label, is_held_out in _unique(
-            (replace(stored.label, run=run.id), stored.held_out)
+        for label, is_held_out, at in _unique(
+            (replace(stored.label, run=run.id), stored.held_out, stored.at)
             for stored in sorted(labels, key=lambda stored: stored.at)
         ):
-            self._out.add_label(label, held_out=is_held_out)
+            self._out.add_label(label, held_out=is_held_out, at=at)
         comments = [stored for part in self._parts for stored in part.input.store.comments(part.run.id)]
-        for comment in _unique(
-            replace(stored.comment, run=run.id) for stored in sorted(comments, key=lambda stored: stored.at)
+        for comment, at in _unique(
+            (replace(stored.comment, run=run.id), stored.at)
+            for stored in sorted(comments, key=lambda stored: stored.at)
         ):
-            self._out.add_comment(comment)
+            self._out.add_comment(comment, at=at)
 
     def _copy_variables(self, run: Run) -> list[str]:
         """Records the variables whose values of now all parts had, and returns the others.
