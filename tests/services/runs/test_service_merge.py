@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields as fields_of
 from msgspec.structs import replace
 
-from proctor.errors import UsageError
+from proctor.errors import StoreError, UsageError
 from proctor.model import (
     Comment,
     HoldoutAccess,
@@ -355,6 +355,30 @@ def test_the_budget_of_the_whole_is_that_of_all_shards(stores: Stores) -> None:
     part = stores.merge("0", "1", to="part")
     assert part.run.settings.budget_usd == 0.3
     assert stores.merge("part", "2").run.settings.budget_usd == 0.3
+
+
+def test_a_store_that_lacks_cases_of_its_suite_is_refused(stores: Stores) -> None:
+    run = stores.add_shard("a", 0)
+    stores.add_shard("b", 1)
+    part = replace(run, suite=replace(run.suite, case_count=9))
+    stores.by_name["a"].update_run(part)
+    with pytest.raises(
+        StoreError, match=r"^a \(run .*\) has 8 of 9 cases of its suite. `proctor store check"
+    ):
+        stores.merge("a", "b")
+    assert stores.by_name["out"].versions() == []
+
+
+def test_a_trial_of_a_case_that_the_suite_lacks_is_refused(stores: Stores) -> None:
+    run = stores.add_shard("a", 0)
+    stores.add_shard("b", 1)
+    stores.by_name["a"].save_trial(run.id, stores.make_trial(99, "x"), Verdict.PASS)
+    with pytest.raises(
+        StoreError, match=r"a trial of case 'c99', which its suite lacks. `proctor store check"
+    ):
+        stores.merge("a", "b")
+    assert list(stores.by_name["out"].runs()) == []
+    assert stores.by_name["out"].versions() == []
 
 
 def test_two_answers_to_the_same_case_are_refused(stores: Stores) -> None:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.errors import ProctorError, UsageError
+from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Case, Run, Settings, Suite
 from proctor.plan import CaseIndexer
 from proctor.plurals import join_names, pluralize
@@ -30,6 +30,7 @@ from proctor.verdicts import Tally, is_reused
 
 T = TypeVar("T")
 
+_NO_CASE: Final = Case(id="", input=())
 _MAX_SHARDS = 10
 """The maximum number of missing shards that a sentence names."""
 _FREE_SETTINGS: Final = (
@@ -195,12 +196,17 @@ class _Merge:
         first, settings = self._parts[0], run.settings
         indexer = CaseIndexer(settings.selection, settings.repeats)
         tell = progress_reporter(self._notify, "cases read")
+        count = 0
         writer = self._out.open_suite_writer(aside=True)
         try:
             for count, stored_case in enumerate(first.input.store.cases(run.suite.content), 1):
                 tell(count, run.suite.case_count)
                 writer.add(stored_case.case, stored_case.sent_digest)
                 indexer.add(stored_case.case)
+            if count != run.suite.case_count:
+                raise _damage_error(
+                    f"{first.name} has {count:,} of {run.suite.case_count:,} cases of its suite."
+                )
             suite = writer.commit(replace(run.suite, version=None))
         finally:
             writer.discard()
@@ -211,7 +217,7 @@ class _Merge:
         """Copies the trials of all parts, and returns the tally of those that are graded."""
         out, tally, tell = self._out, Tally.for_run(run), progress_reporter(self._notify, "trials merged")
         cases = enumerate(stored_case.case for stored_case in read_run_cases(out, run))
-        position, case = -1, Case(id="", input=())
+        position, case = -1, _NO_CASE
         for count, stored_trial in enumerate(_merge_trials(self._parts), 1):
             trial, verdict = stored_trial.trial, stored_trial.verdict
             tell(count, run.planned)
@@ -219,7 +225,11 @@ class _Merge:
                 out.save_output(run.id, trial)
                 continue
             while position < trial.position:
-                position, case = next(cases)
+                position, case = next(cases, (trial.position, _NO_CASE))
+            if case is _NO_CASE:
+                raise _damage_error(
+                    f"A merged run has a trial of case {trial.case_id!r}, which its suite lacks."
+                )
             tally.add(trial, case, kept=is_reused(trial, run))
             out.save_trial(run.id, trial, verdict)
         return tally
@@ -386,6 +396,10 @@ def _conflict_error(stored_trial: StoredTrial, part: RunPart, other: RunPart) ->
         f"Case {trial.case_id!r}, repeat {trial.repeat}, has different answers in {part.name} and in "
         f"{other.name}: it was run twice. Leave one of the two out. Nothing was stored."
     )
+
+
+def _damage_error(fault: str) -> StoreError:
+    return StoreError(f"{fault} `proctor store check --store STORE` says what is wrong with a store.")
 
 
 def _undo(out: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:
