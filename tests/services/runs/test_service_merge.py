@@ -30,9 +30,13 @@ from proctor.model import (
 )
 from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.services.runs.execution.variable_values import VariableValues
-from proctor.services.runs.merging.merge_runs import MergedRun, is_unfinished_merge, merge_runs
+from proctor.services.runs.merging.merge_runs import MergedRun, merge_runs
 from proctor.services.runs.merging.parts import MergeInput
-from proctor.services.runs.planning.earlier_run import check_not_imported
+from proctor.services.runs.planning.earlier_run import (
+    UNFINISHED_MERGE,
+    check_not_imported,
+    is_unfinished_merge,
+)
 from proctor.services.runs.reading.report import build_report
 from proctor.shards import is_in_shard
 from proctor.stores.memory import memory_location
@@ -614,6 +618,19 @@ def test_what_a_killed_merge_left_is_replaced_and_one_that_failed_leaves_nothing
             check_not_imported(left)  # as planning does before a run is resumed or retried
         merged = stores.merge("a", "b")
         assert [run.id for run in out.runs()] == [merged.run.id]
+
+
+def test_what_a_killed_merge_left_is_not_merged(stores: Stores) -> None:
+    left = {"status": "running", "stopped": UNFINISHED_MERGE, "merged_from": ("r0", "r1")}
+    for index in range(2):
+        stores.add_shard("out", index, id=f"r{index}", group="g")
+    add_run(stores.by_name["out"], save_cases(stores.by_name["out"], CASES), id="left", **left)
+    merged = stores.merge("out").run
+    assert (merged.status, merged.merged_from) == ("finished", ("r0", "r1"))
+    only = stores.open("only")
+    add_run(only, save_cases(only, CASES), id="left", **left)
+    with pytest.raises(UsageError, match="only what is left of a merge that was stopped"):
+        stores.merge("only", to="third")
 
 
 def _raise(*_: object) -> None:

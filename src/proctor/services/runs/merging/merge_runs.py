@@ -23,7 +23,7 @@ from proctor.protocols import Store, StoredTrial
 from proctor.services.progress_lines import Notify, progress_reporter
 from proctor.services.runs.execution.variable_values import VariableValues
 from proctor.services.runs.merging.parts import MergeInput, RunPart, find_parts
-from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE
+from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE, is_unfinished_merge
 from proctor.services.runs.reading.totals import encode_totals
 from proctor.services.runs.request import new_id
 from proctor.verdicts import Tally, is_reused
@@ -330,11 +330,6 @@ class _Merge:
                 is_same[name] = is_same.get(name, True) and compared.get(name, False)
         VariableValues(self._out, self._environ).record(run.id, [name for name in is_same if is_same[name]])
         return sorted(name for name in is_same if not is_same[name])
-
-
-def is_unfinished_merge(run: Run) -> bool:
-    """Returns whether a run lacks trials because its merge was killed."""
-    return run.status == "running" and run.stopped == UNFINISHED_MERGE
 
 
 def _unique(items: Iterable[T]) -> Iterator[T]:
