@@ -318,6 +318,7 @@ def test_all_differences_are_listed_with_their_stores(stores: Stores) -> None:
     assert "  --repeat: none in a, c; 2 in b" in lines
     assert "  --prompt: none in a, c; p in b" in lines
     assert "  --judge-repeat: 1 in a, b; 3 in c" in lines
+    assert lines[-1].startswith("The newest run of each store is merged.")
 
 
 FREE = {"concurrency": 1, "timeout_s": 1.0, "retries": 0, "max_answer_bytes": 5, "max_failures": 3}

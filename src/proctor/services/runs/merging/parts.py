@@ -83,7 +83,10 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
                 (
                     "These runs cannot be merged, as they differ:",
                     *(f"  {line}" for line in lines),
-                    "Run every shard with the same suite and the same flags but --shard, and merge again.",
+                    (
+                        "The newest run of each store is merged. Run every shard with the same suite and the "
+                        "same flags but --shard, and merge again."
+                    ),
                 )
             )
         )
