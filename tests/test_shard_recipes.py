@@ -183,6 +183,7 @@ def test_the_recipe_for_kubernetes(checkout: Callable[[str], Path]) -> None:
     (script,) = container["args"]
     folder = checkout("volume")
     (folder / "runs").mkdir()
+    open_store(str(folder / "runs" / "shard-1.db")).close()  # of a pod that was killed before its run began
     pods = [begin(script, folder, JOB_COMPLETION_INDEX=str(n)) for n in range(job["spec"]["completions"])]
     finish(*pods)
     finish(begin(script, folder, JOB_COMPLETION_INDEX="0"))  # a pod that is started again

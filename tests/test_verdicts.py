@@ -375,6 +375,19 @@ def test_what_the_target_and_the_judges_cost_is_counted_apart(
     assert tally.least_cost_usd == pytest.approx(least)
 
 
+def test_costs_and_scores_are_the_same_in_whatever_order_trials_end() -> None:
+    trials = [
+        make_trial("x", judged(0.1 / count), replace(judged(0.2), value=count / 7), case_id=str(count))
+        for count in range(1, 8)
+    ]
+    tallies = [Tally(lambda _case: ALL) for _ in range(2)]
+    for tally, order in zip(tallies, (trials, reversed(trials)), strict=True):
+        for trial in order:
+            tally.add(trial, make_case(trial.case_id))
+    first, second = tallies
+    assert (first.mean_score, first.least_cost_usd) == (second.mean_score, second.least_cost_usd)
+
+
 def test_calls_and_tokens_of_judges_are_not_the_targets() -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(answered(1.0, judged(0.1, 0.1), judged(0.1)), make_case())

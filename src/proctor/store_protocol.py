@@ -487,11 +487,16 @@ class Store(Protocol):
     def holdout_accesses(self, suite_digest: str) -> list[HoldoutAccess]:
         """Returns the accesses to the holdout of a suite, oldest first, including those of deleted runs."""
 
-    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
+    def add_label(self, label: Label, *, held_out: bool = False, at: datetime | None = None) -> StoredLabel:
         """Saves a label of a run's answer; it replaces the same person's earlier label.
 
         The earlier label stays stored and counts again when this one is removed. Labels outlive their run,
         and count again when the run is imported from its bundle.
+
+        Args:
+            label: the label.
+            held_out: whether the answer is held out.
+            at: when it was given; None for now.
         """
 
     def remove_label(self, number: int) -> bool:
@@ -503,8 +508,8 @@ class Store(Protocol):
     def count_labelled_answers(self) -> dict[str, int]:
         """Returns the number of labelled answers by run id, including deleted runs."""
 
-    def add_comment(self, comment: Comment) -> StoredComment:
-        """Saves a comment on a run's answer. Comments outlive their run, as labels do."""
+    def add_comment(self, comment: Comment, *, at: datetime | None = None) -> StoredComment:
+        """Saves a comment on a run's answer, given at a time or now. Comments outlive their run."""
 
     def remove_comment(self, number: int) -> bool:
         """Removes a comment for good; returns False if it is already removed."""

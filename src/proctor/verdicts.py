@@ -38,6 +38,7 @@ from proctor.model import (
 )
 from proctor.plan import count_repeats
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
+from proctor.stats.exact_sum import add_exactly
 
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
@@ -460,8 +461,8 @@ class UsageTotal(Struct):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
-    least_cost_usd: float = 0.0
-    """The cost of the calls whose cost is known."""
+    cost_parts: list[float] = field(default_factory=list)
+    """The sum of the known costs, as `add_exactly` keeps it: calls end in any order."""
     has_unknown_cost: bool = False
 
     def add(self, call: Output | Judgment) -> None:
@@ -479,7 +480,12 @@ class UsageTotal(Struct):
         if call.cost_usd is None:
             self.has_unknown_cost = True
         else:
-            self.least_cost_usd += call.cost_usd
+            add_exactly(self.cost_parts, call.cost_usd)
+
+    @property
+    def least_cost_usd(self) -> float:
+        """The cost of the calls whose cost is known."""
+        return fsum(self.cost_parts)
 
     @property
     def cost_usd(self) -> float | None:
@@ -563,7 +569,7 @@ class TallyState(Struct, kw_only=True):
     graders: set[str]
     refused_params: set[str]
     models: set[str]
-    score_sum: float
+    score_parts: list[float]
     score_count: int
     first_failures: list[int]
     latency_summary: LatencySummary
@@ -633,7 +639,8 @@ class Tally:
         """The known costs of answers, in the order of counting; empty in a restored tally."""
         self.speed_values = SpeedValues()
         """The speeds measured in the run; empty in a restored tally."""
-        self.score_sum = 0.0
+        self.score_parts: list[float] = []
+        """The sum of all scores, as `add_exactly` keeps it."""
         self.score_count = 0
         self.first_failures: list[int] = []
         """The first positions, in suite order, with a result that is not PASS."""
@@ -692,7 +699,7 @@ class Tally:
         else:
             self._count_repeat(trial, case, verdict, cluster)
         if (score := trial_score(trial)) is not None:
-            self.score_sum += score
+            add_exactly(self.score_parts, score)
             self.score_count += 1
         for graded in trial.scores:
             self.graders.add(graded.grader)
@@ -812,7 +819,7 @@ class Tally:
     @property
     def mean_score(self) -> float | None:
         """The mean score of the trials that have one."""
-        return self.score_sum / self.score_count if self.score_count else None
+        return fsum(self.score_parts) / self.score_count if self.score_count else None
 
     def latency_ms(self) -> LatencySummary:
         """Returns the summary of the latencies that were measured in the run."""

@@ -210,3 +210,16 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     other.kill()
     other.communicate()
     store.lock_run("a")
+
+
+def test_a_store_behind_a_link_is_the_same_store(tmp_path: Path, opened: Open) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to("folder/s.db")
+    (tmp_path / "folder").mkdir()
+    first, second = opened(link), opened(tmp_path / "folder" / "s.db")
+    begin_run(first)
+    first.save_trial("r1", make_trial("a"), Verdict.PASS)
+    first.flush()
+    assert [row.verdict for row in second.trials("r1")] == [Verdict.PASS]
+    assert second.is_run_locked("r1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link.db"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields as fields_of
 from msgspec.structs import replace
 
-from proctor.errors import UsageError
+from proctor.errors import StoreError, UsageError
 from proctor.model import (
     Comment,
     HoldoutAccess,
@@ -30,9 +30,13 @@ from proctor.model import (
 )
 from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.services.runs.execution.variable_values import VariableValues
-from proctor.services.runs.merging.merge_runs import MergedRun, is_unfinished_merge, merge_runs
+from proctor.services.runs.merging.merge_runs import MergedRun, merge_runs
 from proctor.services.runs.merging.parts import MergeInput
-from proctor.services.runs.planning.earlier_run import check_not_imported
+from proctor.services.runs.planning.earlier_run import (
+    UNFINISHED_MERGE,
+    check_not_imported,
+    is_unfinished_merge,
+)
 from proctor.services.runs.reading.report import build_report
 from proctor.shards import is_in_shard
 from proctor.stores.memory import memory_location
@@ -192,6 +196,40 @@ def test_the_same_runs_are_merged_once(stores: Stores) -> None:
     assert len(list(stores.by_name["out"].runs())) == 1
 
 
+def test_the_same_runs_with_gaps_are_merged_once_unless_one_has_more_trials_now(stores: Stores) -> None:
+    own = [number for number, case in enumerate(CASES) if is_in_shard(case, Shard(index=0, count=2))]
+    run = stores.add_shard("a", 0, skipped=own[:2])
+    stores.add_shard("b", 1)
+    first, second = stores.merge("a", "b"), stores.merge("b", "a")
+    assert (second.run, second.is_new, second.notes) == (first.run, False, first.notes)
+    stores.by_name["a"].save_trial(run.id, stores.make_trial(own[0], str(own[0])), Verdict.PASS)
+    third = stores.merge("a", "b")
+    assert third.is_new
+    assert len(trials_of(stores.by_name["out"], third.run)) == 7
+
+
+def test_a_store_that_is_merged_into_itself_gets_one_merged_run(stores: Stores) -> None:
+    for index in range(2):
+        stores.add_shard("out", index, id=f"r{index}", group="g")
+    first = stores.merge("out")
+    for names in (("out",), ("out", "out")):
+        again = stores.merge(*names)
+        assert (again.run, again.is_new) == (first.run, False)
+    assert len(list(stores.by_name["out"].runs())) == 3
+
+
+def test_shards_in_one_store_without_a_common_group_are_named(stores: Stores) -> None:
+    for index in range(2):
+        stores.add_shard("a", index, id=f"r{index}", group=f"g{index}", start_s=index)
+    assert stores.merge("a").notes == (
+        "Shard 0 of 2 is missing.",
+        (
+            "A store here has other shards of the suite, in another group. Give the shards of one command "
+            "the same --group if they share a store."
+        ),
+    )
+
+
 def test_a_merged_run_merges_with_the_shards_that_it_lacks(stores: Stores) -> None:
     for index in range(4):
         stores.add_shard(str(index), index, 4)
@@ -280,6 +318,7 @@ def test_all_differences_are_listed_with_their_stores(stores: Stores) -> None:
     assert "  --repeat: none in a, c; 2 in b" in lines
     assert "  --prompt: none in a, c; p in b" in lines
     assert "  --judge-repeat: 1 in a, b; 3 in c" in lines
+    assert lines[-1].startswith("The newest run of each store is merged.")
 
 
 FREE = {"concurrency": 1, "timeout_s": 1.0, "retries": 0, "max_answer_bytes": 5, "max_failures": 3}
@@ -321,6 +360,30 @@ def test_the_budget_of_the_whole_is_that_of_all_shards(stores: Stores) -> None:
     part = stores.merge("0", "1", to="part")
     assert part.run.settings.budget_usd == 0.3
     assert stores.merge("part", "2").run.settings.budget_usd == 0.3
+
+
+def test_a_store_that_lacks_cases_of_its_suite_is_refused(stores: Stores) -> None:
+    run = stores.add_shard("a", 0)
+    stores.add_shard("b", 1)
+    part = replace(run, suite=replace(run.suite, case_count=9))
+    stores.by_name["a"].update_run(part)
+    with pytest.raises(
+        StoreError, match=r"^a \(run .*\) has 8 of 9 cases of its suite. `proctor store check"
+    ):
+        stores.merge("a", "b")
+    assert stores.by_name["out"].versions() == []
+
+
+def test_a_trial_of_a_case_that_the_suite_lacks_is_refused(stores: Stores) -> None:
+    run = stores.add_shard("a", 0)
+    stores.add_shard("b", 1)
+    stores.by_name["a"].save_trial(run.id, stores.make_trial(99, "x"), Verdict.PASS)
+    with pytest.raises(
+        StoreError, match=r"a trial of case 'c99', which its suite lacks. `proctor store check"
+    ):
+        stores.merge("a", "b")
+    assert list(stores.by_name["out"].runs()) == []
+    assert stores.by_name["out"].versions() == []
 
 
 def test_two_answers_to_the_same_case_are_refused(stores: Stores) -> None:
@@ -399,6 +462,21 @@ def test_labels_comments_and_accesses_come_along_once(stores: Stores) -> None:
     assert out.holdout_accesses(run.suite.digest) == accesses
     stores.merge("out", "a", to="next")
     assert stores.by_name["next"].holdout_accesses(run.suite.digest) == accesses
+
+
+def test_labels_and_comments_keep_their_times_and_the_newest_label_counts(stores: Stores) -> None:
+    times = [NOON + timedelta(hours=hour) for hour in range(3)]
+    for name, passed, at in zip("abc", (True, False, True), times, strict=True):
+        run = stores.add_shard(name, 0, 1)
+        label = Label(run=run.id, case_id="c1", passed=passed, by="ana")
+        stores.by_name[name].add_label(label, at=at)
+        stores.by_name[name].add_comment(Comment(run=run.id, case_id="c1", by="ana", text=name), at=at)
+    for names, to in (("abc", "out"), (("out", "c", "b"), "next")):
+        run, out = stores.merge(*names, to=to).run, stores.by_name[to]
+        assert [(row.label.passed, row.at) for row in out.labels(run.id)] == [(True, times[2])]
+        assert [(row.comment.text, row.at) for row in out.comments(run.id)] == list(
+            zip("abc", times, strict=True)
+        )
 
 
 def test_values_of_variables_are_known_again_where_all_shards_had_that_of_now(stores: Stores) -> None:
@@ -541,6 +619,19 @@ def test_what_a_killed_merge_left_is_replaced_and_one_that_failed_leaves_nothing
             check_not_imported(left)  # as planning does before a run is resumed or retried
         merged = stores.merge("a", "b")
         assert [run.id for run in out.runs()] == [merged.run.id]
+
+
+def test_what_a_killed_merge_left_is_not_merged(stores: Stores) -> None:
+    left = {"status": "running", "stopped": UNFINISHED_MERGE, "merged_from": ("r0", "r1")}
+    for index in range(2):
+        stores.add_shard("out", index, id=f"r{index}", group="g")
+    add_run(stores.by_name["out"], save_cases(stores.by_name["out"], CASES), id="left", **left)
+    merged = stores.merge("out").run
+    assert (merged.status, merged.merged_from) == ("finished", ("r0", "r1"))
+    only = stores.open("only")
+    add_run(only, save_cases(only, CASES), id="left", **left)
+    with pytest.raises(UsageError, match="only what is left of a merge that was stopped"):
+        stores.merge("only", to="third")
 
 
 def _raise(*_: object) -> None:

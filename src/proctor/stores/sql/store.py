@@ -586,9 +586,9 @@ class SqlStore(ABC):
         rows = self._select("SELECT body FROM looks WHERE suite = ? ORDER BY key", suite_digest)
         return [self._read(partial(decode, body, HoldoutAccess)) for (body,) in rows]
 
-    def add_label(self, label: Label, *, held_out: bool = False) -> StoredLabel:
+    def add_label(self, label: Label, *, held_out: bool = False, at: datetime | None = None) -> StoredLabel:
         """Saves a label of a run's answer; it replaces the same person's earlier label."""
-        at = datetime.now(UTC)
+        at = at or datetime.now(UTC)
         number = self._database.insert(
             "INSERT INTO labels (run, case_id, repeat, by, held_out, at, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(label.run, label.case_id, label.repeat, label.by, int(held_out), at.isoformat(), encode(label)),
@@ -619,9 +619,9 @@ class SqlStore(ABC):
             )
         )
 
-    def add_comment(self, comment: Comment) -> StoredComment:
-        """Saves a comment on a run's answer."""
-        at = datetime.now(UTC)
+    def add_comment(self, comment: Comment, *, at: datetime | None = None) -> StoredComment:
+        """Saves a comment on a run's answer, of a time or of now."""
+        at = at or datetime.now(UTC)
         number = self._database.insert(
             "INSERT INTO comments (run, case_id, repeat, at, body) VALUES (?, ?, ?, ?, ?)",
             *(comment.run, comment.case_id, comment.repeat, at.isoformat(), encode(comment)),

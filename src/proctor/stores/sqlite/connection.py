@@ -217,7 +217,8 @@ def _check_header(path: Path) -> None:
 
 def _check_not_emptied(path: Path) -> None:
     """Refuses an empty file that used to be a store; any other empty file may become one."""
-    traces = [Path(f"{path}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
+    real = os.path.realpath(path)
+    traces = [Path(f"{real}{ending}") for ending in ("-wal", "-claims", "-catalogue")]
     trace_left = next((trace for trace in traces if trace.exists()), None)
     if trace_left is not None:
         raise StoreError(

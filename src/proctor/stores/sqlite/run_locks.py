@@ -28,7 +28,7 @@ class RunLocks:
         Args:
             store_path: the store's file.
         """
-        self._path = Path(f"{store_path}-claims")
+        self._path = Path(f"{os.path.realpath(store_path)}-claims")
         self._shared: SharedLocks | None = None
         self._own_keys: set[int] = set()
 

@@ -10,6 +10,7 @@ belongs to them.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -254,7 +255,8 @@ def _find_log_files(db: sqlite3.Connection, path: str) -> list[FileIdentity]:
     """Returns the store's log and its index, which stay the same until the last connection closes."""
     if db.execute("PRAGMA journal_mode").fetchone() != ("wal",):
         return []
-    return [FileIdentity(f"{path}{ending}") for ending in ("-wal", "-shm")]
+    real = os.path.realpath(path)  # SQLite names both after the file that a link leads to
+    return [FileIdentity(f"{real}{ending}") for ending in ("-wal", "-shm")]
 
 
 def _insert_rows(db: sqlite3.Connection, rows: Sequence[TrialRecord]) -> None:

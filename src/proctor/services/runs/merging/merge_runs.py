@@ -8,13 +8,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.errors import ProctorError, UsageError
+from proctor.errors import ProctorError, StoreError, UsageError
 from proctor.model import Case, Run, Settings, Suite
 from proctor.plan import CaseIndexer
 from proctor.plurals import join_names, pluralize
@@ -23,13 +23,14 @@ from proctor.protocols import Store, StoredTrial
 from proctor.services.progress_lines import Notify, progress_reporter
 from proctor.services.runs.execution.variable_values import VariableValues
 from proctor.services.runs.merging.parts import MergeInput, RunPart, find_parts
-from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE
+from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE, is_unfinished_merge
 from proctor.services.runs.reading.totals import encode_totals
 from proctor.services.runs.request import new_id
 from proctor.verdicts import Tally, is_reused
 
 T = TypeVar("T")
 
+_NO_CASE: Final = Case(id="", input=())
 _MAX_SHARDS = 10
 """The maximum number of missing shards that a sentence names."""
 _FREE_SETTINGS: Final = (
@@ -54,7 +55,7 @@ def merge_runs(
 ) -> list[MergedRun]:
     """Merges the newest runs of several stores, one of each suite, target and prompt, into a store.
 
-    A finished run that was merged from the same runs is returned as it is.
+    A run that was merged from the same runs is returned as it is, unless they have more trials by now.
 
     Args:
         inputs: the stores, which are only read. The order does not matter.
@@ -108,7 +109,8 @@ class _Merge:
         """Returns the merged run, stored under a new id in a group."""
         existing = self._find_existing()
         if existing is not None:
-            return MergedRun(run=existing, notes=(), is_new=False)
+            notes = () if existing.status == "finished" else tuple(self._describe_gaps())
+            return MergedRun(run=existing, notes=notes, is_new=False)
         versions_before = {(version.suite.name, version.suite.version) for version in self._out.versions()}
         run = self._copy_suite(self._make_run(group))
         is_started = False
@@ -121,12 +123,33 @@ class _Merge:
             raise
 
     def _find_existing(self) -> Run | None:
-        """Returns the finished run that was merged from the same runs; removes what is left of a merge."""
-        same = [run for run in self._out.runs() if set(run.merged_from) == set(self._sources)]
+        """Returns the run that was merged from the same runs; removes what is left of a merge."""
+        same = [run for run in self._out.runs() if self._is_merged_from_sources(run)]
         for run in same:
             if is_unfinished_merge(run) and not self._out.is_run_locked(run.id):
                 self._out.delete_run(run.id)
-        return next((run for run in same if run.status == "finished"), None)
+        finished = (run for run in same if run.status == "finished")
+        interrupted = (run for run in same if run.status == "interrupted" and self._has_all_trials(run))
+        return next(chain(finished, interrupted), None)
+
+    def _is_merged_from_sources(self, run: Run) -> bool:
+        """Returns whether a run was merged from the same runs, of which it may be one itself."""
+        if not run.merged_from:
+            return False
+        sources = set(self._sources)
+        return set(run.merged_from) == (sources - {run.id} if run.id in sources else sources)
+
+    def _has_all_trials(self, run: Run) -> bool:
+        """Returns whether a run in `out` has every trial of the parts, graded if it is graded there."""
+        stored_trials = self._out.trials(run.id)
+        for needed in _merge_trials(self._parts):
+            place = _place(needed)
+            stored = next((row for row in stored_trials if _place(row) >= place), None)
+            if stored is None or _place(stored) != place:
+                return False
+            if stored.verdict is None and needed.verdict is not None:
+                return False
+        return True
 
     def _make_run(self, group: str) -> Run:
         runs = [part.run for part in self._parts]
@@ -173,12 +196,17 @@ class _Merge:
         first, settings = self._parts[0], run.settings
         indexer = CaseIndexer(settings.selection, settings.repeats)
         tell = progress_reporter(self._notify, "cases read")
+        count = 0
         writer = self._out.open_suite_writer(aside=True)
         try:
             for count, stored_case in enumerate(first.input.store.cases(run.suite.content), 1):
                 tell(count, run.suite.case_count)
                 writer.add(stored_case.case, stored_case.sent_digest)
                 indexer.add(stored_case.case)
+            if count != run.suite.case_count:
+                raise _damage_error(
+                    f"{first.name} has {count:,} of {run.suite.case_count:,} cases of its suite."
+                )
             suite = writer.commit(replace(run.suite, version=None))
         finally:
             writer.discard()
@@ -189,7 +217,7 @@ class _Merge:
         """Copies the trials of all parts, and returns the tally of those that are graded."""
         out, tally, tell = self._out, Tally.for_run(run), progress_reporter(self._notify, "trials merged")
         cases = enumerate(stored_case.case for stored_case in read_run_cases(out, run))
-        position, case = -1, Case(id="", input=())
+        position, case = -1, _NO_CASE
         for count, stored_trial in enumerate(_merge_trials(self._parts), 1):
             trial, verdict = stored_trial.trial, stored_trial.verdict
             tell(count, run.planned)
@@ -197,7 +225,11 @@ class _Merge:
                 out.save_output(run.id, trial)
                 continue
             while position < trial.position:
-                position, case = next(cases)
+                position, case = next(cases, (trial.position, _NO_CASE))
+            if case is _NO_CASE:
+                raise _damage_error(
+                    f"A merged run has a trial of case {trial.case_id!r}, which its suite lacks."
+                )
             tally.add(trial, case, kept=is_reused(trial, run))
             out.save_trial(run.id, trial, verdict)
         return tally
@@ -236,12 +268,29 @@ class _Merge:
                 verb = "is" if len(missing) == 1 else "are"
                 noun = "Shard" if len(missing) == 1 else "Shards"
                 yield f"{noun} {join_names(missing, _MAX_SHARDS)} of {count:,} {verb} missing."
+                if self._has_other_group(present):
+                    yield (
+                        "A store here has other shards of the suite, in another group. Give the shards of "
+                        "one command the same --group if they share a store."
+                    )
         for part in self._parts:
             verdicts = part.input.store.count_verdicts(part.run.id)
             trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
             if trial_count < part.run.planned:
                 what = "" if part.shard is None else f", {part.shard.title},"
                 yield f"{part.name}{what} has {trial_count:,} of {pluralize(part.run.planned, 'trial')}."
+
+    def _has_other_group(self, present: set[int]) -> bool:
+        """Returns whether a store has a shard of the same suite that lacks here, in another group."""
+        return any(
+            run.suite.content == part.run.suite.content
+            and run.settings.selection.shard is not None
+            and part.shard is not None
+            and run.settings.selection.shard.count == part.shard.count
+            and run.settings.selection.shard.index not in present
+            for part in self._parts
+            for run in part.input.store.runs()
+        )
 
     def _copy_accesses(self, run: Run) -> None:
         known = set(self._out.holdout_accesses(run.suite.digest))
@@ -254,18 +303,19 @@ class _Merge:
             self._out.add_holdout_access(access)
 
     def _copy_remarks(self, run: Run) -> None:
-        """Copies labels and comments; of labels of one person for one answer the newest one counts."""
+        """Copies labels and comments with their times; of labels of one person the newest one counts."""
         labels = [stored for part in self._parts for stored in part.input.store.labels(part.run.id)]
-        for label, is_held_out in _unique(
-            (replace(stored.label, run=run.id), stored.held_out)
+        for label, is_held_out, at in _unique(
+            (replace(stored.label, run=run.id), stored.held_out, stored.at)
             for stored in sorted(labels, key=lambda stored: stored.at)
         ):
-            self._out.add_label(label, held_out=is_held_out)
+            self._out.add_label(label, held_out=is_held_out, at=at)
         comments = [stored for part in self._parts for stored in part.input.store.comments(part.run.id)]
-        for comment in _unique(
-            replace(stored.comment, run=run.id) for stored in sorted(comments, key=lambda stored: stored.at)
+        for comment, at in _unique(
+            (replace(stored.comment, run=run.id), stored.at)
+            for stored in sorted(comments, key=lambda stored: stored.at)
         ):
-            self._out.add_comment(comment)
+            self._out.add_comment(comment, at=at)
 
     def _copy_variables(self, run: Run) -> list[str]:
         """Records the variables whose values of now all parts had, and returns the others.
@@ -280,11 +330,6 @@ class _Merge:
                 is_same[name] = is_same.get(name, True) and compared.get(name, False)
         VariableValues(self._out, self._environ).record(run.id, [name for name in is_same if is_same[name]])
         return sorted(name for name in is_same if not is_same[name])
-
-
-def is_unfinished_merge(run: Run) -> bool:
-    """Returns whether a run lacks trials because its merge was killed."""
-    return run.status == "running" and run.stopped == UNFINISHED_MERGE
 
 
 def _unique(items: Iterable[T]) -> Iterator[T]:
@@ -307,7 +352,7 @@ def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
         UsageError: two parts have different answers for the same case and repeat.
     """
     streams = (_read_trials(number, part) for number, part in enumerate(parts))
-    for _, rows in groupby(heapq.merge(*streams, key=_place), key=_place):
+    for _, rows in groupby(heapq.merge(*streams, key=_numbered_place), key=_numbered_place):
         (number, stored_trial), *others = rows
         for other_number, other in others:
             if not _is_same(stored_trial, other):
@@ -325,9 +370,12 @@ def _read_trials(number: int, part: RunPart) -> Iterator[_NumberedTrial]:
     return ((number, stored_trial) for stored_trial in part.input.store.trials(part.run.id))
 
 
-def _place(numbered_trial: _NumberedTrial) -> tuple[int, int]:
-    trial = numbered_trial[1].trial
-    return trial.position, trial.repeat
+def _numbered_place(numbered_trial: _NumberedTrial) -> tuple[int, int]:
+    return _place(numbered_trial[1])
+
+
+def _place(stored_trial: StoredTrial) -> tuple[int, int]:
+    return stored_trial.trial.position, stored_trial.trial.repeat
 
 
 def _is_same(first: StoredTrial, second: StoredTrial) -> bool:
@@ -343,6 +391,10 @@ def _conflict_error(stored_trial: StoredTrial, part: RunPart, other: RunPart) ->
         f"Case {trial.case_id!r}, repeat {trial.repeat}, has different answers in {part.name} and in "
         f"{other.name}: it was run twice. Leave one of the two out. Nothing was stored."
     )
+
+
+def _damage_error(fault: str) -> StoreError:
+    return StoreError(f"{fault} `proctor store check --store STORE` says what is wrong with a store.")
 
 
 def _undo(out: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:

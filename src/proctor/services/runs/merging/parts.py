@@ -15,6 +15,7 @@ from proctor.model import Run, Shard, TargetSpec
 from proctor.plurals import join_names
 from proctor.protocols import Store
 from proctor.services.runs.execution.variable_values import VariableValues
+from proctor.services.runs.planning.earlier_run import is_unfinished_merge
 from proctor.services.runs.planning.resume_settings import flag_texts
 
 _MAX_NAMES = 5
@@ -82,7 +83,10 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
                 (
                     "These runs cannot be merged, as they differ:",
                     *(f"  {line}" for line in lines),
-                    "Run every shard with the same suite and the same flags but --shard, and merge again.",
+                    (
+                        "The newest run of each store is merged. Run every shard with the same suite and the "
+                        "same flags but --shard, and merge again."
+                    ),
                 )
             )
         )
@@ -90,11 +94,17 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
 
 
 def _newest_parts(item: MergeInput) -> list[RunPart]:
-    """Returns the runs of the newest group of a store; of the same shard of the same the newest one."""
-    runs = item.store.runs()
+    """Returns the runs of the newest group of a store, and of several of the same shard the newest one.
+
+    What is left of a merge that was stopped is no run to merge: what it lacks would be paid again.
+    """
+    runs = (run for run in item.store.runs() if not is_unfinished_merge(run))
     newest = next(runs, None)
     if newest is None:
-        raise UsageError(f"{item.name} has no run. Leave it out, or run its shard first.")
+        raise UsageError(
+            f"{item.name} has no run, or only what is left of a merge that was stopped. Leave it out, or run "
+            "its shard first."
+        )
     parts: dict[tuple[_RunKey, Shard | None], RunPart] = {}
     for run in (newest, *(run for run in runs if run.group == newest.group)):
         parts.setdefault((_run_key(run), run.settings.selection.shard), RunPart(item, run))

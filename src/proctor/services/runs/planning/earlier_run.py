@@ -27,13 +27,18 @@ UNFINISHED_MERGE = "Its merge was stopped, so that it lacks trials of the merged
 """Why a run that is being merged stopped, if its process is killed."""
 
 
+def is_unfinished_merge(run: Run) -> bool:
+    """Returns whether a run lacks trials because it is being merged, or its merge was killed."""
+    return run.status == "running" and run.stopped == UNFINISHED_MERGE
+
+
 def check_not_imported(run: Run) -> None:
     """Refuses an imported run: a stranger wrote its targets, which may name programs or send keys elsewhere.
 
     Raises:
         UsageError: the run is imported, or a merge that was killed, whose trials are in other stores.
     """
-    if run.status == "running" and run.stopped == UNFINISHED_MERGE:
+    if is_unfinished_merge(run):
         raise UsageError(
             f"Run {run.id} was not merged completely, and what it lacks would be paid again. Merge its runs "
             "again, which replaces it: `proctor runs merge`."

@@ -16,7 +16,7 @@ from proctor.protocols import Store
 from proctor.reports.runs.histogram import Bin, make_bins
 from proctor.verdicts import Tally, TallyState
 
-_PREFIX = f"{__version__} 3\n".encode()
+_PREFIX = f"{__version__} 4\n".encode()
 """Precedes stored totals: the version of Proctor, and a number that grows when the record or its meaning
 changes."""
 
