@@ -7,7 +7,7 @@ from contextlib import closing
 from proctor.plurals import pluralize
 from proctor.store_protocol import Progress
 from proctor.stores.location import StoreReport
-from proctor.stores.postgresql.case_staging import PostgresCases
+from proctor.stores.postgresql.case_staging import PostgresCaseStaging
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
@@ -51,7 +51,7 @@ def check_store(
             check = RowCheck(database.iterate, run_locks, on_progress, _REMEDIES)
             problems = tuple(check.find_problems(rows))
             notes = list(check.find_notes())
-            for noun, count in count_unused_rows(database, PostgresCases(database)).items():
+            for noun, count in count_unused_rows(database, PostgresCaseStaging(database)).items():
                 notes.append(f"Not in use: {pluralize(count, noun)}. `proctor store gc` removes them.")
     return StoreReport(
         path=connector.address, version=version, problems=problems, notes=tuple(notes), rows=rows, sizes=sizes

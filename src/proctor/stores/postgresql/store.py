@@ -15,7 +15,7 @@ from proctor.codec import decode, encode
 from proctor.errors import StoreError
 from proctor.model import Run
 from proctor.protocols import AnswerCache
-from proctor.stores.postgresql.case_staging import PostgresCases
+from proctor.stores.postgresql.case_staging import PostgresCaseStaging
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.rescue import load_answers, rescue_file
 from proctor.stores.postgresql.rights import grant_command, is_writable
@@ -65,8 +65,8 @@ class PostgresStore(SqlStore):
         fault = self._writer.health().fault
         return f"The store {self._postgres.address} does not answer." if fault is None else fault.message
 
-    def _stage_cases(self) -> PostgresCases:
-        return PostgresCases(self._postgres)
+    def _stage_cases(self) -> PostgresCaseStaging:
+        return PostgresCaseStaging(self._postgres)
 
     def _find_newest_tagged(self, tag: str) -> Any:
         # PostgreSQL's JSON functions refuse all rows because of one NUL character or one damaged row.

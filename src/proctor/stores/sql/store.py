@@ -33,9 +33,10 @@ from proctor.protocols import (
     StoreHealth,
     TrialUpdate,
 )
+from proctor.stores.sql.case_staging import CaseStaging
 from proctor.stores.sql.database import SqlDatabase
 from proctor.stores.sql.run_lock_table import RunLockTable
-from proctor.stores.sql.suite_writer import CaseStaging, SqlSuiteWriter
+from proctor.stores.sql.suite_writer import SqlSuiteWriter
 from proctor.stores.sql.trial_queue import RunState, TrialQueue
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 

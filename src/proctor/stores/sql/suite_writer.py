@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from proctor.codec import encode_in_order
 from proctor.model import Case, Suite
+from proctor.stores.sql.case_staging import CaseBody, CasePosition, CaseStaging
 from proctor.stores.sql.database import SqlDatabase
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
 BATCH_CASES = 20_000
 """The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
-CaseBody = tuple[bytes, bytes]
-"""digest, body."""
-CasePosition = tuple[int, bytes, bytes]
-"""position, digest of the case, digest of what is sent."""
-
-
-class CaseStaging(Protocol):
-    """Writes the cases of one suite, in order, where nothing reads them before `publish`."""
-
-    def write(self, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
-        """Adds the next cases."""
-
-    def prepare(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> bool:
-        """Writes what takes long, before the transaction of `publish`; returns whether it wrote anything.
-
-        Args:
-            content: the digest of all cases.
-            bodies: the cases that were not written yet.
-            places: their positions.
-        """
-
-    def has(self, content: str) -> bool:
-        """Returns whether the store has a content."""
-
-    def publish(self, content: str, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
-        """Adds the last cases and assigns all of them to a content. Call it inside a transaction.
-
-        Raises:
-            StoreError: another process has removed them.
-        """
-
-    def release(self) -> None:
-        """Releases what protects the cases, once they are committed or left to the next save."""
-
-    def remove(self) -> None:
-        """Deletes what was written. Safe to call at any time."""
-
-    def count_leftovers(self) -> int:
-        """Returns the number of suites of processes that died while they saved them."""
-
-    def remove_leftovers(self) -> None:
-        """Removes the rows of processes that died while they saved a suite."""
 
 
 class SqlSuiteWriter:

@@ -6,8 +6,8 @@ transaction, and a suite is saved and its unused contents are deleted by one pro
 
 from __future__ import annotations
 
+from proctor.stores.sql.case_staging import CaseStaging
 from proctor.stores.sql.database import SqlDatabase
-from proctor.stores.sql.suite_writer import CaseStaging
 from proctor.stores.sql.versions import IS_UNFINISHED, IS_UNUSED_CASE
 
 _BATCH_ROWS = 5000

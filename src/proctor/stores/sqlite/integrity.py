@@ -18,12 +18,12 @@ from proctor.store_protocol import Progress
 from proctor.stores.location import StoreProblem, StoreReport
 from proctor.stores.sql.row_check import Remedies, RowCheck
 from proctor.stores.sql.unused_rows import count_unused_rows
+from proctor.stores.sqlite.case_staging import SqliteCaseStaging
 from proctor.stores.sqlite.connection import as_store_errors, open_as_is
 from proctor.stores.sqlite.database import SqliteDatabase
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_staging import StagedCases
 
 MAX_FAULTS = 100
 """The maximum number of faults of the file that SQLite lists."""
@@ -61,13 +61,14 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
                 f"{len(MIGRATIONS)} after a backup. Its rows were not checked."
             )
         else:
-            staging = StagedCases(path, db, run_locks)
+            database = SqliteDatabase(path, db)
+            staging = SqliteCaseStaging(database, run_locks)
             check = RowCheck(partial(_iter_rows, db), run_locks, on_progress, _REMEDIES)
             try:
                 rows = count_rows(db)
                 problems += check.find_problems(rows)
                 notes += check.find_notes()
-                for noun, count in count_unused_rows(SqliteDatabase(path, db), staging).items():
+                for noun, count in count_unused_rows(database, staging).items():
                     notes.append(f"Not in use: {pluralize(count, noun)}. `proctor store gc` removes them.")
             except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError):
                 if not problems:

@@ -12,6 +12,7 @@ from typing import Any
 from proctor.errors import StoreError
 from proctor.protocols import AnswerCache
 from proctor.stores.sql.store import SqlStore
+from proctor.stores.sqlite.case_staging import SqliteCaseStaging
 from proctor.stores.sqlite.connection import (
     connect,
     is_read_only,
@@ -23,7 +24,6 @@ from proctor.stores.sqlite.database import SqliteDatabase
 from proctor.stores.sqlite.file_identity import FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait
 from proctor.stores.sqlite.run_locks import RunLocks
-from proctor.stores.sqlite.suite_staging import StagedCases
 from proctor.stores.sqlite.trial_writer import WriterThread
 
 _NEWEST_TAGGED = """SELECT body FROM runs WHERE EXISTS (
@@ -55,7 +55,8 @@ class SqliteStore(SqlStore):
             writer: writes trials to it.
             run_locks: the locks of its runs.
         """
-        super().__init__(SqliteDatabase(path, db), Path(path).absolute().parent, writer, run_locks)
+        self._sqlite = SqliteDatabase(path, db)
+        super().__init__(self._sqlite, Path(path).absolute().parent, writer, run_locks)
         self.path = path
         self._db = db
         self._lock_wait = lock_wait
@@ -91,8 +92,8 @@ class SqliteStore(SqlStore):
         )
         return cls(path, db, lock_wait, writer, RunLocks(path))
 
-    def _stage_cases(self) -> StagedCases:
-        return StagedCases(self.path, self._db, self._byte_locks)
+    def _stage_cases(self) -> SqliteCaseStaging:
+        return SqliteCaseStaging(self._sqlite, self._byte_locks)
 
     def _find_newest_tagged(self, tag: str) -> Any:
         return self._fetch_one(_NEWEST_TAGGED, tag)
