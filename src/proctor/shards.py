@@ -44,12 +44,8 @@ def parse_shard(text: str) -> Shard:
 
 def is_in_shard(case: Case, shard: Shard) -> bool:
     """Returns whether a case is in a shard."""
-    return hash_key(case) % shard.count == shard.index
-
-
-def hash_key(case: Case) -> int:
-    """Returns the digest of the key of a case as a number of 64 bits."""
-    return int.from_bytes(blake2b(_shard_key(case), digest_size=8).digest(), "big")
+    digest = blake2b(_shard_key(case), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % shard.count == shard.index
 
 
 def _shard_key(case: Case) -> bytes:

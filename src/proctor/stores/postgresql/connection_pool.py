@@ -7,14 +7,14 @@ connection opens one, and a timer closes those that nobody took for a minute.
 from __future__ import annotations
 
 import os
-from selectors import EVENT_READ, DefaultSelector
 from threading import Lock, Timer
 from time import monotonic
 from typing import Any
 from weakref import finalize, ref
 
 import psycopg
-from psycopg.pq import TransactionStatus
+
+from proctor.stores.postgresql.lost_connections import is_usable
 
 MAX_IDLE = 8
 """The number of idle connections that are kept."""
@@ -47,16 +47,16 @@ class ConnectionPool:
                 if not self._idle:
                     return None
                 _, connection = self._idle.pop()
-            if _is_usable(connection):
+            if is_usable(connection):
                 return connection
             connection.close()
 
     def give_back(self, connection: psycopg.Connection[Any]) -> None:
         """Keeps a connection for the next request, or closes it if it is broken or within a transaction."""
-        is_usable = _is_usable(connection)
+        can_be_reused = is_usable(connection)
         with self._lock:
             self._forget_after_fork()
-            if is_usable and len(self._idle) < MAX_IDLE:
+            if can_be_reused and len(self._idle) < MAX_IDLE:
                 self._idle.append((monotonic(), connection))
                 if self._timer is None:
                     self._start_timer(self._max_idle_s)
@@ -93,15 +93,6 @@ class ConnectionPool:
             self._pid = os.getpid()
             self._idle.clear()
             self._timer = None
-
-
-def _is_usable(connection: psycopg.Connection[Any]) -> bool:
-    """Returns whether a connection is idle, and the server has not closed it; asks the system alone."""
-    if connection.closed or connection.info.transaction_status is not TransactionStatus.IDLE:
-        return False
-    with DefaultSelector() as selector:
-        selector.register(connection, EVENT_READ)
-        return not selector.select(0)  # the server sends nothing to an idle connection unless it ends it
 
 
 def _close_all(idle: list[tuple[float, psycopg.Connection[Any]]], pid: int) -> None:

@@ -27,7 +27,7 @@ from proctor.stores.postgresql.lost_connections import cut, is_usable
 _OF_RUN = """locktype = 'advisory' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = ? AND objid::bigint = ?"""
-_HOLDER = f"""SELECT owner.pid, owner.host, owner.username, owner.stop_requested FROM pg_locks
+_OWNER = f"""SELECT owner.pid, owner.host, owner.username, owner.stop_requested FROM pg_locks
     LEFT JOIN run_locks AS owner ON owner.run = pg_locks.objid::bigint AND owner.session = pg_locks.pid
     WHERE {_OF_RUN}"""  # noqa: S608  # a constant
 _REQUEST_STOP = f"""UPDATE run_locks SET stop_requested = true
@@ -86,14 +86,14 @@ class PostgresRunLocks:
 
     def is_locked(self, key: int) -> bool:
         """Returns whether any process, even this one, has locked a run."""
-        return self._find_holder(key) is not None
+        return self._find_owner_row(key) is not None
 
     def find_owner(self, key: int) -> RunOwner | None:
         """Returns the process that has locked a run; None if certainly none has."""
-        holder = self._find_holder(key)
-        if holder is None:
+        row = self._find_owner_row(key)
+        if row is None:
             return None
-        pid, host, user, _ = holder
+        pid, host, user, _ = row
         if pid is None:  # it has the lock, and has not said yet who it is
             return RunOwner(pid=None, host="another machine")
         return RunOwner(pid=pid, host=one_line(host), user=one_line(user) or None)
@@ -107,13 +107,13 @@ class PostgresRunLocks:
         shared = self._shared
         if shared is not None and key in self._own_keys:
             return shared.is_stop_requested(key)
-        holder = self._find_holder(key)
-        return holder is not None and bool(holder[3])
+        row = self._find_owner_row(key)
+        return row is not None and row[3]
 
-    def _find_holder(self, key: int) -> tuple[int | None, str, str, bool] | None:
-        holder: tuple[int | None, str, str, bool] | None
-        holder = self._database.fetch_one(_HOLDER, *self._lock_id(key))
-        return holder
+    def _find_owner_row(self, key: int) -> tuple[int | None, str, str, bool] | None:
+        """Returns the id, machine and user of the process, and whether it was asked to stop; None if free."""
+        row = self._database.fetch_one(_OWNER, *self._lock_id(key))
+        return None if row is None else (row[0], row[1], row[2], bool(row[3]))
 
     def _lock_id(self, key: int) -> tuple[int, int]:
         """Returns the two numbers of a lock, as `pg_locks` shows them."""
