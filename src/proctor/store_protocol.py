@@ -148,12 +148,12 @@ class StoredBatch(Struct, frozen=True, kw_only=True):
 
 
 class StoreFault(Struct, frozen=True, kw_only=True):
-    """Why a store's file takes no more trials."""
+    """Why a store takes no more trials."""
 
     message: str
     """In sentences: what happened, where the run is now, and what is lost."""
     path: str
-    """The file in which the run is: a new one, or the store's own where none could be written."""
+    """Where the run is: a new file, or the store itself where none could be written or needed."""
 
 
 class StoreHealth(Struct, frozen=True, kw_only=True):
@@ -238,8 +238,8 @@ class Store(Protocol):
     `save_output` and `save_trial` return at once and are durable within 100 ms; all other methods are durable
     on return. Every method raises StoreError if the store cannot be read or written.
 
-    While another process holds the lock of the file, methods wait up to 30 s, or after `protect` without a
-    limit. `save_output` and `save_trial` do not wait for the lock unless very many trials are pending.
+    While another process has locked the store, or its server does not answer, methods wait up to 30 s, or
+    after `protect` without a limit. `save_output` and `save_trial` only wait if very many trials are pending.
     """
 
     is_durable: bool
@@ -248,23 +248,23 @@ class Store(Protocol):
     """The address, without a password, by which other machines open the store; None if they cannot."""
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
-        """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""
+        """Sets a callback that gets a sentence when a method has waited 2 s for a lock or the server."""
 
     def protect(self) -> None:
-        """Makes sure from now on that no trial is lost: waits for locks, and saves elsewhere if need be.
+        """Makes sure from now on that no trial is lost: waits, and saves elsewhere if need be.
 
-        `save_output` and `save_trial` then accept trials whatever happens to the file, and `health` reports
+        `save_output` and `save_trial` then accept trials whatever happens to the store, and `health` reports
         it.
         """
 
     def abandon_lock(self) -> None:
-        """Stops waiting for locks; after `protect`, pending trials are saved elsewhere."""
+        """Stops waiting for locks and servers; after `protect`, pending trials are saved elsewhere."""
 
     def is_full(self) -> bool:
         """Returns whether too many trials are pending for new requests to be sent."""
 
     def health(self) -> StoreHealth:
-        """Returns how far the store is behind, and what is wrong with its file."""
+        """Returns how far the store is behind, and what is wrong with it."""
 
     def open_suite_writer(
         self, *, aside: bool = False, again: bool = False, name: Callable[[Suite], str] | None = None

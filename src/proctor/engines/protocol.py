@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -219,8 +219,7 @@ class Engine(Protocol):
 EngineFactory = Callable[[RunWork, Any, TrialWriter], Engine]
 """Makes the engine of one run. The second argument is the open `TrialWorker` of the run.
 
-If the factory has an attribute `is_remote`, it is a `WorkerOpener`. Such an engine gets its trials with the
-references of cases as they are written, and its `connect` connects to the cluster where its workers are."""
+A factory with an attribute `is_remote` is a `RemoteEngineFactory`."""
 
 
 class RemoteWorker(Protocol):
@@ -308,6 +307,30 @@ class EngineCluster(Protocol):
 
         Raises:
             UsageError: a target or judge cannot be opened there.
+        """
+
+
+class RemoteEngine(Engine, Protocol):
+    """An engine whose workers are in other processes; its trials come with references as they are written."""
+
+    def has_failing_endpoint(self) -> bool:
+        """Returns whether the last call of any worker failed in a way that may be an endpoint's fault."""
+
+
+class RemoteEngineFactory(Protocol):
+    """Makes remote engines, and connects to the cluster where their workers are."""
+
+    is_remote: Literal[True]
+
+    def __call__(self, work: RunWork, opener: WorkerOpener, writer: TrialWriter) -> RemoteEngine:
+        """Makes the engine of one run."""
+
+    def connect(self, address: str | None, report: Callable[[str], None]) -> EngineCluster:
+        """Returns the cluster, which is not connected yet.
+
+        Args:
+            address: where it is, as the engine reads it; None for its default.
+            report: called with a sentence when something takes long.
         """
 
 

@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from proctor import __version__
 from proctor.engines import ENGINES
 from proctor.engines.protocol import (
     Engine,
+    RemoteEngine,
     RunWork,
     WorkerOpener,
     WorkspaceUse,
@@ -318,8 +319,9 @@ class TrialRunner:
 
     def _has_failing_endpoint(self) -> bool:
         """Returns whether an endpoint fails every call; the workers of a remote engine tell it."""
-        engine: Any = self._engine
-        return bool((self._pool if self._opener is None else engine).has_failing_endpoint())
+        if self._opener is None:
+            return self._pool.has_failing_endpoint()
+        return self._engine is not None and cast("RemoteEngine", self._engine).has_failing_endpoint()
 
     def _expect(self, position: int) -> None:
         if self._early_stopping is not None:
