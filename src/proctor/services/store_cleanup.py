@@ -24,7 +24,7 @@ from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.services.runs.execution.workspaces import workspaces_folder
 from proctor.services.suites.overview import list_saved_versions
-from proctor.stores.location import StoreFiles, StoreLocation
+from proctor.stores.location import StoreLocation, StoreMaintenance
 from proctor.workspaces.copying import remove_tree
 from proctor.workspaces.run_shared import run_folder
 
@@ -68,8 +68,8 @@ def find_garbage(
     yield from _find_parts({location.folder.absolute(), Path.cwd()}, now)
     yield from _find_versions(store, now)
     yield from _find_deleted_versions(location.trash(), now)
-    if location.files is not None:
-        yield from _find_caches(location.files, now)
+    if location.maintenance is not None:
+        yield from _find_caches(location.maintenance, now)
     yield from _find_unused_rows(store)
 
 
@@ -139,8 +139,8 @@ def _delete_from(trash: StoreLocation, name: str, digest: str) -> None:
         deleted.delete_version(name, digest)
 
 
-def _find_caches(files: StoreFiles, now: datetime) -> Iterator[Garbage]:
-    for file in files.find_unused(lambda path: _is_older(path, now - RETENTION_PERIOD)):
+def _find_caches(maintenance: StoreMaintenance, now: datetime) -> Iterator[Garbage]:
+    for file in maintenance.find_unused(lambda path: _is_older(path, now - RETENTION_PERIOD)):
         reason = "a damaged cache" if file.is_damaged else f"not used for {RETENTION_PERIOD.days} days"
         yield Garbage(
             kind="caches",

@@ -1,7 +1,7 @@
 """The location of a store: everything that works before it is opened, and the files beside it.
 
-`STORES` returns a `StoreLocation` for an address. Operations on the files of a store are in its `files`,
-which a store in memory does not have.
+`STORES` returns a `StoreLocation` for an address. Its `maintenance` checks, backs up and repairs the store; a
+store in memory has none.
 """
 
 from __future__ import annotations
@@ -97,11 +97,14 @@ class MigrationReport(Struct, frozen=True, kw_only=True):
     grants: Grants = NO_GRANTS
 
 
-class StoreFiles(Protocol):
-    """Operations on a store's files: `proctor store check`, `backup`, `repair` and `gc`."""
+class StoreMaintenance(Protocol):
+    """What `proctor store check`, `backup`, `repair` and `gc` do with a store that outlives its process.
+
+    A store on a server refuses `back_up` and `repair`, and says which of the server's own tools to use.
+    """
 
     def check(self, on_progress: Progress = ...) -> StoreReport:
-        """Checks the file and every row in it.
+        """Checks the file, if there is one, and every row.
 
         Raises:
             StoreError: there is no store, or it cannot be read at all.
@@ -145,8 +148,8 @@ class StoreLocation(Protocol):
     """Whether the store itself is in `folder`; `locate_project_store` sets the folder of all others."""
     is_durable: bool
     """Whether the store outlives this process."""
-    files: StoreFiles | None
-    """Operations on its files or tables; None for a store in memory."""
+    maintenance: StoreMaintenance | None
+    """Checks, backs up and repairs it; None for a store in memory."""
 
     @property
     def rows(self) -> StoreRows | None:

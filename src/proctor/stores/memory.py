@@ -31,7 +31,7 @@ from proctor.stores.location import (
     Grants,
     MigrationReport,
     StoredNames,
-    StoreFiles,
+    StoreMaintenance,
 )
 from proctor.stores.sqlite.connection import connect_to_memory
 from proctor.stores.sqlite.lock_wait import LockWait
@@ -51,7 +51,7 @@ class MemoryLocation:
 
     address = name = ADDRESS
     is_durable = is_in_folder = False
-    files: StoreFiles | None = None
+    maintenance: StoreMaintenance | None = None
     rows: StoreRows | None = None
 
     def __init__(self) -> None:

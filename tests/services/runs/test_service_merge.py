@@ -489,7 +489,7 @@ def test_values_of_variables_are_known_again_where_all_shards_had_that_of_now(st
     assert values.compare(merged.run.id) == {"SAME": True}
     assert merged.notes == (
         "Shard 2 of 3 is missing.",
-        "Not set here, or to another value: LOST. Set what the shards had before you resume the run.",
+        "Not set here, or not to the values of the shards: LOST. Set them before you resume the run.",
     )
 
 
@@ -497,7 +497,7 @@ def test_shards_with_several_values_of_a_variable_are_refused(stores: Stores) ->
     for index, name in enumerate("ab"):
         run = stores.add_shard(name, index)
         VariableValues(stores.by_name[name], {"REGION": name}).record(run.id, ["REGION"])
-    with pytest.raises(UsageError, match="the variable REGION: its value of now in a; another one in b"):
+    with pytest.raises(UsageError, match="the variable REGION: its current value in a; another value in b"):
         stores.merge("a", "b", environ={"REGION": "a"})
 
 

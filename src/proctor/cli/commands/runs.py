@@ -253,8 +253,8 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
         stopped_run = stopped.run
         if not stopped.has_ended:
             echo_err(
-                f"proctor: error: {stopped_run.id} was told to stop, and {stopped.owner.title} still makes "
-                f"it after {MAX_STOP_WAIT_S:.0f} s."
+                f"proctor: error: Run {stopped_run.id} was told to stop, and {stopped.owner.title} still "
+                f"makes it after {MAX_STOP_WAIT_S:.0f} s."
             )
             continue
         where = f" --store {shlex.quote(store)}" if store else ""

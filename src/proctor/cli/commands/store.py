@@ -21,7 +21,7 @@ from proctor.services.progress_lines import progress_reporter
 
 if TYPE_CHECKING:
     from proctor.services.store_cleanup import Garbage
-    from proctor.stores.location import MigrationReport, SalvageResult, StoreFiles, StoreReport
+    from proctor.stores.location import MigrationReport, SalvageResult, StoreMaintenance, StoreReport
 
 
 @click.group("store")
@@ -33,18 +33,18 @@ def command() -> None:
     """
 
 
-def _store_files(address: str | None) -> StoreFiles:
-    """Returns the operations on the files of a store.
+def _maintenance(address: str | None) -> StoreMaintenance:
+    """Returns what checks, backs up and repairs a store.
 
     Raises:
         UsageError: the store has no file.
     """
     location = store_location(address)
-    if location.files is None:
+    if location.maintenance is None:
         raise UsageError(
             f"The store {location.address} has no file to check, back up or repair. Name one with --store."
         )
-    return location.files
+    return location.maintenance
 
 
 @command.command("check")
@@ -56,7 +56,7 @@ def check(as_json: bool, store: str | None) -> int:
     Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
     Changes nothing; runs may continue meanwhile.
     """
-    report = _store_files(store).check(progress_reporter(echo_err, "rows checked"))
+    report = _maintenance(store).check(progress_reporter(echo_err, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
     if as_json:
         echo_json(_report_json(report, code))
@@ -147,7 +147,7 @@ def backup(file: str, store: str | None) -> None:
     checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
     """
     to = Path(file)
-    rows = _store_files(store).back_up(to, progress_reporter(echo_err, "pages copied"))
+    rows = _maintenance(store).back_up(to, progress_reporter(echo_err, "pages copied"))
     totals = ", ".join(_count_rows(rows))
     echo_line(f"Backed up to {file}: {totals}, {format_size(to.stat().st_size)}.", err=True)
 
@@ -225,7 +225,7 @@ def repair(newfile: str, as_json: bool, store: str | None) -> int:
     damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
     completes it. Exits with 0 when nothing is known to be lost, else with 1.
     """
-    result = _store_files(store).repair(Path(newfile), progress_reporter(echo_err, "pages read"))
+    result = _maintenance(store).repair(Path(newfile), progress_reporter(echo_err, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
     if as_json:
         runs = [

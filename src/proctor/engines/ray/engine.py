@@ -284,7 +284,8 @@ class RayEngine:
             for planned_trial in self._planner.lose(process.name, trials, shard.outputs):
                 times = pluralize(MAX_LOSSES + 1, "time")
                 message = (
-                    f"Its process of the Ray cluster ended before it was made, {times}: {_summarize(error)}"
+                    f"The process that made it on the Ray cluster ended {times} before it was done: "
+                    f"{_summarize(error)}"
                 )
                 failure = Failure(stage="target", kind="worker", message=message)
                 trial = make_trial(planned_trial, datetime.now(UTC), None, failure)

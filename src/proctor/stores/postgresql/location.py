@@ -18,7 +18,7 @@ from proctor.stores.location import (
     MigrationReport,
     SalvageResult,
     StoredNames,
-    StoreFiles,
+    StoreMaintenance,
     StoreReport,
     UnusedFile,
 )
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PostgresLocation:
-    """Implements `StoreLocation` and `StoreFiles` for a schema of a database."""
+    """Implements `StoreLocation` and `StoreMaintenance` for a schema of a database."""
 
     is_durable = True
     is_in_folder = False
@@ -46,7 +46,7 @@ class PostgresLocation:
         self.address = address.url
         self.name = address.name
         self.folder = Path(DEFAULT_FOLDER)
-        self.files: StoreFiles | None = self
+        self.maintenance: StoreMaintenance | None = self
         self._parsed_address = address
         self._keeps_connections = False
         self._pool: ConnectionPool | None = None
@@ -204,7 +204,7 @@ class PostgresLocation:
     # --- the tables ---
 
     def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
-        """Checks every row; see `StoreFiles.check`."""
+        """Checks every row; see `StoreMaintenance.check`."""
         connector = self.connector
         from proctor.stores.postgresql.check import check_store
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SqliteLocation:
-    """Implements `StoreLocation` and `StoreFiles` for a file."""
+    """Implements `StoreLocation` and `StoreMaintenance` for a file."""
 
     is_durable = is_in_folder = True
 
@@ -44,7 +44,7 @@ class SqliteLocation:
         self._path = Path(path)
 
     @property
-    def files(self) -> SqliteLocation:
+    def maintenance(self) -> SqliteLocation:
         """Returns the operations on the file."""
         return self
 
@@ -178,19 +178,19 @@ class SqliteLocation:
     # --- files ---
 
     def check(self, on_progress: Progress = lambda _count, _total: None) -> StoreReport:
-        """Checks the file and every row in it; see `StoreFiles.check`."""
+        """Checks the file and every row in it; see `StoreMaintenance.check`."""
         from proctor.stores.sqlite.integrity import check_store
 
         return check_store(self.address, on_progress)
 
     def back_up(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> dict[str, int]:
-        """Copies the store to a new file; see `StoreFiles.back_up`."""
+        """Copies the store to a new file; see `StoreMaintenance.back_up`."""
         from proctor.stores.sqlite.backup import back_up
 
         return back_up(self.address, to, on_progress)
 
     def repair(self, to: Path, on_progress: Progress = lambda _count, _total: None) -> SalvageResult:
-        """Saves what can be read into a new store; see `StoreFiles.repair`."""
+        """Saves what can be read into a new store; see `StoreMaintenance.repair`."""
         from proctor.stores.sqlite.salvage import salvage_store
 
         if not self.exists():

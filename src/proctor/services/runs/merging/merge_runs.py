@@ -243,8 +243,8 @@ class _Merge:
         unknown = self._copy_variables(run)
         if unknown and not is_complete:
             notes.append(
-                f"Not set here, or to another value: {join_names(unknown, _MAX_SHARDS)}. Set what the "
-                "shards had before you resume the run."
+                "Not set here, or not to the values of the shards: "
+                f"{join_names(unknown, _MAX_SHARDS)}. Set them before you resume the run."
             )
         ends = [part.run.finished_at for part in self._parts if part.run.finished_at is not None]
         reasons = (part.run.stopped for part in self._parts if part.run.stopped is not None)

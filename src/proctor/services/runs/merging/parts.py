@@ -139,8 +139,8 @@ def _check_mergeable(part: RunPart) -> None:
         batch.batch_id is not None for batch in part.input.store.batches(run.id)
     ):
         raise UsageError(
-            f"{part.name} has requests in batches, which the merged run would send and pay again. Finish it "
-            f"first: proctor run --resume={run.id} --store {shlex.quote(part.input.name)}"
+            f"{part.name} has requests in batches, which the merged run would send, and pay for, again. "
+            f"Finish it first: proctor run --resume={run.id} --store {shlex.quote(part.input.name)}"
         )
 
 
@@ -238,4 +238,4 @@ def _find_changed_variables(parts: Sequence[RunPart], environ: Mapping[str, str]
     for name, by_value in sorted(names.items()):
         if by_value[True] and by_value[False]:
             same, other = (join_names(by_value[key], _MAX_NAMES) for key in (True, False))
-            yield f"the variable {name}: its value of now in {same}; another one in {other}"
+            yield f"the variable {name}: its current value in {same}; another value in {other}"
