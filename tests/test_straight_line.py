@@ -17,6 +17,7 @@ SECTION = PAGE.read_text(encoding="utf-8").partition("## The straight line\n")[2
 DRAWN = re.findall(r"^([\w/]+\.py) ", SECTION.split("```")[1], re.MULTILINE)
 LOOK_UPS = (
     "services/runs/config.py",
+    "services/runs/execution/trial_variables.py",
     "services/runs/execution/variable_values.py",
     "services/runs/planning/judge_choice.py",
     "services/runs/planning/planned_run.py",

@@ -19,13 +19,14 @@ from proctor.model import Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.protocols import Store
 from proctor.services.runs.execution.target_pool import CallAccount, Prices, TargetPool
-from proctor.services.runs.execution.worker import RunWorker, fill_variables, open_worker
-from proctor.services.runs.execution.writer import (
+from proctor.services.runs.execution.trial_variables import (
+    fill_variables,
     list_program_variables,
     mask_variables,
-    may_be_endpoint_fault,
     without_secret_digests,
 )
+from proctor.services.runs.execution.worker import RunWorker, open_worker
+from proctor.services.runs.execution.writer import may_be_endpoint_fault
 from proctor.stores import open_store
 
 _FOLDERS_PER_WORKER = 100_000

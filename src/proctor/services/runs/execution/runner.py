@@ -40,8 +40,9 @@ from proctor.services import events
 from proctor.services.runs.execution.reuse import add_reused_answers
 from proctor.services.runs.execution.store_watch import check_store, flush_store
 from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
+from proctor.services.runs.execution.trial_variables import fill_variables
 from proctor.services.runs.execution.variable_values import VariableValues, target_variables
-from proctor.services.runs.execution.worker import RunWorker, fill_variables, open_worker
+from proctor.services.runs.execution.worker import RunWorker, open_worker
 from proctor.services.runs.execution.writer import RunWriter
 from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun

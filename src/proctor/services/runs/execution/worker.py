@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from proctor.codec import assertion_digest
 from proctor.engines.protocol import BatchTarget, RunWork, TrialWorker
 from proctor.engines.turns import RunTurns
-from proctor.env_substitution import mask, names_in, substitute_in_case, unmask
+from proctor.env_substitution import mask
 from proctor.errors import EndpointFailed, WorkspaceError
 from proctor.graders import GRADERS
 from proctor.grading import (
@@ -22,12 +21,12 @@ from proctor.grading import (
     grading_mode,
     uninterrupted_size,
 )
-from proctor.model import Case, Output, Prompt, Run, Score
+from proctor.model import Case, Output, Prompt, Score
 from proctor.plan import PlannedTrial
 from proctor.protocols import Answerer, WorkspaceVisit
 from proctor.services.runs.execution.open_targets import OpenTargets
 from proctor.services.runs.execution.target_pool import TargetPool
-from proctor.services.runs.planning.judge_choice import all_specs
+from proctor.services.runs.execution.trial_variables import list_program_variables
 
 if TYPE_CHECKING:
     from proctor.workspaces.environment import Workspaces
@@ -143,31 +142,13 @@ async def open_worker(
         return RunWorker(targets, None, turns)
     from proctor.services.runs.execution.workspaces import open_workspaces
 
-    program_variables = names_in([spec.options.get("env", {}) for spec in all_specs(work.run)])
-    names = (*work.variables, *program_variables)
+    names = (*work.variables, *list_program_variables(work.run))
 
     def warn_masked(message: str) -> None:
         warn(mask(message, names, pool.environ))
 
     workspaces = open_workspaces(work, pool.environ, targets.programs, warn_masked, first_folder=first_folder)
     return RunWorker(targets, workspaces, turns)
-
-
-def fill_variables(planned_trial: PlannedTrial, run: Run, environ: Mapping[str, str]) -> PlannedTrial:
-    """Returns a trial with the variables in its case and its stored output replaced by their values."""
-    if run.regrade_of is not None and planned_trial.case.workspace is not None:
-        planned_trial = replace(
-            planned_trial, case=replace(planned_trial.case, workspace=None)
-        )  # no target works in this workspace
-    if not planned_trial.case.variables:
-        return planned_trial
-    output = planned_trial.output
-    return replace(
-        planned_trial,
-        case=substitute_in_case(planned_trial.case, environ),
-        assertion_digests=tuple(map(assertion_digest, planned_trial.case.assertions)),
-        output=None if output is None else unmask(output, planned_trial.case.variables, environ),
-    )
 
 
 async def _answer_in_turn(

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from proctor.engines.protocol import TrialWriter
-from proctor.env_substitution import mask, names_in
 from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
 from proctor.protocols import Store, StoredBatch
 from proctor.services import events
-from proctor.services.runs.planning.judge_choice import all_judges, all_specs
+from proctor.services.runs.execution.trial_variables import (
+    list_program_variables,
+    mask_variables,
+    without_secret_digests,
+)
+from proctor.services.runs.planning.judge_choice import all_judges
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 if TYPE_CHECKING:
@@ -178,27 +182,6 @@ class RunWriter(TrialWriter):
         return mask_variables(trial, case, self._program_variables, self._environ)
 
 
-def mask_variables(
-    trial: Trial, case: Case, program_variables: tuple[str, ...], environ: Mapping[str, str]
-) -> Trial:
-    """Returns a trial with names of variables in place of their values, in answers and reasons.
-
-    Args:
-        trial: the trial.
-        case: its case, which names variables.
-        program_variables: the variables whose values are passed to programs under test.
-        environ: the environment, with the values.
-    """
-    # Values passed to a program can be in any file of the workspace, and so in any result of a grader.
-    names = case.variables if case.workspace is None else (*case.variables, *program_variables)
-    return mask(trial, names, environ) if names else trial
-
-
-def list_program_variables(run: Run) -> tuple[str, ...]:
-    """Returns the variables whose values are passed to programs under test."""
-    return names_in([spec.options.get("env", {}) for spec in all_specs(run)])
-
-
 def may_be_endpoint_fault(trial: Trial) -> bool:
     """Returns whether a trial lacks an answer or a judge's reply for a reason that may be its endpoint's."""
     if trial.failure is not None:
@@ -209,23 +192,3 @@ def may_be_endpoint_fault(trial: Trial) -> bool:
 def _may_call(grader: str) -> bool:
     kind = GRADERS.get(grader)
     return bool(kind.needs or kind.is_async or kind.grades_repeats)
-
-
-def without_secret_digests(trial: Trial, digests: tuple[str, ...]) -> Trial:
-    """Returns the trial without digests of texts with values of variables, as short values could be guessed.
-
-    A judge's prompt may contain such values if the assertion does; it gets the assertion's digest.
-    """
-    if not digests or not trial.scores:
-        return trial
-    scores = [
-        score
-        if score.assertion == digest
-        else replace(
-            score,
-            assertion=digest,
-            judgments=tuple([replace(judgment, prompt_digest=digest) for judgment in score.judgments]),
-        )
-        for score, digest in zip(trial.scores, digests, strict=True)
-    ]
-    return replace(trial, scores=tuple(scores))
