@@ -101,10 +101,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A PostgreSQL server; a test takes a schema of its own."""
-    from support.postgresql import PostgresServer, find_programs
-
-    if find_programs() is None and "CI" not in os.environ:
-        pytest.skip("PostgreSQL is not installed")
+    from support.postgresql import PostgresServer
 
     server = PostgresServer(options=("fsync=off", "max_connections=200"))
     server.start()

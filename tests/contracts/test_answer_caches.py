@@ -163,10 +163,8 @@ def test_a_server_that_ends_and_comes_back_stops_nothing(
 ) -> None:
     from proctor.stores.postgresql import answer_cache
     from proctor.stores.postgresql.location import postgresql_location
-    from support.postgresql import PostgresServer, find_programs
+    from support.postgresql import PostgresServer
 
-    if find_programs() is None:
-        pytest.skip("PostgreSQL is not installed")
     monkeypatch.setattr(answer_cache, "_RETRY_S", 0.05)
     server = PostgresServer(options=("fsync=off",))
     server.start()
