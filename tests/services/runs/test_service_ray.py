@@ -12,10 +12,10 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proctor.engines.ray.engine import RayEngine
 from proctor.engines.ray.messages import LOST_LIMITS, Delivery, TrialMessage, load
-from proctor.engines.ray.processes import MAX_WAIT_S
 from proctor.errors import UsageError
 from proctor.model import Settings, Verdict
 from proctor.services import events
@@ -59,6 +59,13 @@ def read(store: SqliteStore, done: events.RunFinished) -> list[Any]:
     return rows
 
 
+def delivered_trials(cluster: LocalCluster) -> list[TrialMessage]:
+    """The trials that processes have delivered, finished or not."""
+    deliveries = [data for data in map(load, cluster.sent) if isinstance(data, Delivery)]
+    messages = [message for delivery in deliveries for message in delivery.messages]
+    return [message for message in messages if isinstance(message, TrialMessage)]
+
+
 WORKSPACES = """
 workspace:
   template: seed
@@ -89,7 +96,7 @@ async def test_verdicts_are_those_of_one_machine_and_no_value_is_sent(
     (folder / "targets.yaml").write_text(targets, encoding="utf-8")
     settings = Settings(repeats=2, keep_workspaces="none")
     (here,) = await make("s.eval.yaml", "agent", settings=settings)
-    (there,) = await make("s.eval.yaml", "agent", settings=Settings(**_fields(settings), engine="ray"))
+    (there,) = await make("s.eval.yaml", "agent", settings=replace(settings, engine="ray"))
     assert read(store, there) == read(store, here)
     assert there.tally.all == here.tally.all
     assert there.run.status == "finished"
@@ -97,10 +104,6 @@ async def test_verdicts_are_those_of_one_machine_and_no_value_is_sent(
     assert len(cluster.sent) > 8
     assert not any(SECRET.encode() in each for each in cluster.sent)
     assert any(b"WORD" in each for each in cluster.sent)
-
-
-def _fields(settings: Settings) -> dict[str, Any]:
-    return {"repeats": settings.repeats, "keep_workspaces": settings.keep_workspaces}
 
 
 CALLS = """
@@ -143,7 +146,8 @@ async def test_an_answer_that_was_delivered_before_its_judge_replied_is_graded_a
     task = asyncio.ensure_future(make("s.eval.yaml", f"function:{name}:answer", judges=judges, settings=RAY))
     while len(calls.judged) < 4:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(5 * MAX_WAIT_S)  # the answers are delivered by now
+    while len(delivered_trials(cluster)) < 4:
+        await asyncio.sleep(0.01)
     cluster.actors[0].end()
     (done,) = await task
     assert calls.asked == {f"n{n}": 1 for n in range(4)}
