@@ -26,8 +26,6 @@ from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.trial_queue import RunState, TrialQueue, TrialRecord
 
-CLOSE_TIMEOUT_S = 1.0
-"""How long closing waits for the server before pending rows are saved on this machine."""
 _FULL_AFTER_S = 1.0
 """How long rows wait for the server before no new requests are sent."""
 _STALLED_AFTER_S = 30.0
@@ -67,8 +65,6 @@ class PostgresTrialWriter(TrialQueue):
             folder: the project's folder, where answers go that cannot be written.
         """
         super().__init__(patience)
-        self.can_rescue = False
-        """Whether rows that cannot be written go to a file; otherwise that is an error."""
         self.run_keys: Mapping[str, int] = {}
         """The keys of runs, by their ids."""
         self._connector = connector
@@ -113,9 +109,6 @@ class PostgresTrialWriter(TrialQueue):
         super().close()
         if not had_fault and (fault := self._find_fault()) is not None:
             raise StoreError(fault.message)
-
-    def _closing_patience_s(self) -> float:
-        return CLOSE_TIMEOUT_S if self.can_rescue else super()._closing_patience_s()
 
     def _make_error(self, error: Exception) -> StoreError:
         if isinstance(error, psycopg.Error) and is_temporary(error):
@@ -227,13 +220,17 @@ class PostgresTrialWriter(TrialQueue):
         with connection.transaction():
             rows, states = self._leave_out_taken(connection, rows, states)
             if rows:
-                merged = _merge(rows)
+                unique_rows = _leave_out_repeated(rows)
                 if self._has_table:
-                    copy_rows(connection, "new_trials", _COLUMNS, merged, _TYPES)
+                    copy_rows(connection, "new_trials", _COLUMNS, unique_rows, _TYPES)
                 # The lock of a run's totals comes before its trials get their turns. So the writers of a run
                 # commit in the order of turns, and no reader that follows the run misses a trial.
                 connection.execute(_EMPTY_TOTALS, (list({row[0] for row in rows}),))
-                self._upsert(connection, merged)
+                if self._has_table:
+                    connection.execute(_UPSERT.format("new_trials"))
+                else:
+                    columns = [list(column) for column in zip(*unique_rows, strict=True)]
+                    connection.execute(_UPSERT.format(_ARRAYS), columns)
             for state in states:
                 connection.execute(
                     "UPDATE runs SET status = %s, body = %s WHERE key = %s",
@@ -249,29 +246,26 @@ class PostgresTrialWriter(TrialQueue):
         keys = {row[0] for row in rows} | {state.key for state in states}
         tokens = self._run_locks.find_tokens(keys)
         if tokens:
-            stored = dict(connection.execute(_TOKENS, (list(tokens),)).fetchall())
-            self._run_locks.add_taken({key for key, token in tokens.items() if stored.get(key) != token})
-        taken = self._run_locks.taken_keys & keys
-        if not taken:
+            stored_tokens = dict(connection.execute(_TOKENS, (list(tokens),)).fetchall())
+            self._run_locks.add_taken(
+                {key for key, token in tokens.items() if stored_tokens.get(key) != token}
+            )
+        taken_keys = self._run_locks.taken_keys & keys
+        if not taken_keys:
             return rows, states
-        self._refused_trials.update([row[:3] for row in rows if row[0] in taken])
-        return [row for row in rows if row[0] not in taken], [
-            state for state in states if state.key not in taken
-        ]
-
-    def _upsert(self, connection: psycopg.Connection[Any], rows: Sequence[TrialRecord]) -> None:
-        if self._has_table:
-            connection.execute(_UPSERT.format("new_trials"))
-        else:
-            connection.execute(_UPSERT.format(_ARRAYS), [list(column) for column in zip(*rows, strict=True)])
+        self._refused_trials.update([row[:3] for row in rows if row[0] in taken_keys])
+        return (
+            [row for row in rows if row[0] not in taken_keys],
+            [state for state in states if state.key not in taken_keys],
+        )
 
 
-def _merge(rows: Sequence[TrialRecord]) -> list[TrialRecord]:
+def _leave_out_repeated(rows: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Returns one row for each trial, as an upsert may change a row only once: the first with a verdict."""
-    merged: dict[tuple[int, int, int], TrialRecord] = {}
+    row_by_trial: dict[tuple[int, int, int], TrialRecord] = {}
     for row in rows:
         trial = row[:3]
-        earlier = merged.get(trial)
-        if earlier is None or earlier[3] is None:
-            merged[trial] = row
-    return list(merged.values())
+        earlier_row = row_by_trial.get(trial)
+        if earlier_row is None or earlier_row[3] is None:
+            row_by_trial[trial] = row
+    return list(row_by_trial.values())

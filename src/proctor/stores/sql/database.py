@@ -7,7 +7,7 @@ every subquery has a name. The tables are those of `proctor.stores.sqlite.migrat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -79,19 +79,3 @@ class SqlDatabase(ABC):
                 f"The store {self.address} is damaged: a row of it cannot be read ({error}). "
                 f"{self.damage_remedy}".rstrip()
             ) from error
-
-
-def fetch_page(rows: Iterable[Any], body: int) -> list[Any]:
-    """Returns the first rows, up to a total of `PAGE_BYTES`.
-
-    Args:
-        rows: a cursor, which reads one row at a time.
-        body: the index of the large column.
-    """
-    page_rows, size = [], 0
-    for row in rows:
-        page_rows.append(row)
-        size += len(row[body]) if isinstance(row[body], bytes) else 0  # else the row is damaged
-        if size >= PAGE_BYTES:
-            break
-    return page_rows

@@ -214,11 +214,11 @@ class SqlStore(ABC):
     def cases_in_run(self, run: Run, positions: Iterable[int]) -> Iterator[CaseInRun | None]:
         """Yields what `case_in_run` returns for each position, in that order; reads several at once."""
         remaining = iter(positions)
-        while some := list(islice(remaining, _MAX_CASES)):
-            if len(some) == 1:
-                marks, values = "?", some
+        while page := list(islice(remaining, _MAX_CASES)):
+            if len(page) == 1:
+                marks, values = "?", page
             else:  # always as many, so that the database prepares one statement
-                marks, values = _CASE_MARKS, some + some[-1:] * (_MAX_CASES - len(some))
+                marks, values = _CASE_MARKS, page + page[-1:] * (_MAX_CASES - len(page))
             trials: dict[int, list[StoredTrial]] = {}
             rows = self._select(_TRIALS_IN.format(marks), self._key(run.id), *values)
             for position, body, verdict in rows:
@@ -232,7 +232,7 @@ class SqlStore(ABC):
                     suite_case=stored_case.case,
                     trials=tuple(trials.get(position, ())),
                 )
-            yield from map(cases.get, some)
+            yield from map(cases.get, page)
 
     def find_position(self, run: Run, sent_digest: str, case_id: str) -> int | None:
         """Returns the position of the case with that digest in the suite of a run, or None."""
@@ -441,9 +441,9 @@ class SqlStore(ABC):
         """Returns the stored totals of runs by id, without those that are not there; reads many at once."""
         self._queue.flush()
         totals, remaining = dict[str, StoredTotals](), iter(run_ids)
-        while some := list(islice(remaining, _MAX_TOTALS)):
-            some += some[-1:] * (_MAX_TOTALS - len(some))  # so that the database prepares one statement
-            for run_id, key, body, changes in self._select(_TOTALS_OF_RUNS, *some):
+        while page := list(islice(remaining, _MAX_TOTALS)):
+            page += page[-1:] * (_MAX_TOTALS - len(page))  # so that the database prepares one statement
+            for run_id, key, body, changes in self._select(_TOTALS_OF_RUNS, *page):
                 totals[run_id] = StoredTotals(body, key, changes or 0)
         return totals
 

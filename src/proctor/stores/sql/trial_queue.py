@@ -35,6 +35,8 @@ _MAX_OVERRUN = 4
 _GATHER_S = 0.03
 """How long rows gather before they are committed: well under the promised 100 ms."""
 _CHECK_EVERY_S = 0.1
+_CLOSE_TIMEOUT_S = 1.0
+"""How long closing waits for the store before pending rows are saved elsewhere."""
 
 
 class TrialQueue(ABC):
@@ -51,6 +53,8 @@ class TrialQueue(ABC):
             patience: how long it waits for other processes and for the database.
         """
         self._patience = patience
+        self.can_rescue = False
+        """Whether rows that the store does not take are saved elsewhere; otherwise that is an error."""
         self._pending: list[TrialRecord] = []
         self._states: list[RunState] = []
         self._row_count = 0
@@ -99,10 +103,10 @@ class TrialQueue(ABC):
             self._pending.append(row)
             self._row_count += 1
             self._byte_count += len(row[4])
-            first = len(self._pending) == 1
-            if first:
+            is_first = len(self._pending) == 1
+            if is_first:
                 self._idle.clear()
-        if first:
+        if is_first:
             self._wake()
         elif self._exceeds_limits(_MAX_OVERRUN):
             self._wait_for_room()
@@ -146,15 +150,12 @@ class TrialQueue(ABC):
         if self._thread is not None:
             self._wake()
             self._flush_now.set()
-            self._thread.join(self._closing_patience_s())
+            patience_s = _CLOSE_TIMEOUT_S if self.can_rescue else self._patience.patience_s
+            self._thread.join(min(patience_s, DEFAULT_PATIENCE_S))
             self.abandon()
             self._thread.join()
             self._thread = None
         self._raise_error()
-
-    def _closing_patience_s(self) -> float:
-        """Returns how long closing waits for the last rows."""
-        return min(self._patience.patience_s, DEFAULT_PATIENCE_S)
 
     def _wake(self) -> None:
         if self._thread is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from proctor.stores.sql.database import SqlDatabase, fetch_page
+from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
 from proctor.stores.sqlite.connection import REMEDY, as_store_errors
 from proctor.stores.sqlite.transactions import transaction
 
@@ -36,9 +36,14 @@ class SqliteDatabase(SqlDatabase):
         """Returns the first rows, up to a total of `PAGE_BYTES`; `body` is the index of the large column."""
         with as_store_errors(self.address):
             cursor = self.connection.execute(statement, values)
-            rows = fetch_page(cursor, body)
+            page_rows, size = [], 0
+            for row in cursor:
+                page_rows.append(row)
+                size += len(row[body]) if isinstance(row[body], bytes) else 0  # else the row is damaged
+                if size >= PAGE_BYTES:
+                    break
             cursor.close()
-        return rows
+        return page_rows
 
     def fetch_one(self, statement: str, *values: object) -> Any:
         """Returns the first row; None if there is none."""

@@ -24,8 +24,6 @@ from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
-CLOSE_TIMEOUT_S = 1.0
-"""How long closing waits for a lock before pending rows are saved elsewhere."""
 _CHUNKS = (512, 64, 8, 1)
 """Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
 
@@ -70,8 +68,6 @@ class WriterThread(TrialQueue):
             files: the open files, which must not be replaced; none for a store in memory.
         """
         super().__init__(lock_wait)
-        self.can_rescue = False
-        """Whether rows that cannot be written go to a new file; otherwise that is an error."""
         self._path = path
         self._open_connection = open_connection
         self._main_db = main
@@ -97,9 +93,6 @@ class WriterThread(TrialQueue):
         super().close()
         if self._cause and not had_fault:
             raise StoreError(self._fault_message())
-
-    def _closing_patience_s(self) -> float:
-        return CLOSE_TIMEOUT_S if self.can_rescue else super()._closing_patience_s()
 
     def _make_error(self, error: Exception) -> StoreError:
         return (
