@@ -78,8 +78,8 @@ def _open_input(name: str, out: Store, option: str | None, stack: ExitStack) -> 
     from proctor.services.runs.merging.parts import MergeInput
     from proctor.stores import locate_store
 
-    location, own = locate_store(name), store_location(option)
-    if location.address == own.address or _is_same_file(location.address, own.address):
+    location, out_address = locate_store(name), store_location(option).address
+    if location.address == out_address or _is_same_file(location.address, out_address):
         return MergeInput(name, out)
     return MergeInput(name, stack.enter_context(closing(location.open_to_read())))
 
@@ -98,7 +98,7 @@ def _allow_open_files(store_count: int) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 256 + _FILES_PER_STORE * store_count
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    file_count = 256 + _FILES_PER_STORE * store_count
+    if soft != resource.RLIM_INFINITY and soft < file_count:
+        limit = file_count if hard == resource.RLIM_INFINITY else min(file_count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -145,7 +145,8 @@ def copy_store(
         trash_reader = (
             readers.enter_context(get_store_rows(trash).read_rows(notify)) if trash.exists() else None
         )
-        total = sum(each.count_rows(table) for each in (reader, trash_reader) if each for table in TABLES)
+        sources = (reader,) if trash_reader is None else (reader, trash_reader)
+        total = sum(source_reader.count_rows(table) for source_reader in sources for table in TABLES)
         counter = _Counter(on_progress, 2 * total)
         with copy_rows.write_rows() as writer:
             digests, copies = _fill(reader, writer, counter)

@@ -241,15 +241,15 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
                 "run": stopped.run.id,
                 "status": stopped.run.status,
                 "ended": stopped.has_ended,
-                "done": done,
+                "done": trial_count,
                 "planned": stopped.run.planned,
                 "owner": to_builtins(stopped.owner),
             }
-            for stopped, done in rows
+            for stopped, trial_count in rows
         ]
         echo_json(dumps({"runs": records, "exit_code": exit_code}))
         return exit_code
-    for stopped, done in rows:
+    for stopped, trial_count in rows:
         stopped_run = stopped.run
         if not stopped.has_ended:
             echo_err(
@@ -260,7 +260,7 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
         where = f" --store {shlex.quote(store)}" if store else ""
         how = f" Continue with: proctor run --resume={stopped_run.id}{where}"
         verb, how = ("Finished", "") if stopped_run.status == "finished" else ("Stopped", how)
-        show([f"{verb} {stopped_run.id}: {done:,} of {stopped_run.planned:,} trials are kept.{how}"])
+        show([f"{verb} {stopped_run.id}: {trial_count:,} of {stopped_run.planned:,} trials are kept.{how}"])
     return exit_code
 
 
