@@ -6,10 +6,10 @@ Trials stream from all stores at once, in suite order, so that no run is held in
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, groupby
-from typing import Final, TypeVar
+from itertools import chain, groupby, repeat
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,8 +27,6 @@ from proctor.services.runs.planning.earlier_run import UNFINISHED_MERGE, is_unfi
 from proctor.services.runs.reading.totals import encode_totals
 from proctor.services.runs.request import new_id
 from proctor.verdicts import Tally, is_reused
-
-T = TypeVar("T")
 
 _NO_CASE: Final = Case(id="", input=())
 _MAX_SHARDS = 10
@@ -107,10 +105,10 @@ class _Merge:
 
     def run(self, group: str) -> MergedRun:
         """Returns the merged run, stored under a new id in a group."""
-        existing = self._find_existing()
-        if existing is not None:
-            notes = () if existing.status == "finished" else tuple(self._describe_gaps())
-            return MergedRun(run=existing, notes=notes, is_new=False)
+        earlier_run = self._find_earlier()
+        if earlier_run is not None:
+            notes = () if earlier_run.status == "finished" else tuple(self._describe_gaps())
+            return MergedRun(run=earlier_run, notes=notes, is_new=False)
         versions_before = {(version.suite.name, version.suite.version) for version in self._out.versions()}
         run = self._copy_suite(self._make_run(group))
         is_started = False
@@ -122,15 +120,15 @@ class _Merge:
             _undo(self._out, run if is_started else None, run.suite, versions_before)
             raise
 
-    def _find_existing(self) -> Run | None:
+    def _find_earlier(self) -> Run | None:
         """Returns the run that was merged from the same runs; removes what is left of a merge."""
-        same = [run for run in self._out.runs() if self._is_merged_from_sources(run)]
-        for run in same:
+        runs = [run for run in self._out.runs() if self._is_merged_from_sources(run)]
+        for run in runs:
             if is_unfinished_merge(run) and not self._out.is_run_locked(run.id):
                 self._out.delete_run(run.id)
-        finished = (run for run in same if run.status == "finished")
-        interrupted = (run for run in same if run.status == "interrupted" and self._has_all_trials(run))
-        return next(chain(finished, interrupted), None)
+        finished_runs = (run for run in runs if run.status == "finished")
+        interrupted_runs = (run for run in runs if run.status == "interrupted" and self._has_all_trials(run))
+        return next(chain(finished_runs, interrupted_runs), None)
 
     def _is_merged_from_sources(self, run: Run) -> bool:
         """Returns whether a run was merged from the same runs, of which it may be one itself."""
@@ -142,12 +140,12 @@ class _Merge:
     def _has_all_trials(self, run: Run) -> bool:
         """Returns whether a run in `out` has every trial of the parts, graded if it is graded there."""
         stored_trials = self._out.trials(run.id)
-        for needed in _merge_trials(self._parts):
-            place = _place(needed)
-            stored = next((row for row in stored_trials if _place(row) >= place), None)
-            if stored is None or _place(stored) != place:
+        for part_trial in _merge_trials(self._parts):
+            place = _place(part_trial)
+            stored_trial = next((trial for trial in stored_trials if _place(trial) >= place), None)
+            if stored_trial is None or _place(stored_trial) != place:
                 return False
-            if stored.verdict is None and needed.verdict is not None:
+            if stored_trial.verdict is None and part_trial.verdict is not None:
                 return False
         return True
 
@@ -173,18 +171,19 @@ class _Merge:
 
     def _merge_settings(self) -> tuple[Settings, list[str]]:
         """Returns the settings without a shard, and a sentence on each one that differs."""
-        every, first = [part.run.settings for part in self._parts], self._parts[0].run.settings
-        settings, notes = replace(first, selection=replace(first.selection, shard=None)), []
-        if first.budget_usd is not None:
+        part_settings = [part.run.settings for part in self._parts]
+        settings, notes = part_settings[0], []
+        settings = replace(settings, selection=replace(settings.selection, shard=None))
+        if settings.budget_usd is not None:
             shares = [1 if part.shard is None else part.shard.count for part in self._parts]
             budgets = [
-                own.budget_usd * share
-                for own, share in zip(every, shares, strict=True)
-                if own.budget_usd is not None
+                each.budget_usd * share
+                for each, share in zip(part_settings, shares, strict=True)
+                if each.budget_usd is not None
             ]
             settings = replace(settings, budget_usd=float(f"{max(budgets):.12g}"))
         for name in _FREE_SETTINGS:
-            values = dict.fromkeys(getattr(own, name) for own in every)
+            values = dict.fromkeys(getattr(each, name) for each in part_settings)
             if len(values) > 1 and name != "budget_usd":
                 notes.append(
                     f"The merged runs have different values of {name}: {', '.join(map(str, values))}."
@@ -237,14 +236,14 @@ class _Merge:
     def _finish(self, run: Run, tally: Tally) -> MergedRun:
         """Copies what else is stored of the runs, and saves the last state of the merged one."""
         self._copy_accesses(run)
-        self._copy_remarks(run)
+        self._copy_labels(run)
         is_complete = tally.all.total >= run.planned
         notes = [*self._notes, *(() if is_complete else self._describe_gaps())]
-        unknown = self._copy_variables(run)
-        if unknown and not is_complete:
+        variables = self._copy_variables(run)
+        if variables and not is_complete:
             notes.append(
                 "Not set here, or not to the values of the shards: "
-                f"{join_names(unknown, _MAX_SHARDS)}. Set them before you resume the run."
+                f"{join_names(variables, _MAX_SHARDS)}. Set them before you resume the run."
             )
         ends = [part.run.finished_at for part in self._parts if part.run.finished_at is not None]
         reasons = (part.run.stopped for part in self._parts if part.run.stopped is not None)
@@ -262,13 +261,12 @@ class _Merge:
         shards = {part.shard for part in self._parts}
         if None not in shards:
             count = max(shard.count for shard in shards if shard is not None)
-            present = {shard.index for shard in shards if shard is not None}
-            missing = [str(index) for index in range(count) if index not in present]
-            if missing:
-                verb = "is" if len(missing) == 1 else "are"
-                noun = "Shard" if len(missing) == 1 else "Shards"
-                yield f"{noun} {join_names(missing, _MAX_SHARDS)} of {count:,} {verb} missing."
-                if self._has_other_group(present):
+            indices = {shard.index for shard in shards if shard is not None}
+            missing_indices = [str(index) for index in range(count) if index not in indices]
+            if missing_indices:
+                noun, verb = ("Shard", "is") if len(missing_indices) == 1 else ("Shards", "are")
+                yield f"{noun} {join_names(missing_indices, _MAX_SHARDS)} of {count:,} {verb} missing."
+                if self._has_other_group(indices):
                     yield (
                         "A store here has other shards of the suite, in another group. Give the shards of "
                         "one command the same --group if they share a store."
@@ -277,41 +275,43 @@ class _Merge:
             verdicts = part.input.store.count_verdicts(part.run.id)
             trial_count = sum(count for verdict, count in verdicts.items() if verdict is not None)
             if trial_count < part.run.planned:
-                what = "" if part.shard is None else f", {part.shard.title},"
-                yield f"{part.name}{what} has {trial_count:,} of {pluralize(part.run.planned, 'trial')}."
+                title = "" if part.shard is None else f", {part.shard.title},"
+                yield f"{part.name}{title} has {trial_count:,} of {pluralize(part.run.planned, 'trial')}."
 
-    def _has_other_group(self, present: set[int]) -> bool:
-        """Returns whether a store has a shard of the same suite that lacks here, in another group."""
+    def _has_other_group(self, indices: set[int]) -> bool:
+        """Returns whether a store has a other shard of the same suite, in another group."""
         return any(
             run.suite.content == part.run.suite.content
             and run.settings.selection.shard is not None
             and part.shard is not None
             and run.settings.selection.shard.count == part.shard.count
-            and run.settings.selection.shard.index not in present
+            and run.settings.selection.shard.index not in indices
             for part in self._parts
             for run in part.input.store.runs()
         )
 
     def _copy_accesses(self, run: Run) -> None:
-        known = set(self._out.holdout_accesses(run.suite.digest))
+        copied_accesses = set(self._out.holdout_accesses(run.suite.digest))
         accesses = {
             access
             for store in {id(part.input.store): part.input.store for part in self._parts}.values()
             for access in store.holdout_accesses(run.suite.digest)
         }
-        for access in sorted(accesses - known, key=lambda access: (access.at, access.kind, access.run)):
+        for access in sorted(
+            accesses - copied_accesses, key=lambda access: (access.at, access.kind, access.run)
+        ):
             self._out.add_holdout_access(access)
 
-    def _copy_remarks(self, run: Run) -> None:
+    def _copy_labels(self, run: Run) -> None:
         """Copies labels and comments with their times; of labels of one person the newest one counts."""
         labels = [stored for part in self._parts for stored in part.input.store.labels(part.run.id)]
-        for label, is_held_out, at in _unique(
+        for label, is_held_out, at in dict.fromkeys(
             (replace(stored.label, run=run.id), stored.held_out, stored.at)
             for stored in sorted(labels, key=lambda stored: stored.at)
         ):
             self._out.add_label(label, held_out=is_held_out, at=at)
         comments = [stored for part in self._parts for stored in part.input.store.comments(part.run.id)]
-        for comment, at in _unique(
+        for comment, at in dict.fromkeys(
             (replace(stored.comment, run=run.id), stored.at)
             for stored in sorted(comments, key=lambda stored: stored.at)
         ):
@@ -332,10 +332,6 @@ class _Merge:
         return sorted(name for name in is_same if not is_same[name])
 
 
-def _unique(items: Iterable[T]) -> Iterator[T]:
-    return iter(dict.fromkeys(items))
-
-
 def _merge_versions(runs: Sequence[Run]) -> dict[str, str]:
     """Returns the versions of all runs; several of the same library are joined."""
     names = sorted({name for run in runs for name in run.versions})
@@ -351,7 +347,7 @@ def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
     Raises:
         UsageError: two parts have different answers for the same case and repeat.
     """
-    streams = (_read_trials(number, part) for number, part in enumerate(parts))
+    streams = (zip(repeat(number), part.input.store.trials(part.run.id)) for number, part in enumerate(parts))
     for _, rows in groupby(heapq.merge(*streams, key=_numbered_place), key=_numbered_place):
         (number, stored_trial), *others = rows
         for other_number, other in others:
@@ -364,10 +360,6 @@ def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
 
 _NumberedTrial = tuple[int, StoredTrial]
 """A trial, with the number of its part."""
-
-
-def _read_trials(number: int, part: RunPart) -> Iterator[_NumberedTrial]:
-    return ((number, stored_trial) for stored_trial in part.input.store.trials(part.run.id))
 
 
 def _numbered_place(numbered_trial: _NumberedTrial) -> tuple[int, int]:

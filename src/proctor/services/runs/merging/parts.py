@@ -70,13 +70,13 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
         _check_mergeable(part)
     by_key: dict[_RunKey, list[RunPart]] = defaultdict(list)
     if all(len({_run_key(part.run) for part in parts}) == 1 for parts in by_input):
-        merged = [[part for parts in by_input for part in parts]]
+        parts_by_run = [[part for parts in by_input for part in parts]]
     else:
         _check_keys(inputs, by_input)
         for part in (part for parts in by_input for part in parts):
             by_key[_run_key(part.run)].append(part)
-        merged = list(by_key.values())
-    lines = [line for parts in merged for line in _find_differences(parts, environ)]
+        parts_by_run = list(by_key.values())
+    lines = [line for parts in parts_by_run for line in _find_differences(parts, environ)]
     if lines:
         raise UsageError(
             "\n".join(
@@ -90,7 +90,7 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
                 )
             )
         )
-    return [sorted(parts, key=_sort_key) for parts in merged]
+    return [sorted(parts, key=_sort_key) for parts in parts_by_run]
 
 
 def _newest_parts(item: MergeInput) -> list[RunPart]:
