@@ -44,8 +44,6 @@ class ProjectFolder:
         self.folder = (folder or Path.cwd()).absolute()
         address = move_address(str(store), Path.cwd(), absolute=True)
         self.location = locate_named_store(address, self.folder)
-        if not self.location.is_in_folder:
-            self.location.folder = Path(os.path.abspath(self.location.folder))  # noqa: PTH100 - keeps links
         self.location.keep_connections()
         self.environ = os.environ if environ is None else environ
         self.config = config

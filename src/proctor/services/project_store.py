@@ -39,14 +39,15 @@ def locate_named_store(address: str, start: Path | None = None) -> StoreLocation
 
     Args:
         address: as for `locate_store`.
-        start: stands for the working directory; None for itself.
+        start: stands for the working directory, and the folder becomes absolute; None for itself.
 
     Raises:
         UsageError: there is no such kind of store.
     """
     location = locate_store(address)
     if not location.is_in_folder:
-        location.folder = Path(_relative_path(find_project(start) / DEFAULT_FOLDER))
+        folder = find_project(start) / DEFAULT_FOLDER
+        location.folder = Path(_relative_path(folder)) if start is None else folder
     return location
 
 
