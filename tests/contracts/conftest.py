@@ -20,11 +20,22 @@ SCHEMES = [
     for name in STORES.names()
     if name != "postgres"  # another name of the same
 ]
+DURABLE_SCHEMES = [scheme for scheme in SCHEMES if scheme != "memory"]
 
 
 @pytest.fixture(params=SCHEMES)
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
     """A new store of every kind."""
+    return make_location(request, tmp_path)
+
+
+@pytest.fixture(params=DURABLE_SCHEMES)
+def durable_location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
+    """A new store of every kind that outlives its process."""
+    return make_location(request, tmp_path)
+
+
+def make_location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
     if request.param == "postgresql":
         location: StoreLocation = request.getfixturevalue("postgres_location")
         return location

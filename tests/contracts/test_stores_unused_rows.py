@@ -54,16 +54,14 @@ def test_unused_rows_are_counted_and_deleted_and_all_others_stay(store: Store) -
 
 
 @pytest.mark.slow
-def test_suites_and_runs_can_be_saved_meanwhile(location: StoreLocation) -> None:
-    if not location.is_durable:
-        pytest.skip("a store in memory is used by one process")
-    with closing(location.open_store()) as store:
+def test_suites_and_runs_can_be_saved_meanwhile(durable_location: StoreLocation) -> None:
+    with closing(durable_location.open_store()) as store:
         shared = [make_case(f"shared {number}") for number in range(50)]
         save_cases(store, shared)
         is_over = False
 
         def tidy() -> None:
-            with closing(location.open_store()) as other:
+            with closing(durable_location.open_store()) as other:
                 while not is_over:
                     other.delete_unused_rows()
 
