@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -168,6 +168,21 @@ def replace_option(url: str, name: str, value: str) -> str:
     base, _, query = url.partition("?")
     options = [word for word in query.split("&") if word and word.partition("=")[0] != name]
     return f"{base}?{'&'.join([*options, f'{name}={value}'])}"
+
+
+def replace_user(url: str, user: str) -> str:
+    """Returns a URL with another user.
+
+    Args:
+        url: an address that was parsed.
+        user: the name of a role.
+    """
+    scheme, _, rest = url.partition("://")
+    base, mark, query = rest.partition("?")
+    authority, slash, path = base.partition("/")
+    options = "&".join(word for word in query.split("&") if word.partition("=")[0] != "user")
+    host = authority.rpartition("@")[2]
+    return f"{scheme}://{quote(user, safe='')}@{host}{slash}{path}{mark if options else ''}{options}"
 
 
 def _check_text(rest: str) -> None:

@@ -28,6 +28,7 @@ from proctor.stores.postgresql.connection_errors import (
 )
 from proctor.stores.postgresql.connection_pool import ConnectionPool
 from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
+from proctor.stores.postgresql.password_file import password_file_fields
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
@@ -92,6 +93,7 @@ class PostgresConnector:
             **_CLIENT_PARAMETERS,
             **address.connection_fields(os.environ),
             **tls_fields(address, os.environ),
+            **password_file_fields(address, os.environ),
         }
         connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
         adapt_text(connection)
@@ -226,7 +228,8 @@ class PostgresDatabase(SqlDatabase):
         try:
             yield
         except psycopg.errors.InsufficientPrivilege as error:
-            raise StoreError(explain_missing_right(describe_error(error), self.address)) from error
+            reason, role = describe_error(error), self._login_role()
+            raise StoreError(explain_missing_right(reason, self.address, role)) from error
         except psycopg.Error as error:
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise StoreError(
@@ -239,6 +242,12 @@ class PostgresDatabase(SqlDatabase):
                     "and check before whether the last change was saved."
                 ) from error
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
+
+    def _login_role(self) -> str:
+        try:
+            return self.connection.info.user
+        except psycopg.Error:  # it was closed meanwhile
+            return "ROLE"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

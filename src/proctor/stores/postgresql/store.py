@@ -12,13 +12,14 @@ import psycopg
 from msgspec import DecodeError
 
 from proctor.codec import decode, encode
-from proctor.errors import StoreError
+from proctor.errors import ReadOnlyStore, StoreError
 from proctor.model import Run
 from proctor.protocols import AnswerCache
 from proctor.stores.postgresql.case_staging import PostgresCaseStaging
+from proctor.stores.postgresql.connection_errors import grant_command
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.rescue import load_answers, rescue_file
-from proctor.stores.postgresql.rights import grant_command, is_writable
+from proctor.stores.postgresql.rights import is_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
@@ -107,10 +108,11 @@ class PostgresStore(SqlStore):
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
         if not is_writable(self._postgres):
-            raise StoreError(
-                "This shows held-out cases, and each such access is counted in the store; your role may only "
-                f"read {self._database.address}, so nothing is shown. Whoever owns its tables changes that "
-                f"with `{grant_command(self._database.address, 'ROLE')}`."
+            (role,) = self._postgres.fetch_one("SELECT current_user")
+            raise ReadOnlyStore(
+                f"This shows held-out cases, and each such access is counted in the store; role {role} may "
+                f"only read {self._database.address}, so nothing is shown. The owner of the tables can "
+                f"change that with `{grant_command(self._database.address, role)}`."
             )
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
