@@ -139,6 +139,56 @@ def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
         store.close()
 
 
+def test_a_run_has_the_next_cases_before_it_needs_them_or_says_that_it_is_full(place: Place) -> None:
+    store = place.open()
+    run = begin_run(store, cases=600)
+    store.protect()
+    cases = store.cases(run.suite.content)
+    ids = [next(cases).case.id]
+    wait_until(lambda: not store.is_full())
+    place.proxy.stall()
+    ids += [next(cases).case.id for _ in range(300)]  # begins to read the third page
+    wait_until(store.is_full)
+    place.proxy.resume()
+    wait_until(lambda: not store.is_full())
+    assert ids + [stored.case.id for stored in cases] == [f"c{number}" for number in range(600)]
+
+
+def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
+    store = place.open()
+    run = begin_run(store, cases=600)
+    store.protect()
+    cases = store.cases(run.suite.content)
+    next(cases)
+    wait_until(lambda: not store.is_full())
+    place.proxy.stall()
+    for _ in range(300):
+        next(cases)
+    wait_until(store.is_full)
+    began = monotonic()
+    store.abandon_lock()
+    with pytest.raises(StoreError, match="does not answer"):
+        list(store.runs())
+    store.close()
+    assert monotonic() - began < 5
+
+
+def test_a_run_without_its_server_is_full_until_its_connection_is_open_again(
+    own_server: PostgresServer, tmp_path: Path
+) -> None:
+    with open_proxy(own_server.port) as proxy:
+        store = Place(own_server, proxy, tmp_path).open()
+        begin_run(store)
+        store.protect()
+        assert not store.is_full()
+        own_server.kill()
+        wait_until(store.is_full)
+        own_server.start()
+        wait_until(lambda: not store.is_full())
+        assert [run.id for run in store.runs()] == ["r1"]
+        store.close()
+
+
 def test_a_command_gives_up_when_its_patience_ends(own_server: PostgresServer, tmp_path: Path) -> None:
     with open_proxy(own_server.port) as proxy:
         store = Place(own_server, proxy, tmp_path).open()

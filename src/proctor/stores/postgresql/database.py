@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import count
-from threading import RLock
+from threading import RLock, Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar, cast
 from zlib import crc32
@@ -27,7 +27,7 @@ from proctor.stores.postgresql.connection_errors import (
     is_starting,
 )
 from proctor.stores.postgresql.connection_pool import ConnectionPool
-from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
+from proctor.stores.postgresql.lost_connections import Backoff, cut, is_temporary, is_usable
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
@@ -40,6 +40,8 @@ _MUTEX = 0
 _CURSOR_NUMBERS = count(1)
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_TURN_S = 0.5
+"""How often a thread that waits for another one looks whether the server was given up."""
 _IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _DEAD_AFTER_S = 15
 """How long a peer that does not acknowledge anything is waited for, on both sides."""
@@ -153,6 +155,8 @@ class PostgresDatabase(SqlDatabase):
         self.is_reusable = True
         """Whether another store may use the session later: not if it has locks or tables of its own."""
         self._pool = connector.pool
+        self._opener: Thread | None = None
+        """Opens a lost connection again, for `is_ready`."""
         idle = None if self._pool is None else self._pool.take()
         self.connection = idle or connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
 
@@ -160,6 +164,39 @@ class PostgresDatabase(SqlDatabase):
     def is_abandoned(self) -> bool:
         """Whether nothing waits for the server any more."""
         return self._patience.abandoned.is_set()
+
+    def is_ready(self) -> bool:
+        """Returns whether a statement needs to wait neither for another thread nor for a lost connection.
+
+        If the connection is lost, a thread opens it again: an event loop asks here instead of waiting.
+        """
+        if not self._guard.acquire(blocking=False):
+            return False
+        try:
+            if self._is_closed or self._is_in_transaction or is_usable(self.connection):
+                return True
+            if self._opener is None or not self._opener.is_alive():
+                self._opener = Thread(target=self._open_again, name="proctor-store-opener", daemon=True)
+                self._opener.start()
+            return False
+        finally:
+            self._guard.release()
+
+    def _open_again(self) -> None:
+        backoff = Backoff()
+        while not (self._is_closed or self._patience.abandoned.is_set()):
+            try:
+                connection = self.connector.connect()
+            except psycopg.Error:
+                self._patience.abandoned.wait(backoff.next_pause_s())
+                continue
+            with self._guard:
+                if self._is_closed or is_usable(self.connection):
+                    connection.close()
+                else:
+                    self.connection.close()
+                    self.connection = connection
+            return
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
@@ -295,19 +332,47 @@ class PostgresDatabase(SqlDatabase):
             StoreError: the server does not answer for longer than the patience, or refuses.
             KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
-        with self._guard, self.as_store_errors():
+        with self._take_turn(), self.as_store_errors():
             if self._is_closed:
                 raise StoreError(f"The store {self.address} is closed.")
             if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
                 return act()
-            try:
-                with interruptible():
-                    return self._repeat(act, repeatable=repeatable)
-            except KeyboardInterrupt:
-                self._patience.abandoned.set()
-                if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
-                    raise StoreError(self.explain_stop()) from None
-                raise
+            return self.wait_for(partial(self._repeat, act, repeatable=repeatable))
+
+    def wait_for(self, act: Callable[[], T]) -> T:
+        """Returns what a function returns that may wait for the server; a signal ends the wait.
+
+        Raises:
+            StoreError: a signal arrived within an event loop.
+            KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
+        """
+        try:
+            with interruptible():
+                return act()
+        except KeyboardInterrupt:
+            self._patience.abandoned.set()
+            if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
+                raise StoreError(self.explain_stop()) from None
+            raise
+
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        """Waits for other threads, but not for one that waits for a server which was given up.
+
+        Raises:
+            StoreError: another thread still waits for it.
+        """
+        if not self._guard.acquire(blocking=False):
+            self.wait_for(self._acquire)
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _acquire(self) -> None:
+        while not self._guard.acquire(timeout=_TURN_S):
+            if self.is_abandoned:
+                raise StoreError(self.explain_stop())
 
     def _repeat(self, act: Callable[[], T], *, repeatable: bool) -> T:
         began, notified, backoff = monotonic(), False, Backoff()
@@ -320,7 +385,7 @@ class PostgresDatabase(SqlDatabase):
                 return act()
             except psycopg.Error as error:
                 waited_s = monotonic() - began
-                is_over = waited_s >= self._patience.patience_s or self._patience.abandoned.is_set()
+                is_over = waited_s >= self._patience.patience_s or self.is_abandoned or self._is_closed
                 if is_over or not is_temporary(error) or (has_begun and not repeatable):
                     raise
                 if not isinstance(error, psycopg.errors.LockNotAvailable):
@@ -350,9 +415,15 @@ class PostgresDatabase(SqlDatabase):
         if self._is_closed:
             return
         self._is_closed = True
+        is_free = self._guard.acquire(timeout=_TURN_S)
+        if not is_free:
+            cut(self.connection)  # for which another thread waits
+            is_free = self._guard.acquire(timeout=_TURN_S)
         connection = self.connection
-        del self.connection  # which another store may have from now on
-        if self._pool is None or not self.is_reusable:
+        if is_free:
+            del self.connection  # which another store may have from now on
+            self._guard.release()
+        if self._pool is None or not self.is_reusable or not is_free:
             connection.close()
         else:
             self._pool.give_back(connection)
