@@ -24,6 +24,7 @@ from proctor.stores.postgresql.address import PostgresAddress
 from proctor.stores.postgresql.connection_errors import (
     explain_connection_error,
     explain_missing_right,
+    explain_read_only,
     is_starting,
 )
 from proctor.stores.postgresql.connection_pool import ConnectionPool
@@ -52,10 +53,13 @@ _CLIENT_PARAMETERS = {
     "tcp_user_timeout": _DEAD_AFTER_S * 1000,
 }
 _SERVER_SETTINGS = (
+    "SET standard_conforming_strings = on; SET default_transaction_isolation = 'read committed'; "
     "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3; "
     f"SET tcp_user_timeout = {_DEAD_AFTER_S * 1000}; "
 )
-"""With them the server releases the locks of a machine that has vanished."""
+"""What a role or a database may have set otherwise; and how the server notices that a machine has vanished,
+whose locks it then releases.
+"""
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 """Each error is raised, too."""
 
@@ -94,6 +98,7 @@ class PostgresConnector:
             **_CLIENT_PARAMETERS,
             **address.connection_fields(os.environ),
             **tls_fields(address, os.environ),
+            "client_encoding": "UTF8",
         }
         connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
         adapt_text(connection)
@@ -114,7 +119,9 @@ class PostgresConnector:
         while True:
             try:
                 with interruptible():
-                    return self.connect()
+                    connection = self.connect()
+                self._check_encoding(connection)
+                return connection
             except psycopg.Error as error:
                 was_starting = was_starting or is_starting(str(error))
                 waited_s = monotonic() - start
@@ -124,6 +131,15 @@ class PostgresConnector:
                 has_notified = True
                 self._notify(f"Waiting for the server of {self.address}, which is starting or shutting down.")
             sleep(backoff.next_pause_s())
+
+    def _check_encoding(self, connection: psycopg.Connection[Any]) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            connection.close()
+            raise StoreError(
+                f"The database of {self.address} has the encoding {encoding}, which cannot hold every text. "
+                "Create one with `createdb --encoding=UTF8 --template=template0 NAME`, and name that."
+            )
 
 
 class PostgresDatabase(SqlDatabase):
@@ -270,6 +286,14 @@ class PostgresDatabase(SqlDatabase):
                     f"The store {self.address} is locked by another process. Wait for that to end, then try "
                     "again."
                 ) from error
+            if isinstance(error, psycopg.errors.ProgramLimitExceeded):
+                raise StoreError(
+                    f"The store {self.address} takes no names of more than 2,600 bytes, as the indexes of "
+                    f"PostgreSQL do not ({describe_error(error)}). Give the suite a shorter name, or use a "
+                    "store in a file."
+                ) from error
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                raise StoreError(explain_read_only(self.address)) from error
             if is_temporary(error):
                 raise StoreError(
                     f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
