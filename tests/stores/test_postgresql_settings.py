@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Verdict
+from proctor.stores import locate_store
+from proctor.stores.location import Grants
 from proctor.stores.postgresql.location import PostgresLocation, postgresql_location
+from proctor.stores.store_copy import copy_store
 from support.builders import make_case, make_trial
 from support.postgresql import PostgresServer
-from support.stores import add_run, save_cases
+from support.stores import add_run, begin_run, save_cases
 
 pytestmark = pytest.mark.slow
 
