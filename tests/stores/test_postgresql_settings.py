@@ -94,3 +94,20 @@ def test_a_name_that_no_index_takes_is_a_sentence(postgres_location: PostgresLoc
         ),
     ):
         save_cases(store, [make_case("c")], name=name)
+
+
+def test_a_role_copies_its_store_beside_one_that_it_may_not_use(
+    postgres_server: PostgresServer, postgres_location: PostgresLocation, tmp_path: Path
+) -> None:
+    name = f"role_{uuid4().hex[:8]}"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN")
+    location = locate(postgres_server)
+    location.migrate(Grants(write=(name,)))
+    own = locate_store(location.address.replace("postgres@", f"{name}@"))
+    with closing(own.open_store()) as store:
+        begin_run(store)
+    assert copy_store(own, locate_store(str(tmp_path / "copy.db"))).rows["runs"] == 1
+    assert postgres_location.exists()
+    with postgres_server.connect() as connection:
+        connection.execute(f"DROP OWNED BY {name} CASCADE; DROP ROLE {name}")
