@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Label, Verdict
+from proctor.services.runs.execution.store_watch import watch_stop_requests
 from proctor.stores.postgresql.location import postgresql_location
 from proctor.stores.postgresql.rescue import load_answers
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
@@ -26,7 +28,7 @@ from support.builders import make_case, make_trial
 from support.postgresql import PostgresServer
 from support.stores import add_run, begin_run, save_cases
 from support.tcp_proxy import TcpProxy, open_proxy
-from support.waiting import wait_until
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -171,6 +173,62 @@ def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
         list(store.runs())
     store.close()
     assert monotonic() - began < 5
+
+
+def test_a_question_to_a_silent_server_ends_with_its_store(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    store.protect()
+    place.proxy.stall()
+    asking = Thread(target=lambda: store.is_stop_requested("r1"), daemon=True)
+    asking.start()
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    wait_until(run_locks._shared._session.lock.locked)
+    store.abandon_lock()
+    store.close()
+    asking.join(PATIENCE_S)
+    assert not asking.is_alive()
+
+
+def test_an_event_loop_ends_while_a_silent_server_is_asked_whether_to_stop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.services.runs.execution.store_watch._REQUEST_INTERVAL_S", 0.01)
+    store = place.open()
+    begin_run(store)
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    is_asking = run_locks._shared._session.lock.locked
+    place.proxy.stall()
+
+    async def watch() -> None:
+        with watch_stop_requests(store, ["r1"], lambda: None):
+            while not is_asking():
+                await asyncio.sleep(0.01)
+
+    asyncio.run(watch())
+    assert is_asking()
+    place.proxy.resume()
+
+
+def test_a_session_that_answers_right_now_is_not_lost(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    shared = run_locks._shared
+    assert shared is not None
+    session = shared._session
+    sleeping = Thread(target=lambda: session.execute("SELECT pg_sleep(0.5)"))
+    sleeping.start()
+    wait_until(session.lock.locked)
+    assert not shared._is_lost()
+    sleeping.join()
+    assert not shared._is_lost()
+    assert shared._session is session
 
 
 def test_a_run_without_its_server_is_full_until_its_connection_is_open_again(

@@ -259,6 +259,16 @@ class PostgresDatabase(SqlDatabase):
         """
         return self.connection.execute(translate(statement), values or None).rowcount
 
+    def try_execute(self, statement: str, *values: object) -> None:
+        """Executes a statement unless another thread uses the connection, or it fails."""
+        if not self._guard.acquire(blocking=False):
+            return
+        try:
+            with suppress(psycopg.Error):
+                self.execute_once(statement, *values)
+        finally:
+            self._guard.release()
+
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Executes a statement once for each row."""
 

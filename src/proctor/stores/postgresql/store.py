@@ -9,7 +9,6 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from msgspec import DecodeError
 
 from proctor.codec import decode, encode
@@ -81,8 +80,7 @@ class PostgresStore(SqlStore):
         return None
 
     def _try_now(self, statement: str, *values: object) -> None:
-        with suppress(psycopg.Error):
-            self._postgres.execute_once(statement, *values)
+        self._postgres.try_execute(statement, *values)
 
     def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """Yields rows as the method of the superclass; for a run, a thread reads each page in advance.
