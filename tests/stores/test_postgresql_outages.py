@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
@@ -456,6 +457,22 @@ def test_large_answers_are_read_a_few_at_a_time(place: Place) -> None:
     assert [stored.trial.output.text == text for stored in store.trials("r1") if stored.trial.output] == 3 * [
         True
     ]
+
+
+def test_a_check_holds_few_large_answers_at_once(place: Place) -> None:
+    store = place.open()
+    begin_run(store, cases=12)
+    _save(store, *range(12), text="x" * 2**22)
+    store.flush()
+    tracemalloc.start()
+    try:
+        with store._postgres.snapshot():
+            sizes = [len(body) for (body,) in store._postgres.iterate("SELECT body FROM trials")]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(sizes) == 12
+    assert peak < 5 * 2**22
 
 
 _WRITES = """

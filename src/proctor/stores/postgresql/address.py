@@ -153,7 +153,7 @@ def parse_address(rest: str) -> PostgresAddress:
         )
     if schema.endswith(TRASH_SUFFIX):
         raise UsageError(
-            f"The schema {schema} in the address of the store has the deleted versions of suites of the store "
+            f"The schema {schema} in the address of the store has the deleted suites of the store "
             f"{schema.removesuffix(TRASH_SUFFIX)!r}. Name one that does not end with {TRASH_SUFFIX}."
         )
     mode = options.get("sslmode")

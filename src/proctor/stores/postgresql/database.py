@@ -245,7 +245,12 @@ class PostgresDatabase(SqlDatabase):
         """Yields rows without holding them all. Call it inside a `snapshot`."""
         name = f"rows_{next(_CURSOR_NUMBERS)}"
         with self.as_store_errors(), _server_cursor(self.connection, name) as cursor:
-            yield from cursor.execute(translate(statement), values)
+            cursor.execute(translate(statement), values)
+            count = 1
+            while rows := cursor.fetchmany(count):
+                yield from rows
+                size = sum([len(value) for row in rows for value in row if isinstance(value, bytes)])
+                count = min(2 * count, _PAGE_STEP, max(1, len(rows) * PAGE_BYTES // max(size, 1)))
 
     def execute(self, statement: str, *values: object) -> int:
         """Executes a statement, and returns how many rows it changed."""
