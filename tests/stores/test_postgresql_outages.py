@@ -12,6 +12,7 @@ import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -142,13 +143,17 @@ def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
         store.close()
 
 
+def _reads_page() -> bool:
+    return any(thread.name == "proctor-page" for thread in enumerate_threads())
+
+
 def test_a_run_has_the_next_cases_before_it_needs_them_or_says_that_it_is_full(place: Place) -> None:
     store = place.open()
     run = begin_run(store, cases=600)
     store.protect()
     cases = store.cases(run.suite.content)
     ids = [next(cases).case.id]
-    wait_until(lambda: not store.is_full())
+    wait_until(lambda: not _reads_page())
     place.proxy.stall()
     ids += [next(cases).case.id for _ in range(300)]  # begins to read the third page
     wait_until(store.is_full)
@@ -163,7 +168,7 @@ def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
     store.protect()
     cases = store.cases(run.suite.content)
     next(cases)
-    wait_until(lambda: not store.is_full())
+    wait_until(lambda: not _reads_page())
     place.proxy.stall()
     for _ in range(300):
         next(cases)

@@ -41,6 +41,8 @@ _MUTEX = 0
 _CURSOR_NUMBERS = count(1)
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_BUSY_S = 0.05
+"""A thread that uses the connection for longer waits for the server."""
 _TURN_S = 0.5
 """How often a thread that waits for another one looks whether the server was given up."""
 _IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
@@ -171,6 +173,7 @@ class PostgresDatabase(SqlDatabase):
         self.is_reusable = True
         """Whether another store may use the session later: not if it has locks or tables of its own."""
         self._pool = connector.pool
+        self._busy_since = 0.0
         self._opener: Thread | None = None
         """Opens a lost connection again, for `is_ready`."""
         idle = None if self._pool is None else self._pool.take()
@@ -182,13 +185,15 @@ class PostgresDatabase(SqlDatabase):
         return self._patience.abandoned.is_set()
 
     def is_ready(self) -> bool:
-        """Returns whether a statement needs to wait neither for another thread nor for a lost connection.
+        """Returns whether a statement needs to wait neither long for another thread nor for a connection.
 
         If the connection is lost, a thread opens it again: an event loop asks here instead of waiting.
         """
         if not self._guard.acquire(blocking=False):
-            return False
+            self._busy_since = self._busy_since or monotonic()
+            return monotonic() - self._busy_since < _BUSY_S
         try:
+            self._busy_since = 0.0
             if self._is_closed or self._is_in_transaction or is_usable(self.connection):
                 return True
             if self._opener is None or not self._opener.is_alive():
