@@ -144,6 +144,18 @@ def explain_missing_right(reason: str, url: str) -> str:
     )
 
 
+def explain_read_only(url: str) -> str:
+    """Returns what to do when a server takes no writes, as sentences.
+
+    Args:
+        url: the address of the store.
+    """
+    return (
+        f"The store {url} is read-only: its server is a standby, or set so for its database or your role. "
+        "Name the primary server with --store, or another role."
+    )
+
+
 class _Options:
     """The URL of an address with one more option, quoted for a shell."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from proctor.errors import StoreError
 from proctor.stores.location import Grants
+from proctor.stores.postgresql.connection_errors import explain_read_only
 from proctor.stores.postgresql.database import PostgresDatabase
 
 _RIGHTS = """SELECT current_user, current_database(), current_setting('transaction_read_only') = 'on',
@@ -26,10 +27,7 @@ def check_writable(database: PostgresDatabase) -> None:
     """
     role, name, is_read_only, may_write, may_stage = database.fetch_one(_RIGHTS)
     if is_read_only:
-        raise StoreError(
-            f"The store {database.address} is read-only: its server is a standby, or set so. Name the "
-            "primary server with --store."
-        )
+        raise StoreError(explain_read_only(database.address))
     if not may_write:
         raise StoreError(
             f"The store {database.address} is read-only for role {role}. Whoever owns its tables changes "
