@@ -34,7 +34,8 @@ def test_a_role_that_may_only_read_is_told_so_at_once(
     with visit(site) as server:
         assert stored_run.id in read_text(server.page("/runs"))
         page = server.page(f"/runs/{stored_run.id}", status=403)
-        assert f"role {reader} may only read" in read_text(page)
+        assert "held-out cases" in read_text(page)
+        assert f"is read-only for role {reader}" in read_text(page)
         answer = server.send(
             "POST",
             "/api/v1/runs",

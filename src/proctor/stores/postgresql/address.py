@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from proctor.errors import UsageError, suggestion
 
 DEFAULT_SCHEMA = "proctor"
+TRASH_SUFFIX = "_trash"
+"""Ends the name of the schema with the deleted versions of suites of a store."""
 DEFAULT_CONNECT_TIMEOUT_S = 10
 SCHEME = "postgresql"
 _OPTIONS = frozenset(
@@ -148,6 +150,11 @@ def parse_address(rest: str) -> PostgresAddress:
             "The schema in the address of the store must have at most 57 lower-case letters, digits and "
             "underscores, and begin with a letter, but not with pg_: "
             f"{_FORM}?schema={DEFAULT_SCHEMA}."
+        )
+    if schema.endswith(TRASH_SUFFIX):
+        raise UsageError(
+            f"The schema {schema} in the address of the store has the deleted suites of the store "
+            f"{schema.removesuffix(TRASH_SUFFIX)!r}. Name one that does not end with {TRASH_SUFFIX}."
         )
     mode = options.get("sslmode")
     if mode is not None and mode not in _TLS_MODES:

@@ -173,6 +173,18 @@ def migrate_command(url: str, owner: str = "OWNER") -> str:
     return f"proctor store migrate --store {shlex.quote(replace_user(url, owner))}"
 
 
+def explain_read_only(url: str) -> str:
+    """Returns what to do when a server takes no writes, as sentences.
+
+    Args:
+        url: the address of the store.
+    """
+    return (
+        f"The store {url} is read-only: its server is a standby, or set so for its database or your role. "
+        "Name the primary server with --store, or another role."
+    )
+
+
 class _Options:
     """The URL of an address with one more option, quoted for a shell."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from proctor.errors import ReadOnlyStore, StoreError
 from proctor.stores.location import Grants
-from proctor.stores.postgresql.connection_errors import grant_command, migrate_command
+from proctor.stores.postgresql.connection_errors import explain_read_only, grant_command, migrate_command
 from proctor.stores.postgresql.database import PostgresDatabase
 
 _RIGHTS = """SELECT current_user, current_database(), current_setting('transaction_read_only') = 'on',
@@ -34,10 +34,7 @@ def check_writable(database: PostgresDatabase) -> None:
     """
     role, name, is_read_only, may_write, may_create_temporary = database.fetch_one(_RIGHTS)
     if is_read_only:
-        raise ReadOnlyStore(
-            f"The store {database.address} is read-only: its server is a standby, or set so. Name the "
-            "primary server with --store."
-        )
+        raise ReadOnlyStore(explain_read_only(database.address))
     if not may_write:
         raise ReadOnlyStore(
             f"The store {database.address} is read-only for role {role}. The owner of the tables can change "
@@ -45,15 +42,6 @@ def check_writable(database: PostgresDatabase) -> None:
         )
     if not may_create_temporary:
         raise ReadOnlyStore(explain_temporary_tables(database.address, name, role))
-
-
-def is_writable(database: PostgresDatabase) -> bool:
-    """Returns whether the role of a connection may write to a store."""
-    try:
-        check_writable(database)
-    except StoreError:
-        return False
-    return True
 
 
 def explain_temporary_tables(address: str, database_name: str, role: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 
 from proctor.errors import StoreError
+from proctor.stores.postgresql.address import TRASH_SUFFIX
 from proctor.stores.postgresql.connection_errors import grant_command, migrate_command
 from proctor.stores.postgresql.database import PostgresDatabase
 
@@ -90,7 +91,7 @@ def read_version(database: PostgresDatabase) -> int:
 
 def trash_schema(schema: str) -> str:
     """Returns the schema for the deleted versions of suites of a store."""
-    return f"{schema}_trash"
+    return schema + TRASH_SUFFIX
 
 
 def check_version(database: PostgresDatabase) -> int:
