@@ -209,8 +209,8 @@ def digest(as_json: bool, store: str | None) -> None:
     """Print the digest of everything in the store.
 
     Stores with the same suites, runs, trials, labels and comments have the same digest, whatever kind of
-    database they are in. Caches and deleted suite versions are no part of it. Each counted access to a
-    holdout is one, so compare digests without `runs show`, `attest` or `export` in between.
+    database they are in. Caches and deleted suite versions are no part of it. Each access to a
+    holdout is counted and changes the digest: compare without `runs show`, `attest` or `export` in between.
     """
     from proctor.stores.store_copy import compute_digest
 
