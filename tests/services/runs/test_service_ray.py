@@ -20,6 +20,7 @@ from proctor.errors import UsageError
 from proctor.model import Settings, Verdict
 from proctor.services import events
 from proctor.services.runs.execution.session import RunSession
+from proctor.services.runs.reading.totals import load_totals
 from proctor.services.runs.request import Request
 from proctor.stores.location import StoreLocation
 from proctor.stores.sqlite.store import SqliteStore
@@ -346,3 +347,45 @@ async def test_processes_write_to_a_store_that_they_can_open_and_the_run_counts_
     deliveries = [each for each in map(load, cluster.sent) if isinstance(each, Delivery)]
     messages = [message for delivery in deliveries for message in delivery.messages]
     assert [each.is_stored for each in messages if isinstance(each, TrialMessage)] == [True] * 70
+
+
+LATER = """
+import asyncio
+from collections import Counter
+
+asked = Counter()
+on_call = None
+
+
+async def answer(text):
+    asked[text] += 1
+    await asyncio.sleep(0.005)
+    on_call(asked.total())
+    return text if asked[text] == 1 else "something else"
+"""
+
+
+async def test_totals_are_those_of_the_stored_trials_when_a_process_ends_between_storing_and_telling(
+    suite: WriteSuite,
+    module: WriteModule,
+    folder: Path,
+    environ: dict[str, str],
+    connect: Connect,
+    postgres_location: StoreLocation,
+) -> None:
+    name = module(LATER)
+    calls: Any = import_module(name)
+    cluster = connect(process_count=1)
+    calls.on_call = lambda count: cluster.end_newest() if count in (120, 240) else None
+    texts = [f"n{n}" for n in range(300)]
+    words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
+    with closing(postgres_location.open_store()) as store:
+        session = RunSession(store, environ, lambda _event: None, folder=folder)
+        (done,) = await session.run(Request(suites=words[:1], targets=words[1:], settings=RAY))
+        verdicts = [row.verdict for row in store.trials(done.run.id)]
+        totals = load_totals(store, done.run)
+    assert len(cluster.actors) == 3
+    assert len(verdicts) == done.tally.all.total == 300
+    assert done.tally.all.passed == verdicts.count(Verdict.PASS)
+    assert totals is not None
+    assert totals.tally.all == done.tally.all

@@ -229,8 +229,9 @@ def kill(process: Any) -> None:
     """Ends a process of the cluster at once."""
     import ray
 
-    with suppress(Exception):  # it has ended already
-        ray.kill(process)
+    if ray.is_initialized():  # else Ray would start a cluster for this
+        with suppress(Exception):  # it has ended already
+            ray.kill(process)
 
 
 def _describe_failed_start(error: Exception) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, groupby
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -93,6 +93,8 @@ class RayEngine:
         self._shard_numbers = count(1)
         self._shards_per_process = 2
         self._failed_starts = 0
+        self.has_lost_worker = False
+        """Whether a process ended that had trials to make: it may have stored some that were made again."""
         self._was_failing = False
         """Whether an endpoint failed when the last process ended."""
         self._changed = asyncio.Event()
@@ -279,7 +281,9 @@ class RayEngine:
             self._failed_starts += 1
             if self._failed_starts >= _MAX_FAILED_STARTS:
                 self.stop(f"Processes of the Ray cluster end before they make a trial: {_summarize(error)}")
+        self.has_lost_worker = self.has_lost_worker or bool(process.shards)
         for shard in process.shards.values():
+            self._count_stored(shard)
             trials = sorted(shard.trials.values(), key=lambda trial: trial.position)
             for planned_trial in self._planner.lose(process.name, trials, shard.outputs):
                 times = pluralize(MAX_LOSSES + 1, "time")
@@ -301,6 +305,20 @@ class RayEngine:
             await self._leases.release.remote(process.name)
         except ray.exceptions.RayError:
             self.stop(LOST_LIMITS)
+
+    def _count_stored(self, shard: _Shard) -> None:
+        """Counts the cases that a lost process had stored and not delivered."""
+        by_position = sorted(shard.trials.values(), key=lambda trial: trial.position)
+        for _, case in groupby(by_position, key=lambda trial: trial.position):
+            results = [(trial, self._writer.find_stored(trial)) for trial in case]
+            is_whole = all(stored is not None and stored.verdict is not None for _, stored in results)
+            for planned_trial, stored in results:
+                key = planned_trial.position, planned_trial.repeat
+                if is_whole and stored is not None:
+                    del shard.trials[key]
+                    self._writer.count_trial(stored.trial, planned_trial)
+                elif stored is not None and stored.trial.output is not None:
+                    shard.outputs.setdefault(key, stored.trial.output)
 
     # --- the end ---
 

@@ -15,7 +15,7 @@ from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
-from proctor.protocols import Store, StoredBatch
+from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.services import events
 from proctor.services.runs.planning.judge_choice import all_judges, all_specs
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
@@ -120,6 +120,14 @@ class RunWriter(TrialWriter):
     def count_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Counts a finished trial that its worker has stored."""
         return self.count(trial, planned_trial.case, is_stored=True)
+
+    def find_stored(self, planned_trial: PlannedTrial) -> StoredTrial | None:
+        """Returns what a worker that has ended had stored of a trial; None if workers store nothing."""
+        if self._store.shared_address is None:
+            return None
+        case_in_run = self._store.case_in_run(self._run, planned_trial.position)
+        trials = () if case_in_run is None else case_in_run.trials
+        return next((stored for stored in trials if stored.trial.repeat == planned_trial.repeat), None)
 
     def finished_at(self) -> datetime:
         """Returns when the run ended; a finished run keeps its time, unless a later trial was added."""
