@@ -52,6 +52,11 @@ class Actor:
                 task.cancel()
             self._thing._outbox.add(is_urgent=True)  # a fetch that waits ends
 
+    async def clean_up(self) -> None:
+        """Closes what an ended process leaves to the system, such as its connections."""
+        if self.is_dead and isinstance(self._thing, TrialProcess):
+            await self._thing.close()
+
 
 class LocalCluster(RayCluster):
     """A cluster of this process alone."""
@@ -70,6 +75,8 @@ class LocalCluster(RayCluster):
 
     async def __aexit__(self, *_error: object) -> None:
         RayCluster.current = None
+        for actor in self.actors:
+            await actor.clean_up()
 
     def take_process(self) -> Actor:
         if self._idle:

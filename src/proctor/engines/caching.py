@@ -44,17 +44,6 @@ class CacheStats:
         self.misses: Counter[str] = Counter()
         """The number of calls by reason."""
 
-    def summary(self) -> str | None:
-        """Returns the counts as a sentence; None if there was no lookup."""
-        missed = self.misses.total()
-        if not self.hits and not missed:
-            return None
-        summary = f"{self.hits:,} {'answer' if self.hits == 1 else 'answers'} came from the cache"
-        if not missed:
-            return f"{summary}; no request was sent."
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
-        return f"{summary}, {missed:,} did not: {reasons}."
-
 
 class CachedTarget:
     """A target that is called only for what is not in the cache."""

@@ -25,6 +25,7 @@ from proctor.services.runs.request import Request
 from proctor.stores.location import StoreLocation
 from proctor.stores.sqlite.store import SqliteStore
 from proctor.targets.function import register_function
+from support.endpoints import JsonHandler, serve_in_thread
 from support.ray_processes import LocalCluster
 from support.sessions import MakeRuns, WriteModule, WriteSuite
 
@@ -317,7 +318,7 @@ async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call
 ) -> None:
     cluster = connect()
     name = suite(("a", "x", "x"))
-    with pytest.raises(UsageError, match="--cache keeps answers beside the store"):
+    with pytest.raises(UsageError, match="--cache keeps answers in a file beside the store"):
         await make(name, settings=Settings(engine="ray", cache=True))
     target = register_function(lambda text: text, name="lambda")
     with pytest.raises(UsageError, match=r"is a function of this program"):
@@ -359,8 +360,8 @@ on_call = None
 
 async def answer(text):
     asked[text] += 1
-    await asyncio.sleep(0.005)
     on_call(asked.total())
+    await asyncio.sleep(0.005)
     return text if asked[text] == 1 else "something else"
 """
 
@@ -376,7 +377,7 @@ async def test_totals_are_those_of_the_stored_trials_when_a_process_ends_between
     name = module(LATER)
     calls: Any = import_module(name)
     cluster = connect(process_count=1)
-    calls.on_call = lambda count: cluster.end_newest() if count in (120, 240) else None
+    calls.on_call = lambda count: cluster.end_newest() if count == 150 else None
     texts = [f"n{n}" for n in range(300)]
     words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
     with closing(postgres_location.open_store()) as store:
@@ -384,8 +385,41 @@ async def test_totals_are_those_of_the_stored_trials_when_a_process_ends_between
         (done,) = await session.run(Request(suites=words[:1], targets=words[1:], settings=RAY))
         verdicts = [row.verdict for row in store.trials(done.run.id)]
         totals = load_totals(store, done.run)
-    assert len(cluster.actors) == 3
+    assert len(cluster.actors) == 2
     assert len(verdicts) == done.tally.all.total == 300
     assert done.tally.all.passed == verdicts.count(Verdict.PASS)
     assert totals is not None
     assert totals.tally.all == done.tally.all
+
+
+class Yes(JsonHandler):
+    """Chat completions that say yes."""
+
+    def handle_json(self, _body: Any) -> None:
+        self.send_json({"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}]})
+
+
+async def test_processes_share_the_cache_of_a_store_that_they_can_open_and_tell_of_it_once(
+    suite: WriteSuite,
+    folder: Path,
+    environ: dict[str, str],
+    connect: Connect,
+    told: list[events.Event],
+    postgres_location: StoreLocation,
+) -> None:
+    environ["OPENAI_API_KEY"] = "sk"
+    connect()
+    name = suite(*((f"t{n}", f"n{n}", "n1") for n in range(70)))
+    settings = Settings(engine="ray", cache=True, concurrency=4)
+    with serve_in_thread(Yes) as server, closing(postgres_location.open_store()) as store:
+        target = f"openai:m@http://127.0.0.1:{server.server_port}/v1"
+        for _ in range(2):
+            session = RunSession(store, environ, told.append, folder=folder)
+            (done,) = await session.run(Request(suites=(name,), targets=(target,), settings=settings))
+        outputs = [row.trial.output for row in store.trials(done.run.id)]
+    assert [output is not None and output.cached for output in outputs] == [True] * 70
+    notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
+    assert [note for note in notes if "cache" in note] == [
+        "0 answers came from the cache, 70 did not: 70 never asked before.",
+        "70 answers came from the cache; no request was sent.",
+    ]

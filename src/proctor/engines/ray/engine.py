@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S
+from proctor.engines.call_counts import CallCounts
 from proctor.engines.protocol import RunWork, TrialWriter, WorkerOpener, make_trial
 from proctor.engines.ray.cluster import RayCluster, kill
 from proctor.engines.ray.messages import (
@@ -270,6 +271,8 @@ class RayEngine:
                 (self._writer.warn if message.is_warning else self._writer.report)(message.text)
             case StopRequest():
                 self.stop(message.reason)
+            case CallCounts():
+                self._writer.add_call_counts(message)
             case Breakdown():
                 raise ProctorError(f"A process of the Ray cluster failed: {message.text}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.engines.call_counts import CallCounts
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 
@@ -63,7 +64,7 @@ class Breakdown(Struct, frozen=True):
     text: str
 
 
-Message = TrialMessage | ShardEnd | Sentence | StopRequest | Breakdown
+Message = TrialMessage | ShardEnd | Sentence | StopRequest | Breakdown | CallCounts
 
 
 class Delivery(Struct, frozen=True):

@@ -122,7 +122,9 @@ class TrialRunner:
         self._start()
         settings = self._run.settings
         self._account = self._pool.start_run(
-            budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache
+            budget_usd=settings.budget_usd,
+            spent_usd=self._spent_usd(),
+            cached=settings.cache and self._opener is None,
         )
         work = self._make_work()
         self._writer = RunWriter(
@@ -133,6 +135,7 @@ class TrialRunner:
             self._listen,
             self._stop_because,
             self._early_stopping,
+            self._account,
         )
         factory = ENGINES.get(settings.engine)
         if self._opener is not None:
@@ -180,7 +183,7 @@ class TrialRunner:
         assert self._account is not None
         run = await self._run_trials(self._engine, self._writer)
         check_store(self._store, run)
-        for note in self._account.notes():
+        for note in self._account.counts().notes():
             self._listen(events.StatusMessage(note))
         event = events.RunFinished(run, self._writer.tally)
         self._listen(event)
