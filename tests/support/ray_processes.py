@@ -20,6 +20,7 @@ class Method:
         self._name = name
 
     def remote(self, *arguments: Any) -> Awaitable[Any]:
+        self._actor.check()
         return asyncio.create_task(self._actor.call(self._name, arguments))
 
 
@@ -30,6 +31,7 @@ class Actor:
         self._thing = thing
         self._sent = sent
         self.is_dead = False
+        self.is_cut_off = False
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
@@ -39,10 +41,16 @@ class Actor:
             raise ActorDiedError()
         self._sent += [each for each in arguments if isinstance(each, bytes)]
         result = await getattr(self._thing, name)(*arguments)
+        self.check()
         if self.is_dead:  # what it would have sent is lost
             raise ActorDiedError()
         self._sent += [result] * isinstance(result, bytes)
         return result
+
+    def check(self) -> None:
+        """Raises what Ray Client raises without its server."""
+        if self.is_cut_off:
+            raise ConnectionError("Failed to reconnect within the reconnection grace period (30s)")
 
     def end(self) -> None:
         """Ends the actor, with all that it is doing."""
@@ -85,6 +93,11 @@ class LocalCluster(RayCluster):
         actor = Actor(TrialProcess(), self.sent)
         self.actors.append(actor)
         return actor
+
+    def cut_off(self) -> None:
+        """Ends the connection to all actors."""
+        for actor in (*self.actors, self.get_leases()):
+            actor.is_cut_off = True
 
     def end_newest(self) -> None:
         """Ends the process that was started last."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from proctor.engines.ray.engine import RayEngine
-from proctor.engines.ray.messages import LOST_LIMITS, Delivery, TrialMessage, load
+from proctor.engines.ray.messages import LOST_CONNECTION, LOST_LIMITS, Delivery, TrialMessage, load
 from proctor.engines.ray.processes import MAX_WAIT_S
 from proctor.errors import UsageError
 from proctor.model import Settings, Verdict
@@ -288,6 +288,25 @@ async def test_a_run_whose_limits_are_lost_stops_and_can_be_resumed(
     assert (done.run.status, done.run.stopped) == ("interrupted", LOST_LIMITS)
     (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
     assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 600)
+
+
+async def test_a_run_whose_connection_to_the_cluster_is_lost_stops_and_can_be_resumed(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect
+) -> None:
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    texts = [f"n{n}" for n in range(300)]
+    words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
+    cluster = connect()
+    task = asyncio.ensure_future(make(*words, settings=RAY))
+    while calls.asked.total() < 50:
+        await asyncio.sleep(0.01)
+    cluster.cut_off()
+    (done,) = await task
+    assert (done.run.status, done.run.stopped) == ("interrupted", LOST_CONNECTION)
+    connect()
+    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 300)
 
 
 async def test_a_regrade_on_a_cluster_gives_the_same_verdicts_and_calls_no_target(

@@ -120,6 +120,8 @@ class RayCluster:
                 kill(process)
                 if not tries_left:
                     raise UsageError(_describe_failed_start(error)) from None
+            except ConnectionError as error:
+                raise UsageError(_describe_failure(self._address, error)) from None
         self.give_back(process)
         if problem is not None:
             raise UsageError(problem)

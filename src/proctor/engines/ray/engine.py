@@ -7,7 +7,8 @@ that was delivered is paid for again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count, groupby
 from time import monotonic
@@ -18,6 +19,7 @@ from proctor.engines.call_counts import CallCounts
 from proctor.engines.protocol import RunWork, TrialWriter, WorkerOpener, make_trial
 from proctor.engines.ray.cluster import RayCluster, kill
 from proctor.engines.ray.messages import (
+    LOST_CONNECTION,
     LOST_LIMITS,
     Breakdown,
     Delivery,
@@ -184,6 +186,8 @@ class RayEngine:
         self._leases = cluster.get_leases()
         try:
             await self._leases.open.remote(self._work.run.settings.budget_usd, self._work.spent_usd)
+        except ConnectionError:
+            raise ProctorError(LOST_CONNECTION) from None
         except ray.exceptions.RayError:
             cluster.drop_leases()
             raise ProctorError(LOST_LIMITS) from None
@@ -198,14 +202,24 @@ class RayEngine:
             starting += 1
 
     async def _run_process(self, cluster: RayCluster) -> None:
-        """Opens a process and lets it make shards, until it is lost or this task is cancelled."""
+        """Uses a process until it is lost or this task is cancelled; stops without a connection."""
+        try:
+            await self._use_process(cluster)
+        except ConnectionError:
+            self._processes.clear()
+            self.stop(LOST_CONNECTION)
+
+    async def _use_process(self, cluster: RayCluster) -> None:
+        """Opens a process and lets it make shards."""
         import ray
 
         process = _Process(cluster.take_process(), cluster.next_number())
         self._processes.add(process)
         try:
             data = dump((self._work, self._opener))
-            problem = await process.handle.open.remote(process.name, process.number, data, self._leases)
+            problem = await _finish(
+                process.handle.open.remote(process.name, process.number, data, self._leases)
+            )
             if problem is not None:
                 raise UsageError(problem)
             process.is_open = True
@@ -231,7 +245,7 @@ class RayEngine:
                 return
             number = next(self._shard_numbers)
             process.shards[number] = _Shard(trials, is_alone=self._planner.was_lost(trials))
-            await process.handle.start.remote(dump(TrialShard(number, tuple(trials))))
+            await _finish(process.handle.start.remote(dump(TrialShard(number, tuple(trials)))))
 
     async def _take(self, process: _Process) -> None:
         """Fetches and stores what a process has, when the store has room."""
@@ -240,8 +254,8 @@ class RayEngine:
             await asyncio.sleep(_FULL_PAUSE_S)
             if monotonic() >= beat_at:
                 beat_at = monotonic() + _BEAT_S
-                await process.handle.beat.remote()
-        self._deliver(process, load(await process.handle.take.remote()))
+                await _finish(process.handle.beat.remote())
+        self._deliver(process, load(await _finish(process.handle.take.remote())))
 
     def _deliver(self, process: _Process, delivery: Delivery) -> None:
         process.has_failing_endpoint = delivery.has_failing_endpoint
@@ -340,9 +354,10 @@ class RayEngine:
         """Stops the processes, and stores what they still send; the user may stop a run that is stopping."""
         began, sent_count = monotonic(), 0
         while any(process.shards for process in self._processes):
-            for reason, waits in self._stop_calls[sent_count:]:
-                for process in self._processes:
-                    process.handle.stop.remote(reason, waits)
+            with suppress(ConnectionError):  # then each task ends
+                for reason, waits in self._stop_calls[sent_count:]:
+                    for process in self._processes:
+                        process.handle.stop.remote(reason, waits)
             sent_count = len(self._stop_calls)
             grace_s = (GRACE_S if self._is_stopped_by_user else LONG_GRACE_S) + _STOP_MARGIN_S
             is_endless = self._waits_for_calls and not self._is_stopped_by_user
@@ -373,11 +388,22 @@ class RayEngine:
             return
         try:
             delivery = load(await process.handle.close.remote())
-        except ray.exceptions.RayError:
+        except (ray.exceptions.RayError, ConnectionError):
             return
         self._deliver(process, delivery)
         self._processes.discard(process)
         cluster.give_back(process.handle)
+
+
+async def _finish(call: Awaitable[Any]) -> Any:
+    """Awaits a call, which goes on if this is cancelled: Ray Client prints errors for calls that do not."""
+
+    async def wait() -> Any:
+        return await call
+
+    task = asyncio.ensure_future(wait())
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return await asyncio.shield(task)
 
 
 def _summarize(error: Exception) -> str:
