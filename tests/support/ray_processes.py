@@ -31,12 +31,14 @@ class Actor:
         self._thing = thing
         self._sent = sent
         self.is_dead = False
-        self.is_cut_off = False
+        self.is_cut_off = self.is_stuck = False
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        if self.is_stuck:
+            await asyncio.sleep(60)
         if self.is_dead:
             raise ActorDiedError()
         self._sent += [each for each in arguments if isinstance(each, bytes)]

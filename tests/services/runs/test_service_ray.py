@@ -309,6 +309,29 @@ async def test_a_run_whose_connection_to_the_cluster_is_lost_stops_and_can_be_re
     assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 300)
 
 
+async def test_a_process_that_answers_nothing_is_taken_for_lost(
+    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.engines.ray.engine._SILENT_S", 0.5)
+    monkeypatch.setattr("proctor.engines.ray.engine._BEAT_S", 0.05)
+    name = module(CALLS)
+    calls: Any = import_module(name)
+    cluster = connect(process_count=1)
+
+    def freeze() -> None:
+        actor = cluster.actors[0]
+        actor.is_stuck = actor is cluster.actors[-1]
+
+    calls.on_poison = freeze
+    texts = [*(f"n{n}" for n in range(150)), "poison"]
+    settings = Settings(engine="ray", concurrency=4, timeout_s=0.2, retries=0)
+    (done,) = await make(
+        suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=settings
+    )
+    assert len(cluster.actors) == 2
+    assert (done.tally.all.passed, done.tally.all.errors) == (150, 1)
+
+
 async def test_a_regrade_on_a_cluster_gives_the_same_verdicts_and_calls_no_target(
     make: MakeRuns, suite: WriteSuite, store: SqliteStore, connect: Connect
 ) -> None:

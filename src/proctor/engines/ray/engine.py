@@ -48,6 +48,8 @@ _POLL_S = 0.1
 _FULL_PAUSE_S = 0.02
 _BEAT_S = 2.0
 _NO_ROOM_AFTER_S = 10.0
+_SILENT_S = 30.0
+"""A process that answers nothing for so long is taken for lost."""
 
 
 class _Shard:
@@ -231,7 +233,7 @@ class RayEngine:
                     await self._take(process)
                 else:
                     await self._changed.wait()
-        except ray.exceptions.RayError as error:
+        except (ray.exceptions.RayError, TimeoutError) as error:
             self._processes.discard(process)
             kill(process.handle)
             await self._plan_again(process, error)
@@ -245,7 +247,7 @@ class RayEngine:
                 return
             number = next(self._shard_numbers)
             process.shards[number] = _Shard(trials, is_alone=self._planner.was_lost(trials))
-            await _finish(process.handle.start.remote(dump(TrialShard(number, tuple(trials)))))
+            await _answer(process.handle.start.remote(dump(TrialShard(number, tuple(trials)))))
 
     async def _take(self, process: _Process) -> None:
         """Fetches and stores what a process has, when the store has room."""
@@ -254,8 +256,12 @@ class RayEngine:
             await asyncio.sleep(_FULL_PAUSE_S)
             if monotonic() >= beat_at:
                 beat_at = monotonic() + _BEAT_S
-                await _finish(process.handle.beat.remote())
-        self._deliver(process, load(await _finish(process.handle.take.remote())))
+                await _answer(process.handle.beat.remote())
+        call = _begin(process.handle.take.remote())
+        while not (await asyncio.wait({call}, timeout=2 * _BEAT_S))[0]:
+            # Its store does not answer, or itself does not.
+            await _answer(process.handle.beat.remote())
+        self._deliver(process, load(call.result()))
 
     def _deliver(self, process: _Process, delivery: Delivery) -> None:
         process.has_failing_endpoint = delivery.has_failing_endpoint
@@ -395,15 +401,33 @@ class RayEngine:
         cluster.give_back(process.handle)
 
 
+async def _answer(call: Awaitable[Any]) -> None:
+    """Awaits a call that a process answers at once.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    try:
+        async with asyncio.timeout(_SILENT_S):
+            await _finish(call)
+    except TimeoutError:
+        raise TimeoutError(f"It has not answered for {_SILENT_S:g} s.") from None
+
+
 async def _finish(call: Awaitable[Any]) -> Any:
-    """Awaits a call, which goes on if this is cancelled: Ray Client prints errors for calls that do not."""
+    """Returns the result of a call, which goes on if this is cancelled."""
+    return await asyncio.shield(_begin(call))
+
+
+def _begin(call: Awaitable[Any]) -> asyncio.Task[Any]:
+    """Returns a task that awaits a call; never cancel it, as Ray Client prints errors for cancelled calls."""
 
     async def wait() -> Any:
         return await call
 
     task = asyncio.ensure_future(wait())
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-    return await asyncio.shield(task)
+    return task
 
 
 def _summarize(error: Exception) -> str:
