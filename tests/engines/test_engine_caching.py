@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.engines.caching import CachedTarget, CacheStats
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CachedTarget, CacheStats, CallCounts
 from proctor.errors import TargetError
 from proctor.model import (
     Attachment,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from proctor.engines.call_counts import CallCounts
 from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import GradingMode
 from proctor.model import Case, Failure, Output, Run, Score, Trial, Verdict
@@ -24,6 +23,7 @@ from proctor.protocols import StoredBatch, StoredTrial, WorkspaceVisit
 
 if TYPE_CHECKING:
     from proctor.batch_protocol import BatchReply, BatchService
+    from proctor.engines.caching import CallCounts
     from proctor.engines.call_limits import CallLimits
 
 

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import RunWork, TrialWriter, WorkerOpener, make_trial
 from proctor.engines.ray.cluster import RayCluster, kill
 from proctor.engines.ray.messages import (

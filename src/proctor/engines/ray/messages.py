@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CallCounts
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor import __version__
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import RunWork, WorkerHost
 from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set

@@ -183,7 +183,7 @@ class TrialRunner:
         assert self._account is not None
         run = await self._run_trials(self._engine, self._writer)
         check_store(self._store, run)
-        for note in self._account.counts().notes():
+        for note in self._account.notes():
             self._listen(events.StatusMessage(note))
         event = events.RunFinished(run, self._writer.tally)
         self._listen(event)

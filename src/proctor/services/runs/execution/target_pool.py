@@ -14,8 +14,7 @@ import proctor
 from proctor.codec import encode
 from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget
-from proctor.engines.caching import CachedTarget, CacheStats
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CachedTarget, CacheStats, CallCounts
 from proctor.engines.fallback import FallbackTarget
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.env_substitution import mask, substitute
@@ -372,6 +371,10 @@ class CallAccount:
             assumed_calls=0 if self._budget is None else self._budget.assumed_calls,
         )
         return own.plus(self._from_workers)
+
+    def notes(self) -> list[str]:
+        """Returns sentences on cache and budget for the end of a run."""
+        return self.counts().notes()
 
 
 def embedder_name(environ: Mapping[str, str]) -> str | None:

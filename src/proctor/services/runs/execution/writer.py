@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from proctor.engines.call_counts import CallCounts
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import TrialWriter
 from proctor.env_substitution import mask, names_in
 from proctor.graders import GRADERS
