@@ -21,6 +21,11 @@ from proctor.engines.ray.messages import dump
 from proctor.errors import UsageError
 
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
+_TLS_VARIABLE = "RAY_USE_TLS"
+_SETTINGS = 4
+"""The type of HTTP/2's frame with settings, which is the first one of each side."""
+_FRAME_HEAD_SIZE = 9
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
 _MAX_STARTS = 3
@@ -115,6 +120,8 @@ class RayCluster:
                 kill(process)
                 if not tries_left:
                     raise UsageError(_describe_failed_start(error)) from None
+            except ConnectionError as error:
+                raise UsageError(_describe_failure(self._address, error)) from None
         self.give_back(process)
         if problem is not None:
             raise UsageError(problem)
@@ -165,7 +172,7 @@ class RayCluster:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     def _check_address(self) -> None:
-        """Checks that something listens at an address: Ray would try for a minute and end this process."""
+        """Checks that a server of gRPC is at an address: Ray would try for a minute and end this process."""
         address = self._address
         if address in (None, "auto", "local"):
             return
@@ -176,7 +183,9 @@ class RayCluster:
                 raise UsageError(
                     f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
                 )
-            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+            with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S) as connection:
+                if not _speaks_grpc(connection):
+                    raise ConnectionError("another program listens there")
         except (OSError, OverflowError) as error:
             raise UsageError(_describe_failure(address, error)) from None
 
@@ -201,6 +210,15 @@ class RayCluster:
 def _check_installed() -> None:
     if find_spec("ray") is None:
         raise UsageError("The engine 'ray' needs Ray. Install it with: pip install 'proctor[ray]'")
+
+
+def _speaks_grpc(connection: socket.socket) -> bool:
+    """Returns whether a server greets as one of gRPC does, which all of Ray's are; True if it uses TLS."""
+    if os.environ.get(_TLS_VARIABLE, "0") not in {"", "0"}:
+        return True
+    connection.sendall(_HTTP2_GREETING)
+    frame_head = connection.recv(_FRAME_HEAD_SIZE, socket.MSG_WAITALL)
+    return len(frame_head) == _FRAME_HEAD_SIZE and frame_head[3] == _SETTINGS
 
 
 def _count_processors() -> float:
@@ -229,8 +247,9 @@ def kill(process: Any) -> None:
     """Ends a process of the cluster at once."""
     import ray
 
-    with suppress(Exception):  # it has ended already
-        ray.kill(process)
+    if ray.is_initialized():  # else Ray would start a cluster for this
+        with suppress(Exception):  # it has ended already
+            ray.kill(process)
 
 
 def _describe_failed_start(error: Exception) -> str:
