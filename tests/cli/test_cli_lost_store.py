@@ -312,7 +312,7 @@ def test_a_short_command_says_that_the_store_is_locked(
 ) -> None:
     proctor("run", half, "--target", "echo", "--store", work / "p.db")
     holder = hold(work / "p.db")
-    monkeypatch.setattr("proctor.stores.sql.patience.DEFAULT_PATIENCE_S", 0.1)
+    monkeypatch.setattr("proctor.stores.sql.wait_policy.DEFAULT_PATIENCE_S", 0.1)
     told = proctor("runs", *words, "--store", work / "p.db")
     assert told.code == 4
     assert "is locked by another process. Wait for that to end, then try again." in told.err

@@ -257,7 +257,7 @@ def test_a_command_gives_up_when_its_patience_ends(own_server: PostgresServer, t
     with open_proxy(own_server.port) as proxy:
         store = Place(own_server, proxy, tmp_path).open()
         begin_run(store)
-        store._patience.patience_s = 0.3
+        store._wait_policy.patience_s = 0.3
         own_server.kill()
         with pytest.raises(StoreError, match=r"does not answer: .*\. Try again later"):
             list(store.runs())
@@ -284,7 +284,7 @@ def test_a_lost_transaction_saves_nothing_and_says_so(place: Place) -> None:
 
 def test_waiting_for_another_transaction_ends_with_the_patience(place: Place) -> None:
     first, second = place.open(), place.open()
-    second._patience.patience_s = 0.2
+    second._wait_policy.patience_s = 0.2
     is_refused = pytest.raises(StoreError, match=r"is locked by another process\. Wait")
     with first._database.transaction(), is_refused, second._database.transaction():
         raise AssertionError("two are in a transaction")

@@ -45,7 +45,7 @@ def hold() -> Iterator[Hold]:
 @pytest.fixture
 def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
     """Stores that are opened from now on wait for a lock no longer than this."""
-    monkeypatch.setattr("proctor.stores.sql.patience.DEFAULT_PATIENCE_S", 0.2)
+    monkeypatch.setattr("proctor.stores.sql.wait_policy.DEFAULT_PATIENCE_S", 0.2)
     return 0.2
 
 

@@ -11,9 +11,9 @@ from proctor.stores.postgresql.case_staging import PostgresCaseStaging
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
-from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.row_check import Remedies, RowCheck
 from proctor.stores.sql.unused_rows import count_unused_rows
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 _BACKUP = "Restore the database from a backup made with pg_dump."
 _REMEDIES = Remedies(
@@ -38,7 +38,7 @@ def check_store(
         StoreError: it cannot be read at all, or has not the tables of this version.
     """
     with (
-        closing(PostgresDatabase(connector, Patience())) as database,
+        closing(PostgresDatabase(connector, WaitPolicy())) as database,
         closing(PostgresRunLocks(database)) as run_locks,
     ):
         version = check_version(database)

@@ -28,12 +28,12 @@ from proctor.stores.postgresql.connection_errors import (
     is_starting,
 )
 from proctor.stores.postgresql.connection_pool import ConnectionPool
-from proctor.stores.postgresql.lost_connections import Backoff, cut, is_temporary, is_usable
+from proctor.stores.postgresql.lost_connections import Backoff, abort, is_temporary, is_usable
 from proctor.stores.postgresql.password_file import password_file_fields
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
-from proctor.stores.sql.patience import DEFAULT_PATIENCE_S, NOTICE_AFTER_S, Patience, interruptible
+from proctor.stores.sql.wait_policy import DEFAULT_PATIENCE_S, NOTICE_AFTER_S, WaitPolicy, interruptible
 
 T = TypeVar("T")
 
@@ -153,19 +153,19 @@ class PostgresDatabase(SqlDatabase):
     than once: a transaction that had begun, or an insertion without `ON CONFLICT`.
     """
 
-    def __init__(self, connector: PostgresConnector, patience: Patience) -> None:
+    def __init__(self, connector: PostgresConnector, wait_policy: WaitPolicy) -> None:
         """Opens a connection.
 
         Args:
             connector: opens it.
-            patience: how long statements wait for locks, and for a server that does not answer.
+            wait_policy: how long statements wait for locks, and for a server that does not answer.
 
         Raises:
             StoreError: it cannot be opened.
         """
         self.address = connector.address
         self.connector = connector
-        self._patience = patience
+        self._wait_policy = wait_policy
         self._guard = RLock()
         """Threads use the connection in turns."""
         self.explain_stop: Callable[[], str] = lambda: f"The store {self.address} does not answer."
@@ -179,12 +179,12 @@ class PostgresDatabase(SqlDatabase):
         self._opener: Thread | None = None
         """Opens a lost connection again, for `is_ready`."""
         idle = None if self._pool is None else self._pool.take()
-        self.connection = idle or connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
+        self.connection = idle or connector.open_connection(min(wait_policy.patience_s, DEFAULT_PATIENCE_S))
 
     @property
     def is_abandoned(self) -> bool:
         """Whether nothing waits for the server any more."""
-        return self._patience.abandoned.is_set()
+        return self._wait_policy.abandoned.is_set()
 
     def is_ready(self) -> bool:
         """Returns whether a statement needs to wait neither long for another thread nor for a connection.
@@ -207,11 +207,11 @@ class PostgresDatabase(SqlDatabase):
 
     def _open_again(self) -> None:
         backoff = Backoff()
-        while not (self._is_closed or self._patience.abandoned.is_set()):
+        while not (self._is_closed or self._wait_policy.abandoned.is_set()):
             try:
                 connection = self.connector.connect()
             except psycopg.Error:
-                self._patience.abandoned.wait(backoff.next_pause_s())
+                self._wait_policy.abandoned.wait(backoff.next_pause_s())
                 continue
             with self._guard:
                 if self._is_closed or is_usable(self.connection):
@@ -367,7 +367,7 @@ class PostgresDatabase(SqlDatabase):
     def _begin(self) -> None:
         """Begins a transaction, and waits for a moment until no other process is in one."""
         space = self.connector.lock_space
-        wait_ms = round(min(NOTICE_AFTER_S, max(self._patience.patience_s, 0.001)) * 1000)
+        wait_ms = round(min(NOTICE_AFTER_S, max(self._wait_policy.patience_s, 0.001)) * 1000)
         try:
             self.connection.execute(
                 f"BEGIN; SET LOCAL lock_timeout = {wait_ms}; "
@@ -403,7 +403,7 @@ class PostgresDatabase(SqlDatabase):
             with interruptible():
                 return act()
         except KeyboardInterrupt:
-            self._patience.abandoned.set()
+            self._wait_policy.abandoned.set()
             if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
                 raise StoreError(self.explain_stop()) from None
             raise
@@ -438,14 +438,14 @@ class PostgresDatabase(SqlDatabase):
                 return act()
             except psycopg.Error as error:
                 waited_s = monotonic() - began
-                is_over = waited_s >= self._patience.patience_s or self.is_abandoned or self._is_closed
+                is_over = waited_s >= self._wait_policy.patience_s or self.is_abandoned or self._is_closed
                 if is_over or not is_temporary(error) or (has_begun and not repeatable):
                     raise
                 if not isinstance(error, psycopg.errors.LockNotAvailable):
                     sleep(backoff.next_pause_s())
             if not notified and monotonic() - began >= NOTICE_AFTER_S:
                 notified = True
-                self._patience.notify()
+                self._wait_policy.notify()
 
     def _reconnect(self) -> None:
         self.connection.close()
@@ -470,7 +470,7 @@ class PostgresDatabase(SqlDatabase):
         self._is_closed = True
         is_free = self._guard.acquire(timeout=_TURN_S)
         if not is_free:
-            cut(self.connection)  # for which another thread waits
+            abort(self.connection)  # for which another thread waits
             is_free = self._guard.acquire(timeout=_TURN_S)
         connection = self.connection
         if is_free:

@@ -85,9 +85,9 @@ class PostgresLocation:
         from proctor.stores.postgresql.database import PostgresDatabase
         from proctor.stores.postgresql.rights import check_writable
         from proctor.stores.postgresql.schema import check_version
-        from proctor.stores.sql.patience import Patience
+        from proctor.stores.sql.wait_policy import WaitPolicy
 
-        with closing(PostgresDatabase(connector, Patience())) as database:
+        with closing(PostgresDatabase(connector, WaitPolicy())) as database:
             check_version(database)
             check_writable(database)
 

@@ -15,8 +15,8 @@ from psycopg.pq import TransactionStatus
 
 _FIRST_PAUSE_S = 0.02
 _LAST_PAUSE_S = 1.0
-_CUT_S = 1.0
-"""How long a thread may take to notice that its connection was cut."""
+_ABORT_S = 1.0
+"""How long a thread may take to notice that its connection was aborted."""
 _TEMPORARY_STATES = (
     "08",  # the connection
     "53",  # a full disk, no memory, too many connections
@@ -69,21 +69,21 @@ def is_usable(connection: psycopg.Connection[Any]) -> bool:
     return False
 
 
-def cut(connection: psycopg.Connection[Any]) -> None:
+def abort(connection: psycopg.Connection[Any]) -> None:
     """Ends a connection that another thread waits for, which gets an error then."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
         copy.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def cut_after(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Cuts a connection if the block takes longer.
+def abort_after(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Aborts a connection if the block takes longer.
 
     Args:
         seconds: how long it may take.
         connection: the connection that it uses.
     """
-    timer = Timer(seconds, cut, (connection,))
+    timer = Timer(seconds, abort, (connection,))
     timer.daemon = True
     timer.start()
     try:
@@ -98,8 +98,8 @@ def close_connection(connection: psycopg.Connection[Any]) -> None:
     Otherwise that thread would go on to wait for the number of the socket, which another connection gets.
     """
     if not connection.lock.acquire(blocking=False):
-        cut(connection)
-        if not connection.lock.acquire(timeout=_CUT_S):
+        abort(connection)
+        if not connection.lock.acquire(timeout=_ABORT_S):
             return
     try:
         connection.close()

@@ -21,7 +21,7 @@ from proctor.stores.postgresql.rights import (
     quote,
 )
 from proctor.stores.postgresql.schema import MIGRATIONS, check_not_newer, read_version, trash_schema
-from proctor.stores.sql.patience import Patience
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 
 def migrate(connector: PostgresConnector, grants: Grants) -> MigrationReport:
@@ -34,7 +34,7 @@ def migrate(connector: PostgresConnector, grants: Grants) -> MigrationReport:
         UsageError: there is no such role.
     """
     with (
-        closing(PostgresDatabase(connector, Patience())) as database,
+        closing(PostgresDatabase(connector, WaitPolicy())) as database,
         _as_advice(connector, str(database.fetch_one("SELECT current_user")[0])),
         database.transaction(),
     ):
@@ -55,7 +55,7 @@ def write_script(connector: PostgresConnector, grants: Grants) -> str:
     Raises:
         StoreError: the store cannot be read, or a newer Proctor made its tables.
     """
-    with closing(PostgresDatabase(connector, Patience())) as database, database.transaction():
+    with closing(PostgresDatabase(connector, WaitPolicy())) as database, database.transaction():
         statements = [*_list_table_statements(database), *_list_grant_statements(database, grants)]
         version = read_version(database)
     if not statements:

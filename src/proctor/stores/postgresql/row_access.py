@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
 from proctor.stores.postgresql.schema import check_version
-from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.row_access import check_empty, split_pages
 from proctor.stores.sql.tables import TABLES, Row, StoreTable
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 _TYPES = """SELECT attname::text, typname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
     WHERE attrelid = to_regclass(?) AND attnum > 0"""
@@ -82,7 +82,7 @@ class PostgresRows:
 @contextmanager
 def read_store(connector: PostgresConnector, folder: Path) -> Iterator[PostgresRows]:
     """Opens the rows of a store; see `StoreRows.read_rows`."""
-    with closing(PostgresDatabase(connector, Patience())) as database:
+    with closing(PostgresDatabase(connector, WaitPolicy())) as database:
         check_version(database)
         with database.snapshot():
             _read_in_order(database)
@@ -92,7 +92,7 @@ def read_store(connector: PostgresConnector, folder: Path) -> Iterator[PostgresR
 @contextmanager
 def fill_store(connector: PostgresConnector, folder: Path) -> Iterator[PostgresRows]:
     """Opens an empty store to be filled; see `StoreRows.write_rows`. All of it is one transaction."""
-    with closing(PostgresDatabase(connector, Patience())) as database:
+    with closing(PostgresDatabase(connector, WaitPolicy())) as database:
         check_version(database)
         with database.transaction():
             names = ", ".join(table.name for table in TABLES)
@@ -106,7 +106,7 @@ def fill_store(connector: PostgresConnector, folder: Path) -> Iterator[PostgresR
 @contextmanager
 def extend_answers(connector: PostgresConnector, folder: Path) -> Iterator[PostgresRows]:
     """Opens the answers of a store to be extended; see `StoreRows.write_answers`."""
-    with closing(PostgresDatabase(connector, Patience())) as database:
+    with closing(PostgresDatabase(connector, WaitPolicy())) as database:
         check_version(database)
         with database.parallel_transaction():
             yield PostgresRows(database, folder)

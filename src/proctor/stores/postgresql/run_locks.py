@@ -23,7 +23,7 @@ import psycopg
 from proctor.protocols import RunOwner
 from proctor.safe_text import one_line
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.postgresql.lost_connections import close_connection, cut, cut_after, is_usable
+from proctor.stores.postgresql.lost_connections import abort, abort_after, close_connection, is_usable
 
 _OF_RUN = """locktype = 'advisory' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -123,7 +123,7 @@ class PostgresRunLocks:
     def close(self) -> None:
         """Releases all locks, but waits for no server that does not answer. Safe to call twice."""
         if self._shared is not None and self._database.is_abandoned:
-            self._shared.cut()
+            self._shared.abort()
         with _GUARD:
             shared, self._shared = self._shared, None
             if shared is None:
@@ -202,7 +202,7 @@ class _SharedLocks:
 
     def _unlock(self, key: int) -> None:
         # A lost session has no locks, and the server ends those of a session that is cut.
-        with suppress(psycopg.Error), cut_after(_UNLOCK_S, self._session):
+        with suppress(psycopg.Error), abort_after(_UNLOCK_S, self._session):
             self._session.execute("DELETE FROM run_locks WHERE run = %s AND token = %s", (key, self.token))
             self._session.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, key))
 
@@ -234,14 +234,14 @@ class _SharedLocks:
         if self._is_closed.is_set():
             session.close()
             return
-        ghost, lost_session, self._session = self._backend_pid, self._session, session
+        lost_pid, lost_session, self._session = self._backend_pid, self._session, session
         close_connection(lost_session)
         try:
             for key in set(self.counts) - self.taken_keys:
                 if not self._has_own_row(key):
                     self.taken_keys.add(key)
                     continue
-                session.execute(_END_GHOST, (ghost, self._space % 2**32, key))
+                session.execute(_END_LOST_SESSION, (lost_pid, self._space % 2**32, key))
                 if not self._try_lock(key):
                     raise psycopg.OperationalError("the lock is not free yet")
                 if not self._has_own_row(key):
@@ -258,9 +258,9 @@ class _SharedLocks:
         row = self._session.execute("SELECT token FROM run_locks WHERE run = %s", (key,)).fetchone()
         return row == (self.token,)
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Ends the session at once; other stores of the process get a new one."""
-        cut(self._session)
+        abort(self._session)
 
     def close(self) -> None:
         """Ends the session, and with it all of its locks."""
@@ -274,7 +274,7 @@ _UNLOCK_S = 5.0
 """How long unlocking a run waits for the server."""
 _SILENT_AFTER_S = 30.0
 """After this time a session that does not answer is opened again."""
-_END_GHOST = """SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
+_END_LOST_SESSION = """SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND pid = %s
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = %s AND objid::bigint = %s"""

@@ -23,8 +23,8 @@ from proctor.stores.postgresql.rights import check_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
-from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.store import PAGE_ROWS, SqlStore
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 _WITH_TEXT = """SELECT key, body FROM runs WHERE key < ? AND position(? IN body) > 0
     ORDER BY key DESC LIMIT 64"""
@@ -46,15 +46,15 @@ class PostgresStore(SqlStore):
             StoreError: the database cannot be reached, or has not the tables of this version.
         """
         self.shared_address = connector.address
-        self._patience = Patience()
-        self._postgres = PostgresDatabase(connector, self._patience)
+        self._wait_policy = WaitPolicy()
+        self._postgres = PostgresDatabase(connector, self._wait_policy)
         try:
             check_version(self._postgres)
         except StoreError:
             self._postgres.close()
             raise
         run_locks = PostgresRunLocks(self._postgres)
-        self._writer = PostgresTrialWriter(connector, self._patience, run_locks, folder)
+        self._writer = PostgresTrialWriter(connector, self._wait_policy, run_locks, folder)
         super().__init__(self._postgres, folder, self._writer, run_locks)
         self._folder = folder
         self._writer.run_keys = self._keys
@@ -88,7 +88,7 @@ class PostgresStore(SqlStore):
 
         So an event loop never waits for a page: it takes no case while `is_full`.
         """
-        if self._patience.patience_s < inf:
+        if self._wait_policy.patience_s < inf:
             yield from super()._case_rows(content, start)
             return
         rows = self._read_cases(content, start)
@@ -100,7 +100,7 @@ class PostgresStore(SqlStore):
 
     def is_full(self) -> bool:
         """Returns whether no more requests should be sent: trials wait, or reading a case would wait."""
-        return super().is_full() or (self._patience.patience_s == inf and not self._postgres.is_ready())
+        return super().is_full() or (self._wait_policy.patience_s == inf and not self._postgres.is_ready())
 
     def lock_run(self, run_id: str) -> None:
         """Locks a run for this process, and saves answers that the store could not take before.
@@ -135,11 +135,11 @@ class PostgresStore(SqlStore):
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s."""
-        self._patience.notify = lambda: tell(f"Waiting for the store {self._database.address}.")
+        self._wait_policy.notify = lambda: tell(f"Waiting for the store {self._database.address}.")
 
     def protect(self) -> None:
         """Makes sure from now on that no trial is lost: waits for the database as long as it takes."""
-        self._patience.patience_s = inf
+        self._wait_policy.patience_s = inf
         self._writer.can_rescue = True
 
     def abandon_lock(self) -> None:

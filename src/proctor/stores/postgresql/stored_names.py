@@ -15,8 +15,8 @@ import psycopg
 from proctor.errors import StoreError
 from proctor.stores.location import StoredNames
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.stored_names import NameCollector, Select, read_case_labels
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 DEADLINE_S = 0.5
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def _read_in_time(connector: PostgresConnector, read: Callable[[Select], T]) -> 
     def run() -> None:
         with (
             suppress(StoreError, psycopg.Error, OSError, ValueError),
-            closing(PostgresDatabase(connector, Patience(patience_s=0))) as database,
+            closing(PostgresDatabase(connector, WaitPolicy(patience_s=0))) as database,
         ):
             results.append(read(database.select))
 

@@ -20,11 +20,11 @@ from proctor.errors import StoreError
 from proctor.plurals import pluralize
 from proctor.protocols import StoreFault, StoreHealth
 from proctor.stores.postgresql.database import PostgresConnector, copy_rows, describe_error
-from proctor.stores.postgresql.lost_connections import Backoff, cut, is_temporary
+from proctor.stores.postgresql.lost_connections import Backoff, abort, is_temporary
 from proctor.stores.postgresql.rescue import save_answers
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
-from proctor.stores.sql.patience import Patience
 from proctor.stores.sql.trial_queue import RunState, TrialQueue, TrialRecord
+from proctor.stores.sql.wait_policy import WaitPolicy
 
 _FULL_AFTER_S = 1.0
 """How long rows wait for the server before no new requests are sent."""
@@ -54,17 +54,17 @@ class PostgresTrialWriter(TrialQueue):
     """Writes to the store over a connection of its own."""
 
     def __init__(
-        self, connector: PostgresConnector, patience: Patience, run_locks: PostgresRunLocks, folder: Path
+        self, connector: PostgresConnector, wait_policy: WaitPolicy, run_locks: PostgresRunLocks, folder: Path
     ) -> None:
         """Stores its arguments; connects with the first row.
 
         Args:
             connector: opens the connection.
-            patience: how long it waits for the database.
+            wait_policy: how long it waits for the database.
             run_locks: the locks of the store's runs.
             folder: the project's folder, where answers go that cannot be written.
         """
-        super().__init__(patience)
+        super().__init__(wait_policy)
         self.run_keys: Mapping[str, int] = {}
         """The keys of runs, by their ids."""
         self._connector = connector
@@ -91,13 +91,13 @@ class PostgresTrialWriter(TrialQueue):
         """Returns how much is pending; also opens a connection again on which the server is silent."""
         health = super().health()
         if health.locked_s > _STALLED_AFTER_S:
-            self._cut_connection()
+            self._abort_connection()
         return replace(health, obstacle="does not answer")
 
     def abandon(self) -> None:
         """Stops waiting for the server."""
         super().abandon()
-        self._cut_connection()
+        self._abort_connection()
 
     def close(self) -> None:
         """Flushes, and ends the thread.
@@ -160,14 +160,14 @@ class PostgresTrialWriter(TrialQueue):
                     self._commit(rows, states)
                 except psycopg.Error as error:
                     self._disconnect()
-                    is_over = monotonic() - began >= self._patience.patience_s
-                    if is_over or self._patience.abandoned.is_set() or not is_temporary(error):
+                    is_over = monotonic() - began >= self._wait_policy.patience_s
+                    if is_over or self._wait_policy.abandoned.is_set() or not is_temporary(error):
                         if not self.can_rescue:
                             raise
                         self._cause = self._describe_cause(error)
                         self._rescue(rows)
                         return
-                    self._patience.abandoned.wait(backoff.next_pause_s())
+                    self._wait_policy.abandoned.wait(backoff.next_pause_s())
                 else:
                     return
         finally:
@@ -210,10 +210,10 @@ class PostgresTrialWriter(TrialQueue):
         if connection is not None:
             connection.close()
 
-    def _cut_connection(self) -> None:
+    def _abort_connection(self) -> None:
         with self._connection_lock:
             if self._connection is not None:
-                cut(self._connection)
+                abort(self._connection)
 
     def _commit(self, rows: Sequence[TrialRecord], states: Sequence[RunState]) -> None:
         connection = self._connect()

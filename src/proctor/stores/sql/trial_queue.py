@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from proctor.errors import StoreError
 from proctor.protocols import StoreFault, StoreHealth
-from proctor.stores.sql.patience import DEFAULT_PATIENCE_S, Patience, interruptible
+from proctor.stores.sql.wait_policy import DEFAULT_PATIENCE_S, WaitPolicy, interruptible
 
 TrialRecord = tuple[int, int, int, str | None, bytes]
 """run key, position, repeat, verdict, body."""
@@ -46,13 +46,13 @@ class TrialQueue(ABC):
     without a verdict is replaced by the next row for it.
     """
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, wait_policy: WaitPolicy) -> None:
         """Stores its argument; the thread starts with the first row.
 
         Args:
-            patience: how long it waits for other processes and for the database.
+            wait_policy: how long it waits for other processes and for the database.
         """
-        self._patience = patience
+        self._wait_policy = wait_policy
         self.can_rescue = False
         """Whether rows that the store does not take are saved elsewhere; otherwise that is an error."""
         self._pending: list[TrialRecord] = []
@@ -138,7 +138,7 @@ class TrialQueue(ABC):
 
     def abandon(self) -> None:
         """Stops waiting for other processes and for the database."""
-        self._patience.abandoned.set()
+        self._wait_policy.abandoned.set()
 
     def close(self) -> None:
         """Flushes, and ends the thread.
@@ -150,7 +150,7 @@ class TrialQueue(ABC):
         if self._thread is not None:
             self._wake()
             self._flush_now.set()
-            patience_s = _CLOSE_TIMEOUT_S if self.can_rescue else self._patience.patience_s
+            patience_s = _CLOSE_TIMEOUT_S if self.can_rescue else self._wait_policy.patience_s
             self._thread.join(min(patience_s, DEFAULT_PATIENCE_S))
             self.abandon()
             self._thread.join()
@@ -182,7 +182,7 @@ class TrialQueue(ABC):
                 while not is_over() and not event.wait(_CHECK_EVERY_S):
                     self._raise_error()
                     since = self._waiting_since
-                    if since is not None and monotonic() - since > self._patience.patience_s:
+                    if since is not None and monotonic() - since > self._wait_policy.patience_s:
                         raise self._make_wait_error()
         self._raise_error()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import TypeVar
 
-from proctor.stores.sql.patience import NOTICE_AFTER_S, Patience, interruptible
+from proctor.stores.sql.wait_policy import NOTICE_AFTER_S, WaitPolicy, interruptible
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ _PAUSE_S = 0.005
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
 
 
-class LockWait(Patience):
+class LockWait(WaitPolicy):
     """How long the connections of one store wait for a lock."""
 
     def retry(self, execute: Callable[[], T]) -> T:

@@ -201,7 +201,7 @@ class WriterThread(TrialQueue):
                 try:
                     db.execute("BEGIN IMMEDIATE")
                 except sqlite3.OperationalError as error:
-                    if not is_locked(error) or self._patience.abandoned.is_set():
+                    if not is_locked(error) or self._wait_policy.abandoned.is_set():
                         raise
                 else:
                     return

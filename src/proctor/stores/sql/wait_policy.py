@@ -14,7 +14,7 @@ NOTICE_AFTER_S = 2.0
 """A longer wait is reported."""
 
 
-class Patience:
+class WaitPolicy:
     """How long the connections of one store wait; the store may change it while they do."""
 
     def __init__(self, patience_s: float | None = None) -> None:
