@@ -10,7 +10,7 @@ from msgspec import Struct
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 
-LOST_LIMITS = "The process of the Ray cluster that shares the limits of the run among its workers has ended."
+LOST_LIMITS = "The process of the Ray cluster that shares the run's limits among the others has ended."
 """Why a run stops that cannot keep its limits."""
 TrialKey = tuple[int, int]
 """The position and the repeat of a trial."""
