@@ -7,6 +7,7 @@
     │   └── UnknownName            4   no dialect, grader, target, store or report has that name
     ├── SuiteError                 4   a suite cannot be read; has all of its problems
     ├── StoreError                 4   a store cannot be read or written
+    │   └── ReadOnlyStore          4   a store may only be read, and the call would write to it
     ├── BundleError                1   a bundle does not match its checksums or signatures, or is malformed
     ├── NothingSelected            5   a selection leaves no case
     ├── TargetError                3   a target did not answer
@@ -115,6 +116,10 @@ class StoreError(ProctorError):
         ...     print(str(error).partition(" in ")[0])
         There is no run 'baseline'
     """
+
+
+class ReadOnlyStore(StoreError):
+    """A store that may only be read, where a call would write to it."""
 
 
 class BundleError(ProctorError):

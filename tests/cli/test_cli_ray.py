@@ -30,7 +30,7 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 CONCURRENCY = 6
-CASES = 400
+CASES = 240
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JUDGED = """
 tests:
@@ -146,10 +146,17 @@ def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanw
         assert numbers(there) == numbers(here)
         assert "ray" not in there.err.lower().replace("connecting to ray …", "")
 
-        # One limit for all.
+        # One limit for all, and nothing is sent twice after Ctrl-C; the rest is made through Ray Client.
         many = ("run", "many.jsonl", "-t", endpoint.target, "--concurrency", str(CONCURRENCY), *ray)
         endpoint.reset()
-        assert process(*many, environ=environ).run["passed"] == CASES
+        driver = start(*many, environ=environ)
+        wait_until(partial(has_asked, endpoint, CASES // 4))
+        driver.send_signal(signal.SIGINT)
+        _, err = driver.communicate()
+        assert "Continue with: proctor run --resume" in err
+        assert "Traceback" not in err
+        resumed = process(*many, "--resume", "--engine-address", nodes.client_address, environ=environ)
+        assert resumed.run["passed"] == resumed.run["total"] == CASES
         assert endpoint.asked == dict.fromkeys((row["input"] for row in rows), 1)
         assert endpoint.peak == CONCURRENCY
 

@@ -71,6 +71,8 @@ def test_the_sql_does_the_same(
     with postgres_server.connect() as connection:
         connection.execute(script.encode("utf-8"))
     locate_store(postgres_server.address(schema, writer)).check_writable()
+    script = proctor("store", "migrate", "--store", address, "--sql").out
+    assert script == f"-- up to date: version {len(MIGRATIONS)}\n"
     assert locate_store(address).migrate().before == len(MIGRATIONS)
 
 
@@ -85,7 +87,7 @@ def test_a_role_without_rights_on_the_schema_makes_runs(
     assert proctor("runs", "tag", "last", "first", "--store", address).code == 0
     assert proctor("store", "gc", "--yes", "--store", address).code == 0
     assert "is sound: 1 run" in proctor("store", "check", "--store", address).out
-    with pytest.raises(StoreError, match="may not create tables"):
+    with pytest.raises(StoreError, match=f'may not create tables.*AUTHORIZATION "{writer}"'):
         locate_store(postgres_server.address(f"{schema}x", writer)).migrate()
 
 
@@ -102,6 +104,7 @@ def test_a_role_that_may_read_reads_and_is_told_that_it_may_not_write(
         result = proctor(*words, "--store", address)
         assert result.code == 4
         assert f"is read-only for role {reader}" in result.err
+        assert f"postgresql://OWNER@127.0.0.1:{postgres_server.port}/" in result.err
         assert f"--grant {reader}" in result.err
     with closing(locate_store(address).open_store()) as store, pytest.raises(StoreError, match="held-out"):
         store.check_can_record_access()
@@ -111,8 +114,46 @@ def test_a_role_without_rights_is_told_who_gives_them(
     postgres_server: PostgresServer, schema: str, role: Callable[[], str]
 ) -> None:
     locate_store(postgres_server.address(schema)).migrate()
-    with pytest.raises(StoreError, match=r"no use of schema .*--grant ROLE"):
+    with pytest.raises(StoreError, match=r"has no access to the schema .*//OWNER@.* --grant role_"):
         locate_store(postgres_server.address(schema, role())).open_store()
+
+
+def test_only_the_owner_of_the_tables_grants(
+    postgres_server: PostgresServer, schema: str, proctor: Proctor, role: Callable[[], str]
+) -> None:
+    owner, writer, reader = postgres_server.address(schema), role(), role()
+    locate_store(owner).migrate(Grants(write=(writer,)))
+    address = postgres_server.address(schema, writer)
+    for flag in ("--grant", "--grant-read"):
+        for more in ((), ("--json",)):
+            result = proctor("store", "migrate", "--store", address, flag, reader, *more)
+            assert result.code == 4
+            assert f"Role {writer} does not own the tables, so nothing was granted." in result.err
+            assert f"--store '{owner}' {flag} {reader}`" in result.err
+    with pytest.raises(StoreError, match="has no access to the schema"):
+        locate_store(postgres_server.address(schema, reader)).open_store()
+    assert proctor("store", "migrate", "--store", address).code == 0
+
+
+def test_what_the_owner_of_the_database_grants_is_asked_for(
+    postgres_server: PostgresServer, role: Callable[[], str]
+) -> None:
+    owner, writer, name = role(), role(), f"d{uuid4().hex[:12]}"
+    with postgres_server.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        connection.execute(f"GRANT CREATE ON DATABASE {name} TO {owner}")
+        connection.execute(f"REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC")
+        for rights in ("", f"GRANT TEMPORARY ON DATABASE {name} TO {owner}"):
+            connection.execute(rights)
+            with pytest.raises(StoreError, match=f'GRANT TEMPORARY ON DATABASE "{name}" TO "{writer}"'):
+                locate_store(postgres_server.address(user=owner, database=name)).migrate(
+                    Grants(write=(writer,))
+                )
+
+
+def test_each_role_takes_a_flag(proctor: Proctor) -> None:
+    result = proctor("store", "migrate", "--store", "postgresql://127.0.0.1/evals", "--grant", "ana,ben")
+    assert (result.code, "Write --grant once for each role." in result.err) == (4, True)
 
 
 def test_a_role_that_is_not_there_is_an_error_and_nothing_is_made(

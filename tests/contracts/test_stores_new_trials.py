@@ -85,7 +85,7 @@ def test_other_runs_are_not_followed(store: Store, begun: Make) -> None:
 def test_many_trials_are_read_in_order_and_each_once(
     store: Store, begun: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proctor.stores.sql.store._PAGE_ROWS", 4)
+    monkeypatch.setattr("proctor.stores.sql.store.PAGE_ROWS", 4)
     monkeypatch.setattr("proctor.stores.sql.store._MAX_TURNS", 7)
     suite = save_cases(store, [make_case(f"c{number}") for number in range(30)])
     begun(suite=suite, planned=30)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode
-from proctor.engines.caching import CachedTarget, CacheStats
+from proctor.engines.caching import CachedTarget, CacheStats, CallCounts
 from proctor.errors import TargetError
 from proctor.model import (
     Attachment,
@@ -394,10 +394,8 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
     ],
 )
 def test_all_of_it_is_one_sentence(found: int, misses: dict[str, int], sentence: str | None) -> None:
-    lookups = CacheStats()
-    lookups.hits = found
-    lookups.misses.update(misses)
-    assert lookups.summary() == sentence
+    parts = (CallCounts(cache_hits=found), CallCounts(cache_misses=misses))
+    assert parts[0].plus(parts[1]).notes() == ([] if sentence is None else [sentence])
 
 
 async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf: Shelf) -> None:

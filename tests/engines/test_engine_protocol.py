@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from proctor.engines import ENGINES
+from proctor.engines.asyncio_engine import AsyncioEngine
 from proctor.engines.protocol import RunWork, TrialWorker, TrialWriter
 from proctor.model import Judgment, Output, Score, TargetSpec, Trial, Verdict
 from proctor.plan import PlannedTrial
@@ -63,6 +64,35 @@ def test_every_engine_makes_each_trial_once(name: str) -> None:
     answers = {trial.case_id: trial.output and trial.output.text for trial in parts.trials}
     assert answers == {f"c{number}": f"question {number}" for number in range(5)}
     assert [trial.scores[0].name for trial in parts.trials] == [f"question {number}" for number in range(5)]
+
+
+def test_no_trial_is_planned_while_the_store_is_full() -> None:
+    planned_ids: list[str] = []
+
+    class Full(Echo):
+        full = True
+        questions = 0
+
+        def is_full(self) -> bool:
+            self.questions += 1
+            return self.full
+
+    def plan() -> Iterator[PlannedTrial]:
+        for planned_trial in planned_trials(3):
+            planned_ids.append(planned_trial.case.id)
+            yield planned_trial
+
+    async def run() -> None:
+        parts = Full()
+        running = asyncio.create_task(AsyncioEngine(WORK, parts, parts).run(plan()))
+        while parts.questions < 3:
+            await asyncio.sleep(0)
+        assert planned_ids == []
+        parts.full = False
+        await running
+        assert len(parts.trials) == 3
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("name", LOCAL)

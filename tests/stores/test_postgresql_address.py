@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.errors import UsageError
-from proctor.stores.postgresql.address import PostgresAddress, parse_address
+from proctor.stores.postgresql.address import PostgresAddress, parse_address, replace_user
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_the_refusal_of_a_password_says_where_it_belongs() -> None:
         ("db/evals?schema=Team-A", "lower-case"),
         ("db/evals?schema=pg_x", "lower-case"),
         ("db/evals?schema=information_schema", "lower-case"),
+        ("db/evals?schema=a_trash", "deleted suites of the store 'a'"),
         ("a,b/evals?port=1,2,3", "as many ports"),
     ],
 )
@@ -157,3 +158,18 @@ def test_any_text_is_an_address_or_a_sentence(rest: str) -> None:
 )
 def test_which_servers_are_on_this_machine(rest: str, environ: dict[str, str], expected: bool) -> None:
     assert parse_address(rest).is_on_this_machine(environ) is expected
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("ana@h:1/x?schema=s", "o%40@h:1/x?schema=s"),
+        ("h/x?user=ana", "o%40@h/x"),
+        ("/x?user=ana&schema=s", "o%40@/x?schema=s"),
+        ("[::1]", "o%40@[::1]"),
+    ],
+)
+def test_the_user_of_an_address_is_replaced(rest: str, expected: str) -> None:
+    address = replace_user(f"postgresql://{rest}", "o@")
+    assert address == f"postgresql://{expected}"
+    assert parse_address(address.removeprefix("postgresql://")).user == "o@"

@@ -150,9 +150,11 @@ def test_a_password_comes_from_the_environment_or_a_file(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = url(server, user="ana")
-    assert "requires a password" in failure(address)
+    line = f"127.0.0.1:{server.port}:postgres:ana:PASSWORD"
+    assert "requires a password" in (message := failure(address))
+    assert f"write the line {line} into ~/.pgpass" in message
     monkeypatch.setenv("PGPASSWORD", "wrong")
-    assert "rejected the password of role ana" in failure(address)
+    assert "rejected the password of role ana from the environment variable PGPASSWORD." in failure(address)
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     assert locate_store(address).migrate().after
     monkeypatch.delenv("PGPASSWORD")
@@ -161,13 +163,28 @@ def test_a_password_comes_from_the_environment_or_a_file(
     locate_store(address).open_store().close()
 
 
+def test_a_password_file_that_does_not_serve_says_why(
+    server: PostgresServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address, file = url(server, user="ana"), tmp_path / ".pgpass"
+    file.write_text(f"localhost:*:*:ana:{PASSWORD}\n", "utf-8")
+    file.chmod(0o644)
+    assert "~/.pgpass is ignored, as others may read it: chmod 600 ~/.pgpass." in failure(address)
+    assert capfd.readouterr().err == ""
+    file.chmod(0o600)
+    message = failure(address)
+    assert f"~/.pgpass has no line for it. Add 127.0.0.1:{server.port}:postgres:ana:PASSWORD" in message
+    file.write_text("*:*:*:ana:wrong\n", "utf-8")
+    assert "rejected the password of role ana from the file ~/.pgpass." in failure(address)
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
         ("postgresql://bo@127.0.0.1:{port}/nowhere", "createdb -h 127.0.0.1 -p {port} nowhere"),
         ("postgresql://nobody@127.0.0.1:{port}/postgres", "createuser -h 127.0.0.1 -p {port} nobody"),
         ("postgresql://full_up@127.0.0.1:{port}/postgres", "has no connection left"),
-        ("postgresql://bo@127.0.0.1:{port}/private", 'GRANT CONNECT ON DATABASE "private"'),
+        ("postgresql://bo@127.0.0.1:{port}/private", 'GRANT CONNECT ON DATABASE "private" TO "bo"'),
         ("postgresql://bo@127.0.0.1:{closed}/postgres", "Start PostgreSQL there"),
         ("postgresql://bo@none.invalid/postgres?sslmode=disable", "none.invalid"),
         ("postgresql://bo@%2Fnone/postgres", 'socket "/none/.s.PGSQL.5432"'.replace('"', "")),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -18,6 +21,7 @@ import pytest
 
 from proctor.errors import StoreError
 from proctor.model import Label, Verdict
+from proctor.services.runs.execution.store_watch import watch_stop_requests
 from proctor.stores.postgresql.location import postgresql_location
 from proctor.stores.postgresql.rescue import load_answers
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
@@ -26,7 +30,7 @@ from support.builders import make_case, make_trial
 from support.postgresql import PostgresServer
 from support.stores import add_run, begin_run, save_cases
 from support.tcp_proxy import TcpProxy, open_proxy
-from support.waiting import wait_until
+from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -136,6 +140,116 @@ def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
         assert place.count_trials() == 60
         assert not store.is_full()
         wait_until(lambda: store.is_run_locked("r1"))
+        store.close()
+
+
+def _reads_page() -> bool:
+    return any(thread.name == "proctor-page" for thread in enumerate_threads())
+
+
+def test_a_run_has_the_next_cases_before_it_needs_them_or_says_that_it_is_full(place: Place) -> None:
+    store = place.open()
+    run = begin_run(store, cases=600)
+    store.protect()
+    cases = store.cases(run.suite.content)
+    ids = [next(cases).case.id]
+    wait_until(lambda: not _reads_page())
+    place.proxy.stall()
+    ids += [next(cases).case.id for _ in range(300)]  # begins to read the third page
+    wait_until(store.is_full)
+    place.proxy.resume()
+    wait_until(lambda: not store.is_full())
+    assert ids + [stored.case.id for stored in cases] == [f"c{number}" for number in range(600)]
+
+
+def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
+    store = place.open()
+    run = begin_run(store, cases=600)
+    store.protect()
+    cases = store.cases(run.suite.content)
+    next(cases)
+    wait_until(lambda: not _reads_page())
+    place.proxy.stall()
+    for _ in range(300):
+        next(cases)
+    wait_until(store.is_full)
+    began = monotonic()
+    store.abandon_lock()
+    with pytest.raises(StoreError, match="does not answer"):
+        list(store.runs())
+    store.close()
+    assert monotonic() - began < 5
+
+
+def test_a_question_to_a_silent_server_ends_with_its_store(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    store.protect()
+    place.proxy.stall()
+    asking = Thread(target=lambda: store.is_stop_requested("r1"), daemon=True)
+    asking.start()
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    wait_until(run_locks._shared._session.lock.locked)
+    store.abandon_lock()
+    store.close()
+    asking.join(PATIENCE_S)
+    assert not asking.is_alive()
+
+
+def test_an_event_loop_ends_while_a_silent_server_is_asked_whether_to_stop(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.services.runs.execution.store_watch._REQUEST_INTERVAL_S", 0.01)
+    store = place.open()
+    begin_run(store)
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    assert run_locks._shared is not None
+    is_asking = run_locks._shared._session.lock.locked
+    place.proxy.stall()
+
+    async def watch() -> None:
+        with watch_stop_requests(store, ["r1"], lambda: None):
+            while not is_asking():
+                await asyncio.sleep(0.01)
+
+    asyncio.run(watch())
+    assert is_asking()
+    place.proxy.resume()
+
+
+def test_a_session_that_answers_right_now_is_not_lost(place: Place) -> None:
+    store = place.open()
+    begin_run(store)
+    run_locks = store._run_locks
+    assert isinstance(run_locks, PostgresRunLocks)
+    shared = run_locks._shared
+    assert shared is not None
+    session = shared._session
+    sleeping = Thread(target=lambda: session.execute("SELECT pg_sleep(0.5)"))
+    sleeping.start()
+    wait_until(session.lock.locked)
+    assert not shared._is_lost()
+    sleeping.join()
+    assert not shared._is_lost()
+    assert shared._session is session
+
+
+def test_a_run_without_its_server_is_full_until_its_connection_is_open_again(
+    own_server: PostgresServer, tmp_path: Path
+) -> None:
+    with open_proxy(own_server.port) as proxy:
+        store = Place(own_server, proxy, tmp_path).open()
+        begin_run(store)
+        store.protect()
+        assert not store.is_full()
+        own_server.kill()
+        wait_until(store.is_full)
+        own_server.start()
+        wait_until(lambda: not store.is_full())
+        assert [run.id for run in store.runs()] == ["r1"]
         store.close()
 
 
@@ -348,6 +462,22 @@ def test_large_answers_are_read_a_few_at_a_time(place: Place) -> None:
     assert [stored.trial.output.text == text for stored in store.trials("r1") if stored.trial.output] == 3 * [
         True
     ]
+
+
+def test_a_check_holds_few_large_answers_at_once(place: Place) -> None:
+    store = place.open()
+    begin_run(store, cases=12)
+    _save(store, *range(12), text="x" * 2**22)
+    store.flush()
+    tracemalloc.start()
+    try:
+        with store._postgres.snapshot():
+            sizes = [len(body) for (body,) in store._postgres.iterate("SELECT body FROM trials")]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(sizes) == 12
+    assert peak < 5 * 2**22
 
 
 _WRITES = """

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,10 @@ class RayNodes:
             cwd=folder,
             start_new_session=True,
         )
-        self.address: str = self._read()["address"]
+        addresses = self._read()
+        self.address: str = addresses["address"]
+        self.client_address: str = addresses["client_address"]
+        """That of Ray Client, which needs gRPC; without it the same as `address`."""
 
     def kill_node(self) -> None:
         """Ends the node that is not the head, with all of its processes."""
@@ -69,14 +74,24 @@ class RayNodes:
         raise RuntimeError("The cluster has ended.")
 
 
+def free_port() -> int:
+    """Returns a port on loopback that was free a moment ago."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        return int(listener.getsockname()[1])
+
+
 def main(folder: str) -> None:
     """Runs the cluster until stdin ends."""
     from ray.cluster_utils import Cluster
 
     options: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args=options)
+    head_options, port = dict(options), None
+    if find_spec("grpc") is not None:
+        port = head_options["ray_client_server_port"] = free_port()
+    cluster = Cluster(initialize_head=True, head_node_args=head_options)
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)]
-    print(json.dumps({"address": cluster.address}), flush=True)
+    client_address = cluster.address if port is None else f"ray://127.0.0.1:{port}"
+    print(json.dumps({"address": cluster.address, "client_address": client_address}), flush=True)
     for command in sys.stdin:
         if command.strip() == "kill":
             cluster.remove_node(nodes.pop(), allow_graceful=False)

@@ -20,6 +20,7 @@ class Method:
         self._name = name
 
     def remote(self, *arguments: Any) -> Awaitable[Any]:
+        self._actor.check()
         return asyncio.create_task(self._actor.call(self._name, arguments))
 
 
@@ -30,19 +31,28 @@ class Actor:
         self._thing = thing
         self._sent = sent
         self.is_dead = False
+        self.is_cut_off = self.is_stuck = False
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
 
     async def call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+        if self.is_stuck:
+            await asyncio.sleep(60)
         if self.is_dead:
             raise ActorDiedError()
         self._sent += [each for each in arguments if isinstance(each, bytes)]
         result = await getattr(self._thing, name)(*arguments)
+        self.check()
         if self.is_dead:  # what it would have sent is lost
             raise ActorDiedError()
         self._sent += [result] * isinstance(result, bytes)
         return result
+
+    def check(self) -> None:
+        """Raises what Ray Client raises without its server."""
+        if self.is_cut_off:
+            raise ConnectionError("Failed to reconnect within the reconnection grace period (30s)")
 
     def end(self) -> None:
         """Ends the actor, with all that it is doing."""
@@ -51,6 +61,11 @@ class Actor:
             for task in self._thing._tasks:
                 task.cancel()
             self._thing._outbox.add(is_urgent=True)  # a fetch that waits ends
+
+    async def clean_up(self) -> None:
+        """Closes what an ended process leaves to the system, such as its connections."""
+        if self.is_dead and isinstance(self._thing, TrialProcess):
+            await self._thing.close()
 
 
 class LocalCluster(RayCluster):
@@ -70,6 +85,8 @@ class LocalCluster(RayCluster):
 
     async def __aexit__(self, *_error: object) -> None:
         RayCluster.current = None
+        for actor in self.actors:
+            await actor.clean_up()
 
     def take_process(self) -> Actor:
         if self._idle:
@@ -78,6 +95,11 @@ class LocalCluster(RayCluster):
         actor = Actor(TrialProcess(), self.sent)
         self.actors.append(actor)
         return actor
+
+    def cut_off(self) -> None:
+        """Ends the connection to all actors."""
+        for actor in (*self.actors, self.get_leases()):
+            actor.is_cut_off = True
 
     def end_newest(self) -> None:
         """Ends the process that was started last."""

@@ -551,7 +551,17 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
         "Trial": set(),
         "Output": set(),
         "Run": {
-            *("stopped", "shard", "merged_from", "gate", "early_stop", "interval_kind", "bundle"),
+            *(
+                "stopped",
+                "shard",
+                "merged_from",
+                "notes",
+                "engine",
+                "gate",
+                "early_stop",
+                "interval_kind",
+                "bundle",
+            ),
             *("first_token_ms", "tokens_per_second", "multiple_choice", "params"),
         },
     }.items():

@@ -648,7 +648,9 @@ def test_an_error_while_the_trials_are_read_is_the_error_of_the_page(
     monkeypatch.setattr("proctor.web.trial_tasks._MAX_AT_ONCE", most_at_once)
     monkeypatch.setattr(type(kept.store), "trials", Mock(side_effect=StoreError("A row cannot be read.")))
     for address in ("/runs/r1?sort=-latency", "/runs/r1/cases/3?sort=-latency"):
-        assert "A row cannot be read." in server.page(address, status=503)
+        page = server.page(address, status=503)
+        assert "A row cannot be read." in page
+        assert "<title>The store cannot be used" in page
 
 
 def test_what_models_say_is_text_and_never_markup(kept: Kept, server: Visitor) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from datetime import datetime
-from itertools import islice
+from itertools import count, islice
 from time import perf_counter
 
 from msgspec.structs import replace
@@ -150,12 +150,12 @@ class AsyncioEngine:
             await asyncio.wait({*self._long_gradings, stopping}, return_when=asyncio.FIRST_COMPLETED)
 
     async def _run_worker(self, trials: Iterator[PlannedTrial]) -> None:
-        for count, planned_trial in enumerate(trials, 1):
-            while self._grades_too_much():
-                await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
-            while self._writer.is_full() and not self._stop_event.is_set():  # noqa: ASYNC110  # a thread makes room
-                await asyncio.sleep(_FULL_PAUSE_S)
+        for number in count(1):
+            await self._wait_for_room()  # before the next trials are planned, which reads the store
             if self._stop_event.is_set():
+                return
+            planned_trial = next(trials, None)
+            if planned_trial is None:
                 return
             try:
                 await self._attempt(planned_trial)
@@ -163,8 +163,15 @@ class AsyncioEngine:
                 # The trial has not failed, it did not run. The run can be resumed when the endpoint answers.
                 self.stop(str(error))
                 return
-            if count % _BATCH_SIZE == 0:
+            if number % _BATCH_SIZE == 0:
                 await asyncio.sleep(0)  # targets that answer immediately never yield to the loop
+
+    async def _wait_for_room(self) -> None:
+        """Waits for slow graders and for the store, until another trial may start or the run is stopped."""
+        while self._grades_too_much():
+            await asyncio.wait(self._long_gradings, return_when=asyncio.FIRST_COMPLETED)
+        while self._writer.is_full() and not self._stop_event.is_set():  # noqa: ASYNC110  # a thread makes room
+            await asyncio.sleep(_FULL_PAUSE_S)
 
     async def _attempt(self, planned_trial: PlannedTrial) -> None:
         worker, writer, case = self._worker, self._writer, planned_trial.case

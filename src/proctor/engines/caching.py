@@ -6,16 +6,17 @@ Every miss has a reason: the cache keeps the parts of earlier keys, which show w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 from msgspec.structs import replace
 
 from proctor.codec import decode, encode, encode_in_order
 from proctor.errors import TargetError
 from proctor.model import Output, Prompt, TargetSpec
+from proctor.plurals import pluralize
 from proctor.protocols import AnswerCache, Answerer
 
 _PREFIX = sha256(b"proctor/cache/1\n")
@@ -44,15 +45,45 @@ class CacheStats:
         self.misses: Counter[str] = Counter()
         """The number of calls by reason."""
 
-    def summary(self) -> str | None:
-        """Returns the counts as a sentence; None if there was no lookup."""
-        missed = self.misses.total()
-        if not self.hits and not missed:
+
+class CallCounts(Struct, frozen=True, kw_only=True):
+    """What the calls of one worker, or of several, found in the cache and cost; can be pickled."""
+
+    cache_hits: int = 0
+    cache_misses: Mapping[str, int] = {}
+    """The number of calls by reason."""
+    assumed_calls: int = 0
+    """How many calls did not tell their cost, in a run with a budget."""
+
+    def plus(self, other: CallCounts) -> CallCounts:
+        """Returns the counts of both together."""
+        return CallCounts(
+            cache_hits=self.cache_hits + other.cache_hits,
+            cache_misses=dict(Counter(self.cache_misses) + Counter(other.cache_misses)),
+            assumed_calls=self.assumed_calls + other.assumed_calls,
+        )
+
+    def notes(self) -> list[str]:
+        """Returns sentences on cache and budget for the end of a run."""
+        cache_note = self._describe_cache()
+        notes = [] if cache_note is None else [cache_note]
+        if self.assumed_calls:
+            notes.append(
+                f"{pluralize(self.assumed_calls, 'call')} did not tell the cost, and the budget counts for "
+                "each the most that it may have cost, or without a price the dearest call before it."
+            )
+        return notes
+
+    def _describe_cache(self) -> str | None:
+        """Returns the look-ups in the cache as a sentence; None if there was none."""
+        missed = sum(self.cache_misses.values())
+        if not self.cache_hits and not missed:
             return None
-        summary = f"{self.hits:,} {'answer' if self.hits == 1 else 'answers'} came from the cache"
+        summary = f"{pluralize(self.cache_hits, 'answer')} came from the cache"
         if not missed:
             return f"{summary}; no request was sent."
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.misses.most_common())
+        by_count = sorted(self.cache_misses.items(), key=lambda item: -item[1])
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in by_count)
         return f"{summary}, {missed:,} did not: {reasons}."
 
 

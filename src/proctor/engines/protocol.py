@@ -19,10 +19,11 @@ from proctor.errors import TargetError, WorkspaceError
 from proctor.grading import GradingMode
 from proctor.model import Case, Failure, Output, Run, Score, Trial, Verdict
 from proctor.plan import PlannedTrial
-from proctor.protocols import StoredBatch, WorkspaceVisit
+from proctor.protocols import StoredBatch, StoredTrial, WorkspaceVisit
 
 if TYPE_CHECKING:
     from proctor.batch_protocol import BatchReply, BatchService
+    from proctor.engines.caching import CallCounts
     from proctor.engines.call_limits import CallLimits
 
 
@@ -163,6 +164,14 @@ class TrialWriter(Protocol):
         """Counts a finished trial that its worker has stored, and returns its verdict."""
         return self.store_trial(trial, planned_trial)
 
+    def add_call_counts(self, counts: CallCounts) -> None:
+        """Adds the calls of a worker in another process, which is closed."""
+        return
+
+    def find_stored(self, planned_trial: PlannedTrial) -> StoredTrial | None:
+        """Returns what a worker that has ended had stored of a trial; None if workers store nothing."""
+        return None
+
     def now(self) -> datetime:
         """Returns the start time of a trial."""
         return datetime.now(UTC)
@@ -202,7 +211,8 @@ class Engine(Protocol):
         """Starts no further trials and gives running ones a few seconds.
 
         An engine may also have `finish_calls(reason)`, which lets running trials end by themselves. That of a
-        remote worker has `has_failing_endpoint()`, as a `RemoteWorker` has.
+        remote worker has `has_failing_endpoint()`, as a `RemoteWorker` has, and `has_lost_worker`, whether
+        one ended that had trials to make.
 
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
@@ -252,6 +262,9 @@ class RemoteWorker(Protocol):
 
     def stop(self) -> None:
         """Ends graders that take long, as the user stopped the run."""
+
+    def call_counts(self) -> CallCounts:
+        """Returns the counts of its calls so far."""
 
     async def aclose(self) -> list[str]:
         """Closes everything; returns sentences for the end of the run."""

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from proctor.errors import ProctorError, StoreError, SuiteError
+from proctor.errors import ProctorError, ReadOnlyStore, StoreError, SuiteError
 from proctor.model import Problem
 from proctor.web import internal_errors
 from proctor.web.client_limits import DEFAULT_LIMITS, EventStreams, ServerLimits
@@ -83,6 +83,8 @@ def _refuse(request: Request, error: Exception) -> Response:
             return RedirectResponse(headers["location"], status)
     elif isinstance(error, PageNotFound):
         status = 404
+    elif isinstance(error, ReadOnlyStore):
+        status = 403
     elif isinstance(error, StoreError):
         status = 503
     problems = error.problems if isinstance(error, SuiteError) else ()
@@ -128,6 +130,7 @@ def _error_response(
 
         return problem_response(status, sentence, problems, headers)
     # A refused request may have come from anywhere, so the page has only links.
-    response = render_page(request, "refused.html", status, sentence=sentence, problems=problems)
+    title = "The store cannot be used" if status == 503 else "Refused"
+    response = render_page(request, "refused.html", status, title=title, sentence=sentence, problems=problems)
     response.headers.update(headers or {})
     return response

@@ -227,7 +227,8 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
     """Stop each RUN, as Ctrl-C where it was started does.
 
     Calls under way get 1 second, what finished is kept, and each run can be resumed. A process that makes
-    several runs stops them all. Returns when the runs have ended, at the latest after 30 seconds.
+    several runs stops them all. Returns when the runs have ended, at the latest after 30 seconds. With a
+    store in PostgreSQL it also stops runs on other machines.
     """
     from proctor.services.runs.starts.stop_run import MAX_STOP_WAIT_S, stop_runs
 

@@ -100,6 +100,7 @@ def command(
 
     Suites, runs, comparisons and certificates are those of the command line: what one does there, the other
     sees. Pages offer the targets of this folder's targets.yaml by name. Runs go on when the server stops.
+    Several servers, also on several machines, may share a store in PostgreSQL.
 
     \b
     proctor serve

@@ -1,4 +1,4 @@
-"""`proctor store`: the file that keeps runs, checked, copied, repaired and tidied."""
+"""`proctor store`: checks, copies, repairs and tidies a store, and makes its tables."""
 
 from __future__ import annotations
 
@@ -105,13 +105,18 @@ def migrate(
 ) -> None:
     """Create the tables of the store, or upgrade them.
 
-    In PostgreSQL, only this command needs a role that may create tables; all others need what --grant gives.
+    In PostgreSQL, run it as the role that owns the tables, or the database if there are none yet. All other
+    commands need only what --grant gives.
+
     A file is created and upgraded by every command that writes to it, too, after a backup.
     """
     from proctor.stores.location import Grants
 
     if as_sql and as_json:
         raise UsageError("--sql prints SQL, and --json an object. Give one of them.")
+    for flag, words in (("--grant", grant), ("--grant-read", grant_read)):
+        if any("," in word for word in words):
+            raise UsageError(f"Write {flag} once for each role.")
     location, grants = store_location(store), Grants(write=grant, read=grant_read)
     if as_sql:
         show(location.migration_script(grants).splitlines())
@@ -160,9 +165,12 @@ def backup(file: str, store: str | None) -> None:
 def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
     """Copy store FROM to TO, an empty or missing store.
 
-    Both are addresses as for --store, of any kind. Runs may continue meanwhile: the copy is the store as it
-    was at one moment, with the deleted suite versions that can be restored. Its rows are read back, and the
-    digests of both stores are compared, before TO is complete; after an error it is as it was before.
+    Both are addresses as for --store, of any kind; a TO in PostgreSQL needs `proctor store migrate` first.
+    Runs may continue meanwhile: the copy is the store as it was at one moment, with the deleted suite
+    versions that can be restored. Its rows are read back, and the digests of both stores are compared, before
+    TO is complete; after an error it is as it was before.
+
+    With --cache, answers go to the file cache.db beside TO, or in PostgreSQL to a table of its schema.
     """
     from proctor.stores import locate_store
     from proctor.stores.store_copy import copy_store
@@ -201,7 +209,8 @@ def digest(as_json: bool, store: str | None) -> None:
     """Print the digest of everything in the store.
 
     Stores with the same suites, runs, trials, labels and comments have the same digest, whatever kind of
-    database they are in. Caches and deleted suite versions are no part of it.
+    database they are in. Caches and deleted suite versions are no part of it. Each access to a
+    holdout is counted and changes the digest: compare without `runs show`, `attest` or `export` in between.
     """
     from proctor.stores.store_copy import compute_digest
 

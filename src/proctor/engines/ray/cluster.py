@@ -21,6 +21,11 @@ from proctor.engines.ray.messages import dump
 from proctor.errors import UsageError
 
 _ADDRESS_VARIABLE = "RAY_ADDRESS"
+_TLS_VARIABLE = "RAY_USE_TLS"
+_SETTINGS = 4
+"""The type of HTTP/2's frame with settings, which is the first one of each side."""
+_FRAME_HEAD_SIZE = 9
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
 _REMEDY = "Start a cluster, correct the address, or leave it out to start one here."
@@ -117,6 +122,8 @@ class RayCluster:
                 kill(process)
                 if not tries_left:
                     raise UsageError(_describe_failed_start(error)) from None
+            except ConnectionError as error:
+                raise UsageError(_describe_failure(self._address, error)) from None
         self.give_back(process)
         if problem is not None:
             raise UsageError(problem)
@@ -190,14 +197,16 @@ def _check_installed() -> None:
 
 
 def _check_address(address: str) -> None:
-    """Checks that something listens at an address: Ray would try for a minute and end this process."""
+    """Checks that a server of gRPC is at an address: Ray would try for a minute and end this process."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         if not port.isdecimal() or not host:
             raise UsageError(
                 f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
             )
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S).close()
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S) as connection:
+            if not _speaks_grpc(connection):
+                raise ConnectionError("another program listens there")
     except (OSError, OverflowError) as error:
         raise UsageError(_describe_failure(address, error)) from None
 
@@ -213,6 +222,15 @@ def _resolve_address(address: str | None) -> str | None:
     if address not in ("auto", "local"):
         _check_address(address)
     return address
+
+
+def _speaks_grpc(connection: socket.socket) -> bool:
+    """Returns whether a server greets as one of gRPC does, which all of Ray's are; True if it uses TLS."""
+    if os.environ.get(_TLS_VARIABLE, "0") not in {"", "0"}:
+        return True
+    connection.sendall(_HTTP2_GREETING)
+    frame_head = connection.recv(_FRAME_HEAD_SIZE, socket.MSG_WAITALL)
+    return len(frame_head) == _FRAME_HEAD_SIZE and frame_head[3] == _SETTINGS
 
 
 def _count_processors() -> float:
@@ -241,8 +259,9 @@ def kill(process: Any) -> None:
     """Ends a process of the cluster at once."""
     import ray
 
-    with suppress(Exception):  # it has ended already
-        ray.kill(process)
+    if ray.is_initialized():  # else Ray would start a cluster for this
+        with suppress(Exception):  # it has ended already
+            ray.kill(process)
 
 
 def _describe_failed_start(error: Exception) -> str:

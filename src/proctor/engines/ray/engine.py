@@ -7,16 +7,19 @@ that was delivered is paid for again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import chain, count
+from itertools import chain, count, groupby
 from time import monotonic
 from typing import Any, ClassVar
 
 from proctor.engines.asyncio_engine import GRACE_S, LONG_GRACE_S
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import RunWork, TrialWriter, WorkerOpener, make_trial
 from proctor.engines.ray.cluster import RayCluster, kill
 from proctor.engines.ray.messages import (
+    LOST_CONNECTION,
     LOST_LIMITS,
     Breakdown,
     Delivery,
@@ -45,6 +48,8 @@ _POLL_S = 0.1
 _FULL_PAUSE_S = 0.02
 _BEAT_S = 2.0
 _NO_ROOM_AFTER_S = 10.0
+_SILENT_S = 30.0
+"""A process that answers nothing for so long is taken for lost."""
 
 
 class _Shard:
@@ -93,6 +98,8 @@ class RayEngine:
         self._shard_numbers = count(1)
         self._shards_per_process = 2
         self._failed_starts = 0
+        self.has_lost_worker = False
+        """Whether a process ended that had trials to make: it may have stored some that were made again."""
         self._was_failing = False
         """Whether an endpoint failed when the last process ended."""
         self._changed = asyncio.Event()
@@ -184,6 +191,8 @@ class RayEngine:
         self._leases = cluster.get_leases()
         try:
             await self._leases.open.remote(self._work.run.settings.budget_usd, self._work.spent_usd)
+        except ConnectionError:
+            raise ProctorError(LOST_CONNECTION) from None
         except ray.exceptions.RayError:
             cluster.drop_leases()
             raise ProctorError(LOST_LIMITS) from None
@@ -198,14 +207,24 @@ class RayEngine:
             starting += 1
 
     async def _run_process(self, cluster: RayCluster) -> None:
-        """Opens a process and lets it make shards, until it is lost or this task is cancelled."""
+        """Uses a process until it is lost or this task is cancelled; stops without a connection."""
+        try:
+            await self._use_process(cluster)
+        except ConnectionError:
+            self._processes.clear()
+            self.stop(LOST_CONNECTION)
+
+    async def _use_process(self, cluster: RayCluster) -> None:
+        """Opens a process and lets it make shards."""
         import ray
 
         process = _Process(cluster.take_process(), cluster.next_number())
         self._processes.add(process)
         try:
             data = dump((self._work, self._opener))
-            problem = await process.handle.open.remote(process.name, process.number, data, self._leases)
+            problem = await _finish(
+                process.handle.open.remote(process.name, process.number, data, self._leases)
+            )
             if problem is not None:
                 raise UsageError(problem)
             process.is_open = True
@@ -217,7 +236,7 @@ class RayEngine:
                     await self._take(process)
                 else:
                     await self._changed.wait()
-        except ray.exceptions.RayError as error:
+        except (ray.exceptions.RayError, TimeoutError) as error:
             self._processes.discard(process)
             kill(process.handle)
             await self._plan_again(process, error)
@@ -231,7 +250,7 @@ class RayEngine:
                 return
             number = next(self._shard_numbers)
             process.shards[number] = _Shard(trials, is_alone=self._planner.was_lost(trials))
-            await process.handle.start.remote(dump(TrialShard(number, tuple(trials))))
+            await _answer(process.handle.start.remote(dump(TrialShard(number, tuple(trials)))))
 
     async def _take(self, process: _Process) -> None:
         """Fetches and stores what a process has, when the store has room."""
@@ -240,8 +259,12 @@ class RayEngine:
             await asyncio.sleep(_FULL_PAUSE_S)
             if monotonic() >= beat_at:
                 beat_at = monotonic() + _BEAT_S
-                await process.handle.beat.remote()
-        self._deliver(process, load(await process.handle.take.remote()))
+                await _answer(process.handle.beat.remote())
+        call = _begin(process.handle.take.remote())
+        while not (await asyncio.wait({call}, timeout=2 * _BEAT_S))[0]:
+            # Its store does not answer, or itself does not.
+            await _answer(process.handle.beat.remote())
+        self._deliver(process, load(call.result()))
 
     def _deliver(self, process: _Process, delivery: Delivery) -> None:
         process.has_failing_endpoint = delivery.has_failing_endpoint
@@ -271,6 +294,8 @@ class RayEngine:
                 (self._writer.warn if message.is_warning else self._writer.report)(message.text)
             case StopRequest():
                 self.stop(message.reason)
+            case CallCounts():
+                self._writer.add_call_counts(message)
             case Breakdown():
                 raise ProctorError(f"A process of the Ray cluster failed: {message.text}")
 
@@ -282,7 +307,9 @@ class RayEngine:
             self._failed_starts += 1
             if self._failed_starts >= _MAX_FAILED_STARTS:
                 self.stop(f"Processes of the Ray cluster end before they make a trial: {_summarize(error)}")
+        self.has_lost_worker = self.has_lost_worker or bool(process.shards)
         for shard in process.shards.values():
+            self._count_stored(shard)
             trials = sorted(shard.trials.values(), key=lambda trial: trial.position)
             for planned_trial in self._planner.lose(process.name, trials, shard.outputs):
                 times = pluralize(MAX_LOSSES + 1, "time")
@@ -306,6 +333,20 @@ class RayEngine:
         except ray.exceptions.RayError:
             self.stop(LOST_LIMITS)
 
+    def _count_stored(self, shard: _Shard) -> None:
+        """Counts the cases that a lost process had stored and not delivered."""
+        by_position = sorted(shard.trials.values(), key=lambda trial: trial.position)
+        for _, case in groupby(by_position, key=lambda trial: trial.position):
+            results = [(trial, self._writer.find_stored(trial)) for trial in case]
+            is_whole = all(stored is not None and stored.verdict is not None for _, stored in results)
+            for planned_trial, stored in results:
+                key = planned_trial.position, planned_trial.repeat
+                if is_whole and stored is not None:
+                    del shard.trials[key]
+                    self._writer.count_trial(stored.trial, planned_trial)
+                elif stored is not None and stored.trial.output is not None:
+                    shard.outputs.setdefault(key, stored.trial.output)
+
     # --- the end ---
 
     def _is_over(self) -> bool:
@@ -323,9 +364,10 @@ class RayEngine:
         """Stops the processes, and stores what they still send; the user may stop a run that is stopping."""
         began, sent_count = monotonic(), 0
         while any(process.shards for process in self._processes):
-            for reason, waits in self._stop_calls[sent_count:]:
-                for process in self._processes:
-                    process.handle.stop.remote(reason, waits)
+            with suppress(ConnectionError):  # then each task ends
+                for reason, waits in self._stop_calls[sent_count:]:
+                    for process in self._processes:
+                        process.handle.stop.remote(reason, waits)
             sent_count = len(self._stop_calls)
             grace_s = (GRACE_S if self._is_stopped_by_user else LONG_GRACE_S) + _STOP_MARGIN_S
             is_endless = self._waits_for_calls and not self._is_stopped_by_user
@@ -356,11 +398,40 @@ class RayEngine:
             return
         try:
             delivery = load(await process.handle.close.remote())
-        except ray.exceptions.RayError:
+        except (ray.exceptions.RayError, ConnectionError):
             return
         self._deliver(process, delivery)
         self._processes.discard(process)
         cluster.give_back(process.handle)
+
+
+async def _answer(call: Awaitable[Any]) -> None:
+    """Awaits a call that a process answers at once.
+
+    Raises:
+        TimeoutError: it does not.
+    """
+    try:
+        async with asyncio.timeout(_SILENT_S):
+            await _finish(call)
+    except TimeoutError:
+        raise TimeoutError(f"It has not answered for {_SILENT_S:g} s.") from None
+
+
+async def _finish(call: Awaitable[Any]) -> Any:
+    """Returns the result of a call, which goes on if this is cancelled."""
+    return await asyncio.shield(_begin(call))
+
+
+def _begin(call: Awaitable[Any]) -> asyncio.Task[Any]:
+    """Returns a task that awaits a call; never cancel it, as Ray Client prints errors for cancelled calls."""
+
+    async def wait() -> Any:
+        return await call
+
+    task = asyncio.ensure_future(wait())
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+    return task
 
 
 def _summarize(error: Exception) -> str:

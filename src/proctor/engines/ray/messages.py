@@ -7,11 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from proctor.engines.caching import CallCounts
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 
 LOST_LIMITS = "The process of the Ray cluster that shares the run's limits among the others has ended."
 """Why a run stops that cannot keep its limits."""
+LOST_CONNECTION = "The connection to the Ray cluster has ended."
+"""Why a run stops that can no longer be made: Ray Client says so after 30 s without its server."""
 TrialKey = tuple[int, int]
 """The position and the repeat of a trial."""
 
@@ -63,7 +66,7 @@ class Breakdown(Struct, frozen=True):
     text: str
 
 
-Message = TrialMessage | ShardEnd | Sentence | StopRequest | Breakdown
+Message = TrialMessage | ShardEnd | Sentence | StopRequest | Breakdown | CallCounts
 
 
 class Delivery(Struct, frozen=True):

@@ -260,11 +260,13 @@ class TrialProcess:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         worker, self._worker, self._work = self._worker, None, None
-        lines = [] if worker is None else await worker.aclose()  # what it has stored is durable then
+        ending: list[Message] = []
+        if worker is not None:
+            ending = [worker.call_counts(), *map(Sentence, await worker.aclose())]  # all is durable then
         if self._renewal is not None:
             self._renewal.remove_done_callback(self._on_lost_limits)
             self._renewal.cancel()
-        return dump(Delivery((*self._outbox.drain(), *map(Sentence, lines)), has_failing_endpoint=False))
+        return dump(Delivery((*self._outbox.drain(), *ending), has_failing_endpoint=False))
 
     async def _run_shard(self, shard: TrialShard) -> None:
         assert self._work is not None

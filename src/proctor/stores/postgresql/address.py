@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ from msgspec.structs import replace
 from proctor.errors import UsageError, suggestion
 
 DEFAULT_SCHEMA = "proctor"
+TRASH_SUFFIX = "_trash"
+"""Ends the name of the schema with the deleted versions of suites of a store."""
 DEFAULT_CONNECT_TIMEOUT_S = 10
 SCHEME = "postgresql"
 _OPTIONS = frozenset(
@@ -149,6 +151,11 @@ def parse_address(rest: str) -> PostgresAddress:
             "underscores, and begin with a letter, but not with pg_: "
             f"{_FORM}?schema={DEFAULT_SCHEMA}."
         )
+    if schema.endswith(TRASH_SUFFIX):
+        raise UsageError(
+            f"The schema {schema} in the address of the store has the deleted suites of the store "
+            f"{schema.removesuffix(TRASH_SUFFIX)!r}. Name one that does not end with {TRASH_SUFFIX}."
+        )
     mode = options.get("sslmode")
     if mode is not None and mode not in _TLS_MODES:
         raise UsageError(f"The address of the store has an unknown sslmode. {suggestion(mode, _TLS_MODES)}")
@@ -168,6 +175,21 @@ def replace_option(url: str, name: str, value: str) -> str:
     base, _, query = url.partition("?")
     options = [word for word in query.split("&") if word and word.partition("=")[0] != name]
     return f"{base}?{'&'.join([*options, f'{name}={value}'])}"
+
+
+def replace_user(url: str, user: str) -> str:
+    """Returns a URL with another user.
+
+    Args:
+        url: an address that was parsed.
+        user: the name of a role.
+    """
+    scheme, _, rest = url.partition("://")
+    base, mark, query = rest.partition("?")
+    authority, slash, path = base.partition("/")
+    options = "&".join(word for word in query.split("&") if word.partition("=")[0] != "user")
+    host = authority.rpartition("@")[2]
+    return f"{scheme}://{quote(user, safe='')}@{host}{slash}{path}{mark if options else ''}{options}"
 
 
 def _check_text(rest: str) -> None:

@@ -5,18 +5,21 @@ libpq gives text only. What a server says in another language than English is re
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 
-from proctor.stores.postgresql.address import DEFAULT_CONNECT_TIMEOUT_S, PostgresAddress, replace_option
+from proctor.stores.postgresql.address import (
+    DEFAULT_CONNECT_TIMEOUT_S,
+    PostgresAddress,
+    replace_option,
+    replace_user,
+)
+from proctor.stores.postgresql.password_file import advise_password, login_role, password_source
 
 _TEMPORARY = (
     r"the database system (?P<state>is (?:starting up|shutting down|in recovery mode|not yet accepting "
     r"connections))"
-)
-_SET_PASSWORD = (
-    "in the environment variable PGPASSWORD, in ~/.pgpass, or in a file that only you can read and that "
-    "PGPASSFILE names."
 )
 _EXPLANATIONS = {
     _TEMPORARY: ("The server of {url} {state}. Try again when it is up."),
@@ -28,9 +31,9 @@ _EXPLANATIONS = {
         "The server of {url} did not answer within {timeout} s. Check the host, the port and the "
         "firewall, or wait longer with --store {with_option[connect_timeout=30]}."
     ),
-    r"no password supplied": ("The server of {url} requires a password. Set it " + _SET_PASSWORD),
+    r"no password supplied": ("The server of {url} requires a password. {password_advice}"),
     r"(?:password|SCRAM|PAM|LDAP|RADIUS) authentication failed for user \"(?P<role>[^\"]*)\"": (
-        "The server of {url} rejected the password of role {role}. Correct it " + _SET_PASSWORD
+        "The server of {url} rejected the password of role {role} from {password_source}. Correct it there."
     ),
     r"(?:Peer|Ident|certificate) authentication failed for user \"(?P<role>[^\"]*)\"": (
         "The server of {url} does not accept you as role {role}. Name your own role in the address, or "
@@ -49,8 +52,8 @@ _EXPLANATIONS = {
         " max_connections, or the limit of the role, on the server."
     ),
     r"permission denied for database \"(?P<database>[^\"]*)\"": (
-        "Your role may not connect to the database of {url}. Its owner permits it with GRANT CONNECT ON "
-        'DATABASE "{database}" TO your role.'
+        "Role {login} may not connect to the database of {url}. Its owner permits it with GRANT CONNECT ON "
+        'DATABASE "{database}" TO "{login}".'
     ),
     r"no pg_hba\.conf entry for .*no encryption": (
         "The server of {url} does not let this role connect from this machine without encryption. Encrypt"
@@ -117,10 +120,14 @@ def explain_connection_error(text: str, address: PostgresAddress) -> str:
         r"^connection (?:failed|is bad): ", "", next(iter(text.strip().splitlines()), "no reason")
     )
     groups = match.groupdict()
+    environ = os.environ
     quoted = {f"quoted_{name}": shlex.quote(value) for name, value in groups.items()}
     return template.format(
         **groups,
         **quoted,
+        login=login_role(address, environ),
+        password_advice=advise_password(address, environ),
+        password_source=password_source(address, environ),
         url=address.url,
         quoted_url=shlex.quote(address.url),
         psql_url=shlex.quote(_remove_schema(address.url)),
@@ -131,16 +138,50 @@ def explain_connection_error(text: str, address: PostgresAddress) -> str:
     )
 
 
-def explain_missing_right(reason: str, url: str) -> str:
+def explain_missing_right(reason: str, url: str, role: str) -> str:
     """Returns what to do when the role of a connection may not do something, as sentences.
 
     Args:
         reason: the text of the server.
         url: the address of the store.
+        role: the role of the connection.
     """
     return (
-        f"Your role may not do this in {url}: {reason}. Whoever owns its tables permits it with `proctor "
-        f"store migrate --store {shlex.quote(url)} --grant ROLE`."
+        f"Role {role} may not do this in {url}: {reason}. The owner of the tables can change that with "
+        f"`{grant_command(url, role)}`."
+    )
+
+
+def grant_command(url: str, role: str, owner: str = "OWNER") -> str:
+    """Returns the command with which the owner of a store's tables lets a role write to it.
+
+    Args:
+        url: the address of the store, with any user.
+        role: who is to write.
+        owner: the role that owns the tables.
+    """
+    return f"{migrate_command(url, owner)} --grant {shlex.quote(role)}"
+
+
+def migrate_command(url: str, owner: str = "OWNER") -> str:
+    """Returns the command with which a role makes the tables of a store.
+
+    Args:
+        url: the address of the store, with any user.
+        owner: the role that owns the tables, or is to own them.
+    """
+    return f"proctor store migrate --store {shlex.quote(replace_user(url, owner))}"
+
+
+def explain_read_only(url: str) -> str:
+    """Returns what to do when a server takes no writes, as sentences.
+
+    Args:
+        url: the address of the store.
+    """
+    return (
+        f"The store {url} is read-only: its server is a standby, or set so for its database or your role. "
+        "Name the primary server with --store, or another role."
     )
 
 

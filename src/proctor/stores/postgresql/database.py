@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import count
-from threading import RLock
+from threading import RLock, Thread
 from time import monotonic, sleep
 from typing import Any, TypeVar, cast
 from zlib import crc32
@@ -24,10 +24,12 @@ from proctor.stores.postgresql.address import PostgresAddress
 from proctor.stores.postgresql.connection_errors import (
     explain_connection_error,
     explain_missing_right,
+    explain_read_only,
     is_starting,
 )
 from proctor.stores.postgresql.connection_pool import ConnectionPool
-from proctor.stores.postgresql.lost_connections import Backoff, is_temporary, is_usable
+from proctor.stores.postgresql.lost_connections import Backoff, cut, is_temporary, is_usable
+from proctor.stores.postgresql.password_file import password_file_fields
 from proctor.stores.postgresql.text_columns import adapt_text
 from proctor.stores.postgresql.tls import tls_fields
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
@@ -40,6 +42,10 @@ _MUTEX = 0
 _CURSOR_NUMBERS = count(1)
 _PAGE_STEP = 64
 """Rows that are read between two checks of their size."""
+_BUSY_S = 0.05
+"""A thread that uses the connection for longer waits for the server."""
+_TURN_S = 0.5
+"""How often a thread that waits for another one looks whether the server was given up."""
 _IN_TRANSACTION = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 _DEAD_AFTER_S = 15
 """How long a peer that does not acknowledge anything is waited for, on both sides."""
@@ -50,10 +56,13 @@ _CLIENT_PARAMETERS = {
     "tcp_user_timeout": _DEAD_AFTER_S * 1000,
 }
 _SERVER_SETTINGS = (
+    "SET standard_conforming_strings = on; SET default_transaction_isolation = 'read committed'; "
     "SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3; "
     f"SET tcp_user_timeout = {_DEAD_AFTER_S * 1000}; "
 )
-"""With them the server releases the locks of a machine that has vanished."""
+"""What a role or a database may have set otherwise; and how the server notices that a machine has vanished,
+whose locks it then releases.
+"""
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 """Each error is raised, too."""
 
@@ -92,6 +101,8 @@ class PostgresConnector:
             **_CLIENT_PARAMETERS,
             **address.connection_fields(os.environ),
             **tls_fields(address, os.environ),
+            **password_file_fields(address, os.environ),
+            "client_encoding": "UTF8",
         }
         connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
         adapt_text(connection)
@@ -112,7 +123,9 @@ class PostgresConnector:
         while True:
             try:
                 with interruptible():
-                    return self.connect()
+                    connection = self.connect()
+                self._check_encoding(connection)
+                return connection
             except psycopg.Error as error:
                 was_starting = was_starting or is_starting(str(error))
                 waited_s = monotonic() - start
@@ -122,6 +135,15 @@ class PostgresConnector:
                 has_notified = True
                 self._notify(f"Waiting for the server of {self.address}, which is starting or shutting down.")
             sleep(backoff.next_pause_s())
+
+    def _check_encoding(self, connection: psycopg.Connection[Any]) -> None:
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            connection.close()
+            raise StoreError(
+                f"The database of {self.address} has the encoding {encoding}, which cannot hold every text. "
+                "Create one with `createdb --encoding=UTF8 --template=template0 NAME`, and name that."
+            )
 
 
 class PostgresDatabase(SqlDatabase):
@@ -153,6 +175,9 @@ class PostgresDatabase(SqlDatabase):
         self.is_reusable = True
         """Whether another store may use the session later: not if it has locks or tables of its own."""
         self._pool = connector.pool
+        self._busy_since = 0.0
+        self._opener: Thread | None = None
+        """Opens a lost connection again, for `is_ready`."""
         idle = None if self._pool is None else self._pool.take()
         self.connection = idle or connector.open_connection(min(patience.patience_s, DEFAULT_PATIENCE_S))
 
@@ -160,6 +185,41 @@ class PostgresDatabase(SqlDatabase):
     def is_abandoned(self) -> bool:
         """Whether nothing waits for the server any more."""
         return self._patience.abandoned.is_set()
+
+    def is_ready(self) -> bool:
+        """Returns whether a statement needs to wait neither long for another thread nor for a connection.
+
+        If the connection is lost, a thread opens it again: an event loop asks here instead of waiting.
+        """
+        if not self._guard.acquire(blocking=False):
+            self._busy_since = self._busy_since or monotonic()
+            return monotonic() - self._busy_since < _BUSY_S
+        try:
+            self._busy_since = 0.0
+            if self._is_closed or self._is_in_transaction or is_usable(self.connection):
+                return True
+            if self._opener is None or not self._opener.is_alive():
+                self._opener = Thread(target=self._open_again, name="proctor-store-opener", daemon=True)
+                self._opener.start()
+            return False
+        finally:
+            self._guard.release()
+
+    def _open_again(self) -> None:
+        backoff = Backoff()
+        while not (self._is_closed or self._patience.abandoned.is_set()):
+            try:
+                connection = self.connector.connect()
+            except psycopg.Error:
+                self._patience.abandoned.wait(backoff.next_pause_s())
+                continue
+            with self._guard:
+                if self._is_closed or is_usable(self.connection):
+                    connection.close()
+                else:
+                    self.connection.close()
+                    self.connection = connection
+            return
 
     def select(self, statement: str, *values: object) -> list[Any]:
         """Returns all rows."""
@@ -192,7 +252,12 @@ class PostgresDatabase(SqlDatabase):
         """Yields rows without holding them all. Call it inside a `snapshot`."""
         name = f"rows_{next(_CURSOR_NUMBERS)}"
         with self.as_store_errors(), _server_cursor(self.connection, name) as cursor:
-            yield from cursor.execute(translate(statement), values)
+            cursor.execute(translate(statement), values)
+            count = 1
+            while rows := cursor.fetchmany(count):
+                yield from rows
+                size = sum([len(value) for row in rows for value in row if isinstance(value, bytes)])
+                count = min(2 * count, _PAGE_STEP, max(1, len(rows) * PAGE_BYTES // max(size, 1)))
 
     def execute(self, statement: str, *values: object) -> int:
         """Executes a statement, and returns how many rows it changed."""
@@ -205,6 +270,16 @@ class PostgresDatabase(SqlDatabase):
             psycopg.Error: it cannot be executed.
         """
         return self.connection.execute(translate(statement), values or None).rowcount
+
+    def try_execute(self, statement: str, *values: object) -> None:
+        """Executes a statement unless another thread uses the connection, or it fails."""
+        if not self._guard.acquire(blocking=False):
+            return
+        try:
+            with suppress(psycopg.Error):
+                self.execute_once(statement, *values)
+        finally:
+            self._guard.release()
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Executes a statement once for each row."""
@@ -226,19 +301,34 @@ class PostgresDatabase(SqlDatabase):
         try:
             yield
         except psycopg.errors.InsufficientPrivilege as error:
-            raise StoreError(explain_missing_right(describe_error(error), self.address)) from error
+            reason, role = describe_error(error), self._login_role()
+            raise StoreError(explain_missing_right(reason, self.address, role)) from error
         except psycopg.Error as error:
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise StoreError(
                     f"The store {self.address} is locked by another process. Wait for that to end, then try "
                     "again."
                 ) from error
+            if isinstance(error, psycopg.errors.ProgramLimitExceeded):
+                raise StoreError(
+                    f"The store {self.address} takes no names of more than 2,600 bytes, as the indexes of "
+                    f"PostgreSQL do not ({describe_error(error)}). Give the suite a shorter name, or use a "
+                    "store in a file."
+                ) from error
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                raise StoreError(explain_read_only(self.address)) from error
             if is_temporary(error):
                 raise StoreError(
                     f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
                     "and check before whether the last change was saved."
                 ) from error
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
+
+    def _login_role(self) -> str:
+        try:
+            return self.connection.info.user
+        except psycopg.Error:  # it was closed meanwhile
+            return "ROLE"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -295,19 +385,47 @@ class PostgresDatabase(SqlDatabase):
             StoreError: the server does not answer for longer than the patience, or refuses.
             KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
         """
-        with self._guard, self.as_store_errors():
+        with self._take_turn(), self.as_store_errors():
             if self._is_closed:
                 raise StoreError(f"The store {self.address} is closed.")
             if self._is_in_transaction or self.connection.info.transaction_status in _IN_TRANSACTION:
                 return act()
-            try:
-                with interruptible():
-                    return self._repeat(act, repeatable=repeatable)
-            except KeyboardInterrupt:
-                self._patience.abandoned.set()
-                if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
-                    raise StoreError(self.explain_stop()) from None
-                raise
+            return self.wait_for(partial(self._repeat, act, repeatable=repeatable))
+
+    def wait_for(self, act: Callable[[], T]) -> T:
+        """Returns what a function returns that may wait for the server; a signal ends the wait.
+
+        Raises:
+            StoreError: a signal arrived within an event loop.
+            KeyboardInterrupt: a signal arrived, and no event loop runs; from then on nothing waits.
+        """
+        try:
+            with interruptible():
+                return act()
+        except KeyboardInterrupt:
+            self._patience.abandoned.set()
+            if _has_running_loop():  # where KeyboardInterrupt would end the loop before answers are saved
+                raise StoreError(self.explain_stop()) from None
+            raise
+
+    @contextmanager
+    def _take_turn(self) -> Iterator[None]:
+        """Waits for other threads, but not for one that waits for a server which was given up.
+
+        Raises:
+            StoreError: another thread still waits for it.
+        """
+        if not self._guard.acquire(blocking=False):
+            self.wait_for(self._acquire)
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _acquire(self) -> None:
+        while not self._guard.acquire(timeout=_TURN_S):
+            if self.is_abandoned:
+                raise StoreError(self.explain_stop())
 
     def _repeat(self, act: Callable[[], T], *, repeatable: bool) -> T:
         began, notified, backoff = monotonic(), False, Backoff()
@@ -320,7 +438,7 @@ class PostgresDatabase(SqlDatabase):
                 return act()
             except psycopg.Error as error:
                 waited_s = monotonic() - began
-                is_over = waited_s >= self._patience.patience_s or self._patience.abandoned.is_set()
+                is_over = waited_s >= self._patience.patience_s or self.is_abandoned or self._is_closed
                 if is_over or not is_temporary(error) or (has_begun and not repeatable):
                     raise
                 if not isinstance(error, psycopg.errors.LockNotAvailable):
@@ -350,9 +468,15 @@ class PostgresDatabase(SqlDatabase):
         if self._is_closed:
             return
         self._is_closed = True
+        is_free = self._guard.acquire(timeout=_TURN_S)
+        if not is_free:
+            cut(self.connection)  # for which another thread waits
+            is_free = self._guard.acquire(timeout=_TURN_S)
         connection = self.connection
-        del self.connection  # which another store may have from now on
-        if self._pool is None or not self.is_reusable:
+        if is_free:
+            del self.connection  # which another store may have from now on
+            self._guard.release()
+        if self._pool is None or not self.is_reusable or not is_free:
             connection.close()
         else:
             self._pool.give_back(connection)

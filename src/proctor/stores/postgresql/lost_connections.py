@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Timer
 from typing import Any
 
 import psycopg
@@ -13,6 +15,8 @@ from psycopg.pq import TransactionStatus
 
 _FIRST_PAUSE_S = 0.02
 _LAST_PAUSE_S = 1.0
+_CUT_S = 1.0
+"""How long a thread may take to notice that its connection was cut."""
 _TEMPORARY_STATES = (
     "08",  # the connection
     "53",  # a full disk, no memory, too many connections
@@ -69,6 +73,38 @@ def cut(connection: psycopg.Connection[Any]) -> None:
     """Ends a connection that another thread waits for, which gets an error then."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as copy:
         copy.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def cut_after(seconds: float, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Cuts a connection if the block takes longer.
+
+    Args:
+        seconds: how long it may take.
+        connection: the connection that it uses.
+    """
+    timer = Timer(seconds, cut, (connection,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def close_connection(connection: psycopg.Connection[Any]) -> None:
+    """Closes a connection, after another thread that waits for it got an error.
+
+    Otherwise that thread would go on to wait for the number of the socket, which another connection gets.
+    """
+    if not connection.lock.acquire(blocking=False):
+        cut(connection)
+        if not connection.lock.acquire(timeout=_CUT_S):
+            return
+    try:
+        connection.close()
+    finally:
+        connection.lock.release()
 
 
 def _has_input(number: int) -> bool:

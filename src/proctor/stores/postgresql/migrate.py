@@ -11,9 +11,15 @@ from contextlib import closing, contextmanager
 import psycopg
 
 from proctor.errors import StoreError, UsageError
-from proctor.stores.location import Grants, MigrationReport
+from proctor.stores.location import NO_GRANTS, Grants, MigrationReport
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.postgresql.rights import list_grants, quote
+from proctor.stores.postgresql.rights import (
+    check_may_grant,
+    explain_temporary_tables,
+    list_grants,
+    may_stage,
+    quote,
+)
 from proctor.stores.postgresql.schema import MIGRATIONS, check_not_newer, read_version, trash_schema
 from proctor.stores.sql.patience import Patience
 
@@ -29,12 +35,17 @@ def migrate(connector: PostgresConnector, grants: Grants) -> MigrationReport:
     """
     with (
         closing(PostgresDatabase(connector, Patience())) as database,
-        _as_advice(connector),
+        _as_advice(connector, str(database.fetch_one("SELECT current_user")[0])),
         database.transaction(),
     ):
         before = read_version(database)
-        for statement in _list_statements(database, grants):
+        for statement in _list_table_statements(database):
             database.execute(statement)
+        if grants != NO_GRANTS:
+            check_may_grant(database, _list_schemas(database), grants)
+        for statement in _list_grant_statements(database, grants):
+            database.execute(statement)
+        _check_temporary_tables(database, grants)
     return MigrationReport(before=before, after=len(MIGRATIONS), grants=grants)
 
 
@@ -45,27 +56,43 @@ def write_script(connector: PostgresConnector, grants: Grants) -> str:
         StoreError: the store cannot be read, or a newer Proctor made its tables.
     """
     with closing(PostgresDatabase(connector, Patience())) as database, database.transaction():
-        statements = list(_list_statements(database, grants))
+        statements = [*_list_table_statements(database), *_list_grant_statements(database, grants)]
+        version = read_version(database)
+    if not statements:
+        return f"-- up to date: version {version}\n"
     return "".join(f"{statement};\n" for statement in ["BEGIN", *statements, "COMMIT"])
 
 
-def _list_statements(database: PostgresDatabase, grants: Grants) -> Iterator[str]:
-    """Yields statements for a transaction; each schema is looked at when its turn comes."""
+def _list_schemas(database: PostgresDatabase) -> tuple[str, str]:
     schema = database.connector.schema
-    schemas = (schema, trash_schema(schema))
-    for name in schemas:
+    return schema, trash_schema(schema)
+
+
+def _list_table_statements(database: PostgresDatabase) -> Iterator[str]:
+    """Yields statements for a transaction; each schema is looked at when its turn comes."""
+    for name in _list_schemas(database):
         yield from _list_steps(database, name)
-    (database_name,) = database.fetch_one("SELECT current_database()")
-    for name in schemas:
+
+
+def _list_grant_statements(database: PostgresDatabase, grants: Grants) -> Iterator[str]:
+    for name in _list_schemas(database):
         yield from list_grants(name, grants)
+    (database_name,) = database.fetch_one("SELECT current_database()")
     for role in grants.write:
-        row = database.fetch_one(
-            "SELECT has_database_privilege(oid, current_database(), 'TEMPORARY') FROM pg_roles "
-            "WHERE rolname = ?",
-            role,
-        )
-        if row != (True,):
+        if not may_stage(database, role):
             yield f"GRANT TEMPORARY ON DATABASE {quote(database_name)} TO {quote(role)}"
+
+
+def _check_temporary_tables(database: PostgresDatabase, grants: Grants) -> None:
+    """Checks the one right that is not the tables' owner's to give, of which the server only warns.
+
+    Raises:
+        StoreError: a role that is to write has it not.
+    """
+    (database_name,) = database.fetch_one("SELECT current_database()")
+    for role in grants.write:
+        if not may_stage(database, role):
+            raise StoreError(explain_temporary_tables(database.address, str(database_name), role))
 
 
 def _list_steps(database: PostgresDatabase, schema: str) -> Iterator[str]:
@@ -86,7 +113,7 @@ def _list_steps(database: PostgresDatabase, schema: str) -> Iterator[str]:
 
 
 @contextmanager
-def _as_advice(connector: PostgresConnector) -> Iterator[None]:
+def _as_advice(connector: PostgresConnector, role: str) -> Iterator[None]:
     """Raises errors about rights and roles as sentences that say what to do."""
     try:
         yield
@@ -95,9 +122,10 @@ def _as_advice(connector: PostgresConnector) -> Iterator[None]:
         if isinstance(cause, psycopg.errors.InsufficientPrivilege):
             schema = connector.schema
             raise StoreError(
-                f"Your role may not create tables in {connector.address}: {cause.diag.message_primary}. Use "
-                "the role that owns the tables or the database, or let it run: CREATE SCHEMA "
-                f"{schema} AUTHORIZATION ROLE; CREATE SCHEMA {trash_schema(schema)} AUTHORIZATION ROLE. "
+                f"Role {role} may not create tables in {connector.address}: {cause.diag.message_primary}. "
+                "Use the role that owns the tables or the database, or let it run: CREATE SCHEMA "
+                f"{schema} AUTHORIZATION {quote(role)}; "
+                f"CREATE SCHEMA {trash_schema(schema)} AUTHORIZATION {quote(role)}. "
                 "`--sql` prints all statements."
             ) from cause
         if isinstance(cause, psycopg.errors.UndefinedObject):

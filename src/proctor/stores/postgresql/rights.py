@@ -7,15 +7,23 @@ other roles need.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from proctor.errors import StoreError
+from proctor.errors import ReadOnlyStore, StoreError
 from proctor.stores.location import Grants
+from proctor.stores.postgresql.connection_errors import explain_read_only, grant_command, migrate_command
 from proctor.stores.postgresql.database import PostgresDatabase
 
 _RIGHTS = """SELECT current_user, current_database(), current_setting('transaction_read_only') = 'on',
     has_table_privilege('runs', 'INSERT, UPDATE, DELETE'),
     has_database_privilege(current_database(), 'TEMPORARY')"""
+
+
+_OTHER_OWNER = """SELECT current_user, pg_get_userbyid(owner) FROM (
+    SELECT nspowner AS owner FROM pg_namespace WHERE nspname = ANY(?)
+    UNION ALL SELECT relowner FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = ANY(?) AND relkind IN ('r', 'S')
+    ) AS owners WHERE NOT pg_has_role(owner, 'USAGE') LIMIT 1"""
 
 
 def check_writable(database: PostgresDatabase) -> None:
@@ -24,37 +32,56 @@ def check_writable(database: PostgresDatabase) -> None:
     Raises:
         StoreError: the server or the role is read-only.
     """
-    role, name, is_read_only, may_write, may_stage = database.fetch_one(_RIGHTS)
+    role, name, is_read_only, may_write, may_create_temporary = database.fetch_one(_RIGHTS)
     if is_read_only:
-        raise StoreError(
-            f"The store {database.address} is read-only: its server is a standby, or set so. Name the "
-            "primary server with --store."
-        )
+        raise ReadOnlyStore(explain_read_only(database.address))
     if not may_write:
-        raise StoreError(
-            f"The store {database.address} is read-only for role {role}. Whoever owns its tables changes "
+        raise ReadOnlyStore(
+            f"The store {database.address} is read-only for role {role}. The owner of the tables can change "
             f"that with `{grant_command(database.address, role)}`."
         )
-    if not may_stage:
+    if not may_create_temporary:
+        raise ReadOnlyStore(explain_temporary_tables(database.address, name, role))
+
+
+def explain_temporary_tables(address: str, database_name: str, role: str) -> str:
+    """Returns what to do when a role may not create temporary tables, as sentences."""
+    return (
+        f"Role {role} may not create temporary tables in database {database_name}, through which commands "
+        f"write to {address}. The owner of the database permits it with: GRANT TEMPORARY ON DATABASE "
+        f"{quote(database_name)} TO {quote(role)}."
+    )
+
+
+def check_may_grant(database: PostgresDatabase, schemas: Sequence[str], grants: Grants) -> None:
+    """Checks that the role of a connection may grant: of a role that may not, the server only warns.
+
+    Args:
+        database: the connection.
+        schemas: the schemas of the store, which are there.
+        grants: what is to be granted.
+
+    Raises:
+        StoreError: another role owns the tables.
+    """
+    row = database.fetch_one(_OTHER_OWNER, list(schemas), list(schemas))
+    if row is not None:
+        role, owner = row
+        flags = [f"--grant {shlex.quote(name)}" for name in grants.write]
+        flags += [f"--grant-read {shlex.quote(name)}" for name in grants.read]
         raise StoreError(
-            f"Role {role} may not create temporary tables in database {name}, through which commands write "
-            f"to {database.address}. The owner of the database permits it with: GRANT TEMPORARY ON DATABASE "
-            f"{quote(name)} TO {quote(role)}."
+            f"Role {role} does not own the tables, so nothing was granted. Run it as their owner: "
+            f"`{' '.join([migrate_command(database.address, owner), *flags])}`."
         )
 
 
-def is_writable(database: PostgresDatabase) -> bool:
-    """Returns whether the role of a connection may write to a store."""
-    try:
-        check_writable(database)
-    except StoreError:
-        return False
-    return True
-
-
-def grant_command(address: str, role: str) -> str:
-    """Returns the command that lets a role write to a store."""
-    return f"proctor store migrate --store {shlex.quote(address)} --grant {shlex.quote(role)}"
+def may_stage(database: PostgresDatabase, role: str) -> bool:
+    """Returns whether a role may create temporary tables."""
+    row = database.fetch_one(
+        "SELECT has_database_privilege(oid, current_database(), 'TEMPORARY') FROM pg_roles WHERE rolname = ?",
+        role,
+    )
+    return bool(row == (True,))
 
 
 def list_grants(schema: str, grants: Grants) -> Iterator[str]:

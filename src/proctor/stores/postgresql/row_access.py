@@ -16,8 +16,9 @@ from proctor.stores.sql.tables import TABLES, Row, StoreTable
 _TYPES = """SELECT attname::text, typname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
     WHERE attrelid = to_regclass(?) AND attnum > 0"""
 _LAST_NUMBER = """SELECT max(last_value) FROM pg_sequences
-    WHERE to_regclass(quote_ident(schemaname) || '.' || quote_ident(sequencename))
-        = to_regclass(pg_get_serial_sequence(?, ?))"""
+    JOIN pg_namespace ON nspname = schemaname
+    JOIN pg_class ON relnamespace = pg_namespace.oid AND relname = sequencename
+    WHERE pg_class.oid = pg_get_serial_sequence(?, ?)::regclass"""
 """NULL without the right to read it."""
 
 

@@ -15,6 +15,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from secrets import randbits
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -22,7 +23,7 @@ import psycopg
 from proctor.protocols import RunOwner
 from proctor.safe_text import one_line
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
-from proctor.stores.postgresql.lost_connections import cut, is_usable
+from proctor.stores.postgresql.lost_connections import close_connection, cut, cut_after, is_usable
 
 _OF_RUN = """locktype = 'advisory' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -157,6 +158,7 @@ class _SharedLocks:
         self._session = connector.connect()
         self._backend_pid = self._session.info.backend_pid
         self._is_closed = Event()
+        self._busy_since = 0.0
         self.users = 0
         self.counts: dict[int, int] = {}
         """The number of open stores of this process that have locked each run, by key."""
@@ -176,7 +178,7 @@ class _SharedLocks:
     def lock(self, key: int) -> bool:
         """Locks a run; returns False if another session has locked it."""
         if not self.counts.get(key) or key in self.taken_keys:
-            if not is_usable(self._session):
+            if self._is_lost():
                 self._restore(self._connector.connect())
             if not self._try_lock(key):
                 return False
@@ -206,7 +208,8 @@ class _SharedLocks:
                 self._unlock(key)
 
     def _unlock(self, key: int) -> None:
-        with suppress(psycopg.Error):  # a lost session has no locks
+        # A lost session has no locks, and the server ends those of a session that is cut.
+        with suppress(psycopg.Error), cut_after(_UNLOCK_S, self._session):
             self._session.execute("DELETE FROM run_locks WHERE run = %s AND token = %s", (key, self.token))
             self._session.execute("SELECT pg_advisory_unlock(%s, %s)", (self._space, key))
 
@@ -214,19 +217,32 @@ class _SharedLocks:
         """Opens the session again when it is lost."""
         while not self._is_closed.wait(_CHECK_EVERY_S):
             with _GUARD:
-                is_lost = not self._is_closed.is_set() and not is_usable(self._session)
+                is_lost = not self._is_closed.is_set() and self._is_lost()
             if is_lost:
                 with suppress(psycopg.Error):
                     session = self._connector.connect()
                     with _GUARD:
                         self._restore(session)
 
+    def _is_lost(self) -> bool:
+        """Returns whether the session has ended, or has not answered a statement for too long."""
+        session = self._session
+        if not session.lock.acquire(blocking=False):
+            self._busy_since = self._busy_since or monotonic()
+            return monotonic() - self._busy_since > _SILENT_AFTER_S
+        try:
+            self._busy_since = 0.0
+            return not is_usable(session)
+        finally:
+            session.lock.release()
+
     def _restore(self, session: psycopg.Connection[Any]) -> None:
         """Takes the locks of the lost session for a new one."""
         if self._is_closed.is_set():
             session.close()
             return
-        ghost, self._session = self._backend_pid, session
+        ghost, lost_session, self._session = self._backend_pid, self._session, session
+        close_connection(lost_session)
         try:
             for key in set(self.counts) - self.taken_keys:
                 if not self._has_own_row(key):
@@ -257,10 +273,14 @@ class _SharedLocks:
         """Ends the session, and with it all of its locks."""
         self._is_closed.set()
         del _SHARED[self._name]
-        self._session.close()
+        close_connection(self._session)
 
 
 _CHECK_EVERY_S = 0.5
+_UNLOCK_S = 5.0
+"""How long unlocking a run waits for the server."""
+_SILENT_AFTER_S = 30.0
+"""After this time a session that does not answer is opened again."""
 _END_GHOST = """SELECT pg_terminate_backend(pid, 1000) FROM pg_locks
     WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND pid = %s
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from msgspec import DecodeError
 
 from proctor.codec import decode, encode
-from proctor.errors import StoreError
+from proctor.errors import ReadOnlyStore, StoreError
 from proctor.model import Run
 from proctor.protocols import AnswerCache
 from proctor.stores.postgresql.case_staging import PostgresCaseStaging
 from proctor.stores.postgresql.database import PostgresConnector, PostgresDatabase
+from proctor.stores.postgresql.page_in_advance import PageInAdvance
 from proctor.stores.postgresql.rescue import load_answers, rescue_file
-from proctor.stores.postgresql.rights import grant_command, is_writable
+from proctor.stores.postgresql.rights import check_writable
 from proctor.stores.postgresql.run_locks import PostgresRunLocks
 from proctor.stores.postgresql.schema import check_version
 from proctor.stores.postgresql.trial_writer import PostgresTrialWriter
 from proctor.stores.sql.patience import Patience
-from proctor.stores.sql.store import SqlStore
+from proctor.stores.sql.store import PAGE_ROWS, SqlStore
 
 _WITH_TEXT = """SELECT key, body FROM runs WHERE key < ? AND position(? IN body) > 0
     ORDER BY key DESC LIMIT 64"""
@@ -80,8 +81,26 @@ class PostgresStore(SqlStore):
         return None
 
     def _try_now(self, statement: str, *values: object) -> None:
-        with suppress(psycopg.Error):
-            self._postgres.execute_once(statement, *values)
+        self._postgres.try_execute(statement, *values)
+
+    def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
+        """Yields rows as the method of the superclass; for a run, a thread reads each page in advance.
+
+        So an event loop never waits for a page: it takes no case while `is_full`.
+        """
+        if self._patience.patience_s < inf:
+            yield from super()._case_rows(content, start)
+            return
+        rows = self._read_cases(content, start)
+        while rows:
+            start += PAGE_ROWS
+            next_page = PageInAdvance(partial(self._read_cases, content, start))
+            yield from rows
+            rows = self._postgres.wait_for(next_page.rows)
+
+    def is_full(self) -> bool:
+        """Returns whether no more requests should be sent: trials wait, or reading a case would wait."""
+        return super().is_full() or (self._patience.patience_s == inf and not self._postgres.is_ready())
 
     def lock_run(self, run_id: str) -> None:
         """Locks a run for this process, and saves answers that the store could not take before.
@@ -106,12 +125,13 @@ class PostgresStore(SqlStore):
 
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
-        if not is_writable(self._postgres):
-            raise StoreError(
-                "This shows held-out cases, and each such access is counted in the store; your role may only "
-                f"read {self._database.address}, so nothing is shown. Whoever owns its tables changes that "
-                f"with `{grant_command(self._database.address, 'ROLE')}`."
-            )
+        try:
+            check_writable(self._postgres)
+        except ReadOnlyStore as error:
+            raise ReadOnlyStore(
+                "This shows held-out cases, and each such access is counted in the store, so nothing is "
+                f"shown. {error}"
+            ) from error
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s."""

@@ -43,7 +43,7 @@ from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 T = TypeVar("T")
 
 _VERDICT_ORDER = [verdict.value for verdict in (Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.UNSCORED)]
-_PAGE_ROWS = 256
+PAGE_ROWS = 256
 """Rows per read: short statements leave no snapshot open, so the log file can shrink meanwhile."""
 _MAX_TURNS = 100_000
 """At most this many turns are read at once, from the index alone, which is not ordered by turn."""
@@ -203,9 +203,12 @@ class SqlStore(ABC):
             yield self._read(partial(decode, body, CaseHead))
 
     def _case_rows(self, content: str, start: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        while rows := self._select(_CASES, content, start, start + _PAGE_ROWS):
+        while rows := self._read_cases(content, start):
             yield from rows
-            start += _PAGE_ROWS
+            start += PAGE_ROWS
+
+    def _read_cases(self, content: str, start: int) -> list[Any]:
+        return self._select(_CASES, content, start, start + PAGE_ROWS)
 
     def case_in_run(self, run: Run, position: int) -> CaseInRun | None:
         """Returns the case at a position of a run's suite, with its trials; None past the end."""
@@ -471,7 +474,7 @@ class SqlStore(ABC):
             rows = self._database.select_page(
                 "SELECT position, repeat, verdict, body FROM trials WHERE run = ? "
                 "AND (position, repeat) > (?, ?) ORDER BY position, repeat LIMIT ?",
-                *(key, position, repeat, _PAGE_ROWS),
+                *(key, position, repeat, PAGE_ROWS),
                 body=3,
             )
             if not rows:
@@ -523,7 +526,7 @@ class SqlStore(ABC):
             key,
         )
         turns = self._iter_turns(key, after, waiting)
-        while some := list(islice(turns, _PAGE_ROWS)):
+        while some := list(islice(turns, PAGE_ROWS)):
             while some:
                 rows = self._database.select_page(
                     _TRIALS_BY_TURN.format(", ".join("?" * len(some))),

@@ -190,7 +190,9 @@ def _check_log(path: Path) -> None:
 def _check_header(path: Path) -> None:
     try:
         if path.exists() and not path.is_file():
-            raise StoreError(f"The store {shorter_path(path)} is not a file. Name another one with --store.")
+            raise StoreError(
+                f"The store {shorter_path(path)} is not a file. Name one, for example with --store."
+            )
         with path.open("rb") as file:
             header = file.read(100)
         size = path.stat().st_size
@@ -198,7 +200,8 @@ def _check_header(path: Path) -> None:
         return
     except OSError as error:
         raise StoreError(
-            f"The store {shorter_path(path)} cannot be read: {error.strerror}. Name another one with --store."
+            f"The store {shorter_path(path)} cannot be read: {error.strerror}. Name another one, for example "
+            "with --store."
         ) from None
     if not header:
         _check_not_emptied(path)

@@ -68,11 +68,11 @@ class SqliteLocation:
         Raises:
             StoreError: it cannot be written.
         """
-        from proctor.errors import StoreError
+        from proctor.errors import ReadOnlyStore
         from proctor.stores.sqlite.connection import is_writable, read_only_message
 
         if not is_writable(self.address):
-            raise StoreError(read_only_message(self.address))
+            raise ReadOnlyStore(read_only_message(self.address))
 
     def open_store(self, notify: Callable[[str], None] = lambda _line: None) -> SqliteStore:
         """Opens the store; see `SqliteStore.open_file`."""

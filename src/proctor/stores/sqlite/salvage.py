@@ -132,7 +132,7 @@ def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _
 def _open_pages(path: Path) -> PageFile:
     try:
         if path.exists() and not path.is_file():
-            raise StoreError(f"The store {path} is not a file. Name another one with --store.")
+            raise StoreError(f"The store {path} is not a file. Name another store.")
         # A log that would overwrite an intact store belongs to another database.
         return PageFile(path, with_log=not is_foreign_log(path))
     except OSError as error:

@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from proctor.errors import StoreError
+from proctor.errors import ReadOnlyStore
 from proctor.protocols import AnswerCache
 from proctor.stores.sql.store import SqlStore
 from proctor.stores.sqlite.case_staging import SqliteCaseStaging
@@ -109,7 +109,7 @@ class SqliteStore(SqlStore):
     def check_can_record_access(self) -> None:
         """Raises StoreError if no holdout access can be saved."""
         if is_read_only(self._db):
-            raise StoreError(
+            raise ReadOnlyStore(
                 f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
                 "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
                 "the copy with --store."

@@ -9,7 +9,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
 from proctor.certification import NotCertified
-from proctor.errors import BundleError, NothingSelected, ProctorError, StoreError, SuiteError, suggestion
+from proctor.errors import (
+    BundleError,
+    NothingSelected,
+    ProctorError,
+    ReadOnlyStore,
+    StoreError,
+    SuiteError,
+    suggestion,
+)
 from proctor.model import Problem
 from proctor.reports.runs.json import IssueRecord, issue_records
 from proctor.web.api.records import ProblemDetails
@@ -42,6 +50,9 @@ PROBLEM_KINDS = {
     "other-site": ProblemKind(
         403, "Another site sent this", "Only this server's own pages, and programs, are answered."
     ),
+    "read-only-store": ProblemKind(
+        403, "The store may only be read", "Nothing was changed. The detail says who can permit it."
+    ),
     "not-found": ProblemKind(404, "There is no such thing here", "The detail says what is not there."),
     "no-such-method": ProblemKind(
         405, "This address does not take this method", "The header `Allow` has those that it takes."
@@ -51,7 +62,7 @@ PROBLEM_KINDS = {
     ),
     "too-large": ProblemKind(413, "The body is too large", "Use the command line for it."),
     "other-content-type": ProblemKind(
-        415, "The body is of another type than is read here", "The header `Accept` has the one that is read."
+        415, "The body has the wrong content type", "The header `Accept` has the right one."
     ),
     "other-host": ProblemKind(
         421, "This server is not the one that was asked for", "Use the address that `proctor serve` printed."
@@ -105,6 +116,8 @@ def problem_from_error(error: ProctorError, instance: str) -> Response:
         errors = [problem for problem in error.problems if problem.level == "error"]
         detail = errors[0].message if len(errors) == 1 else f"The suite has {len(errors):,} errors."
         return problem_response(422, detail, errors, instance=instance)
+    if isinstance(error, ReadOnlyStore):
+        return _response("read-only-store", 403, str(error), (), instance, None)
     status, headers = _error_status(error), error.headers if isinstance(error, RequestRefused) else None
     return problem_response(status, str(error), headers=headers, instance=instance)
 

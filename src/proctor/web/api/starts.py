@@ -49,6 +49,7 @@ def start_run(request: Request, body: StartRequest) -> Created[StartRecord]:
     Follow `Location` until `runs` has the ids, then `/runs/{run_id}/progress`.
     """
     project, raw_form = get_project(request), _to_raw_form(body)
+    project.location.check_writable()
     with project.open_store() as store:
         run_form = validate_form(store, raw_form, load_run_context(project))
         _check_new(store, get_run_processes(project), body.group, make_start_arguments(project, run_form))

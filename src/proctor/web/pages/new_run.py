@@ -144,6 +144,7 @@ def start_run(request: Request, form: Annotated[PageForm, Depends(read_form)]) -
         with project.open_store() as store:
             view = _make_view(request, store, raw_form, is_start=False)
         return _render(request, view)
+    project.location.check_writable()
     try:
         with project.open_store() as store:
             run_form = validate_form(store, raw_form, load_run_context(project))

@@ -180,6 +180,7 @@ def retry(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_
         session.flash("This run has no errors that can be retried.")
     else:
         group = form.text("new_group") or None
+        project.location.check_writable()
         started_run = get_run_processes(project).start(retry_arguments(run), group=group)
         return RedirectResponse(f"/starts/{started_run.group}", 303)
     return RedirectResponse(_return_address(form, run), 303)

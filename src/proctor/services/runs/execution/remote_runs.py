@@ -15,13 +15,13 @@ from proctor.services.runs.planning.planned_run import PlannedRun
 from proctor.targets import get_kind
 
 
-def check_remote_run(planned_run: PlannedRun) -> None:
+def check_remote_run(planned_run: PlannedRun, store: Store) -> None:
     """Checks that the workers of a remote engine can make a run.
 
     Raises:
         UsageError: a target or a setting needs the process of the run itself.
     """
-    for problem in _find_problems(planned_run.run):
+    for problem in _find_problems(planned_run.run, store):
         raise UsageError(problem)
 
 
@@ -35,12 +35,12 @@ def make_opener(planned_run: PlannedRun, prices: Prices, store: Store) -> Remote
     )
 
 
-def _find_problems(run: Run) -> Iterator[str]:
+def _find_problems(run: Run, store: Store) -> Iterator[str]:
     engine = run.settings.engine
-    if run.settings.cache:
+    if run.settings.cache and store.shared_address is None:
         yield (
-            f"--cache keeps answers beside the store, which workers of the engine {engine!r} cannot open. "
-            "Use --no-cache; --reuse takes the answers of earlier runs."
+            f"--cache keeps answers in a file beside the store, which workers of the engine {engine!r} "
+            "cannot open. Use --no-cache, or a store in PostgreSQL. --reuse takes answers of earlier runs."
         )
     for spec in all_specs(run):
         if answers_in_batch(spec):

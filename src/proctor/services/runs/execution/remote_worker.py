@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor import __version__
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import RunWork, WorkerHost
 from proctor.engines.retries import RetryPolicy
 from proctor.env_substitution import check_variables_set
@@ -64,16 +65,21 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
             os.chdir(self.working_directory)
         settings = work.run.settings
         check_variables_set(work.variables, os.environ)
+        store = None if self.store_address is None else await asyncio.to_thread(self._open_store)
         pool = TargetPool(
             os.environ,
             concurrency=settings.concurrency,
             retry_policy=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=self.prices,
             notify=host.report,
+            open_cache=None if store is None else store.open_answer_cache,
             max_answer_bytes=settings.max_answer_bytes,
         )
         try:
-            account = pool.start_run(budget_usd=settings.budget_usd, call_limits=host.limits)
+            account = pool.start_run(
+                budget_usd=settings.budget_usd, cached=settings.cache, call_limits=host.limits
+            )
+            pool.add_secrets(work.variables)
             if self.needs_embedder:
                 try:
                     await pool.open_embedder()
@@ -86,9 +92,10 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
                 warn=host.warn,
                 first_folder=1 + host.number * _FOLDERS_PER_WORKER,
             )
-            store = None if self.store_address is None else await asyncio.to_thread(self._open_store)
         except BaseException:
             await pool.aclose()
+            if store is not None:
+                await asyncio.to_thread(store.close)
             raise
         return RemoteRunWorker(work, worker, pool, account, store)
 
@@ -164,10 +171,14 @@ class RemoteRunWorker:
         """Ends graders that take long."""
         self.worker.stop()
 
+    def call_counts(self) -> CallCounts:
+        """Returns the counts of its calls so far."""
+        return self._account.counts()
+
     async def aclose(self) -> list[str]:
-        """Closes the worker and its targets; returns sentences on workspaces and calls."""
+        """Closes the worker and its targets; returns sentences on workspaces that stay on disk."""
         try:
-            return [*await self.worker.aclose(), *self._account.notes()]
+            return await self.worker.aclose()
         finally:
             await self._pool.aclose()
             if self._store is not None:

@@ -46,7 +46,7 @@ from proctor.services.runs.execution.worker import RunWorker, open_worker
 from proctor.services.runs.execution.writer import RunWriter
 from proctor.services.runs.planning.judge_choice import all_specs
 from proctor.services.runs.planning.planned_run import PlannedRun
-from proctor.services.runs.reading.report import record_holdout_access
+from proctor.services.runs.reading.report import count_trials, record_holdout_access
 from proctor.services.runs.reading.totals import encode_totals
 from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
@@ -124,7 +124,9 @@ class TrialRunner:
         self._start()
         settings = self._run.settings
         self._account = self._pool.start_run(
-            budget_usd=settings.budget_usd, spent_usd=self._spent_usd(), cached=settings.cache
+            budget_usd=settings.budget_usd,
+            spent_usd=self._spent_usd(),
+            cached=settings.cache and self._opener is None,
         )
         work = self._make_work()
         self._writer = RunWriter(
@@ -135,6 +137,7 @@ class TrialRunner:
             self._listen,
             self._stop_because,
             self._early_stopping,
+            self._account,
         )
         factory = ENGINES.get(settings.engine)
         if self._opener is not None:
@@ -209,15 +212,33 @@ class TrialRunner:
             finally:  # also when closing is interrupted
                 stopped = engine.stop_reason if status == "interrupted" else None
                 run = replace(self._run, status=status, finished_at=writer.finished_at(), stopped=stopped)
+                if status == "finished" and self._was_stored_by_others(engine):
+                    await flush_store(self._store, lambda: self._stopped)
+                    writer.tally = count_trials(self._store, self._run)
                 if status == "finished" and self._early_stopping is not None:
                     run = await self._note_early_stop(run, self._early_stopping.finish(), writer)
                     writer.tally.set_intervals(run)
                 # After a stop, trials of an earlier session may be missing in the tally.
-                has_all = (status == "finished" and not run.early_stop) or self._earlier_run is None
+                # Workers that were ended may have stored some that were never counted.
+                is_known = self._earlier_run is None and not self._do_workers_store()
+                has_all = (status == "finished" and not run.early_stop) or is_known
                 totals = encode_totals(writer.tally) if has_all else None
                 self._store.update_run(run, wait=False, totals=totals)
                 await flush_store(self._store, lambda: self._stopped)
         return run
+
+    def _do_workers_store(self) -> bool:
+        """Returns whether the workers of the run are in other processes, which store its trials."""
+        return self._opener is not None and self._store.shared_address is not None
+
+    def _was_stored_by_others(self, engine: Engine) -> bool:
+        """Returns whether lost workers may have stored trials that were made again and counted.
+
+        The first of two trials is the one that a store keeps. In a resumed run it may be that of a process
+        of the earlier command that has not noticed its end.
+        """
+        has_lost_worker = self._continues or getattr(engine, "has_lost_worker", False)
+        return self._do_workers_store() and has_lost_worker
 
     async def _note_early_stop(self, run: Run, stop: EarlyStop | None, writer: RunWriter) -> Run:
         """Returns the finished run, with what is known of it if it has not sent every case."""

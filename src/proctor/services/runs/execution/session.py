@@ -298,7 +298,7 @@ class RunSession:
         from proctor.services.runs.execution.remote_runs import check_remote_run, make_opener
 
         for planned_run in unfinished_runs:
-            check_remote_run(planned_run)
+            check_remote_run(planned_run, self._store)
         factory: Any = ENGINES.get(unfinished_runs[0].run.settings.engine)
         cluster = await stack.enter_async_context(
             factory.connect(

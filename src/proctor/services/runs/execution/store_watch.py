@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import Thread
 from time import monotonic
 from typing import Any
 
@@ -67,9 +68,27 @@ async def _watch_requests(store: Store, run_ids: Sequence[str], stop: Callable[[
 
     while True:
         await asyncio.sleep(_REQUEST_INTERVAL_S)
-        if await asyncio.to_thread(is_any_requested):  # a distant database does not keep calls waiting
+        if await _call_in_thread(is_any_requested):  # a distant database does not keep calls waiting
             stop()
             return
+
+
+async def _call_in_thread(ask: Callable[[], bool]) -> bool:
+    """Calls a function in a thread of its own, for which neither a cancelled task nor the process waits."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[bool] = loop.create_future()
+
+    def settle(result: bool) -> None:
+        if not answer.done():
+            answer.set_result(result)
+
+    def run() -> None:
+        result = ask()
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, result)
+
+    Thread(target=run, name="proctor-stop-requests", daemon=True).start()
+    return await answer
 
 
 async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]) -> None:

@@ -14,13 +14,12 @@ import proctor
 from proctor.codec import encode
 from proctor.engines.adaptive_limit import AdaptiveLimit
 from proctor.engines.budget import DEFAULT_OUTPUT_TOKENS, Budget, BudgetedTarget
-from proctor.engines.caching import CachedTarget, CacheStats
+from proctor.engines.caching import CachedTarget, CacheStats, CallCounts
 from proctor.engines.fallback import FallbackTarget
 from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.env_substitution import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
-from proctor.plurals import pluralize
 from proctor.pricing import batch_price, parse_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
 from proctor.services.runs.execution.variable_values import parameter_variables
@@ -358,18 +357,24 @@ class CallAccount:
         """Use `TargetPool.start_run`."""
         self._budget = budget
         self._lookups = lookups
+        self._from_workers = CallCounts()
+
+    def add(self, counts: CallCounts) -> None:
+        """Adds the calls of a worker in another process."""
+        self._from_workers = self._from_workers.plus(counts)
+
+    def counts(self) -> CallCounts:
+        """Returns the counts of all calls so far."""
+        own = CallCounts(
+            cache_hits=0 if self._lookups is None else self._lookups.hits,
+            cache_misses={} if self._lookups is None else dict(self._lookups.misses),
+            assumed_calls=0 if self._budget is None else self._budget.assumed_calls,
+        )
+        return own.plus(self._from_workers)
 
     def notes(self) -> list[str]:
         """Returns sentences on cache and budget for the end of a run."""
-        sentence = self._lookups.summary() if self._lookups is not None else None
-        notes = [] if sentence is None else [sentence]
-        if self._budget is not None and self._budget.assumed_calls:
-            notes.append(
-                f"{pluralize(self._budget.assumed_calls, 'call')} did not tell the cost, and the budget "
-                "counts for "
-                "each the most that it may have cost, or without a price the dearest call before it."
-            )
-        return notes
+        return self.counts().notes()
 
 
 def embedder_name(environ: Mapping[str, str]) -> str | None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from proctor.engines.caching import CallCounts
 from proctor.engines.protocol import TrialWriter
 from proctor.graders import GRADERS
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
-from proctor.protocols import Store, StoredBatch
+from proctor.protocols import Store, StoredBatch, StoredTrial
 from proctor.services import events
 from proctor.services.runs.execution.trial_variables import (
     list_program_variables,
@@ -26,6 +27,7 @@ from proctor.verdicts import Tally, decide_verdict, is_reused, pass_rules_for
 
 if TYPE_CHECKING:
     from proctor.services.runs.execution.early_stopping import EarlyStopping
+    from proctor.services.runs.execution.target_pool import CallAccount
 
 _ENDPOINT_FAILURES = frozenset({"http", "connection"})
 _MAX_HELD = 4_096
@@ -44,6 +46,7 @@ class RunWriter(TrialWriter):
         listen: events.Listener,
         stop: Callable[[str], None],
         early_stopping: EarlyStopping | None = None,
+        account: CallAccount | None = None,
     ) -> None:
         """Stores its arguments; writes nothing.
 
@@ -55,6 +58,7 @@ class RunWriter(TrialWriter):
             listen: receives every finished trial.
             stop: stops the run, with the reason.
             early_stopping: counts what is known; None for a run that does not stop by what it shows.
+            account: counts the calls of the run.
         """
         self._run = run
         self._store = store
@@ -63,6 +67,7 @@ class RunWriter(TrialWriter):
         self._listen = listen
         self._stop = stop
         self._early_stopping = early_stopping
+        self._account = account
         self._rules = pass_rules_for(run)
         self.tally = Tally.for_run(run)
         self._latest = run.started_at
@@ -124,6 +129,19 @@ class RunWriter(TrialWriter):
     def count_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Counts a finished trial that its worker has stored."""
         return self.count(trial, planned_trial.case, is_stored=True)
+
+    def add_call_counts(self, counts: CallCounts) -> None:
+        """Adds the calls of a worker in another process."""
+        if self._account is not None:
+            self._account.add(counts)
+
+    def find_stored(self, planned_trial: PlannedTrial) -> StoredTrial | None:
+        """Returns what a worker that has ended had stored of a trial; None if workers store nothing."""
+        if self._store.shared_address is None:
+            return None
+        case_in_run = self._store.case_in_run(self._run, planned_trial.position)
+        trials = () if case_in_run is None else case_in_run.trials
+        return next((stored for stored in trials if stored.trial.repeat == planned_trial.repeat), None)
 
     def finished_at(self) -> datetime:
         """Returns when the run ended; a finished run keeps its time, unless a later trial was added."""

@@ -47,7 +47,7 @@ def build_report(
         run = with_current_status(store, run)
     if tally is None or run.status != "finished" or run.early_stop:  # trials from before may be missing in it
         totals = load_totals(store, run) if stored else None
-        tally = _count_trials(store, run) if totals is None else totals.tally
+        tally = count_trials(store, run) if totals is None else totals.tally
     return make_report(store, run, tally, reveal=reveal)
 
 
@@ -79,8 +79,8 @@ def _find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | 
     return find_people_rate(store, run, tally)
 
 
-def _count_trials(store: Store, run: Run) -> Tally:
-    """Counts the trials of a run, and stores the totals unless it is in progress."""
+def count_trials(store: Store, run: Run) -> Tally:
+    """Returns the tally of a run's stored trials, and stores the totals unless it is in progress."""
     totals = store.totals(run.id)
     tally = Tally.for_run(run)
     for row in read_trial_rows(store, run, reveal=True):

@@ -1,0 +1,45 @@
+"""Addresses that lead to no Ray cluster: told at once, and Ray, which tries for a minute, is not asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from proctor.engines.ray.cluster import RayCluster
+from proctor.errors import UsageError
+from support.endpoints import JsonHandler, serve_in_thread
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """The port of a listener that says nothing."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        yield listener.getsockname()[1]
+
+
+async def connect(address: str) -> str:
+    """Returns the error of a connection that fails."""
+    with pytest.raises(UsageError) as raised:
+        await RayCluster(address, lambda _message: None).__aenter__()
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+async def test_something_else_that_listens_there_is_no_cluster(
+    scheme: str, silent_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proctor.engines.ray.cluster._CONNECT_TIMEOUT_S", 0.02)
+    address = f"{scheme}127.0.0.1:{silent_port}"
+    assert await connect(address) == f"The Ray cluster at {address!r} cannot be reached: timed out."
+    with serve_in_thread(JsonHandler) as server:
+        address = f"{scheme}127.0.0.1:{server.server_port}"
+        message = await connect(address)
+    assert message == f"The Ray cluster at {address!r} cannot be reached: another program listens there."
+
+
+@pytest.mark.parametrize("address", ["http://x", "ray://", "ray://host", " ", "host:port"])
+async def test_an_address_has_a_host_and_a_port(address: str) -> None:
+    assert "is no address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
