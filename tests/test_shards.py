@@ -139,8 +139,8 @@ def test_a_shard_is_written_as_its_place_and_their_number(text: str) -> None:
     [
         ("4/4", "4 of them are --shard 0/4 to --shard 3/4."),
         ("1/1", "1 of them is --shard 0/1."),
-        ("0/0", "Name 1 to 100,000 shards."),
-        ("1/100001", "Name 1 to 100,000 shards."),
+        ("0/0", "N must be from 1 to 100,000."),
+        ("1/100001", "N must be from 1 to 100,000."),
         *(
             (text, "Write I/N")
             for text in ("", "1", "a/4", "-1/4", "1/4/2", "1 / 4", "1.0/4", "١/4", "/4", "0x1/4")

@@ -33,7 +33,7 @@ def parse_shard(text: str) -> Shard:
         )
     index, count = int(match[1]), int(match[2])
     if not 1 <= count <= MAX_SHARDS:
-        raise UsageError(f"{text!r} divides a suite into {count:,} shards. Name 1 to {MAX_SHARDS:,} shards.")
+        raise UsageError(f"{text!r} is no shard: N must be from 1 to {MAX_SHARDS:,}.")
     if index >= count:
         shards = "is --shard 0/1" if count == 1 else f"are --shard 0/{count} to --shard {count - 1}/{count}"
         raise UsageError(

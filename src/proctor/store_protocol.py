@@ -381,6 +381,9 @@ class Store(Protocol):
     def is_run_locked(self, run_id: str) -> bool:
         """Returns whether any process has locked the run; True if the system cannot tell."""
 
+    def unlocked_runs(self) -> frozenset[str]:
+        """Returns the ids of the runs that are stored as `running` and certainly locked by no process."""
+
     def lock_owner(self, run_id: str) -> RunOwner | None:
         """Returns the process that has locked the run, which may be this process; None if none has."""
 

@@ -148,7 +148,9 @@ def test_a_merged_run_attests_to_the_claims_of_the_whole(proctor: Proctor, half:
     for name in ("whole", "merged"):
         bundle = Path(f"{name}.bundle")
         assert proctor("attest", "last", "--store", f"{name}.db", "-o", bundle).code == 0
-        assert proctor("verify", bundle, "--json").code == 0
+        verified = proctor("verify", bundle, "--json")
+        assert (verified.code, len(verified.json["bundles"][0]["merged_from"])) == (0, 3 * (name == "merged"))
+        assert ("merged     from 3 runs" in proctor("verify", bundle).out) == (name == "merged")
         payload = json.loads((bundle / "envelope.json").read_text(encoding="utf-8"))["payload"]
         predicate = json.loads(base64.b64decode(payload))["predicate"]
         own = predicate.pop("proctor_attestation")
@@ -200,6 +202,8 @@ def test_a_merged_run_with_gaps_is_resumed_with_exactly_what_is_missing(
         assert "Shard 2 of 4 is missing." in merged.err
         assert f"Continue with: proctor run --resume={run['run']} --store merged.db" in merged.err
         assert sent_before == NOTES
+        shown = proctor("runs", "merge", *stores, "--store", "merged.db", "--json")
+        assert shown.run["notes"] == ["Shard 2 of 4 is missing."]
         told = proctor("run", f"--resume={run['run']}", "--store", "merged.db", "--json")
         assert (told.code, told.run["total"], told.run["status"]) == (1, 20, "finished")
         assert told.run["merged_from"] == run["merged_from"]
@@ -247,6 +251,7 @@ def test_what_is_no_store_is_refused(proctor: Proctor, half: str, name: str) -> 
     told = proctor("runs", "merge", "a.db", name, "--store", "out.db", "--json")
     assert told.code == 4
     assert name in told.err
+    assert ("Correct the path, or leave it out." in told.err) == (name == "none.db")
     assert told.json["runs"] == []
 
 

@@ -147,6 +147,20 @@ def test_a_run_is_claimed_by_whoever_began_it_until_that_store_is_closed(
 
 
 @needs_locks
+def test_runs_that_say_running_and_are_locked_by_nobody_are_listed(
+    begun: Make, store: Store, open_another: Callable[[], Store]
+) -> None:
+    for run_id in ("r1", "r2", "r3"):
+        begun(run_id)
+    store.update_run(replace(store.run("r3"), status="interrupted"))
+    other = open_another()
+    assert other.unlocked_runs() == frozenset()
+    store.close()
+    other.lock_run("r2")
+    assert other.unlocked_runs() == {"r1"}
+
+
+@needs_locks
 def test_another_process_that_makes_a_run_is_known_by_its_id_until_it_dies(
     begun: Make, store: Store, open_another: Callable[[], Store], seen_by_others: StoreLocation
 ) -> None:

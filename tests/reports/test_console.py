@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proctor.model import Judgment, Output, Params, Score, SplitRule, Suite, Verdict
+from proctor.model import Judgment, Output, Params, Score, Settings, SplitRule, Suite, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.console import document_for, split_sizes_line, verdict_line
@@ -50,6 +50,13 @@ def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart() ->
     (footer,) = (line for line in render_text(made) if " · cost " in line)
     assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
     assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
+
+
+def test_an_engine_that_is_not_the_default_is_named() -> None:
+    for engine in ("ray", "asyncio"):
+        report = make_report((make_trial("x"), make_case()), settings=Settings(engine=engine))
+        assert any(f"engine {engine}" in line for line in render_text(report)) == (engine == "ray")
+        assert plain(run_record(report)).get("engine") == ("ray" if engine == "ray" else None)
 
 
 @pytest.mark.parametrize(

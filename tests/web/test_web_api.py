@@ -500,6 +500,14 @@ def test_what_another_site_could_send_changes_nothing(server: Any) -> None:
     assert json.loads(server.get("/api/v1/suites").data) == {"suites": []}
 
 
+def test_a_request_whose_address_says_everything_needs_no_body(server: Any, stored: str) -> None:
+    for action in ("stop", "resume"):
+        path = f"/api/v1/runs/{stored}/{action}"
+        problem_of(server.send("POST", path, b"", {}), 409)
+        problem_of(server.send("POST", path, b"", {"Content-Type": "application/x-www-form-urlencoded"}), 415)
+        problem_of(server.send("POST", path, b"{}", {}), 415)
+
+
 def test_without_the_token_nothing_is_told(site: Project, server: Any) -> None:
     site.token = "a token of tests"
     for shown in ("", "Bearer", "Bearer a token", "Basic a token of tests"):
@@ -543,7 +551,17 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
         "Trial": set(),
         "Output": set(),
         "Run": {
-            *("stopped", "shard", "merged_from", "gate", "early_stop", "interval_kind", "bundle"),
+            *(
+                "stopped",
+                "shard",
+                "merged_from",
+                "notes",
+                "engine",
+                "gate",
+                "early_stop",
+                "interval_kind",
+                "bundle",
+            ),
             *("first_token_ms", "tokens_per_second", "multiple_choice", "params"),
         },
     }.items():

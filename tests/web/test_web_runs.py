@@ -406,6 +406,16 @@ def test_the_page_has_the_split_table_the_parts_and_how_it_was_made(kept: Kept, 
     assert "proctor runs show r1" in read_text(page)
 
 
+def test_the_command_that_runs_it_again_names_a_store_that_is_not_the_default(
+    kept: Kept, server: Visitor, site: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.made()
+    monkeypatch.setattr(site, "environ", {**site.environ, "PROCTOR_STORE": site.location.address})
+    (flag,) = site.store_flags
+    page = read_text(server.get("/runs/r1").text)
+    assert re.search(rf"Re-run proctor run caps@v1 [^$]*{re.escape(flag)} Copy", page)
+
+
 def test_trials_come_before_the_tags_of_which_only_the_five_worst_are_open(
     kept: Kept, server: Visitor
 ) -> None:

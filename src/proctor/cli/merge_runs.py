@@ -16,6 +16,7 @@ import click
 from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_location, store_option
+from proctor.errors import UsageError
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
@@ -37,6 +38,7 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
 
     The runs are shards of a suite: of the same target, prompt, judges and settings. Only the store of --store
     is written. The exit code is that of the whole run, with its gate; a run that lacks trials can be resumed.
+    Shards in one store are merged if they have the same --group.
     """  # noqa: D301  # click wants the character \b itself
     from proctor.reports.document import render_terminal
     from proctor.reports.runs import console, json
@@ -48,7 +50,10 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
 
     names = list(dict.fromkeys(stores))
     for name in names:
-        check_store_exists(locate_store(name))
+        location = locate_store(name)
+        if not location.exists():
+            raise UsageError(f"There is no store at {location.address}. Correct the path, or leave it out.")
+        check_store_exists(location)
     _allow_open_files(len(names))
     with ExitStack() as stack:
         out = stack.enter_context(open_store(store, writes=True))
@@ -59,7 +64,8 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
             for result in results
         ]
         if as_json:
-            echo_json(json.render_summary(reports))
+            notes = [result.notes for result in results]
+            echo_json(json.render_merged(list(zip(reports, notes, strict=True))))
         for number, (result, report) in enumerate(zip(results, reports, strict=True)):
             if not as_json:
                 show(chain([""] * (number > 0), render_terminal(console.document_for(report))))

@@ -13,6 +13,7 @@ from proctor.mcp_server.project import AgentProject
 from proctor.mcp_server.results import DATA_NOTICE, MAX_TEXT, Link
 from proctor.reports import REPORTS
 from proctor.safe_text import one_line
+from proctor.services.runs.reading.current_status import iter_current_status
 from proctor.services.runs.reading.report import build_report
 
 TEMPLATES: Final = {
@@ -27,7 +28,7 @@ _URI = re.compile(r"proctor://runs/(?P<run>[A-Za-z0-9._-]{1,200})(?P<failures>/f
 def list_resources(project: AgentProject) -> list[Link]:
     """Returns the reports of the newest runs."""
     with project.read_any_store() as store:
-        runs = list(islice(store.runs(), _MAX_LISTED_RUNS))
+        runs = list(islice(iter_current_status(store, store.runs()), _MAX_LISTED_RUNS))
     return [
         Link(
             f"proctor://runs/{run.id}",

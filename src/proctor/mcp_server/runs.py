@@ -206,7 +206,7 @@ def _make_state(project: AgentProject, run_summary: RunSummary, *, hides_rates: 
     words = f"run --resume={stored_run.id}" if resumable else f"runs show {stored_run.id} --failures"
     return RunStatus(
         run=stored_run.id,
-        status=summary.status if run_summary.status == stored_run.status else "interrupted",
+        status=summary.status,
         suite=one_line(stored_run.suite.name),
         suite_version=stored_run.suite.version,
         target=one_line(stored_run.target.name),

@@ -201,8 +201,21 @@ async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_
     )
 
 
+async def test_a_cluster_that_has_ended_is_not_waited_for(
+    make: MakeRuns, suite: WriteSuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    monkeypatch.setattr("ray.is_initialized", lambda: False)  # whatever another test has left
+    with pytest.raises(UsageError, match=r"cannot be reached: Connection refused\. Start a cluster"):
+        await make(suite(("a", "a", "a")), settings=RAY, engine_address="auto")
+
+
 async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_anything_twice(
-    make: MakeRuns, suite: WriteSuite, module: WriteModule, connect: Connect
+    make: MakeRuns,
+    suite: WriteSuite,
+    module: WriteModule,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = module(CALLS)
     calls: Any = import_module(name)
@@ -210,7 +223,7 @@ async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_a
     texts = [f"n{n}" for n in range(300)]
     words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
     calls.answer, answer = None, calls.answer
-    with pytest.raises(UsageError, match=r"On .* of the Ray cluster: Target .* names a NoneType"):
+    with pytest.raises(UsageError, match=r"On node .* of the Ray cluster: Target .* names a NoneType"):
         await make(*words, settings=RAY)
     calls.answer = answer
     calls.fails = True
@@ -225,6 +238,10 @@ async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_a
     assert resumed.run.status == "finished"
     assert resumed.tally.all.total == 300
     assert calls.asked.total() == 300 - done.tally.all.total
+    # Nothing is missing now, so that no cluster is needed.
+    monkeypatch.delattr(RayEngine, "connect")
+    (again,) = await make("", "", resume=done.run.id, settings=RAY)
+    assert (again.run.status, again.tally.all.total) == ("finished", 300)
 
 
 async def test_a_stopped_run_keeps_what_is_there_and_says_so(

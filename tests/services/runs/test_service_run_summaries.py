@@ -261,7 +261,7 @@ def test_a_run_whose_process_died_is_interrupted_and_tells_what_is_missing(desk:
     assert desk.summaries.refresh("r1").alive
     desk.store.close()
     died = desk.summaries.refresh("r1")
-    assert (died.run.status, died.alive, died.status) == ("running", False, "interrupted")
+    assert (died.run.status, died.alive, died.status) == ("interrupted", False, "interrupted")
     assert any("5 of 6 trials are missing" in note for note in died.notes)
     assert desk.another().refresh("r1").summary == died.summary
 

@@ -112,7 +112,7 @@ def _attest(word: str, options: dict[str, Any]) -> None:
             path = Path(options["output"] or f"{run.id}.proof.json")
             if path.suffix.lower() != ".json":
                 raise UsageError(f"A proof is JSON, so {str(path)!r} has to end in .json.")
-        check_finished(store, run)
+        check_finished(store, run, store_flags=("--store", options["store"]) if options["store"] else ())
         key = (
             None if options["no_sign"] else load_signing_key(options["sign_key"], keys_path(options["keys"]))
         )

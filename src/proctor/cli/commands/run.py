@@ -119,7 +119,8 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--shard",
             callback=_parse_shard,
             metavar="I/N",
-            help="Only shard I of N of these cases, I from 0 to N-1; `proctor runs merge` joins them.",
+            help="Only shard I of N of these cases, I from 0 to N-1; `proctor runs merge` joins them. Shards "
+            "in one store need the same --group.",
         ),
         click.option(
             "--repeat",

@@ -15,6 +15,7 @@ from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
 from proctor.errors import BundleError, ExitCode, ProctorError
 from proctor.model import SignatureStatus
+from proctor.plurals import pluralize
 from proctor.proof.statement import Statement
 from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import format_utc, interval, percent, unmeasured
@@ -128,6 +129,8 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     yield ""
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"
+    if verification.run.merged_from:
+        yield f"merged     from {pluralize(len(verification.run.merged_from), 'run')}"
     if verification.run.suite.split_rule is not None:
         yield f"accesses   {_describe_accesses(statement)}"
     yield from _describe_sources(verification)
@@ -259,6 +262,7 @@ def _row(verification: VerifiedBundle | VerifiedProof) -> dict[str, Any]:
         "result": statement.result,
         **_statement_row(statement),
         "split": statement.split,
+        "merged_from": list(verification.run.merged_from),
         "suite_cases": verification.run.suite.case_count,
         "settings": to_builtins(verification.run.settings),
         "split_rule": to_builtins(verification.run.suite.split_rule),

@@ -28,6 +28,7 @@ _FRAME_HEAD_SIZE = 9
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
+_REMEDY = "Start a cluster, correct the address, or leave it out to start one here."
 _MAX_STARTS = 3
 _NOT_IMPORTED = "TemporaryActor"
 """What Ray puts in place of a class that a node cannot import."""
@@ -69,7 +70,8 @@ class RayCluster:
             UsageError: the cluster cannot be reached, or Ray is not installed.
         """
         _check_installed()
-        self._check_address()
+        if self._address not in (None, "auto", "local"):
+            _check_address(self._address)
         # Ray's own processes end when the thread that has started them ends.
         self._thread = ThreadPoolExecutor(1, "proctor-ray")
         where = "Starting a Ray cluster on this machine" if self._address is None else "Connecting to Ray"
@@ -171,24 +173,6 @@ class RayCluster:
     async def _call(self, function: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
-    def _check_address(self) -> None:
-        """Checks that a server of gRPC is at an address: Ray would try for a minute and end this process."""
-        address = self._address
-        if address in (None, "auto", "local"):
-            return
-        assert address is not None
-        host, _, port = address.removeprefix("ray://").rpartition(":")
-        try:
-            if not port.isdecimal() or not host:
-                raise UsageError(
-                    f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
-                )
-            with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S) as connection:
-                if not _speaks_grpc(connection):
-                    raise ConnectionError("another program listens there")
-        except (OSError, OverflowError) as error:
-            raise UsageError(_describe_failure(address, error)) from None
-
     def _connect(self) -> None:
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
@@ -202,7 +186,7 @@ class RayCluster:
             self._folder = tempfile.mkdtemp(prefix="proctor-ray-")
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": self._folder}
         else:
-            options["address"] = self._address
+            options["address"] = _resolve_address(self._address)
         ray.init(**options)
         _silence()
 
@@ -210,6 +194,34 @@ class RayCluster:
 def _check_installed() -> None:
     if find_spec("ray") is None:
         raise UsageError("The engine 'ray' needs Ray. Install it with: pip install 'proctor[ray]'")
+
+
+def _check_address(address: str) -> None:
+    """Checks that a server of gRPC is at an address: Ray would try for a minute and end this process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if not port.isdecimal() or not host:
+            raise UsageError(
+                f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
+            )
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S) as connection:
+            if not _speaks_grpc(connection):
+                raise ConnectionError("another program listens there")
+    except (OSError, OverflowError) as error:
+        raise UsageError(_describe_failure(address, error)) from None
+
+
+def _resolve_address(address: str | None) -> str | None:
+    """Returns the address that `auto` stands for, once something listens there; any other as it is."""
+    if address != "auto":
+        return address
+    from ray._private import services
+
+    with suppress(AttributeError):  # another version of Ray
+        address = services.get_ray_address_from_environment("auto", None) or address
+    if address not in ("auto", "local"):
+        _check_address(address)
+    return address
 
 
 def _speaks_grpc(connection: socket.socket) -> bool:
@@ -264,7 +276,7 @@ def _describe_failed_start(error: Exception) -> str:
 def _describe_failure(address: str | None, error: Exception) -> str:
     if address is None:
         return f"A Ray cluster cannot be started on this machine: {_first_line(error)}"
-    return f"The Ray cluster at {address!r} cannot be reached: {_first_line(error)}"
+    return f"The Ray cluster at {address!r} cannot be reached: {_first_line(error)} {_REMEDY}"
 
 
 def _first_line(error: Exception) -> str:

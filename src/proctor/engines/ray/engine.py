@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -145,6 +145,9 @@ class RayEngine:
         """
         if self.is_stopped:
             return
+        first_trial = next(planned_trials, None)
+        if first_trial is None:
+            return
         cluster = RayCluster.current
         if cluster is None:
             raise UsageError("The engine 'ray' is connected to no cluster.")
@@ -156,7 +159,7 @@ class RayEngine:
         else:
             size = max(1, min(SHARD_SIZE, self._work.run.planned // (2 * process_count)))
             self._shards_per_process = 1 + max(1, -(-concurrency // (size * process_count)))
-        self._planner = ShardPlanner(planned_trials, size)
+        self._planner = ShardPlanner(chain((first_trial,), planned_trials), size)
         await self._open_leases(cluster)
         tasks: set[asyncio.Task[None]] = set()
         began, is_told = monotonic(), False

@@ -11,7 +11,7 @@ from proctor.engines.caching import CallCounts
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 
-LOST_LIMITS = "The process of the Ray cluster that shares the limits of the run among its workers has ended."
+LOST_LIMITS = "The process of the Ray cluster that shares the run's limits among the others has ended."
 """Why a run stops that cannot keep its limits."""
 LOST_CONNECTION = "The connection to the Ray cluster has ended."
 """Why a run stops that can no longer be made: Ray Client says so after 30 s without its server."""

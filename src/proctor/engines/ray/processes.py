@@ -302,7 +302,7 @@ async def _open(opener: WorkerOpener, work: RunWork, host: ProcessHost) -> Remot
         return await opener(work, host)
     except UsageError as error:
         host_name = socket.gethostname()
-        raise UsageError(f"On {host_name} of the Ray cluster: {error}") from error
+        raise UsageError(f"On node {host_name} of the Ray cluster: {error}") from error
 
 
 class LeaseProcess:

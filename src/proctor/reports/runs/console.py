@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from proctor.model import Run, Verdict
+from proctor.model import Run, Settings, Verdict
 from proctor.parameters import describe_parameters
 from proctor.plurals import pluralize
 from proctor.reports.document import RATE_COLUMNS, Block, Column, Heading, Paragraph, Preformatted, Table
@@ -182,6 +182,8 @@ def _footer(run: Run, tally: Tally) -> str:
         scope = latency_scope(latency)
         parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
         parts += speed_texts(tally)
+        if run.settings.engine != Settings().engine:
+            parts.append(f"engine {run.settings.engine}")
     parts += reuse_notes(tally)
     usage = tally.target_usage
     if usage.input_tokens or usage.output_tokens:

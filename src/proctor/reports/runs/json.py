@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from msgspec import Struct, convert
+from msgspec import UNSET, Struct, convert
+from msgspec.structs import replace
 
 from proctor.errors import ExitCode
 from proctor.model import Problem, Run
@@ -51,6 +52,13 @@ class ValidationRecord(Struct, frozen=True, kw_only=True):
 
     files: tuple[FileValidationRecord, ...]
     exit_code: Annotated[int, about("0 if it can be saved, else 4.")]
+
+
+def render_merged(runs: Sequence[tuple[RunReport, Sequence[str]]]) -> str:
+    """Returns merged runs as `render_summary` does, each with the sentences on its merge in `notes`."""
+    exit_code = int(worst_exit_code(report.exit_code for report, _ in runs))
+    records = [replace(run_record(report), notes=tuple(notes) or UNSET) for report, notes in runs]
+    return to_json({"runs": records, "exit_code": exit_code}) + "\n"
 
 
 def render_summary(runs: Sequence[RunReport]) -> str:

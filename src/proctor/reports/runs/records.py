@@ -273,9 +273,16 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     stopped: Annotated[
         str | UnsetType, about("Why Proctor stopped it, as a sentence; absent if it did not.")
     ] = UNSET
+    engine: Annotated[
+        str | UnsetType, about("The engine that executed its trials; absent for `asyncio`.", "ray")
+    ] = UNSET
     shard: _ShardText = UNSET
     merged_from: Annotated[
         tuple[RunId, ...] | UnsetType, about("The runs that it was made of; absent if it was not merged.")
+    ] = UNSET
+    notes: Annotated[
+        tuple[str, ...] | UnsetType,
+        about("With `runs merge`: settings that differ, and what is missing, as sentences."),
     ] = UNSET
     gate: Annotated[RunGateRecord | UnsetType, about("Its gate, if it has one.")] = UNSET
     early_stop: _EarlyStop = UNSET

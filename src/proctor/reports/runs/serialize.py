@@ -14,7 +14,7 @@ from proctor.codec import template_digest
 from proctor.errors import ExitCode
 from proctor.holdout import SEALED_REASON, seal_case, seal_trial
 from proctor.latency import LatencySummary, SpeedSummary, answer_latency
-from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Trial, Verdict
+from proctor.model import CHOICE_METRICS, Calibration, Case, EarlyStop, Message, Run, Settings, Trial, Verdict
 from proctor.parameters import changed_parameters
 from proctor.plan import count_repeats
 from proctor.plurals import describe_repeats_rule, join_names, pluralize, trial_name
@@ -257,8 +257,10 @@ def run_record(report: RunReport) -> RunRecord:
         refused_params=tuple(sorted(tally.refused_params)),
         exit_code=int(report.exit_code),
         stopped=UNSET if run.stopped is None else run.stopped,
+        engine=UNSET if run.settings.engine == Settings().engine else run.settings.engine,
         shard=shard_text(run),
         merged_from=run.merged_from or UNSET,
+        notes=UNSET,
         gate=gate_record(run, tally.result_counts),
         **stopping_fields(run),
         multiple_choice=_choice_accuracy_record(tally.choice_accuracy),

@@ -15,6 +15,7 @@ from proctor.model import Case, Run, Suite
 from proctor.protocols import Store
 from proctor.reports.comparison.report import ComparisonReport
 from proctor.safe_text import one_line
+from proctor.services.runs.reading.current_status import with_current_status
 from proctor.services.runs.reading.report import find_calibrations, read_trial_rows, record_holdout_access
 from proctor.suite_diff import diff_suites
 
@@ -33,7 +34,7 @@ def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
         StoreError: there is no such run, or more than one.
     """
     if len(words) != 1:
-        return [store.run(word) for word in words]
+        return [with_current_status(store, store.run(word)) for word in words]
     group_runs = [run for run in store.runs() if run.group == words[0]]
     group_runs = [run for run in group_runs if run.imported is None] or group_runs
     if not group_runs:
@@ -44,7 +45,7 @@ def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
             f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
             "first, as in `proctor compare baseline last`."
         )
-    return group_runs[::-1]
+    return [with_current_status(store, run) for run in reversed(group_runs)]
 
 
 class DifferentSuites(UsageError):

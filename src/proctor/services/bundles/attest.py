@@ -5,7 +5,8 @@ A bundle has only the run and the store's record of it, so the same run always g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,8 +99,13 @@ def write_bundle(
     return statement
 
 
-def check_finished(store: Store, run: Run) -> None:
+def check_finished(store: Store, run: Run, *, store_flags: Sequence[str] = ()) -> None:
     """Refuses a run that is incomplete or imported.
+
+    Args:
+        store: has the run.
+        run: the run.
+        store_flags: the words of a command that name the store; none for the default one.
 
     Raises:
         UsageError: it was interrupted or stopped early, trials are missing, or its answers were imported.
@@ -126,9 +132,10 @@ def check_finished(store: Store, run: Run) -> None:
         )
     trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:
+        command = shlex.join(("proctor", "run", f"--resume={run.id}", *store_flags))
         raise UsageError(
             f"Run {run.id} is not finished: {trial_count:,} of {run.planned:,} trials are there, and a part "
-            f"says nothing of the rest. Continue it with `proctor run --resume={run.id}`."
+            f"says nothing of the rest. Continue it with `{command}`."
         )
 
 

@@ -14,6 +14,7 @@ from proctor.model import Run, SplitRule, Suite
 from proctor.plurals import pluralize
 from proctor.protocols import SavedSuite, Store
 from proctor.reports.suites import SuiteDetail, VersionEntry
+from proctor.services.runs.reading.current_status import iter_current_status
 
 
 def list_saved_versions(store: Store, name: str | None = None) -> list[VersionEntry]:
@@ -101,7 +102,9 @@ def describe_version(store: Store, suite: Suite) -> SuiteDetail:
     return SuiteDetail(
         saved=saved_version,
         runs=tuple(
-            run for run in store.runs() if (run.suite.name, run.suite.digest) == (suite.name, suite.digest)
+            run
+            for run in iter_current_status(store, store.runs())
+            if (run.suite.name, run.suite.digest) == (suite.name, suite.digest)
         ),
         looks=tuple(store.holdout_accesses(suite.digest)),
         categories=cases.categories,

@@ -48,7 +48,7 @@ def check_store(
                 name: int(database.fetch_one(f'SELECT count(*) FROM "{name}"')[0])  # noqa: S608
                 for name in sizes
             }
-            check = RowCheck(database.iterate, run_locks, on_progress, _REMEDIES)
+            check = RowCheck(connector.address, database.iterate, run_locks, on_progress, _REMEDIES)
             problems = tuple(check.find_problems(rows))
             notes = list(check.find_notes())
             for noun, count in count_unused_rows(database, PostgresCaseStaging(database)).items():

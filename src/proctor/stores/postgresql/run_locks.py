@@ -28,6 +28,8 @@ from proctor.stores.postgresql.lost_connections import abort, abort_after, close
 _OF_RUN = """locktype = 'advisory' AND granted AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = ? AND objid::bigint = ?"""
+_LOCKED = """SELECT objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid::bigint = ?"""
 _OWNER = f"""SELECT owner.pid, owner.host, owner.username, owner.stop_requested FROM pg_locks
     LEFT JOIN run_locks AS owner ON owner.run = pg_locks.objid::bigint AND owner.session = pg_locks.pid
     WHERE {_OF_RUN}"""  # noqa: S608  # a constant
@@ -88,6 +90,11 @@ class PostgresRunLocks:
     def is_locked(self, key: int) -> bool:
         """Returns whether any process, even this one, has locked a run."""
         return self._find_owner_row(key) is not None
+
+    def find_unlocked(self, keys: Collection[int]) -> set[int]:
+        """Returns those of some runs that certainly no process has locked."""
+        rows = self._database.select(_LOCKED, self._connector.lock_space % 2**32)
+        return set(keys) - {int(key) for (key,) in rows}
 
     def find_owner(self, key: int) -> RunOwner | None:
         """Returns the process that has locked a run; None if certainly none has."""

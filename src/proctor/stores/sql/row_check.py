@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -47,16 +48,18 @@ class RowCheck:
     """Checks the rows of a store."""
 
     def __init__(
-        self, rows: Rows, run_locks: RunLockTable, on_progress: Progress, remedies: Remedies
+        self, address: str, rows: Rows, run_locks: RunLockTable, on_progress: Progress, remedies: Remedies
     ) -> None:
         """Stores its arguments.
 
         Args:
+            address: the store's, for messages.
             rows: reads the store, as it was at one moment.
             run_locks: the locks of its runs.
             on_progress: called with the amount done and the total.
             remedies: what to do about problems.
         """
+        self._address = address
         self._rows = rows
         self._run_locks = run_locks
         self._on_progress = on_progress
@@ -78,7 +81,7 @@ class RowCheck:
             if not self._run_locks.is_locked(key):
                 yield (
                     f"Run {run_id} is unfinished: it has {count:,} of {pluralize(planned_count, 'trial')}. "
-                    f"`proctor run --resume={run_id}` completes it."
+                    f"`proctor run --resume={run_id} --store {shlex.quote(self._address)}` completes it."
                 )
 
     def _check_bodies(self, table: str, kind: type, total: int) -> Iterator[StoreProblem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from proctor.protocols import RunOwner
@@ -15,6 +16,9 @@ class RunLockTable(Protocol):
 
     def is_locked(self, key: int) -> bool:
         """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
+
+    def find_unlocked(self, keys: Collection[int]) -> set[int]:
+        """Returns those of some runs that certainly no process has locked; asks the database once."""
 
     def find_owner(self, key: int) -> RunOwner | None:
         """Returns the process that has locked a run; None if certainly none has."""

@@ -548,6 +548,13 @@ class SqlStore(ABC):
         with self._database.as_store_errors():
             return self._run_locks.is_locked(self._key(run_id))
 
+    def unlocked_runs(self) -> frozenset[str]:
+        """Returns the ids of the runs that are stored as `running` and certainly locked by no process."""
+        run_ids = dict(self._select("SELECT key, id FROM runs WHERE status = 'running'"))
+        with self._database.as_store_errors():
+            unlocked_keys = self._run_locks.find_unlocked(run_ids) if run_ids else ()
+        return frozenset([run_ids[key] for key in unlocked_keys])
+
     def lock_owner(self, run_id: str) -> RunOwner | None:
         """Returns the process that has locked the run, which may be this process; None if none has."""
         with self._database.as_store_errors():

@@ -19,7 +19,7 @@ from proctor.stores.location import StoreProblem, StoreReport
 from proctor.stores.sql.row_check import Remedies, RowCheck
 from proctor.stores.sql.unused_rows import count_unused_rows
 from proctor.stores.sqlite.case_staging import SqliteCaseStaging
-from proctor.stores.sqlite.connection import as_store_errors, open_as_is
+from proctor.stores.sqlite.connection import as_store_errors, open_as_is, shorter_path
 from proctor.stores.sqlite.database import SqliteDatabase
 from proctor.stores.sqlite.file_copy import count_rows
 from proctor.stores.sqlite.migrations import MIGRATIONS
@@ -33,7 +33,7 @@ _REMEDIES = Remedies(
     suite="Save the suite's file again with `proctor suites save`, or save what can be read into a new store "
     "with `proctor store repair NEWFILE`.",
     run="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
-    "`proctor run --resume={run}` completes it there.",
+    "`proctor run --resume={run} --store NEWFILE` completes it.",
 )
 _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
 
@@ -63,7 +63,7 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
         else:
             database = SqliteDatabase(path, db)
             staging = SqliteCaseStaging(database, run_locks)
-            check = RowCheck(partial(_iter_rows, db), run_locks, on_progress, _REMEDIES)
+            check = RowCheck(shorter_path(path), partial(_iter_rows, db), run_locks, on_progress, _REMEDIES)
             try:
                 rows = count_rows(db)
                 problems += check.find_problems(rows)

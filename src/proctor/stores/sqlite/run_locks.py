@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -70,6 +71,10 @@ class RunLocks:
         """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
         with _GUARD:
             return self._find_holder(key) is not None
+
+    def find_unlocked(self, keys: Collection[int]) -> set[int]:
+        """Returns those of some runs that certainly no process has locked."""
+        return {key for key in keys if not self.is_locked(key)}
 
     def find_owner(self, key: int) -> RunOwner | None:
         """Returns the process that has locked a run; None if certainly none has."""

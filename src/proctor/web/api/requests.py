@@ -63,6 +63,20 @@ def require_json(request: Request) -> None:
     _check_type(request, "application/json")
 
 
+def require_json_or_nothing(request: Request) -> None:
+    """Refuses a body whose content type is not JSON, but takes a request without any.
+
+    A form of another site has a content type even if it is empty.
+
+    Raises:
+        RequestRefused: the content type is another one.
+    """
+    headers = request.headers
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if has_body or "content-type" in headers:
+        require_json(request)
+
+
 async def read_zip_body(request: Request) -> bytes:
     """Returns the body of a request, a zip archive.
 
@@ -81,6 +95,8 @@ def _check_type(request: Request, media_type: str) -> None:
 
 REQUIRES_JSON = [Depends(require_json)]
 """Dependencies of operations that read JSON."""
+TAKES_JSON = [Depends(require_json_or_nothing)]
+"""Dependencies of operations whose JSON may be left out."""
 RunId = Annotated[str, Path(description="The full id of a run.", examples=["20261121-225349-e91629"])]
 Group = Annotated[
     str,

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from proctor.parameters import format_words
 from proctor.protocols import Store
 from proctor.reports.record_fields import record_from
+from proctor.services.runs.reading.current_status import with_current_status
 from proctor.services.runs.reading.estimate_record import Estimate
 from proctor.services.runs.starts.allowed_targets import load_run_context
 from proctor.services.runs.starts.processes import RunProcesses, StartedRun, get_run_processes
@@ -16,7 +17,7 @@ from proctor.web.api.bodies import EmptyRequest, RunRequest, StartRequest
 from proctor.web.api.operations import Created, operation
 from proctor.web.api.problems import Conflict
 from proctor.web.api.records import EstimatePartRecord, EstimateRecord, StartRecord, StopStatusRecord
-from proctor.web.api.requests import REQUIRES_JSON, Group, RunId
+from proctor.web.api.requests import REQUIRES_JSON, TAKES_JSON, Group, RunId
 from proctor.web.project import Project, get_project
 from proctor.web.runs.form import MAX_WRITTEN_PROMPTS, FormErrors, RawForm, validate_form
 from proctor.web.runs.start import (
@@ -65,8 +66,8 @@ def get_start(request: Request, group: Group) -> StartRecord:
         return _start_record(project, store, _find_start(project, group))
 
 
-@operation(router.post, "/starts/{group}/stop", 404, 409, status=202, dependencies=REQUIRES_JSON)
-def stop_start(request: Request, group: Group, _body: EmptyRequest) -> StopStatusRecord:
+@operation(router.post, "/starts/{group}/stop", 404, 409, status=202, dependencies=TAKES_JSON)
+def stop_start(request: Request, group: Group, _body: EmptyRequest | None = None) -> StopStatusRecord:
     """Stop the runs of a group, as Ctrl-C does; finished trials are kept, and each run can be resumed."""
     project = get_project(request)
     processes = get_run_processes(project)
@@ -81,8 +82,8 @@ def stop_start(request: Request, group: Group, _body: EmptyRequest) -> StopStatu
     return StopStatusRecord(run=None, group=group)
 
 
-@operation(router.post, "/runs/{run_id}/stop", 404, 409, status=202, dependencies=REQUIRES_JSON)
-def stop_run(request: Request, run_id: RunId, _body: EmptyRequest) -> StopStatusRecord:
+@operation(router.post, "/runs/{run_id}/stop", 404, 409, status=202, dependencies=TAKES_JSON)
+def stop_run(request: Request, run_id: RunId, _body: EmptyRequest | None = None) -> StopStatusRecord:
     """Stop a run, wherever it was started, as Ctrl-C does; finished trials are kept."""
     project = get_project(request)
     with project.open_store() as store:
@@ -93,12 +94,12 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyRequest) -> StopStatus
                 raise Conflict(
                     f"Run {run.id} is made by {owner.title}, which cannot be told to stop from here."
                 )
-            raise Conflict(f"Nobody is making run {run.id}: it is {run.status}.")
+            raise Conflict(f"Nobody is making run {run.id}: it is {with_current_status(store, run).status}.")
     return StopStatusRecord(run=run.id, group=run.group)
 
 
-@operation(router.post, "/runs/{run_id}/resume", 404, 409, status=202, dependencies=REQUIRES_JSON)
-def resume_run(request: Request, run_id: RunId, _body: EmptyRequest) -> Created[StartRecord]:
+@operation(router.post, "/runs/{run_id}/resume", 404, 409, status=202, dependencies=TAKES_JSON)
+def resume_run(request: Request, run_id: RunId, _body: EmptyRequest | None = None) -> Created[StartRecord]:
     """Run the missing trials of an interrupted run, as a process of its own."""
     project = get_project(request)
     with project.open_store() as store:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any
@@ -101,7 +102,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
         made=certificate,
         task=None if task is None or task.has_ended else task,
         wrong=_task_error(task),
-        hinders=None if run is None else _obstacle(store, run),
+        hinders=None if run is None else _obstacle(store, run, project.store_flags),
         conditions=[] if run is None else [condition.sentence for condition in find_conditions(run)],
         splits=run is not None and run.suite.split_rule is not None,
         command=f"proctor certify {shlex.quote(run_id)} -o certificate.json -o certificate.md -o badge.svg",
@@ -117,7 +118,7 @@ def create(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     project, tasks = get_project(request), get_task_runner(request)
     with project.open_store() as store:
         run = load_run(store, form.text("run"))
-        check_finished(store, run)
+        check_finished(store, run, store_flags=project.store_flags)
     key, public = certificate_files.resolve_key(project, form.text("key")), form.text("what") == "public"
     min_cases = _parse_min_cases(form.text("fewest"))
     task = _submit(tasks, project, run, key, None if public else min_cases, public=public)
@@ -225,10 +226,10 @@ def _parse_min_cases(text: str) -> int | None:
     return int(stripped)
 
 
-def _obstacle(store: Store, run: Run) -> str | None:
+def _obstacle(store: Store, run: Run, store_flags: Sequence[str]) -> str | None:
     """Returns why a run cannot be certified, as far as that is known before trying."""
     try:
-        check_finished(store, run)
+        check_finished(store, run, store_flags=store_flags)
     except UsageError as error:
         return str(error)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Annotated, Any
@@ -106,7 +107,7 @@ def show_run(request: Request, run_id: str, after: str = "") -> Response:
         drawings=list_drawings(run_summary) if run_summary.whole and run_summary.done else [],
         facts=list_facts(run_summary),
         revealed=revealed,
-        command=rerun_command(stored_run),
+        command=" ".join((rerun_command(stored_run), *map(shlex.quote, project.store_flags))),
         retryable=0 if run_summary.alive else count_retryable(stored_run, run_summary.counts),
         retry_command=shell_command(project, retry_arguments(stored_run)),
         retry_group=new_id(),

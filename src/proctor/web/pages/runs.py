@@ -17,6 +17,7 @@ from proctor.model import Run
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import costs
+from proctor.services.runs.reading.current_status import iter_current_status
 from proctor.services.runs.reading.grid import MAX_GRID_RUNS
 from proctor.services.runs.reading.listing import summarize_run
 from proctor.services.runs.reading.totals import RunTotals
@@ -113,26 +114,25 @@ def list_runs(request: Request) -> Response:
             "runs.html",
             blocks=[],
             scatter=None,
-            answer=_headline([], [], set(), query),
+            answer=_headline([], [], query),
             following="",
             before=False,
             total=0,
             **_filter_values([], query),
         )
     with project.open_store() as store:
-        all_runs = list(store.runs())
-        alive = {run.id for run in all_runs if run.status == "running" and store.is_run_locked(run.id)}
-        matching = [run for run in all_runs if _matches(run, query, alive)]
+        all_runs = list(iter_current_status(store, store.runs()))
+        matching = [run for run in all_runs if _matches(run, query)]
         totals = _sort_runs(project, store, matching, query.sort)
         page_runs, following, before = slice_page(matching, lambda run: run.id, query.after, _PAGE_SIZE)
         totals |= project.summaries.read_totals(store, [run for run in page_runs if run.id not in totals])
-        entries = [_make_entry(store, run, totals.get(run.id), alive) for run in page_runs]
+        entries = [_make_entry(store, run, totals.get(run.id)) for run in page_runs]
     return render_page(
         request,
         "runs.html",
         blocks=_make_blocks(entries, all_runs),
         scatter=_make_scatter(entries),
-        answer=_headline(all_runs, matching, alive, query),
+        answer=_headline(all_runs, matching, query),
         following=following,
         before=before,
         total=len(all_runs),
@@ -163,14 +163,14 @@ def _parse_query(request: Request) -> RunListQuery:
     return RunListQuery(**filters, sort=sort if is_known else "-started", after=query.get("after", ""))
 
 
-def _matches(run: Run, query: RunListQuery, alive: set[str]) -> bool:
+def _matches(run: Run, query: RunListQuery) -> bool:
     if query.suite and run.suite.name != query.suite:
         return False
     if query.target and run.target.name != query.target:
         return False
     if query.prompt and (run.prompt is None or run.prompt.name != query.prompt):
         return False
-    if query.status and _status(run, alive) != query.status:
+    if query.status and run.status != query.status:
         return False
     if query.tag and query.tag not in run.tags:
         return False
@@ -179,10 +179,6 @@ def _matches(run: Run, query: RunListQuery, alive: set[str]) -> bool:
     prompt = run.prompt.name if run.prompt else ""
     searched_texts = (run.id, run.suite.title, run.target.name, run.target.model, prompt, *run.tags)
     return any(query.text.casefold() in searched_text.casefold() for searched_text in searched_texts)
-
-
-def _status(run: Run, alive: set[str]) -> str:
-    return "interrupted" if run.status == "running" and run.id not in alive else run.status
 
 
 # --- order -------------------------------------------------------------------------------------------------
@@ -245,10 +241,10 @@ def _filter_chips(query: RunListQuery) -> list[FilterChip]:
     return chips
 
 
-def _headline(all_runs: Sequence[Run], matching: Sequence[Run], alive: set[str], query: RunListQuery) -> str:
+def _headline(all_runs: Sequence[Run], matching: Sequence[Run], query: RunListQuery) -> str:
     if not all_runs:
         return "No run is stored yet"
-    running = sum(run.id in alive for run in matching)
+    running = sum(run.status == "running" for run in matching)
     suffix = f"; {running:,} {'is' if running == 1 else 'are'} running" if running else ""
     if query.is_narrowed:
         verb = "fits" if len(matching) == 1 else "fit"
@@ -265,7 +261,7 @@ def _command(query: RunListQuery) -> str:
     return line
 
 
-def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str]) -> RunEntry:
+def _make_entry(store: Store, run: Run, totals: RunTotals | None) -> RunEntry:
     is_sealed = run.settings.selection.split == "holdout"
     if totals is None:  # not counted yet
         listed_run = summarize_run(store, run)
@@ -277,7 +273,7 @@ def _make_entry(store: Store, run: Run, totals: RunTotals | None, alive: set[str
         cost = costs(usd, judges.cost_usd, judges.calls) if done_count else ""
     return RunEntry(
         run=run,
-        status=_status(run, alive),
+        status=run.status,
         counts=counts,
         is_sealed=is_sealed,
         done_count=done_count,

@@ -289,21 +289,23 @@ class RunSession:
             UsageError: the cluster cannot be reached, or a run cannot be made there.
         """
         remote_runs = [planned_run for planned_run in planned_runs if _is_remote(planned_run)]
-        if not remote_runs:
-            if "--engine-address" in request.flags:
+        # A run that has finished already needs no cluster.
+        unfinished_runs = [planned_run for planned_run in remote_runs if planned_run.run.status != "finished"]
+        if not unfinished_runs:
+            if not remote_runs and "--engine-address" in request.flags:
                 raise UsageError("--engine-address is the address of a cluster. Add --engine ray.")
             return
         from proctor.services.runs.execution.remote_runs import check_remote_run, make_opener
 
-        for planned_run in remote_runs:
+        for planned_run in unfinished_runs:
             check_remote_run(planned_run, self._store)
-        factory: Any = ENGINES.get(remote_runs[0].run.settings.engine)
+        factory: Any = ENGINES.get(unfinished_runs[0].run.settings.engine)
         cluster = await stack.enter_async_context(
             factory.connect(
                 request.engine_address, lambda message: self._listen(events.StatusMessage(message))
             )
         )
-        for planned_run in remote_runs:
+        for planned_run in unfinished_runs:
             opener = self._openers[planned_run.run.id] = make_opener(planned_run, prices, self._store)
             await cluster.check(
                 RunWork(run=planned_run.run, variables=planned_run.required.variables), opener

@@ -10,6 +10,7 @@ from proctor.plan import count_repeats
 from proctor.protocols import CaseInRun, SameCaseRun, Store
 from proctor.reports.runs.serialize import TrialResult, seal
 from proctor.safe_text import one_line
+from proctor.services.runs.reading.current_status import with_current_status
 from proctor.verdicts import CaseRepeats, decide_verdict, pass_rules_for
 
 _MAX_POSITION = 2**62
@@ -87,7 +88,7 @@ def load_case_detail(
     rule = pass_rules_for(run)(place.case.case)
     rows = _make_rows(place, rule, reveal=reveal)
     if not rows:
-        raise NothingSelected(_explain_missing(run, place))
+        raise NothingSelected(_explain_missing(with_current_status(store, run), place))
     trial_count = count_repeats(place.case.case, run.settings.repeats)
     return CaseDetail(
         run=run,

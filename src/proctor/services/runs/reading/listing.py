@@ -10,6 +10,7 @@ from proctor.clusters import make_cluster_lookup
 from proctor.model import Run
 from proctor.protocols import Store
 from proctor.reports.runs.listing import RunListEntry
+from proctor.services.runs.reading.current_status import iter_current_status
 from proctor.services.runs.reading.report import build_report
 from proctor.services.runs.reading.totals import load_totals
 from proctor.verdicts import Counts, set_intervals
@@ -52,7 +53,7 @@ def find_runs(store: Store, run_filter: RunFilter, after: str | None = None) -> 
         after: start after the run with this id.
     """
     has_started = not after
-    for run in store.runs():
+    for run in iter_current_status(store, store.runs()):
         if has_started and run_filter.matches(run):
             yield run
         has_started = has_started or run.id == after

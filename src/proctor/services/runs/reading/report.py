@@ -41,6 +41,10 @@ def build_report(
     Raises:
         StoreError: the store cannot be read.
     """
+    if run.status == "running":
+        from proctor.services.runs.reading.current_status import with_current_status
+
+        run = with_current_status(store, run)
     if tally is None or run.status != "finished" or run.early_stop:  # trials from before may be missing in it
         totals = load_totals(store, run) if stored else None
         tally = count_trials(store, run) if totals is None else totals.tally
@@ -81,7 +85,7 @@ def count_trials(store: Store, run: Run) -> Tally:
     tally = Tally.for_run(run)
     for row in read_trial_rows(store, run, reveal=True):
         tally.add(row.trial, row.case, kept=is_reused(row.trial, run))
-    if totals.body is None and (run.status != "running" or not store.is_run_locked(run.id)):
+    if totals.body is None and run.status != "running":
         store.save_totals(run.id, replace(totals, body=encode_totals(tally)))
     return tally
 

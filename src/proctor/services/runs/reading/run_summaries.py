@@ -122,7 +122,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def status(self) -> str:
         """`running`, `finished` or `interrupted`, which is also a run whose process died."""
-        return "interrupted" if self.run.status == "running" and not self.alive else self.run.status
+        return self.run.status
 
 
 class _ReadProgress:
@@ -170,6 +170,8 @@ class SummaryReader:
         """Does the same in an open store, for a run as it was just read."""
         until = monotonic() + patience_s
         owner = store.lock_owner(run.id) if run.status == "running" else None
+        if run.status == "running" and owner is None:  # as `current_status` says
+            run = replace(run, status="interrupted")
         if owner is None and (totals := self._load_totals(store, run)) is not None:
             stored = 0 if run.status == "finished" else store.get_progress(run.id)[0]
             return _summarize(store, run, totals, stored=stored)
