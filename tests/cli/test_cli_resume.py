@@ -87,7 +87,7 @@ def test_a_run_killed_in_the_middle_is_finished_by_resuming_and_every_trial_coun
     asked_before = len(_asked(folder))
     assert 300 < before < 1500
     (folder / "go").touch()
-    assert "running" in proctor("runs", "list").out
+    assert "interrupted" in proctor("runs", "list").out
 
     told = proctor(*words, "--resume", "--json", "-o", "all.jsonl")
     assert (told.code, told.run["status"]) == (0, "finished")

@@ -89,7 +89,7 @@ def test_a_killed_run_is_resumed_by_the_same_call() -> None:
         process.kill()
         process.wait()
     killed = proctor.load_run(store="s.db")
-    assert killed.status == "running"
+    assert killed.status == "interrupted"
     command = [sys.executable, "program.py", "again"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "finished\n"
