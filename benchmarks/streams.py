@@ -43,7 +43,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Path(folder)) as store,
-        serving(store) as (port, process),
+        serving(store, folder) as (port, process),
     ):
         run = run_id(port)
         p95_ms = [measure(port, process, run, count, rounds) for count in (0, streams)]
