@@ -226,8 +226,8 @@ class LeaseManager:
 
     def _renew_money(self, worker: str, use: MoneyUse, budget_usd: float, now: float) -> tuple[float, bool]:
         """Returns what a worker may spend in all, and whether one call may cost more."""
-        others = {name: other for name, other in self._money.items() if name != worker}
-        leased_usd = sum(max(other.limit_usd, other.spent_usd) for other in others.values())
+        other_accounts = [account for name, account in self._money.items() if name != worker]
+        leased_usd = sum(max(account.limit_usd, account.spent_usd) for account in other_accounts)
         used_usd = max(use.limit_usd, use.spent_usd)
         free_usd = budget_usd - self._spent_usd - leased_usd - used_usd
         if self._exclusive == worker and not use.reserved_usd:
@@ -240,7 +240,7 @@ class LeaseManager:
                 limit_usd += min(free_usd, max(wanted_usd, _BLOCK_SHARE * budget_usd))
             fits = use.spent_usd + use.reserved_usd + use.next_usd <= limit_usd
             is_alone = not use.reserved_usd and all(
-                other.limit_usd <= other.spent_usd + _ROUNDING_USD for other in others.values()
+                account.limit_usd <= account.spent_usd + _ROUNDING_USD for account in other_accounts
             )
             if not fits and is_alone:
                 may_exceed, self._exclusive = True, worker

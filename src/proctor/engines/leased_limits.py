@@ -182,7 +182,9 @@ class LeasedLimits:
             except TimeoutError:
                 self._drop()
                 continue
-            except Exception:
+            except (
+                Exception
+            ):  # `renew` may be Ray's, which raises errors of many kinds; raised after `LEASE_S`
                 self._drop()
                 if asked_at - renewed_at > LEASE_S:
                     raise

@@ -81,7 +81,7 @@ class RayCluster:
             self.process_count = max(1, int(await self._call(_count_processors)))
         except UsageError:
             raise
-        except Exception as error:
+        except Exception as error:  # Ray raises errors of many kinds where it cannot connect
             raise UsageError(_describe_failure(self._address, error)) from error
         finally:
             notice.cancel()

@@ -40,7 +40,7 @@ from proctor.plan import PlannedTrial
 from proctor.plurals import pluralize
 
 _MAX_FAILED_STARTS = 3
-"""After so many processes in a row that ended before they could make a trial, the run stops."""
+"""The number of processes in a row that may end before they make a trial; then the run stops."""
 _STOP_MARGIN_S = 3.0
 """How much longer than its calls a stopped run waits for what its processes still send."""
 _CLOSE_TIMEOUT_S = 10.0

@@ -43,7 +43,7 @@ HEARTBEAT_S = 10.0
 """A process that hears nothing from the engine for so long ends, and pays for no further call."""
 MAX_MESSAGES = 64
 MAX_WAIT_S = 0.1
-"""At most so many trials wait for being fetched together, for at most so long."""
+"""The limits of trials that are fetched together: their number, and how long they wait."""
 IDLE_S = 2.0
 """How long a fetch waits for the first message."""
 _MAX_WAITING = 512
@@ -276,7 +276,7 @@ class TrialProcess:
         engine = self._engines[shard.number] = AsyncioEngine(work, self._worker.worker, writer)
         try:
             await engine.run(map(self._worker.fill, iter(shard.trials)))
-        except Exception as error:  # noqa: BLE001 - the engine raises it
+        except Exception as error:  # noqa: BLE001  # the engine raises it: nobody awaits the task
             self._outbox.add(Breakdown(f"{type(error).__name__}: {error}"), is_urgent=True)
         finally:
             del self._engines[shard.number]

@@ -349,8 +349,8 @@ def _merge_trials(parts: Sequence[RunPart]) -> Iterator[StoredTrial]:
     """
     streams = (zip(repeat(number), part.input.store.trials(part.run.id)) for number, part in enumerate(parts))
     for _, rows in groupby(heapq.merge(*streams, key=_numbered_place), key=_numbered_place):
-        (number, stored_trial), *others = rows
-        for other_number, other in others:
+        (number, stored_trial), *duplicates = rows
+        for other_number, other in duplicates:
             if not _is_same(stored_trial, other):
                 raise _conflict_error(stored_trial, parts[number], parts[other_number])
             if stored_trial.verdict is None:
