@@ -45,3 +45,25 @@ async def test_something_else_that_listens_there_is_no_cluster(
 @pytest.mark.parametrize("address", ["http://x", "ray://", "ray://host", " ", "host:port"])
 async def test_an_address_has_a_host_and_a_port(address: str) -> None:
     assert "is no address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
+
+
+async def test_a_server_that_is_slow_to_start_is_tried_again_and_its_traceback_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import ray
+
+    tries = []
+
+    def fail(**options: object) -> None:
+        tries.append(options)
+        raise ConnectionAbortedError(
+            "Initialization failure from server:\nTraceback (most recent call last):\n"
+            '  File "proxier.py", line 780, in Datapath\n    raise RuntimeError(\n'
+            "RuntimeError: Proxy failed to Connect to backend!\n"
+        )
+
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(UsageError, match=r"machine: RuntimeError: Proxy failed to Connect to backend!\.$"):
+        await RayCluster(None, print).__aenter__()
+    assert len(tries) == 3

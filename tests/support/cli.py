@@ -25,8 +25,9 @@ class CommandResult(NamedTuple):
     @property
     def run(self) -> Any:
         """The only run of `--json`."""
-        (run,) = self.json["runs"]
-        return run
+        runs = self.json["runs"]
+        assert len(runs) == 1, f"exit code {self.code}, {len(runs)} runs: {self.err}"
+        return runs[0]
 
 
 Proctor = Callable[..., Any]

@@ -84,6 +84,8 @@ def main(folder: str) -> None:
     """Runs the cluster until stdin ends."""
     from ray.cluster_utils import Cluster
 
+    # Ray gives up a server of Ray Client that takes more than 30 s to start, as on a busy machine.
+    os.environ.setdefault("RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S", "120")
     options: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 * 2**20}
     head_options, port = dict(options), None
     if find_spec("grpc") is not None:

@@ -30,6 +30,7 @@ _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
 _REMEDY = "Start a cluster, correct the address, or leave it out to start one here."
 _MAX_STARTS = 3
+_TRACEBACK = "Traceback (most recent call last)"
 _NOT_IMPORTED = "TemporaryActor"
 """What Ray puts in place of a class that a node cannot import."""
 _QUIET: Mapping[str, str] = {
@@ -187,7 +188,13 @@ class RayCluster:
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": self._folder}
         else:
             options["address"] = _resolve_address(self._address)
-        ray.init(**options)
+        for tries_left in reversed(range(_MAX_STARTS)):
+            try:
+                ray.init(**options)
+                break
+            except ConnectionAbortedError:  # a server of Ray Client takes more than 30 s on a busy head
+                if not tries_left:
+                    raise
         _silence()
 
 
@@ -270,16 +277,18 @@ def _describe_failed_start(error: Exception) -> str:
             "A node of the Ray cluster cannot import Proctor. Install there, too, what is installed here: "
             f"pip install 'proctor[ray]=={__version__}'"
         )
-    return f"A process of the Ray cluster cannot be started: {_first_line(error)}"
+    return f"A process of the Ray cluster cannot be started: {_summarize(error)}"
 
 
 def _describe_failure(address: str | None, error: Exception) -> str:
     if address is None:
-        return f"A Ray cluster cannot be started on this machine: {_first_line(error)}"
-    return f"The Ray cluster at {address!r} cannot be reached: {_first_line(error)} {_REMEDY}"
+        return f"A Ray cluster cannot be started on this machine: {_summarize(error)}"
+    return f"The Ray cluster at {address!r} cannot be reached: {_summarize(error)} {_REMEDY}"
 
 
-def _first_line(error: Exception) -> str:
+def _summarize(error: Exception) -> str:
+    """Returns the line that says what happened: the last one of a traceback, else the first one."""
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    line = next(iter(text.strip().splitlines()), type(error).__name__)
+    lines = text.strip().splitlines() or [type(error).__name__]
+    line = lines[-1] if _TRACEBACK in text else lines[0]
     return line if line.endswith(".") else f"{line}."
