@@ -96,7 +96,7 @@ async def open_entry(api: Api, opening: Make, folder: Path, entry: str, **enviro
 
 def address_of(target: Any, *, streamed: bool = False) -> str:
     endpoint = target._endpoint
-    return str(endpoint._stream_url if streamed else endpoint._url)
+    return str((endpoint._stream_head if streamed else endpoint._head).url)
 
 
 # --- addresses ---------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from proctor.protocols import Quota
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+    from yarl import URL
 
     from proctor.targets.byte_limit import ByteLimit
+    from proctor.targets.transport.protocol import Transport
 
 MAX_LARGE_ANSWER_BYTES = 32 * 2**20
 """The maximum bytes of large answers in memory at once, over all endpoints; further answers wait."""
@@ -82,19 +84,18 @@ class TargetContext:
         return self._byte_limits[0]
 
     def get_http_session(self) -> ClientSession:
-        """Returns the pooled session; needs a running event loop."""
+        """Returns the pooled session of aiohttp, for forms and files; needs a running event loop."""
         if not self._sessions:
-            from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+            from proctor.targets.transport.aiohttp_transport import open_session
 
-            session = ClientSession(
-                connector=TCPConnector(limit=0, ttl_dns_cache=300),
-                cookie_jar=DummyCookieJar(),
-                timeout=ClientTimeout(total=None),
-                trust_env=False,
-                auto_decompress=True,
-            )
-            self._sessions.append(session)
+            self._sessions.append(open_session())
         return self._sessions[0]
+
+    def get_transport(self, proxy: URL | None) -> Transport:
+        """Returns the transport through a proxy, or without one; needs a running event loop."""
+        from proctor.targets.transport.aiohttp_transport import AiohttpTransport
+
+        return AiohttpTransport(self.get_http_session(), proxy)
 
     def get_key(self, variable: str, subject: str) -> str:
         """Returns a secret from the environment.

@@ -11,20 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from io import BytesIO
 from time import perf_counter
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from aiohttp import (
-    ClientConnectorCertificateError,
-    ClientConnectorError,
-    ClientError,
-    ClientHttpProxyError,
-    ClientResponse,
-    ClientSSLError,
-)
 from msgspec import Struct
 from yarl import URL
 
@@ -36,6 +27,14 @@ from proctor.targets.api.event_stream import UNREADABLE_JSON, EventParser, Strea
 from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
 from proctor.targets.context import TargetContext
 from proctor.targets.key_redaction import MIN_KEY_LENGTH, REPLACEMENT, KeyRedactor, find_secrets
+from proctor.targets.transport.protocol import (
+    ConnectError,
+    ProxyError,
+    RequestHead,
+    Response,
+    TlsError,
+    TransportError,
+)
 
 T = TypeVar("T")
 Body = bytes | bytearray
@@ -65,8 +64,8 @@ _EVENT_OVERHEAD = 4
 _MAX_QUOTE = 300
 _MAX_HEADER = 1_000
 """The maximum length of a header, in characters; the rest is ignored."""
-# aiohttp warns about a body of more than a MiB in one piece.
-_MAX_CHUNK = 2**20
+_MAX_UNRESERVED_BYTES = 2**20
+"""Up to this size a body is read without a reservation."""
 _MAX_ERROR_BYTES = 2**16
 """How many bytes of an error reply are read; the reason is at the beginning."""
 
@@ -117,24 +116,24 @@ class JsonEndpoint:
         """Sends nothing.
 
         Args:
-            context: has the HTTP session and the environment.
+            context: has the transports and the environment.
             url: the address of requests.
             headers: the headers of each request, with the key.
             sign: returns the further headers of each request; None if there are none.
             stream_url: the address of requests whose replies are streamed, if they have another.
             secrets: what no answer and no error may contain, besides the keys in headers.
         """
-        self._session = context.get_http_session()
+        self._transport = context.get_transport(proxy_for(url, context.environ))
         self._url = url
-        self._stream_url = stream_url or url
         self._headers = {"Content-Type": "application/json", **headers}
+        self._head = RequestHead("POST", url, self._headers)
+        self._stream_head = _make_stream_head(stream_url or url, self._headers)
         self._sign = sign
         self._own_secrets = tuple(secrets)
         self._secrets = self._secrets_in(self._headers)
         """The secrets of the latest request, with its signature."""
         self.redact_keys = KeyRedactor(self._secrets).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
-        self._proxy = proxy_for(url, context.environ)
         self._max_bytes = context.max_answer_bytes
         self._large_answer_limit = context.large_answer_limit
         self._quota_observer = None if context.observe is None else QuotaObserver(context.observe)
@@ -195,21 +194,14 @@ class JsonEndpoint:
 
     async def _send_once(self, body: bytes, open_stream: Callable[[], StreamedReply] | None) -> JsonReply:
         """Returns a 2xx reply; redirects are not followed, as they would leak the key."""
-        url = self._url if open_stream is None else self._stream_url
-        headers = self._headers if self._sign is None else await self._signed_headers(self._sign, url, body)
-        if open_stream is not None and url.scheme == "http":
-            # llama.cpp announces that it keeps the connection, and ends it after a stream.
-            headers = {**headers, "Connection": "close"}
+        head = self._head if open_stream is None else self._stream_head
+        if self._sign is not None:
+            head = await self._signed_head(self._sign, head.url, body, is_stream=open_stream is not None)
+        url = head.url
         started = perf_counter()
         first_token_ms = None
         try:
-            response = await self._session.post(
-                url,
-                data=body if len(body) < _MAX_CHUNK else BytesIO(body),
-                headers=headers,
-                proxy=self._proxy,
-                allow_redirects=False,
-            )
+            response = await self._transport.send(head, body)
             try:
                 if open_stream is not None and _is_event_stream(response):
                     reply, first_token_at = await self._read_events(response, open_stream())
@@ -220,7 +212,7 @@ class JsonEndpoint:
             except BaseException:
                 response.close()
                 raise
-        except (ClientError, OSError) as error:
+        except TransportError as error:
             raise self.redact_error(_connection_error(url, error, self._secrets)) from error
         if self._quota_observer is not None:
             self._quota_observer(response.headers)
@@ -231,17 +223,17 @@ class JsonEndpoint:
             error_for_status(url, response.status, reply, response.headers, self._secrets)
         )
 
-    async def _signed_headers(self, sign: Sign, url: URL, body: bytes) -> dict[str, str]:
-        """Returns the headers of a request; a signature counts for this body and a few minutes only."""
+    async def _signed_head(self, sign: Sign, url: URL, body: bytes, *, is_stream: bool) -> RequestHead:
+        """Returns the head of a request; a signature counts for this body and a few minutes only."""
         headers = {**self._headers, **await sign(url, body)}
         self._secrets = self._secrets_in(headers)
         self.redact_keys = KeyRedactor(self._secrets).redact_output
-        return headers
+        return _make_stream_head(url, headers) if is_stream else RequestHead("POST", url, headers)
 
     def _secrets_in(self, headers: Mapping[str, str]) -> tuple[str, ...]:
         return (*find_secrets(headers), *self._own_secrets)
 
-    async def _read_body(self, response: ClientResponse) -> Body:
+    async def _read_body(self, response: Response) -> Body:
         """Returns the whole body of a reply, decompressed; only the first bytes of an error.
 
         Large bodies wait for each other, so that memory does not hold one for each connection.
@@ -254,27 +246,28 @@ class JsonEndpoint:
             response.close()  # has no effect if the reply was read to its end
             return body[:_MAX_ERROR_BYTES]
         limit = self._max_bytes
-        # With a Content-Encoding it is the compressed size, which says nothing about the real one.
-        size = None if "Content-Encoding" in response.headers else response.content_length
+        size = response.size
         if size is not None and size > limit:
             raise AnswerTooLarge(limit, size)
-        if size is not None and size <= _MAX_CHUNK:
+        if size is not None and size <= _MAX_UNRESERVED_BYTES:
             return await response.read()
-        body = bytearray() if size is not None else await _read_prefix(response, min(_MAX_CHUNK, limit + 1))
+        body = (
+            bytearray()
+            if size is not None
+            else await _read_prefix(response, min(_MAX_UNRESERVED_BYTES, limit + 1))
+        )
         if len(body) > limit:
             raise AnswerTooLarge(limit)
-        if size is None and response.content.at_eof():
+        if size is None and response.is_read:
             return body
         async with self._large_answer_limit.reserve(size or limit):
-            async for piece in response.content.iter_any():
+            async for piece in response.pieces():
                 body += piece
                 if len(body) > limit:
                     raise AnswerTooLarge(limit)
         return body
 
-    async def _read_events(
-        self, response: ClientResponse, stream: StreamedReply
-    ) -> tuple[Body, float | None]:
+    async def _read_events(self, response: Response, stream: StreamedReply) -> tuple[Body, float | None]:
         """Returns the body that the events of a stream add up to, and when the first token arrived.
 
         Raises:
@@ -284,7 +277,7 @@ class JsonEndpoint:
         limit = self._max_bytes
         parser, size, next_check = EventParser(), 0, limit
         first_token_at: float | None = None
-        async for piece in response.content.iter_any():
+        async for piece in response.pieces():
             size += len(piece)
             if size > limit * _STREAM_OVERHEAD or parser.pending_bytes > limit * _EVENT_OVERHEAD:
                 raise AnswerTooLarge(limit)
@@ -335,8 +328,16 @@ class JsonEndpoint:
         return error
 
 
-def _is_event_stream(response: ClientResponse) -> bool:
-    return 200 <= response.status < 300 and response.content_type == "text/event-stream"
+def _make_stream_head(url: URL, headers: Mapping[str, str]) -> RequestHead:
+    if url.scheme == "http":
+        # llama.cpp announces that it keeps the connection, and ends it after a stream.
+        headers = {**headers, "Connection": "close"}
+    return RequestHead("POST", url, headers)
+
+
+def _is_event_stream(response: Response) -> bool:
+    media_type, _, _ = response.headers.get("Content-Type", "").partition(";")
+    return 200 <= response.status < 300 and media_type.strip().lower() == "text/event-stream"
 
 
 def _read_request_id(headers: Mapping[str, str]) -> str | None:
@@ -351,32 +352,31 @@ def _read_header(headers: Mapping[str, str], name: str, default: str) -> str:
     return headers.get(name, default).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-async def _read_prefix(response: ClientResponse, count: int) -> bytearray:
+async def _read_prefix(response: Response, count: int) -> bytearray:
     """Returns at least the first `count` bytes of the body, to the end of a chunk, or all of it."""
     body = bytearray()
-    async for piece in response.content.iter_any():
+    async for piece in response.pieces():
         body += piece
         if len(body) >= count:
             break
     return body
 
 
-def _connection_error(url: URL, error: ClientError | OSError, secrets: Iterable[str]) -> TargetError:
+def _connection_error(url: URL, error: TransportError, secrets: Iterable[str]) -> TargetError:
     """Returns the error for a request without a reply."""
-    if isinstance(error, (ClientConnectorCertificateError, ClientSSLError)):
+    why = _shorten(str(error))
+    if isinstance(error, TlsError):
         return TargetError(
-            f"No encrypted connection to {_display_url(url)}: {_shorten(str(error))}.",
+            f"No encrypted connection to {_display_url(url)}: {why}.",
             kind="connection",
             fault=EndpointFault.PERMANENT,
             remedy="Check the address and its certificate.",
         )
-    if isinstance(error, ClientHttpProxyError):
+    if isinstance(error, ProxyError):
         return error_for_status(url, error.status, b"the proxy refused it", {}, secrets)
-    why = _shorten(str(error)) or type(error).__name__
-    if isinstance(error, ClientConnectorError):
+    if isinstance(error, ConnectError):
         return TargetError(
-            f"No connection to {_display_url(url)}: {error.os_error.strerror or error.os_error}. "
-            "Is a server listening there?",
+            f"No connection to {_display_url(url)}: {why}. Is a server listening there?",
             kind="connection",
             transient=True,
             fault=EndpointFault.UNREACHABLE,
