@@ -30,7 +30,10 @@ def main() -> None:
         sys.exit(complete(instruction))
     from proctor.cli.main import main as run_command_line
 
-    run_command_line()
+    try:
+        run_command_line()
+    finally:
+        gc.freeze()  # the collections at the end of the process would look at all modules twice
 
 
 if __name__ == "__main__":
