@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 from proctor.errors import UsageError
 from proctor.model import Params, Price, TargetSpec, Usage
 from proctor.pricing import PriceQuote, cost_usd, parse_prices, tier_share
+from proctor.services.runs.execution.target_pool import load_prices
 from proctor.targets.parse import parse_target
 from proctor.targets.prices import quote_for, tier_shares_for
 from support.builders import make_spec
@@ -86,7 +89,7 @@ def test_a_price_of_ones_own_comes_first_unless_only_the_list_has_the_snapshot()
 
 
 def test_the_first_snapshot_of_gpt_4o_keeps_its_higher_price() -> None:
-    prices = parse_prices(files("proctor").joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    prices = load_prices({}, Path("no-folder")).shipped
     first, later, unknown = (
         quote_for(make_spec("openai", f"gpt-4o-{date}"), prices, {})
         for date in ("2024-05-13", "2024-08-06", "2031-01-01")
@@ -161,7 +164,7 @@ def test_a_cost_is_never_negative_nor_more_than_without_a_cache(read: int, writt
 
 
 def test_every_price_that_comes_along_has_its_source_and_date() -> None:
-    prices = parse_prices(files("proctor").joinpath("prices.toml").read_text("utf-8"), "prices.toml")
+    prices = load_prices({}, Path("no-folder")).shipped
     assert {"gpt-4o", "claude-sonnet-4-6", "gemini-2.5-pro"} <= set(prices)
     for model, price in prices.items():
         assert price.source.startswith("https://"), model
@@ -196,3 +199,14 @@ def test_a_price_of_ones_own_holds_for_every_tier() -> None:
     shares = tier_shares_for(make_spec("openai"), PRICES, own)
     assert tier_share(shares, "priority") == 1.0
     assert tier_share(tier_shares_for(make_spec("openai"), PRICES, {"x": own["m"]}), "priority") is None
+
+
+def test_no_model_that_comes_along_has_two_prices() -> None:
+    names: list[str] = []
+
+    def note(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names.extend(name for name, value in pairs if isinstance(value, dict))
+        return dict(pairs)
+
+    json.loads(files("proctor").joinpath("prices.json").read_text("utf-8"), object_pairs_hook=note)
+    assert len(names) == len(set(names)) > 20

@@ -1,5 +1,6 @@
 """`python -m proctor`, and the program `proctor`: signals first, then the command line."""
 
+import gc
 import os
 import sys
 from _signal import SIGINT, SIGTERM  # `signal` itself takes 1 ms to import
@@ -8,8 +9,13 @@ if sys.platform != "win32":
     from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 
 
+_MAX_NEW_OBJECTS = 50_000
+"""How many objects there may be before the garbage collector looks for cycles."""
+
+
 def main() -> None:
     """Run the command line; a signal ends it with one sentence from here on."""
+    gc.set_threshold(_MAX_NEW_OBJECTS)  # it would run seventy times during imports, which leave no garbage
     if sys.platform != "win32":
         # A signal waits for the few files that are read until there is a handler.
         mask = pthread_sigmask(SIG_BLOCK, (SIGINT, SIGTERM))
@@ -24,7 +30,10 @@ def main() -> None:
         sys.exit(complete(instruction))
     from proctor.cli.main import main as run_command_line
 
-    run_command_line()
+    try:
+        run_command_line()
+    finally:
+        gc.freeze()  # the collections at the end of the process would look at all modules twice
 
 
 if __name__ == "__main__":

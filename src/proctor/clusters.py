@@ -11,14 +11,15 @@ from hashlib import blake2b
 
 from proctor.codec import encode
 from proctor.errors import UsageError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Case
 
 ClusterLookup = Callable[[Case], str]
 """Returns the name of the cluster that a case is in."""
 NO_CLUSTERS = "none"
 """What a user writes for independent cases where the suite says otherwise."""
-_FORMS = re.compile(r"none|id|category|metadata\..+|tag:.+", re.DOTALL)
-_VARIANT = re.compile(r"[\[~]")
+_FORMS = lazy_pattern(r"none|id|category|metadata\..+|tag:.+", re.DOTALL)
+_VARIANT = lazy_pattern(r"[\[~]")
 """Begins the part of an id that names the variant of a case, such as its prompt."""
 OWN_CLUSTER = "\0"
 """Precedes the id of a case without a cluster, which is one by itself."""

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
@@ -243,6 +242,12 @@ def _ask_for(names: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(repr, names))}?"
 
 
+def _find_near(name: str, candidates: Sequence[str], cutoff: float = 0.6) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name, candidates, n=3, cutoff=cutoff)
+
+
 def suggest_file(word: str) -> str:
     """Returns a sentence with the nearest files for the path of a missing one, after a space; or nothing."""
     from pathlib import Path
@@ -256,7 +261,7 @@ def suggest_file(word: str) -> str:
         names = sorted(os.listdir(missing[0].parent))  # noqa: PTH208 - names are all that counts
     except (OSError, ValueError):
         return ""
-    near = get_close_matches(missing[0].name, names, n=3, cutoff=0.6)
+    near = _find_near(missing[0].name, names)
     paths = (missing[0].with_name(name) / rest for name in near)
     files = [path.as_posix() for path in paths if path.exists()]
     return f" {_ask_for(files)}" if files else ""
@@ -264,12 +269,12 @@ def suggest_file(word: str) -> str:
 
 def has_near_name(name: str, candidates: Sequence[str]) -> bool:
     """Returns whether a name is so like one of the valid names that it must be a misspelling of it."""
-    return bool(get_close_matches(name[:60], candidates, n=1, cutoff=0.7))
+    return bool(_find_near(name[:60], candidates, cutoff=0.7))
 
 
 def suggestion(name: str, candidates: Sequence[str]) -> str:
     """Returns a sentence with the nearest valid names for a wrong one, or with all of them."""
-    near = get_close_matches(name, candidates, n=3, cutoff=0.6)
+    near = _find_near(name, candidates)
     if near:
         return _ask_for(near)
     return f"Known are: {', '.join(candidates)}." if candidates else "None are known."

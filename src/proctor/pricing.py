@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -38,17 +37,26 @@ class PriceQuote(Struct, frozen=True):
 
 
 def parse_prices(text: str, path: str) -> dict[str, Price]:
-    """Parses a file with a table `[models."NAME"]` for each model, in US dollars per million tokens.
-
-    The names in a table's `snapshots` have the same price.
+    """Parses a TOML file with a table `[models."NAME"]` for each model, in US dollars per million tokens.
 
     Raises:
         UsageError: the file is invalid; the message names its path and the model.
     """
+    import tomllib
+
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: The file is not TOML: {error}.") from error
+    return read_prices(table, path)
+
+
+def read_prices(table: dict[str, Any], path: str) -> dict[str, Price]:
+    """Returns the prices in the content of a file by model; the names in `snapshots` have the same price.
+
+    Raises:
+        UsageError: the content is invalid; the message names its path and the model.
+    """
     models = table.pop("models", None)
     if table or not isinstance(models, dict):
         raise UsageError(

@@ -67,6 +67,11 @@ class Registry(Generic[T]):
         """Returns all implementations by name, sorted; with `installed` those of other packages too."""
         return {name: self.get(name) for name in self.names(installed=installed)}
 
+    def is_apart(self, name: str, package: str) -> bool:
+        """Returns whether an implementation is in a module of Proctor that is not below a package."""
+        location = self._locations[name]
+        return location.startswith("proctor.") and not location.startswith(f"{package}.")
+
     def names(self, *, installed: bool = False) -> list[str]:
         """Returns the names in the table, sorted; with `installed` those of other packages too."""
         if installed:

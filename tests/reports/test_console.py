@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from proctor.model import Judgment, Output, Params, Score, Settings, SplitRule, Suite, Verdict
 from proctor.reports.document import render_terminal
 from proctor.reports.runs.blocks import overview_table
-from proctor.reports.runs.console import document_for, split_sizes_line, verdict_line
+from proctor.reports.runs.console import document_for, verdict_line
 from proctor.reports.runs.html import render as render_html
 from proctor.reports.runs.markdown import render
 from proctor.reports.runs.serialize import CaseResult, RunReport, TrialResult, run_record
+from proctor.reports.runs.splits import split_sizes_line
 from support.builders import make_case, make_report, make_score, make_trial
 from support.golden import assert_golden
 from support.records import plain

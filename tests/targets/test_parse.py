@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from proctor.codec import encode
 from proctor.errors import UnknownName, UsageError
 from proctor.model import Params, TargetSpec
+from proctor.targets import iter_address_kinds, iter_kinds
 from proctor.targets.parse import parse_target
 
 OPENAI = "https://api.openai.com/v1"
@@ -164,3 +165,10 @@ def test_a_key_in_the_environment_is_never_in_a_specification(model: str) -> Non
         f"openai:{model}", Params(), {"OPENAI_API_KEY": "SECRET!", "PROCTOR_API_KEY": "SECRET!"}
     )
     assert b"SECRET!" not in encode(spec)
+
+
+def test_every_kind_with_an_address_is_among_those_that_may_have_one() -> None:
+    with_address = {kind.name for kind in iter_kinds() if kind.has_address}
+    assert with_address <= {kind.name for kind in iter_address_kinds()}
+    assert "openai" in with_address
+    assert "command" not in {kind.name for kind in iter_address_kinds()}

@@ -19,9 +19,6 @@ import click
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import open_store, print_problems, show, store_location
 from proctor.errors import ExitCode, StoreError, SuiteError, UsageError
-from proctor.reports.document import render_terminal
-from proctor.reports.runs import console, json
-from proctor.reports.runs.blocks import overview_table
 from proctor.reports.runs.serialize import RunReport, cluster_warning
 from proctor.run_gate import worst_exit_code
 from proctor.services import events
@@ -93,12 +90,12 @@ def run_and_report(
                 if plain or as_json or outputs or runs[-1].bundle is not None:
                     runs[-1] = record_report_access(run_store, runs[-1], reveal=shows_holdout)
                 if plain:
-                    show(chain([""] * (len(runs) > 1), render_terminal(console.document_for(runs[-1]))))
+                    _show_report(runs)
                 elif warning := cluster_warning(runs[-1]):
                     echo(f"proctor: warning: {warning}", err=True)
                 _echo_how_to_resume(runs[-1], run_store, store, resumed)
             if plain and len(runs) > 1:
-                show(chain([""], render_terminal([_overview(runs)])))
+                _show_overview(runs)
             for path in outputs:
                 write_report(path, runs)
             if files is not None:
@@ -108,7 +105,9 @@ def run_and_report(
     finally:
         progress.close()
     if as_json:
-        echo_json(json.render_summary(runs))
+        from proctor.reports.runs.json import render_summary
+
+        echo_json(render_summary(runs))
     if session.not_started:
         echo(f"Not started: {', '.join(session.not_started)}.", err=True)
         return ExitCode.INTERRUPTED
@@ -116,6 +115,20 @@ def run_and_report(
     return worst_exit_code(
         [*codes, ExitCode.USAGE] if attester is not None and attester.has_failed else codes
     )
+
+
+def _show_report(runs: Sequence[RunReport]) -> None:
+    """Prints the report of the last of several runs."""
+    from proctor.reports.document import render_terminal
+    from proctor.reports.runs.console import document_for
+
+    show(chain([""] * (len(runs) > 1), render_terminal(document_for(runs[-1]))))
+
+
+def _show_overview(runs: Sequence[RunReport]) -> None:
+    from proctor.reports.document import render_terminal
+
+    show(chain([""], render_terminal([_overview(runs)])))
 
 
 def _overview(runs: Sequence[RunReport]) -> Block:
@@ -126,6 +139,8 @@ def _overview(runs: Sequence[RunReport]) -> Block:
         grid = grid_of_reports(runs)
         if grid is not None:
             return grid_block(grid)
+    from proctor.reports.runs.blocks import overview_table
+
     return overview_table(runs)
 
 
@@ -227,7 +242,9 @@ def _refuse(error: SuiteError, *, as_json: bool) -> int:
     if error.hint:
         echo(error.hint, err=True)
     if as_json:
-        echo_json(json.render_refusal(error.problems))
+        from proctor.reports.runs.json import render_refusal
+
+        echo_json(render_refusal(error.problems))
     return ExitCode.USAGE
 
 

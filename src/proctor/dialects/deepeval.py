@@ -7,7 +7,6 @@ Source: DeepEval's documentation of datasets, and `dataset/dataset.py` of deepev
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from proctor.dialects.shared.case_rows import read_cases
 from proctor.dialects.shared.jsonl import file_name
 from proctor.dialects.shared.report_once import report_once
 from proctor.dialects.shared.signatures import is_deepeval
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.validation import FieldReader, ProblemLog
@@ -27,7 +27,7 @@ _DEFAULT_METRIC_MESSAGE: Final = (
     "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
     "For other checks write the cases in another format with `proctor convert`."
 )
-_EMBEDDED_FILE: Final = re.compile(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
+_EMBEDDED_FILE: Final = lazy_pattern(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
 
 class DeepEval(Dialect):

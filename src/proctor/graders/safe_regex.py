@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from proctor.errors import CannotScore
+from proctor.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     import regex
@@ -22,7 +23,7 @@ FLAGS = "imsx"
 """The letters that `flags` may have, with their meaning in `(?imsx)`."""
 
 _MAX_STEPS = 20_000
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
+_TOKEN = lazy_pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|\{(\d+)(?:,\d*)?\}|.", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)
@@ -111,7 +112,7 @@ def quote_full(text: str) -> str:
     return repr(text).replace("\\\\", "\\")
 
 
-_QUANTIFIER = re.compile(r"\{(\d+(,\d*)?|,\d+)\}")
+_QUANTIFIER = lazy_pattern(r"\{(\d+(,\d*)?|,\d+)\}")
 
 
 def _escape_extensions(pattern: str) -> str:

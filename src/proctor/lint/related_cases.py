@@ -11,7 +11,6 @@ distinct values queries and event reports" (2001).
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -22,6 +21,7 @@ from zlib import crc32
 from msgspec import Struct
 
 from proctor.clusters import make_cluster_lookup
+from proctor.lazy_pattern import lazy_pattern
 from proctor.lint.findings import Finding, quote_text
 from proctor.lint.suppressions import silenced_codes
 from proctor.model import Case
@@ -70,10 +70,10 @@ _WEAK_NAMES: Final = frozenset(
     )
 )
 """What a field is called that says so, or else where the cases come from or what kind they are of."""
-_NAME_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAME_PART: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAME_ENDS: Final = frozenset(("id", "ids", "key", "name", "hash", "path", "ref"))
 """Words behind such a name; not `number` or `index`, which begin again in each document."""
-_TAG: Final = re.compile(r"([A-Za-z][A-Za-z_]*?)([:=/#]|[-_](?=[A-Za-z]?\d))(?=.)")
+_TAG: Final = lazy_pattern(r"([A-Za-z][A-Za-z_]*?)([:=/#]|[-_](?=[A-Za-z]?\d))(?=.)")
 """The prefix of a tag and its separator; after `-` and `_` a number must follow, as in `doc-12`."""
 
 

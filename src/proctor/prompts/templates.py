@@ -16,11 +16,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from proctor.errors import suggestion
+from proctor.lazy_pattern import lazy_pattern
 from proctor.validation import quote_value
 
-_TAG: Final = re.compile(r"\{\{(?P<name>(?:(?!\}\}|\{\{).){0,400})\}\}|\{%|\{#", re.DOTALL)
-_NAME: Final = re.compile(r"\s*((?!\d)[\w$]+(?:\.[\w$]+)*)\s*")
-_PLAIN_TAG: Final = re.compile(r"\{\{\s*((?!\d)[\w$]+)\s*\}\}")
+_TAG: Final = lazy_pattern(r"\{\{(?P<name>(?:(?!\}\}|\{\{).){0,400})\}\}|\{%|\{#", re.DOTALL)
+_NAME: Final = lazy_pattern(r"\s*((?!\d)[\w$]+(?:\.[\w$]+)*)\s*")
+_PLAIN_TAG: Final = lazy_pattern(r"\{\{\s*((?!\d)[\w$]+)\s*\}\}")
 
 
 class BadTemplate(ValueError):

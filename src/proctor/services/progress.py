@@ -14,7 +14,7 @@ from typing import Any
 from proctor.model import Verdict
 from proctor.plurals import pluralize
 from proctor.reports.formatting import cost, seconds
-from proctor.reports.runs.console import split_sizes_line
+from proctor.reports.runs.splits import split_sizes_line
 from proctor.safe_text import one_line, terminal_text
 from proctor.services import events
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from fractions import Fraction
 from math import fsum, lcm, sqrt
 from operator import getitem
 
@@ -159,6 +158,8 @@ _MAX_WORK_BYTES = 2_000_000_000
 
 def _steps(sizes: Sequence[float]) -> list[int] | None:
     """Returns the sizes as multiples of one number, if there is one for which counting is cheap."""
+    from fractions import Fraction
+
     shares = {size: Fraction(size).limit_denominator(1000) for size in set(sizes)}
     if any(abs(share - size) > 1e-12 * size for size, share in shares.items()):
         return None

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.registry import Registry
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ STORES: Registry[Callable[[str], StoreLocation]] = Registry(
 )
 """By URL scheme, the functions that turn the part after `scheme://` into a location."""
 _MEMORY = ":memory:"
-_BROKEN_URL = re.compile(r"(postgres|postgresql|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(?!//)", re.IGNORECASE)
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
+_BROKEN_URL = lazy_pattern(r"(postgres|postgresql|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):(?!//)", re.IGNORECASE)
+_URL = lazy_pattern(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
 def locate_store(address: str) -> StoreLocation:
@@ -49,7 +50,7 @@ def locate_store(address: str) -> StoreLocation:
     _check_slashes(address)
     if address == _MEMORY:
         return STORES.get("memory")("")
-    url = _URL.fullmatch(address)
+    url = _URL.fullmatch(address) if "://" in address else None
     if url is None:
         return STORES.get("sqlite")(f"/{address}")
     scheme = url[1].lower()
@@ -70,7 +71,7 @@ def _check_slashes(address: str) -> None:
     Raises:
         UsageError: the address is one.
     """
-    broken = _BROKEN_URL.match(address)
+    broken = _BROKEN_URL.match(address) if ":" in address else None
     if broken is not None:
         from proctor.errors import UsageError
 
@@ -104,7 +105,7 @@ def move_address(address: str, folder: Path, *, absolute: bool = False) -> str:
     _check_slashes(address)
     if address == _MEMORY:
         return address
-    url = _URL.fullmatch(address)
+    url = _URL.fullmatch(address) if "://" in address else None
     if url is not None and url[1].lower() != "sqlite":
         return address
     path = folder / (address if url is None else url[2].removeprefix("/"))

@@ -84,6 +84,16 @@ def iter_kinds(*, installed: bool = False) -> Iterator[TargetKind]:
             yield kind
 
 
+def iter_address_kinds() -> Iterator[TargetKind]:
+    """Yields the kinds that may have an address: those below `api/`, and those of other packages in use.
+
+    The modules of the others, such as those for programs, are not imported.
+    """
+    for name in list(TARGETS):
+        if not TARGETS.is_apart(name, f"{__name__}.api"):
+            yield TARGETS.get(name)
+
+
 def get_kind(spec: TargetSpec) -> TargetKind:
     """Returns the kind of a specification; if its package is not installed, an empty record."""
     try:
@@ -105,7 +115,7 @@ def get_service(spec: TargetSpec) -> TargetKind:
     if spec.endpoint is None or kind.address == spec.endpoint:
         return kind
     origin = urlsplit(spec.endpoint)[:2]
-    services = (other for other in iter_kinds() if other.stored_kind == spec.kind and other.address)
+    services = (other for other in iter_address_kinds() if other.stored_kind == spec.kind and other.address)
     return next((other for other in services if urlsplit(other.address)[:2] == origin), kind)
 
 

@@ -15,14 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.env_substitution import WHOLE_REFERENCE_PATTERN
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Params, TargetSpec
 
 if TYPE_CHECKING:
     from proctor.validation import FieldReader
 
-WHOLE_REFERENCE: Final = re.compile(WHOLE_REFERENCE_PATTERN)
+WHOLE_REFERENCE: Final = lazy_pattern(WHOLE_REFERENCE_PATTERN)
 """Matches a text that is exactly one reference."""
-SECRET_NAME: Final = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
+SECRET_NAME: Final = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(_|$)", re.IGNORECASE)
 """Matches names of fields and variables that hold secrets."""
 
 _FILE: Final = {

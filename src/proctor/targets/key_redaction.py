@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
 from proctor.env_substitution import map_texts
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Output
 from proctor.parameters import SECRET_HEADER
 
@@ -20,7 +21,7 @@ REPLACEMENT = "[key]"
 MIN_KEY_LENGTH = 6
 """Shorter keys occur in ordinary words, and removing them would spoil answers."""
 _MAX_WORDS_LENGTH = 20
-_ORDINARY_WORDS = re.compile(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
+_ORDINARY_WORDS = lazy_pattern(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
 """Placeholders for servers that accept any key, such as `not-needed`, and plain numbers."""
 _MIN_BASE64_LENGTH = 8
 _NESTED_FIELDS = ("tool_calls", "messages", "file_changes", "attachments", "logprobs")

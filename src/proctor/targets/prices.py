@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from proctor.model import Price, TargetSpec
 from proctor.pricing import PriceQuote, find_price
-from proctor.targets import get_kind, iter_kinds
+from proctor.targets import get_kind, iter_address_kinds
 from proctor.targets.kind import TargetKind
 
 
@@ -52,5 +52,5 @@ def _find_list_price_kind(spec: TargetSpec) -> TargetKind | None:
     if not kind.has_list_prices or spec.endpoint is None:
         return kind if kind.has_list_prices else None
     host = urlsplit(spec.endpoint).hostname
-    kinds = (kind for kind in iter_kinds() if kind.has_list_prices)
+    kinds = (kind for kind in iter_address_kinds() if kind.has_list_prices)
     return next((kind for kind in kinds if urlsplit(kind.address or "").hostname == host), None)

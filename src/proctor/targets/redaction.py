@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from proctor.errors import TargetError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Output, Prompt, TargetSpec
 from proctor.protocols import Target
 
-_HOST_IN_REFERENCE = re.compile(r"\s*(\w+://)?[^/]*\$\{\{")
-_SOCKET_ADDRESS = re.compile(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
+_HOST_IN_REFERENCE = lazy_pattern(r"\s*(\w+://)?[^/]*\$\{\{")
+_SOCKET_ADDRESS = lazy_pattern(r" ?\(['\"][0-9A-Fa-f.:%]+['\"], \d+[^)]*\)")
 """An IP address and port, as the system's errors show them."""
 
 

@@ -22,6 +22,7 @@ from proctor.dialects.shared.signatures import (
     is_evals_registry,
     is_promptfoo,
 )
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import PassRule, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 
@@ -30,7 +31,7 @@ _OWN_FIELDS: Final = (
     *("expected_messages", "rubrics", *TESTS_NAMES),
 )
 """Fields that only this dialect has."""
-_TESTS_LINE: Final = re.compile(
+_TESTS_LINE: Final = lazy_pattern(
     rf"^(\{{\s*)?[\"']?({'|'.join(TESTS_NAMES)})[\"']?[ \t]*:".encode(), re.MULTILINE
 )
 

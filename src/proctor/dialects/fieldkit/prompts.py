@@ -6,7 +6,6 @@ answer, the first number is compared. A check that can never pass, or never fail
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
@@ -16,6 +15,7 @@ from msgspec import Struct
 from proctor.dialects.shared.case_rows import list_objects, read_cases
 from proctor.dialects.shared.jsonl import file_name, read_all
 from proctor.dialects.shared.signatures import get_field_names
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Assertion, Case, Message, Problem, Suite
 from proctor.protocols import CaseAtLine, Dialect, FileHead, SuiteSource
 from proctor.validation import FieldReader, NumberLimit, ProblemLog
@@ -27,7 +27,7 @@ PROMPT_FIELDS: Final = (
 CHECK_FIELDS: Final = ("kind", "any", "all", "keys", "value", "tolerance", "rel_tolerance")
 
 _NOT_NEGATIVE: Final[NumberLimit] = NumberLimit("0 or more", minimum=0)
-_PLACEHOLDER: Final = re.compile(r"\{\{([A-Za-z_][\w.-]*)\}\}")
+_PLACEHOLDER: Final = lazy_pattern(r"\{\{([A-Za-z_][\w.-]*)\}\}")
 
 GraderCalls = list[tuple[str, dict[str, Any]]]
 """Graders and their parameters."""

@@ -14,11 +14,12 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Case, Problem
 from proctor.validation import FieldReader, FieldSpec, ProblemLog
 
 _TIER_FIELDS: Final = ("file", "test_count", "estimated_cost_usd", "estimated_tokens", "hash", "description")
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_HASH = lazy_pattern(r"sha256:[0-9a-f]{64}")
 
 
 class Tier(Struct, frozen=True, kw_only=True):

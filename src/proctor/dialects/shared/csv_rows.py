@@ -7,7 +7,6 @@ text and stay as they are written.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -15,13 +14,14 @@ from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, peek, read_rows
 from proctor.errors import has_near_name, suggestion
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Problem, UnreadableRow
 from proctor.protocols import SuiteSource
 from proctor.validation import ProblemLog, quote_value
 
 VARS_FIELD: Final = "vars"
 """The field of a row with its variables."""
-_VARIABLE: Final = re.compile(r"[^\W\d]\w*")
+_VARIABLE: Final = lazy_pattern(r"[^\W\d]\w*")
 """A name that a prompt can have in double braces."""
 _SEPARATORS: Final = ",;\t"
 _JSON_ENDINGS: Final = (".jsonl", ".ndjson", ".json")

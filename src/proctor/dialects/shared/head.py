@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from proctor.dialects.shared.json_arrays import is_array, iter_item_spans
 from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, parse_object
+from proctor.lazy_pattern import lazy_pattern
 from proctor.protocols import FileHead
 
 MAX_LINES: Final = 50
@@ -20,12 +21,12 @@ array, which may span many lines each."""
 
 _MAX_BYTES: Final = 8 * 2**20
 """Fewer lines are read if they are long."""
-_JSON_KEY = re.compile(r'"(\w+)"\s*:')
+_JSON_KEY = lazy_pattern(r'"(\w+)"\s*:')
 _YAML_START = re.compile(
     r"([ \t\r]*(#[^\n]*|---[^\n]*|%YAML[^\n]*)?\n)*[\"']?[A-Za-z_$][\w$-]*[\"']?[ \t]*:(\s|$)"
 )
 """A text whose first line, apart from comments, is a YAML field."""
-_YAML_KEY = re.compile(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
+_YAML_KEY = lazy_pattern(r"^[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
 def read_head(path: str, lines: Iterable[bytes]) -> FileHead:

@@ -11,10 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from proctor.dialects.shared.signatures import YAML_ENDINGS, get_field_names
+from proctor.lazy_pattern import lazy_pattern
 from proctor.protocols import FileHead
 
-_LIST_START: Final = re.compile(r"\A(?:[ \t\r]*(?:#[^\n]*|---[^\n]*)?\n)*-[ \t]")
-_ITEM_KEY: Final = re.compile(r"^(?:-[ \t]+|[ \t]+)[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
+_LIST_START: Final = lazy_pattern(r"\A(?:[ \t\r]*(?:#[^\n]*|---[^\n]*)?\n)*-[ \t]")
+_ITEM_KEY: Final = lazy_pattern(r"^(?:-[ \t]+|[ \t]+)[\"']?([\w$-]+)[\"']?[ \t]*:(?=\s|$)", re.MULTILINE)
 
 
 class NonSuiteKind(Struct, frozen=True):

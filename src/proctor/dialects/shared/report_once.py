@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Problem, Suite
 from proctor.protocols import CaseAtLine
 
-_LIST_INDEX: Final = re.compile(r"\[\d+\]")
+_LIST_INDEX: Final = lazy_pattern(r"\[\d+\]")
 
 
 def report_once(

@@ -8,11 +8,12 @@ from typing import Final
 
 from proctor.dialects.shared.csv_rows import detect_separator, parse_column_names
 from proctor.dialects.shared.jsonl import parse_object
+from proctor.lazy_pattern import lazy_pattern
 from proctor.protocols import FileHead
 
-_EVAL_CLASS: Final = re.compile(r"""\bclass["']?[ \t]*:[ \t]*["']?[\w.]+:\w""")
-_EVAL_SAMPLES: Final = re.compile(r"""\bsamples_jsonl["']?[ \t]*:""")
-_JSON_KEY: Final = re.compile(r'"(\w+)"\s*:')
+_EVAL_CLASS: Final = lazy_pattern(r"""\bclass["']?[ \t]*:[ \t]*["']?[\w.]+:\w""")
+_EVAL_SAMPLES: Final = lazy_pattern(r"""\bsamples_jsonl["']?[ \t]*:""")
+_JSON_KEY: Final = lazy_pattern(r'"(\w+)"\s*:')
 _PRAMANA_FIELDS: Final = frozenset(("assertion", "category", "metadata"))
 """Fields that each case of dialect pramana has."""
 _MERIDIAN_FIELDS: Final = frozenset(("input", "prompt", "suite_name"))
@@ -26,7 +27,7 @@ _AGENTV_5_FIELDS: Final = frozenset(
     ("name", "target", "default_test", "evaluate_options", "environment", "assert", "threshold", "workspace")
 )
 """Fields of AgentV suites that promptfoo configurations do not have."""
-_FIRST_TEST_ID: Final = re.compile(
+_FIRST_TEST_ID: Final = lazy_pattern(
     r"^tests:[ \t\r]*\n(?:[ \t\r]*(?:#[^\n]*)?\n)*[ \t]*-[ \t]+id:", re.MULTILINE
 )
 """A list of tests whose first one begins with an id, which promptfoo's tests do not have."""

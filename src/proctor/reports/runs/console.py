@@ -35,13 +35,6 @@ _MAX_TAG_LENGTH = 40
 """Maximum length of a tag."""
 
 
-def split_sizes_line(dev: int | None, holdout: int | None) -> str | None:
-    """Returns a line with the sizes of dev and holdout; None for a suite that is not split."""
-    if dev is None or holdout is None:
-        return None
-    return f"Running custom suite: {dev} dev + {holdout} holdout tests"
-
-
 def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
     """Yields the blocks of the report of a run; `apart` lists failed cases and unmeasured ones apart."""
     run, tally = report.run, report.tally

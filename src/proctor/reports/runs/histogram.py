@@ -5,11 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import floor, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from proctor.charts import COLOURS, Chart, layered
+if TYPE_CHECKING:
+    from proctor.charts import Chart
 
 WIDTH, HEIGHT = 560, 260
 """The size of a chart with its axes, so that a page can reserve the space."""
@@ -78,6 +79,8 @@ def draw_histogram(
     Raises:
         ValueError: there are no bins.
     """
+    from proctor.charts import COLOURS, Chart, layered
+
     names = [write(bin_.low) + ("+" if bin_.high is None else "") for bin_ in bins]
     rows = [
         {"place": place, "from": name, "count": bin_.count}

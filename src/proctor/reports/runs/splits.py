@@ -31,6 +31,13 @@ class _SplitRate(Struct, frozen=True):
         return self.passed / self.total
 
 
+def split_sizes_line(dev: int | None, holdout: int | None) -> str | None:
+    """Returns a line with the sizes of dev and holdout; None for a suite that is not split."""
+    if dev is None or holdout is None:
+        return None
+    return f"Running custom suite: {dev} dev + {holdout} holdout tests"
+
+
 def split_notes(splits: Mapping[str, Counts]) -> list[str]:
     """Returns a warning, a note on how little the holdout can show, or nothing.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -149,6 +148,8 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
 
 
 def _read_table(path: Path, shown_path: str) -> dict[str, Any]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -8,10 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from proctor.errors import UsageError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Suite
 from proctor.protocols import Store
 
-_VERSION = re.compile(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
+_VERSION = lazy_pattern(r"(.+)@(v[0-9]+|sha256:[0-9a-f]*)", re.DOTALL)
 
 
 def name_for(store: Store, path: Path, suite: Suite, others: Collection[Path] = ()) -> str:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from difflib import get_close_matches
 from pathlib import Path
+
+from msgspec import json
 
 import proctor
 from proctor.targets import iter_kinds
 from proctor.targets.kind import TargetKind
 
-_PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
+_PRICES_FILE = Path(proctor.__file__).with_name("prices.json")
 
 
 def list_priced_models() -> list[str]:
     """Returns the names of the models, in the order of the file."""
-    return list(tomllib.loads(_PRICES_FILE.read_text(encoding="utf-8"))["models"])
+    return list(json.decode(_PRICES_FILE.read_bytes())["models"])
 
 
 def models_of(kind: TargetKind, names: list[str]) -> list[str]:

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from proctor.codec import decode, encode
 from proctor.errors import StoreError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Run, Suite
 from proctor.protocols import SavedSuite
 from proctor.stores.sql.database import SqlDatabase
 
-_VERSION_NUMBER = re.compile(r"v([1-9][0-9]{0,8})", re.ASCII)
-_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
+_VERSION_NUMBER = lazy_pattern(r"v([1-9][0-9]{0,8})", re.ASCII)
+_DIGEST = lazy_pattern(r"(?:sha256:)?([0-9a-f]{6,64})", re.ASCII)
 UNFINISHED_PREFIX = "unfinished:"
 IS_UNFINISHED = f"content >= '{UNFINISHED_PREFIX}' AND content < '{UNFINISHED_PREFIX[:-1]};'"
 """Selects the contents of suites that are being saved, which nothing reads."""

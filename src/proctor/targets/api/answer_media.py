@@ -11,6 +11,7 @@ import re
 from base64 import b64decode
 from typing import Any, Final, Literal
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Attachment
 
 KNOWN_MEDIA_TYPES: Final[dict[str, tuple[Literal["image", "audio", "video", "file"], str]]] = {
@@ -27,7 +28,7 @@ KNOWN_MEDIA_TYPES: Final[dict[str, tuple[Literal["image", "audio", "video", "fil
 }
 """The media types that attachments of answers may have, each with the kind and ending of its attachment."""
 UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
-_DATA_URI = re.compile(r"data:([^,;]*)(?:;[^,;]*)*?;base64,(.*)", re.DOTALL | re.IGNORECASE)
+_DATA_URI = lazy_pattern(r"data:([^,;]*)(?:;[^,;]*)*?;base64,(.*)", re.DOTALL | re.IGNORECASE)
 _SIGNATURES: Final = (
     (re.compile(rb"RIFF....WAVE", re.DOTALL), "audio/wav"),
     (re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]"), "audio/mpeg"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,6 +40,8 @@ def format_attachment(attachment: Attachment) -> str:
     """Formats an attachment as text."""
     if attachment.text is None:
         return format_file_reference(attachment.kind, attachment.path)
+    from html import escape
+
     return f'<file path="{escape(attachment.path)}">\n{attachment.text}\n</file>'
 
 
@@ -63,6 +64,8 @@ def format_messages(
 
 def format_file_reference(kind: str, path: str) -> str:
     """Formats the path of an attachment as a reference, for readers who can open it."""
+    from html import escape
+
     return f'<{kind}: path="{escape(path)}">'
 
 

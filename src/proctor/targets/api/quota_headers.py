@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.protocols import Quota
 
 _Resource = Literal["requests", "tokens"]
@@ -27,9 +28,9 @@ _HEADER_FAMILIES: tuple[tuple[_Resource, str, str], ...] = (
 _MAX_CHARACTERS = 100
 _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _NUMBER = r"[0-9]{1,12}(?:\.[0-9]{1,12})?"
-_DURATION = re.compile(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+")
-_DURATION_PART = re.compile(rf"({_NUMBER})(ms|s|m|h|d)")
-_IETF_QUOTA = re.compile(r"\br(?:emaining)?=([0-9]{1,12})\b.*?\b(?:t|reset)=([0-9]{1,12})\b")
+_DURATION = lazy_pattern(rf"(?:{_NUMBER}(?:ms|s|m|h|d))+")
+_DURATION_PART = lazy_pattern(rf"({_NUMBER})(ms|s|m|h|d)")
+_IETF_QUOTA = lazy_pattern(r"\br(?:emaining)?=([0-9]{1,12})\b.*?\b(?:t|reset)=([0-9]{1,12})\b")
 _MIN_TIMESTAMP = 1e9
 """From this value on, a number of seconds is a time since 1970."""
 

@@ -9,7 +9,6 @@ requested answer format and tools, if there are any.
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import sys
@@ -20,6 +19,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from proctor.errors import UsageError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.api.messages import form_variable, format_messages
 from proctor.targets.context import TargetContext
@@ -29,7 +29,7 @@ from proctor.targets.process.output import decode_text, program_error, read_answ
 if TYPE_CHECKING:
     from proctor.protocols import CompletedProgram
 
-_PLACEHOLDER = re.compile(r"\{(PROMPT|OUTPUT_FILE)\}")
+_PLACEHOLDER = lazy_pattern(r"\{(PROMPT|OUTPUT_FILE)\}")
 
 
 class CommandTarget:

@@ -6,7 +6,6 @@ contain nothing else. Placeholders whose values are trusted may be anywhere.
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import sys
 from collections.abc import Collection, Mapping
 
 from proctor.errors import suggestion
+from proctor.lazy_pattern import lazy_pattern
 
 PLACEHOLDERS = ("PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE")
 """The placeholders of a command line of kind `cli`."""
@@ -27,8 +27,8 @@ FILE_PLACEHOLDERS = ("path", "basename")
 """The placeholders in the format of one file in `{FILES}`."""
 
 # Not after a dollar sign, which makes it a shell variable.
-_UPPER_PLACEHOLDER = re.compile(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACEHOLDERS).lower()})\}}")
-_LOWER_PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
+_UPPER_PLACEHOLDER = lazy_pattern(rf"(?<!\$)\{{([A-Z][A-Z0-9_]*|{'|'.join(PLACEHOLDERS).lower()})\}}")
+_LOWER_PLACEHOLDER = lazy_pattern(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 
 
 class CommandTemplate:

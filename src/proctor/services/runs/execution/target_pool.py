@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 import proctor
@@ -20,7 +20,7 @@ from proctor.engines.retries import RetryingTarget, RetryPolicy
 from proctor.env_substitution import mask, substitute
 from proctor.errors import UsageError
 from proctor.model import MAX_ANSWER_BYTES, Output, Params, Price, Prompt, Settings, TargetSpec
-from proctor.pricing import batch_price, parse_prices, tier_share
+from proctor.pricing import batch_price, parse_prices, read_prices, tier_share
 from proctor.protocols import AnswerCache, Answerer, Embedder
 from proctor.services.runs.execution.variable_values import parameter_variables
 from proctor.targets import TARGETS, get_kind, get_service
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from proctor.engines.call_limits import CallLimits
     from proctor.services.runs.execution.batched_target import BatchedTarget
 
-_PRICES_FILE = Path(proctor.__file__).with_name("prices.toml")
+_PRICES_FILE = Path(proctor.__file__).with_name("prices.json")
+"""List prices in US dollars per million tokens, as published at `source` and last known on `date`.
+
+Where a price depends on the length of the prompt, it is that of the shortest. Other snapshots than those in
+`snapshots` cost what their model does, with a warning. A model that is not there costs an unknown amount.
+"""
 _TIMEOUT_GRACE_S = 5.0
 _EMBEDDINGS_VARIABLE = "PROCTOR_EMBEDDINGS"
 
@@ -491,7 +496,7 @@ def load_prices(environ: Mapping[str, str], folder: Path) -> Prices:
 
 @cache
 def _load_shipped_prices() -> dict[str, Price]:
-    return parse_prices(_PRICES_FILE.read_text(encoding="utf-8"), "prices.toml")
+    return read_prices(json.decode(_PRICES_FILE.read_bytes()), "prices.json")
 
 
 def _get_max_tokens(spec: TargetSpec) -> int:

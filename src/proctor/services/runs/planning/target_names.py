@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import copy
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,6 +124,8 @@ class TargetNames:
         try:
             return parse_target(word, params, self._environ)
         except UnknownName as error:
+            from difflib import get_close_matches
+
             from proctor.services.targets.priced_models import find_near_models
 
             near = [*get_close_matches(word, self.names(), n=2), *error.suggested, *find_near_models(word)]

@@ -13,7 +13,7 @@ from proctor.plan import CaseIndexer
 from proctor.plurals import pluralize
 from proctor.protocols import Store
 from proctor.reports.formatting import cost, seconds
-from proctor.reports.runs.console import split_sizes_line
+from proctor.reports.runs.splits import split_sizes_line
 from proctor.services.runs.reading.run_summaries import RunSummary
 
 _WINDOW_S = 60.0

@@ -6,9 +6,9 @@ and structured-outputs there.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Params
 
 DEFAULT_MAX_TOKENS: Final = 4096
@@ -17,7 +17,7 @@ ADAPTIVE_THINKING_TOKENS: Final = 12_288
 """What is added to that if a model decides itself how long it thinks."""
 MIN_THINKING_BUDGET: Final = 1024
 MIN_TOP_P_WITH_THINKING: Final = 0.95
-_VERSION: Final = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
+_VERSION: Final = lazy_pattern(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
 _FIRST_ADAPTIVE: Final = (4, 6)
 _FIRST_WITHOUT_BUDGET: Final = (4, 7)
 _FIRST_THINKING_BY_DEFAULT: Final = (5, 0)

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import (
     Attachment,
     Medium,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from proctor.targets.api.http import Body, Sign
     from proctor.targets.context import TargetContext
 
-_OWN_HOST = re.compile(
+_OWN_HOST = lazy_pattern(
     r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.(?:com|com\.cn|eu)$"
 )
 """Matches the hosts that get a key of Bedrock; other hosts at Amazon may be anybody's."""
@@ -130,7 +131,7 @@ _TOP_K_FIELDS = {
 }
 """Where models have `top_k` among the additional fields, by who made them: an outer field and the name."""
 _MAX_DOCUMENT_NAME = 180
-_GEOGRAPHY = re.compile(r"[a-z]{2}|us-gov|apac|global")
+_GEOGRAPHY = lazy_pattern(r"[a-z]{2}|us-gov|apac|global")
 """The first part of the id of an inference profile."""
 
 

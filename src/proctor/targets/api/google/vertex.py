@@ -6,7 +6,6 @@ replies are those of the Gemini API and of Anthropic's Messages API.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from proctor.env_substitution import names_in
 from proctor.errors import TargetError, UsageError
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Params, Prompt, TargetSpec
 from proctor.targets import get_kind
 from proctor.targets.api.anthropic.messages_api import ANTHROPIC, AnthropicTarget
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from proctor.targets.api.google.credentials import AccessToken
     from proctor.targets.context import TargetContext
 
-_OWN_HOST: Final = re.compile(
+_OWN_HOST: Final = lazy_pattern(
     r"([a-z0-9-]+-)?aiplatform(-[a-z0-9-]+)?(\.[a-z0-9-]+\.rep|\.p)?\.googleapis\.com"
 )
 """Matches the hosts that get the credentials of the environment, with those of private connections."""
 _MULTI_REGIONS: Final = frozenset({"us", "eu"})
 _DEFAULT_LOCATION: Final = "global"
-_LOCATION: Final = re.compile(r"[a-z0-9-]+")
+_LOCATION: Final = lazy_pattern(r"[a-z0-9-]+")
 _OPTIONS: Final = ("project", "location", "credentials")
 _TOKEN_VARIABLE: Final = "VERTEX_ACCESS_TOKEN"
 _API_KEY_HEADER: Final = "x-goog-api-key"
