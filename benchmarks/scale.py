@@ -25,7 +25,9 @@ from threading import Event, Thread
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from overhead import proctor, server, write_suite  # type: ignore[import-not-found]  # found beside this file
+from measure import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
+from server import start_server  # type: ignore[import-not-found]
+from sums import write_suite  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.postgresql import PostgresServer
@@ -91,12 +93,12 @@ def main() -> None:
     database = PostgresServer(options=("max_connections=200",))
     database.start()
     try:
-        with tempfile.TemporaryDirectory() as folder, server(0) as base:
+        with tempfile.TemporaryDirectory() as folder, start_server(0) as server:
             suite = write_suite(300 if options.smoke else options.cases, Path(folder))
             results = {}
             for way in options.ways.split(","):
                 store = _new_store(way, Path(folder), database)
-                usage, server_usage = _measure(WAYS[way], suite, base, store, database)
+                usage, server_usage = _measure(WAYS[way], suite, server.base, store, database)
                 results[way] = _read_result(store, Path(folder) / f"{way}.zip")
                 print(
                     f"{way:<9} wall {usage.wall_s:6.2f} s   CPU {usage.cpu_s:6.2f} s "

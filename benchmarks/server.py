@@ -2,15 +2,21 @@
 
 Usage: python benchmarks/server.py [LATENCY_MS]
 
-It prints the port that it listens on and serves until its standard input ends.
+It prints the port that it listens on and serves until its standard input ends. `start_server` runs it as a
+process of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import subprocess
 import sys
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, cast
 
 SUM = re.compile(rb"(\d+) *\+ *(\d+)")
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -19,6 +25,51 @@ REPLY = (
     b'"message":{"role":"assistant","content":"%s"},"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":14}}'
 )
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class LoopbackServer(NamedTuple):
+    """A server that runs."""
+
+    base: str
+    """The base URL of its API."""
+    pid: int
+
+    def cpu_s(self) -> float:
+        """User and system time that it took so far; 0 where there is no /proc."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+@contextmanager
+def start_server(latency_ms: float) -> Iterator[LoopbackServer]:
+    """A server of its own for as long as the block lasts."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(latency_ms)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield LoopbackServer(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", process.pid)
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+def raise_open_file_limit() -> None:
+    """Lets this process have as many connections as the system allows."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536), hard))
 
 
 class Connection(asyncio.Protocol):
@@ -71,6 +122,7 @@ async def serve(latency_s: float) -> None:
 
 
 if __name__ == "__main__":
+    raise_open_file_limit()
     latency_ms = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
     if sys.platform == "win32":
         asyncio.run(serve(latency_ms / 1000))
