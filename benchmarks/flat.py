@@ -71,12 +71,14 @@ class Row(NamedTuple):
     @property
     def cpu_per_case_s(self) -> float:
         """The median CPU by the number of cases."""
-        return median(usage.cpu_s for usage in self.usages) / self.cases
+        cpu_s: float = median(usage.cpu_s for usage in self.usages)
+        return cpu_s / self.cases
 
     @property
     def peak_mib(self) -> float:
         """The highest peak."""
-        return max(usage.peak_mib for usage in self.usages)
+        peak_mib: float = max(usage.peak_mib for usage in self.usages)
+        return peak_mib
 
     def describe(self) -> str:
         """Its cell in the table."""

@@ -2,8 +2,8 @@
 
 Usage: python benchmarks/server.py [LATENCY_MS]
 
-It prints the port that it listens on and serves until its standard input ends. `start_server` runs it as a
-process of its own.
+It prints the port that it listens on and serves until its standard input ends; for each line there it prints
+how many requests it has answered. `start_server` runs it as a process of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import IO, ClassVar, NamedTuple, cast
 
 SUM = re.compile(rb"(\d+) *\+ *(\d+)")
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -35,6 +35,14 @@ class LoopbackServer(NamedTuple):
     base: str
     """The base URL of its API."""
     pid: int
+    requests: IO[bytes]
+    replies: IO[bytes]
+
+    def count_answers(self) -> int:
+        """How many requests it has answered so far."""
+        self.requests.write(b"\n")
+        self.requests.flush()
+        return int(self.replies.readline())
 
     def cpu_s(self) -> float:
         """User and system time that it took so far; 0 where there is no /proc."""
@@ -54,7 +62,8 @@ def start_server(latency_ms: float) -> Iterator[LoopbackServer]:
     assert process.stdout is not None
     assert process.stdin is not None
     try:
-        yield LoopbackServer(f"http://127.0.0.1:{int(process.stdout.readline())}/v1", process.pid)
+        base = f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        yield LoopbackServer(base, process.pid, process.stdin, process.stdout)
     finally:
         process.stdin.close()
         process.wait(10)
@@ -74,6 +83,9 @@ def raise_open_file_limit() -> None:
 
 class Connection(asyncio.Protocol):
     """One connection; requests on it come one after the other."""
+
+    answers: ClassVar[int] = 0
+    """To all connections."""
 
     def __init__(self, latency_s: float) -> None:
         """Nothing received yet."""
@@ -106,6 +118,7 @@ class Connection(asyncio.Protocol):
         numbers = SUM.search(body)
         answer = REPLY % (str(int(numbers[1]) + int(numbers[2])) if numbers else "ready").encode()
         if not self.transport.is_closing():
+            Connection.answers += 1
             self.transport.write(
                 b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
                 % (len(answer), answer)
@@ -117,7 +130,8 @@ async def serve(latency_s: float) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(latency_s), "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        print(Connection.answers, flush=True)
     server.close()
 
 
