@@ -60,6 +60,8 @@ PROGRAMS = {
     "deepeval": "deepeval_suite.py",
     "inspect-ai": "inspect_suite.py",
 }
+VARIANTS = {"deepeval": ("deepeval --no-cache",)}
+"""Peers that run a second time, with a flag of their program here."""
 QUIET = {
     "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
     "DEEPEVAL_UPDATE_WARNING_OPT_IN": "NO",
@@ -118,7 +120,7 @@ def main() -> None:
         programs.append(proctor("before", options.before.absolute() / "src"))
     for name in names:
         install(name, options.folder.absolute())
-        programs.append(peer(name, options.folder.absolute()))
+        programs += [peer(variant, options.folder.absolute()) for variant in (name, *VARIANTS.get(name, ()))]
     cases, rounds = (SMOKE_CASES, 1) if options.smoke else (options.cases, options.rounds)
     with tempfile.TemporaryDirectory() as folder, start_server(options.latency) as server:
         suite = write_suite(cases, Path(folder))
@@ -207,8 +209,10 @@ def peer(name: str, folder: Path) -> Program:
     """An installed peer."""
     if name == "promptfoo":
         return Program(name, lambda task, place: promptfoo(task, place, folder / name), QUIET)
-    python, program = folder / name / "bin" / "python", HERE / "peers" / PROGRAMS[name]
-    return Program(name, lambda task, _: [str(python), str(program), *task.words], QUIET)
+    package, _, flag = name.partition(" ")
+    python, program = folder / package / "bin" / "python", HERE / "peers" / PROGRAMS[package]
+    words = [str(python), str(program)]
+    return Program(name, lambda task, _: [*words, *task.words, *flag.split()], QUIET)
 
 
 def promptfoo(task: Task, place: Path, installed: Path) -> list[str]:
