@@ -28,6 +28,8 @@ from measure import (  # type: ignore[import-not-found]  # found beside this fil
     SOURCE,
     ProcessUsage,
     compare_usages,
+    compile_package,
+    describe_usages,
     measure_process,
     proctor_environ,
 )
@@ -104,12 +106,13 @@ def main() -> None:
     if unknown := [name for name in names if name not in COMMANDS]:
         parser.error(f"There is no command {unknown[0]!r}. Choose from {', '.join(COMMANDS)}.")
     sizes = SMOKE_SIZES if options.smoke else tuple(int(size) for size in options.sizes.split(","))
-    rows = []
+    if not options.smoke:
+        for source in sources.values():
+            compile_package(source)
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for cases in sizes:
-            for row in measure_size(cases, options.rounds, sources, names, Path(folder)):
-                print(f"{row.cases:>9,}  {row.name:<8} {row.version:<8} {row.describe()}", flush=True)
-                rows.append(row)
+            rows += measure_size(cases, options.rounds, sources, names, Path(folder))
     print("\n" + "\n".join(table(rows, sizes)))
     misses = [] if options.smoke else list(find_misses(rows))
     if misses:
@@ -137,6 +140,7 @@ def measure_size(
                 usage = measure(command.words, command.codes, suite, folder, sources[version])
                 if name in names:
                     usages[name, version].append(usage)
+                    print(f"{cases:>9,}  {name:<8} {version:<8} {describe_usages([usage])}", flush=True)
                 if name == "run":
                     prepare(suite, folder, sources[version])
     suite.unlink()

@@ -36,6 +36,7 @@ from measure import (  # type: ignore[import-not-found]  # found beside this fil
     ProcessUsage,
     clean_environ,
     compare_usages,
+    compile_package,
     describe_ratios,
     describe_usages,
     new_store,
@@ -115,9 +116,14 @@ def main() -> None:
         parser.error(f"There is no peer {unknown[0]!r}. Choose from {', '.join(PACKAGES)}.")
     if names and options.folder is None:
         parser.error("Name a folder for the peers with --folder, or run --smoke.")
-    programs = [floor(), proctor("proctor", SOURCE)]
+    sources = {"proctor": SOURCE}
     if options.before is not None:
-        programs.append(proctor("before", options.before.absolute() / "src"))
+        sources["before"] = options.before.absolute() / "src"
+    programs = [floor()]
+    for version, source in sources.items():
+        programs.append(proctor(version, source))
+        if not options.smoke:
+            compile_package(source)
     for name in names:
         install(name, options.folder.absolute())
         programs += [peer(variant, options.folder.absolute()) for variant in (name, *VARIANTS.get(name, ()))]
