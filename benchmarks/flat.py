@@ -184,18 +184,20 @@ def write_suite(cases: int, scratch: Path) -> Path:
 def table(rows: Sequence[Row], sizes: Sequence[int]) -> Iterator[str]:
     """Yields the lines of a table in Markdown; a cell has the peak, CPU and wall time."""
     cells = {(row.name, row.version, row.cases): row for row in rows}
-    versions = list(dict.fromkeys(row.version for row in rows))
-    yield "| peak, CPU, wall | goal | " + " | ".join(f"{size:,}" for size in sizes) + " |"
-    yield "|---" * (len(sizes) + 2) + "|"
+    versions = list(dict.fromkeys(row.version for row in reversed(rows)))
+    yield "| command | goal | version | " + " | ".join(f"{size:,}" for size in sizes) + " |"
+    yield "|---" * (len(sizes) + 3) + "|"
     for name in dict.fromkeys(row.name for row in rows):
+        lines = {}
         for version in versions:
-            goal = f"{COMMANDS[name].max_mib} MiB" if version == "proctor" else version
-            described = [cells[name, version, size].describe() for size in sizes]
-            yield f"| {name} | {goal} | {' | '.join(described)} |"
+            label = "now" if version == "proctor" else version
+            lines[label] = [cells[name, version, size].describe() for size in sizes]
         if "before" in versions:
             pairs = [(cells[name, "proctor", size], cells[name, "before", size]) for size in sizes]
-            ratios = [compare_usages(row.usages, before.usages).describe() for row, before in pairs]
-            yield f"| {name} | ratio | {' | '.join(ratios)} |"
+            lines["ratio"] = [compare_usages(row.usages, before.usages).describe() for row, before in pairs]
+        for place, (label, texts) in enumerate(lines.items()):
+            first = f"{name} | {COMMANDS[name].max_mib} MiB" if place == 0 else " | "
+            yield f"| {first} | {label} | {' | '.join(texts)} |"
 
 
 def find_misses(rows: Sequence[Row]) -> Iterator[str]:
