@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import aiohttp
+from server import raise_open_file_limit  # type: ignore[import-not-found]  # beside this file
 
 
 async def main(lines: list[str], base: str, concurrency: int) -> None:
@@ -34,4 +35,5 @@ async def main(lines: list[str], base: str, concurrency: int) -> None:
 
 
 if __name__ == "__main__":
+    raise_open_file_limit()
     asyncio.run(main(Path(sys.argv[1]).read_text("utf-8").splitlines(), sys.argv[2], int(sys.argv[3])))

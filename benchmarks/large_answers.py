@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from time import perf_counter
 
-from overhead import proctor  # type: ignore[import-not-found]  # beside this file
+from measure import proctor  # type: ignore[import-not-found]  # beside this file
 
 MAX_MIB = 300
 """The goal for the peak of `proctor run`."""

@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from overhead import (  # type: ignore[import-not-found]  # found beside this file when it is run
-    Spent,
-    figures,
+from measure import (  # type: ignore[import-not-found]  # found beside this file when it is run
+    ProcessUsage,
+    describe_usages,
+    measure_process,
     new_store,
     proctor,
-    spent,
 )
 
 CASES = 10_000
@@ -56,12 +56,12 @@ def measure(scratch: Path, cases: int, rounds: int) -> None:
         "plan": [*proctor(), "run", suite, *target, "--limit", "1"],
         "reuse": [*proctor(), "run", suite, *target, "--store", store],
     }
-    spent(commands["reuse"])
-    taken: dict[str, list[Spent]] = {name: [] for name in commands}
+    measure_process(commands["reuse"])
+    taken: dict[str, list[ProcessUsage]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
             aside = ["--store", new_store(scratch)] if name == "plan" else []
-            taken[name].append(spent([*command, *aside]))
+            taken[name].append(measure_process([*command, *aside]))
     floor_s = median(one.wall_s for one in taken["floor"])
     what = {
         "floor": "reads every file and its front matter",
@@ -72,7 +72,7 @@ def measure(scratch: Path, cases: int, rounds: int) -> None:
     print(f"{cases:,} Markdown tests. Goal: {GOAL}.")
     for name, runs in taken.items():
         ratio = median(one.wall_s for one in runs) / floor_s
-        print(f"  {name:<8}  {ratio:4.1f} times the floor, {figures(runs)}: {what[name]}", flush=True)
+        print(f"  {name:<8}  {ratio:4.1f} times the floor, {describe_usages(runs)}: {what[name]}", flush=True)
 
 
 def write_tests(cases: int, scratch: Path) -> Path:

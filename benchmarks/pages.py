@@ -28,9 +28,9 @@ from statistics import median
 from time import perf_counter
 from urllib.parse import urlencode
 
+from measure import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
 from msgspec import Struct
 from msgspec.structs import replace
-from overhead import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
 
 from proctor.codec import sent_digest
 from proctor.model import (

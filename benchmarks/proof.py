@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from overhead import (  # type: ignore[import-not-found]  # found beside this file when it is run
-    Spent,
-    figures,
+from measure import (  # type: ignore[import-not-found]  # found beside this file when it is run
+    ProcessUsage,
+    describe_usages,
+    measure_process,
     new_store,
     proctor,
-    spent,
 )
 
 TRIALS = 10_000
@@ -47,26 +47,28 @@ def main() -> None:
         taken = measure(Path(folder), trials, rounds)
     print(f"{trials:,} trials, three checks each. Goal: {GOAL}.")
     for name, runs in taken.items():
-        print(f"  {name:<15}  {figures(runs)}", flush=True)
+        print(f"  {name:<15}  {describe_usages(runs)}", flush=True)
     slow = [name for name, runs in taken.items() if median(one.wall_s for one in runs) > MOST_S]
     large = [name for name, runs in taken.items() if max(one.peak_mib for one in runs) > MOST_MIB]
     if (slow or large) and trials == TRIALS:
         raise SystemExit(f"Missed: {', '.join(sorted({*slow, *large}))}.")
 
 
-def measure(scratch: Path, trials: int, rounds: int) -> dict[str, list[Spent]]:
+def measure(scratch: Path, trials: int, rounds: int) -> dict[str, list[ProcessUsage]]:
     """What each command took, in turns."""
     store = new_store(scratch)
     suite = write_suite(trials, scratch)
     aside = ["-q", "--holdout", "0.2", "--store", store]
-    spent([*proctor(), "run", str(suite), "--target", "echo", *aside])
-    taken: dict[str, list[Spent]] = {f"{word} {kind}": [] for kind in KINDS for word in ("attest", "verify")}
+    measure_process([*proctor(), "run", str(suite), "--target", "echo", *aside])
+    taken: dict[str, list[ProcessUsage]] = {
+        f"{word} {kind}": [] for kind in KINDS for word in ("attest", "verify")
+    }
     for place in range(rounds):
         for kind, flags in KINDS.items():
             path = scratch / f"{kind}{place}{'.zip' if kind == 'archive' else ''}"
             command = [*proctor(), "attest", "last", "-o", str(path), "--store", store, *flags]
-            taken[f"attest {kind}"].append(spent(command))
-            taken[f"verify {kind}"].append(spent([*proctor(), "verify", str(path)]))
+            taken[f"attest {kind}"].append(measure_process(command))
+            taken[f"verify {kind}"].append(measure_process([*proctor(), "verify", str(path)]))
             if path.is_dir():
                 shutil.rmtree(path)
             else:

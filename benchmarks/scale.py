@@ -17,68 +17,22 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from threading import Event, Thread
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
-from overhead import proctor, server, write_suite  # type: ignore[import-not-found]  # found beside this file
+from measure import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
+from process_tree import Meter, TreeUsage, list_children  # type: ignore[import-not-found]
+from server import start_server  # type: ignore[import-not-found]
+from sums import write_suite  # type: ignore[import-not-found]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.postgresql import PostgresServer
 
 SHARDS = 4
 CONCURRENCY = 64
-_SAMPLE_S = 0.1
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-class Usage(NamedTuple):
-    """What the processes of a way took."""
-
-    wall_s: float
-    cpu_s: float
-    peak_mib: float
-    """The largest sum over processes that ran at the same time; shared pages are counted once."""
-
-
-class Meter:
-    """Samples a process and its descendants until `stop`."""
-
-    def __init__(self, root: int, without: Collection[int] = ()) -> None:
-        """Begins at once.
-
-        Args:
-            root: the id of the process at the top.
-            without: processes that are left out, with their descendants.
-        """
-        self._root = root
-        self._without = frozenset(without)
-        self._cpu_s: dict[int, float] = {}
-        self._before_s = sum(_cpu_s(pid) for pid in _list_tree(root, self._without))
-        self._peak_kib = 0
-        self._ended = Event()
-        self._thread = Thread(target=self._run)
-        self._thread.start()
-
-    def stop(self, wall_s: float) -> Usage:
-        """Ends sampling, and returns what was taken since the beginning."""
-        self._ended.set()
-        self._thread.join()
-        return Usage(wall_s, sum(self._cpu_s.values()) - self._before_s, self._peak_kib / 1024)
-
-    def _run(self) -> None:
-        while True:
-            is_last = self._ended.wait(_SAMPLE_S)
-            pids = _list_tree(self._root, self._without)
-            for pid in pids:
-                self._cpu_s[pid] = max(_cpu_s(pid), self._cpu_s.get(pid, 0.0))
-            self._peak_kib = max(self._peak_kib, sum(map(_pss_kib, pids)))
-            if is_last:
-                return
 
 
 def main() -> None:
@@ -91,12 +45,12 @@ def main() -> None:
     database = PostgresServer(options=("max_connections=200",))
     database.start()
     try:
-        with tempfile.TemporaryDirectory() as folder, server(0) as base:
+        with tempfile.TemporaryDirectory() as folder, start_server(0) as server:
             suite = write_suite(300 if options.smoke else options.cases, Path(folder))
             results = {}
             for way in options.ways.split(","):
                 store = _new_store(way, Path(folder), database)
-                usage, server_usage = _measure(WAYS[way], suite, base, store, database)
+                usage, server_usage = _measure(WAYS[way], suite, server.base, store, database)
                 results[way] = _read_result(store, Path(folder) / f"{way}.zip")
                 print(
                     f"{way:<9} wall {usage.wall_s:6.2f} s   CPU {usage.cpu_s:6.2f} s "
@@ -119,8 +73,8 @@ def _new_store(way: str, folder: Path, database: PostgresServer) -> str:
 
 def _measure(
     run_way: Callable[[Path, str, str], None], suite: Path, base: str, store: str, database: PostgresServer
-) -> tuple[Usage, Usage]:
-    meters = Meter(os.getpid(), without=_list_children(os.getpid())), Meter(database.pid)
+) -> tuple[TreeUsage, TreeUsage]:
+    meters = Meter(os.getpid(), without=list_children(os.getpid())), Meter(database.pid)
     began = perf_counter()
     run_way(suite, base, store)
     wall_s = perf_counter() - began
@@ -204,36 +158,6 @@ def _compare(results: dict[str, dict[str, Any]]) -> None:
             if value != results[first][name]:
                 raise SystemExit(f"The {name} of {way} differ from those of {first}: {value}")
     print(f"Equal verdicts, totals, digests and claims: {', '.join(results)}.")
-
-
-def _list_tree(root: int, without: Collection[int]) -> list[int]:
-    pids, place = [root], 0
-    while place < len(pids):
-        pids += [child for child in _list_children(pids[place]) if child not in without]
-        place += 1
-    return pids
-
-
-def _list_children(pid: int) -> list[int]:
-    with suppress(OSError):
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(word) for task in tasks for word in (task / "children").read_text("ascii").split()]
-    return []
-
-
-def _cpu_s(pid: int) -> float:
-    with suppress(OSError):
-        fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
-    return 0.0
-
-
-def _pss_kib(pid: int) -> int:
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    return 0
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from statistics import median, quantiles
 from threading import Event, Thread
 from time import perf_counter, sleep
 
-from overhead import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
+from measure import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
 from pages import Visitor, serving  # type: ignore[import-not-found]
 
 MAX_MS = 300

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from urllib.request import Request, urlopen
 
 import pytest
+from aiohttp import ClientError, ClientSession
+
+from support.waiting import wait_until
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tools.soak import progress
 from tools.soak_parts import commands
 from tools.soak_parts.commands import DISTURBANCES, NOTHING
-from tools.soak_parts.endpoint import CALM, Endpoint
+from tools.soak_parts.endpoint import CALM, Call, Endpoint, Mood
+from tools.soak_parts.ledger import doubled_calls, lost_answers
 from tools.soak_parts.operations import Chapter
-from tools.soak_parts.questions import FIRST_SEED, prompt_for
+from tools.soak_parts.questions import FIRST_SEED, answer_to, prompt_for
+from tools.soak_parts.tricks import TRICKS
 from tools.soak_parts.worker import Plan, Totals, Worker
 
 pytestmark = pytest.mark.slow
@@ -101,7 +107,40 @@ def test_an_answer_that_is_asked_for_again_is_doubled(
 
     totals, (report, *_) = soak(Plan(7, tmp_path, UNDISTURBED, between=_once(ask_again)))
     assert "  lost 0  doubled 1  hung 0  wrong 0  " in progress(totals)
-    assert "was asked and answered 2 times" in report
+    assert "had its answer and was sent 1 times more" in report
+
+
+def test_a_call_after_a_broken_answer_is_no_double_and_one_after_a_delivered_answer_is() -> None:
+    broken, unknown = Call("s1-1", 0, 1.0, "broken", 1.0), Call("s1-1", 0, 2.0, "unknown", 2.0)
+    delivered = Call("s1-1", 0, 3.0, "delivered", 3.0)
+    assert list(doubled_calls([broken, unknown, delivered], set())) == []
+    assert list(lost_answers([broken, unknown], [])) == []
+    assert [fault.kind for fault in lost_answers([delivered], [])] == ["lost"]
+    for again in (broken, unknown, delivered):
+        (fault,) = doubled_calls([delivered, again], set())
+        assert fault.text == "trial s1-1/0 had its answer and was sent 1 times more"
+        assert [fault.kind for fault in doubled_calls([again], {("s1-1", 0)})] == ["doubled"]
+
+
+@pytest.mark.parametrize("trick", sorted(TRICKS.keys() - {"hang"}))
+async def test_what_the_endpoint_calls_delivered_is_a_whole_answer(trick: str) -> None:
+    endpoint = Endpoint(3)
+    endpoint.moods["w0c0r1"] = Mood("only", 1.0, (trick,))
+    endpoint.start()
+    body = {"model": "w0c0r1", "messages": [{"content": prompt_for("s1-1")}], "seed": FIRST_SEED}
+    answer = ""
+    try:
+        async with ClientSession() as client:
+            with suppress(ClientError, OSError, ValueError):
+                reply = await client.post(f"{endpoint.url}/chat/completions", json=body)
+                answer = json.loads(await reply.read())["choices"][0]["message"]["content"]
+            await asyncio.to_thread(wait_until, lambda: endpoint.calls["w0c0r1"][0].ended_at)
+    finally:
+        endpoint.stop()
+    (call,) = endpoint.calls["w0c0r1"]
+    if call.outcome != "unknown":
+        assert (answer == answer_to("s1-1", 0)) is call.is_delivered
+    assert endpoint.tricks == {trick: 1}
 
 
 def test_a_row_that_changes_is_wrong(soak: Callable[..., tuple[Totals, list[str]]], tmp_path: Path) -> None:

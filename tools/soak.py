@@ -84,6 +84,7 @@ def soak(plan: Plan, workers: int, duration_s: float) -> Totals:
                 future.result()
     finally:
         endpoint.stop()
+        totals.connections, totals.tricks = endpoint.connections, endpoint.tricks
         for number, handler in previous.items():
             signal.signal(number, handler)
     return totals
@@ -122,6 +123,10 @@ def table(totals: Totals, seed: int) -> list[str]:
         lines.append("  ".join([kind.ljust(width), f"{count:6,}", *cells]))
     lines += ["", f"seed {seed}: {progress(totals)}"]
     lines += [f"{totals.rows:,} rows were acknowledged."]
+    lines += [f"{totals.calls:,} requests arrived, and {totals.answers:,} answers to them were delivered."]
+    lines += [f"With judges, {totals.tricks.total():,} requests came on {totals.connections:,} connections."]
+    tricks = [f"{name or 'plain'} {count:,}" for name, count in sorted(totals.tricks.items())]
+    lines += [f"They were answered so: {', '.join(tricks)}."]
     lines += [
         f"{totals.unacknowledged} answers were sent within 1 s of a kill and are lost, which is allowed."
     ]

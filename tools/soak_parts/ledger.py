@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Literal, NamedTuple
 
-from tools.soak_parts.endpoint import Answer
+from tools.soak_parts.endpoint import Call
 from tools.soak_parts.questions import answer_to, passes
 from tools.soak_parts.store_file import (
     StoredTrial,
@@ -153,21 +153,27 @@ def _wrong_count(run: str, status: str, planned: int, rows: list[StoredTrial]) -
             yield Fault("wrong", f"run {run} is finished with {ended} of {planned} trials")
 
 
-def doubled_answers(answers: Iterable[Answer], before: set[tuple[str, int]]) -> Iterator[Fault]:
-    """Answers that were asked for although their outputs were acknowledged `before`, or twice since then."""
-    times: defaultdict[tuple[str, int], int] = defaultdict(int)
-    for answer in answers:
-        times[answer.token, answer.repeat] += 1
-    for trial, count in times.items():
-        count += trial in before
-        if count > 1:
-            yield Fault("doubled", f"trial {trial[0]}/{trial[1]} was asked and answered {count} times")
+def doubled_calls(calls: Iterable[Call], before: set[tuple[str, int]]) -> Iterator[Fault]:
+    """Calls that arrived although their outputs were acknowledged `before`, or an answer was delivered.
+
+    A call that follows a broken answer, or one that the client may not have, is a retry. That an answer is
+    delivered may be known only after the next call has arrived; then the client did not wait for it.
+    """
+    delivered = set(before)
+    doubled = Counter[tuple[str, int]]()
+    for call in calls:
+        trial = call.token, call.repeat
+        if trial in delivered:
+            doubled[trial] += 1
+        elif call.is_delivered:
+            delivered.add(trial)
+    for (token, repeat), count in doubled.items():
+        yield Fault("doubled", f"trial {token}/{repeat} had its answer and was sent {count} times more")
 
 
-def lost_answers(answers: Iterable[Answer], rows: Iterable[StoredTrial]) -> Iterator[Fault]:
-    """Answers that no row has; one that came too late for a time limit is an ERROR."""
+def lost_answers(calls: Iterable[Call], rows: Iterable[StoredTrial]) -> Iterator[Fault]:
+    """Delivered answers that no row has; one that came too late for a time limit is an ERROR."""
     stored = {(row.token, row.repeat) for row in rows if row.output is not None or row.failure == "timeout"}
-    for answer in answers:
-        if (answer.token, answer.repeat) not in stored:
-            trial = f"{answer.token}/{answer.repeat}"
-            yield Fault("lost", f"the answer to {trial} was given whole and is not stored")
+    for call in calls:
+        if call.is_delivered and (call.token, call.repeat) not in stored:
+            yield Fault("lost", f"the answer to {call.token}/{call.repeat} was delivered and is not stored")

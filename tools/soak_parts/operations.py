@@ -74,8 +74,8 @@ class Chapter:
     """How often the runs of a label ask each case."""
     bundles: dict[str, Path] = field(default_factory=dict)
     """The bundle of a run, which is known to be whole."""
-    checked_answers: Counter[str] = field(default_factory=Counter)
-    """How many answers to a label were compared with the store already."""
+    checked_calls: Counter[str] = field(default_factory=Counter)
+    """How many calls of a label were compared with the store already."""
     _serial: int = 0
 
     def next_serial(self) -> int:

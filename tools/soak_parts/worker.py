@@ -16,8 +16,8 @@ from threading import Event, Lock
 from time import monotonic
 
 from tools.soak_parts.commands import DISTURBANCES, NOTHING, Child, Disturbance, Moment, Site, end_orphans
-from tools.soak_parts.endpoint import CALM, Answer, Endpoint
-from tools.soak_parts.ledger import GRACE_S, Fault, Ledger, doubled_answers, lost_answers
+from tools.soak_parts.endpoint import CALM, Call, Endpoint
+from tools.soak_parts.ledger import GRACE_S, Fault, Ledger, doubled_calls, lost_answers
 from tools.soak_parts.operations import (
     OPERATIONS,
     Chapter,
@@ -59,7 +59,10 @@ class Totals:
     disturbed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By operation and by what disturbed it."""
     kills: int = 0
+    calls: int = 0
+    """Requests that were no judge's."""
     answers: int = 0
+    """Those with a whole answer that was delivered."""
     rows: int = 0
     """Rows of stores that were acknowledged."""
     faults: Counter[str] = field(default_factory=Counter)
@@ -68,6 +71,10 @@ class Totals:
     unacknowledged: int = 0
     """Answers that were given so shortly before a kill that they may be lost, and are."""
     left_files: Counter[str] = field(default_factory=Counter)
+    connections: int = 0
+    """To the endpoint."""
+    tricks: Counter[str] = field(default_factory=Counter)
+    """What the endpoint did with requests, also a judge's; the empty name is nothing special."""
     lock: Lock = field(default_factory=Lock)
 
 
@@ -207,11 +214,11 @@ class Worker:
         faults = faults or list(_exit_faults(attempt, ended - children[0].began))
         faults += [*chapter.ledger.compare(), *chapter.auditor.compare()]
         for label, acknowledged in before.items():
-            answers = self._answers(chapter, label)[chapter.checked_answers[label] :]
-            chapter.checked_answers[label] += len(answers)
-            faults += doubled_answers(answers, acknowledged)
+            calls = self._calls(chapter, label)[chapter.checked_calls[label] :]
+            chapter.checked_calls[label] += len(calls)
+            faults += doubled_calls(calls, acknowledged)
             if not any(fault.kind == "hung" for fault in faults):
-                faults += self._lost_answers(attempt, label, answers, ended)
+                faults += self._lost_answers(attempt, label, calls, ended)
         if not faults and not attempt.is_cut_short and children[0].code in step.codes:
             faults += step.check(children[0])
         self._record(attempt, orphans)
@@ -226,7 +233,9 @@ class Worker:
             chapter, child = attempt.chapter, attempt.children[0]
             if attempt.step.labels and random.random() < _SHARE_WHILE_ASKING:
                 label = attempt.step.labels[0]
-                while len(self._answers(chapter, label)) <= chapter.checked_answers[label]:
+                while not any(
+                    call.is_delivered for call in self._calls(chapter, label)[chapter.checked_calls[label] :]
+                ):
                     if child.has_ended_within(_LOOK_EVERY_S):
                         return False
                 return not child.has_ended_within(random.uniform(0, _ASKING_S))
@@ -234,19 +243,21 @@ class Worker:
 
         return wait
 
-    def _answers(self, chapter: Chapter, label: str) -> list[Answer]:
-        """The answers that were given to a label, by the endpoint or by programs."""
+    def _calls(self, chapter: Chapter, label: str) -> list[Call]:
+        """The calls of a label, which reached the endpoint or programs."""
         log = chapter.site.folder / "answers.log"
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         entries = [json.loads(line) for line in lines if line.endswith("]")]  # a full disk cuts lines
-        by_programs = [Answer(*entry[1:]) for entry in entries if entry[0] == label]
-        return by_programs or list(self._endpoint.answers[label])
+        by_programs = [
+            Call(token, repeat, arrived_at, "delivered", ended_at)
+            for name, token, repeat, arrived_at, ended_at in entries
+            if name == label
+        ]
+        return by_programs or list(self._endpoint.calls[label])
 
-    def _lost_answers(
-        self, attempt: Attempt, label: str, answers: list[Answer], ended: float
-    ) -> Iterator[Fault]:
-        """Answers that are not in the store, though they were given long before a kill, or there was none."""
-        if not answers:
+    def _lost_answers(self, attempt: Attempt, label: str, calls: list[Call], ended: float) -> Iterator[Fault]:
+        """Answers that are not in the store, though delivered long before a kill, or there was none."""
+        if not calls:
             return
         chapter, first = attempt.chapter, attempt.children[0]
         rows = [trial for run in chapter.runs() if run.label == label for trial in chapter.trials(run.id)]
@@ -254,10 +265,11 @@ class Worker:
         if attempt.is_cut_short:
             until = first.signalled or 0.0
             until -= GRACE_S + _STALL_FACTOR * self._endpoint.stalled_s(until - _STALL_WINDOW_S)
-        yield from lost_answers([answer for answer in answers if answer.sent_at < until], rows)
-        late = [answer for answer in answers if answer.sent_at >= until]
+        yield from lost_answers([call for call in calls if call.ended_at < until], rows)
+        late = [call for call in calls if call.ended_at >= until]
         with self._totals.lock:
-            self._totals.answers += len(answers)
+            self._totals.calls += len(calls)
+            self._totals.answers += sum(call.is_delivered for call in calls)
             self._totals.unacknowledged += len(list(lost_answers(late, rows)))
 
     def _record(self, attempt: Attempt, orphans: list[str]) -> None:
