@@ -16,7 +16,6 @@ from support.hostile_http import (
     flood,
     half_close,
     pause,
-    read_head,
     read_request,
     reset,
 )
