@@ -20,7 +20,7 @@ from proctor.targets.transport.aiohttp_transport import AiohttpTransport, open_s
 from proctor.targets.transport.protocol import RequestHead, Response, Transport, TransportError
 
 T = TypeVar("T")
-LAST_RESORT_S = 60.0
+LAST_RESORT_S = 20.0
 """What has not happened after so many seconds never will."""
 Address = tuple[str, int]
 Resolve = Callable[[str], list[Address]]
@@ -151,6 +151,12 @@ class Stage:
             gc.collect()
         assert not problems
         return result
+
+    async def close(self, transport: Transport) -> None:
+        """Closes a transport with its connections."""
+        await transport.aclose()
+        if isinstance(transport, AiohttpTransport):
+            await transport._session.close()
 
 
 STAGES = [Stage(transport, loop) for transport in OPENERS for loop in LOOPS]
