@@ -17,6 +17,7 @@ from msgspec import Struct
 from yarl import URL
 
 from proctor.targets.transport.aiohttp_transport import AiohttpTransport, open_session
+from proctor.targets.transport.http1_transport import Http1Transport
 from proctor.targets.transport.protocol import RequestHead, Response, Transport, TransportError
 
 T = TypeVar("T")
@@ -95,8 +96,18 @@ async def open_aiohttp(tls: ssl.SSLContext | None, proxy: URL | None = None) -> 
         await session.close()
 
 
+@asynccontextmanager
+async def open_http1(tls: ssl.SSLContext | None) -> AsyncIterator[Transport]:
+    """Our own transport."""
+    transport = Http1Transport(tls)
+    try:
+        yield transport
+    finally:
+        await transport.aclose()
+
+
 Opener = Callable[[ssl.SSLContext | None], AbstractAsyncContextManager[Transport]]
-OPENERS: dict[str, Opener] = {"aiohttp": open_aiohttp}
+OPENERS: dict[str, Opener] = {"aiohttp": open_aiohttp, "http1": open_http1}
 
 
 class Stage:
