@@ -85,6 +85,22 @@ def test_a_connection_that_ended_while_it_was_idle_costs_no_call(
     stage.run(main)
 
 
+@pytest.mark.parametrize("late", [reply_with(b"stolen"), b""], ids=["a-reply", "the-end"])
+def test_what_came_between_two_calls_in_the_same_turn_of_the_loop_belongs_to_neither(
+    stage: Stage, late: bytes
+) -> None:
+    expect_fault(stage, "does not look")
+
+    async def main(transport: Transport) -> None:
+        async with serve() as server:
+            assert await exchange(transport, server.url, b"first") == Reply(200, b"first")
+            server.peers[0].send_at_once(late)
+            assert await exchange(transport, server.url, b"next") == NEXT
+            assert server.connections == 2
+
+    stage.run(main)
+
+
 def test_calls_at_once_get_their_own_answers_and_their_connections_are_used_again(stage: Stage) -> None:
     bodies = [b"%d" % number for number in range(200)]
 
