@@ -76,7 +76,7 @@ def test_an_endpoint_gives_its_own_answer_or_an_error_and_spoils_no_other_call(
     stage.run(main)
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------
+# --- pieces ------------------------------------------------------------------------------------------------
 
 WIRE_FORMS = {
     "length": with_headers(b"X: y", body=b"ok"),
@@ -242,7 +242,7 @@ def test_a_bomb_can_be_left_unread(stage: Stage) -> None:
     stage.run(main, collect=True)
 
 
-# --- what a response says -----------------------------------------------------------------------------------------
+# --- what a response says ----------------------------------------------------------------------------------
 
 
 def test_headers_are_found_by_any_case_the_first_counts_and_bytes_survive(stage: Stage) -> None:
@@ -295,7 +295,7 @@ def test_a_cookie_is_not_sent_back(stage: Stage) -> None:
     stage.run(main)
 
 
-# --- requests ---------------------------------------------------------------------------------------------------
+# --- requests ----------------------------------------------------------------------------------------------
 
 
 def test_a_head_arrives_as_it_was_given_with_the_host_and_the_length(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from time import monotonic
@@ -90,7 +90,7 @@ def make_demanding_context() -> ssl.SSLContext:
     return context
 
 
-# --- TLS ------------------------------------------------------------------------------------------------------
+# --- TLS ---------------------------------------------------------------------------------------------------
 
 
 def test_calls_over_tls_share_a_connection(stage: Stage) -> None:
@@ -260,7 +260,7 @@ def test_a_caller_over_tls_may_be_cancelled_at_every_turn_of_the_loop(stage: Sta
     stage.run(main, tls=make_client_context(), collect=True)
 
 
-# --- names and addresses --------------------------------------------------------------------------------------------
+# --- names and addresses -----------------------------------------------------------------------------------
 
 
 def test_a_refused_connection_is_named(stage: Stage) -> None:
@@ -375,13 +375,13 @@ def test_closing_a_transport_ends_calls_that_connect(stage: Stage) -> None:
     stage.run(main, collect=True)
 
 
-# --- proxies, which aiohttp alone speaks with ---------------------------------------------------------------------------
+# --- proxies, which aiohttp alone speaks with --------------------------------------------------------------
 
 
 @pytest.fixture(params=LOOPS)
-def proxy_stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+def proxy_stage(request: pytest.FixtureRequest) -> Stage:
     """The transport that goes through proxies, under each loop."""
-    yield Stage("aiohttp", request.param)
+    return Stage("aiohttp", request.param)
 
 
 @pytest.mark.parametrize(
