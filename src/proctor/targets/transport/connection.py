@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import select
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -25,8 +27,6 @@ _OVERHEAD = 64
 _MAX_JOINED = 2**16
 """A body up to this size is written together with its head."""
 _WRITE_SIZE = 2**18
-_CHECK_AFTER_S = 0.1
-"""A connection that was idle for longer is asked whether the server has closed it."""
 _LIST_HEADERS = frozenset({b"content-encoding", b"transfer-encoding"})
 _TIMEOUT = re.compile(rb"timeout=(\d{1,6})\b", re.IGNORECASE)
 
@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._keeper = keeper
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self._has_input: Callable[[], object]
         self._parser: HttpResponseParser | None = None
         self._waiter: asyncio.Future[Http1Response] | None = None
         """Waits for the head of a reply."""
@@ -117,13 +118,13 @@ class Connection(asyncio.Protocol):
         self._is_writing = False
 
     def is_usable(self) -> bool:
-        """Whether a request may be sent: the server has not closed the connection, and will not just now."""
-        if self._transport.is_closing():
+        """Whether a request may be sent: the server has not closed the connection, and will not just now.
+
+        The end of it, or bytes that nobody asked for, may have arrived and not been read.
+        """
+        if self._transport.is_closing() or self._loop.time() - self.idle_since > self.idle_limit_s:
             return False
-        idle_s = self._loop.time() - self.idle_since
-        if idle_s < _CHECK_AFTER_S:
-            return True
-        return idle_s < self.idle_limit_s and not is_readable(self._transport)
+        return not self._has_input()
 
     def abort(self) -> None:
         """Ends the connection at once."""
@@ -135,6 +136,7 @@ class Connection(asyncio.Protocol):
         """Starts with an idle connection."""
         self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
+        self._has_input = make_input_check(self._transport)
         self._keeper.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -161,7 +163,11 @@ class Connection(asyncio.Protocol):
             self._hand_over(self._response)
 
     def eof_received(self) -> None:
-        """Ends a reply without a length; the connection is closed next."""
+        """Ends a reply without a length; the connection is closed next.
+
+        Under TLS uvloop calls this only if the server said that this is the end. asyncio calls it in any
+        case, so there a reply without a length may be cut off.
+        """
         self._keeps = False
         if self._response is not None and self._ends_with_connection:
             self._finish()
@@ -317,14 +323,14 @@ class Connection(asyncio.Protocol):
         return TransportError("Server disconnected")
 
 
-def is_readable(transport: asyncio.Transport) -> bool:
-    """Whether something waits to be read: on an idle connection the end of it, as nothing else can come."""
+def make_input_check(transport: asyncio.Transport) -> Callable[[], object]:
+    """Returns what tells in a microsecond whether a connection has something to read."""
     descriptor = transport.get_extra_info("socket").fileno()
-    if hasattr(select, "poll"):
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        return bool(poller.poll(0))
-    return bool(select.select([descriptor], [], [], 0)[0])
+    if not hasattr(select, "poll"):
+        return lambda: select.select([descriptor], [], [], 0)[0]
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    return partial(poller.poll, 0)
 
 
 def _parse_idle_limit(value: bytes) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import MAX_CONNECT_S, connect_socket, translate_connect_error
 from proctor.targets.transport.connection import Connection
-from proctor.targets.transport.protocol import Origin
+from proctor.targets.transport.protocol import ConnectError, Origin
 
 _SWEEP_S = 2.0
 """How often idle connections are looked at."""
@@ -78,6 +78,8 @@ class ConnectionPool:
             return await self._open(connected)
         except OSError as error:
             raise translate_connect_error(error) from error
+        except UnicodeError as error:
+            raise ConnectError(f"{host[:80]!r} is no name of a host") from error
 
     async def _open(self, connected: socket.socket) -> Connection:
         """Returns the connection over a socket, encrypted if the origin says so."""

@@ -3,8 +3,8 @@
 A request is never written twice. One that reuses a connection may meet the server just as that closes it
 (RFC 9112, section 9.5); whether the server has acted is then unknown, and a POST must not be repeated without
 its caller (RFC 9110, section 9.2.2). Such a call fails as any other whose connection ends, and the engine
-counts its next try. So that this is rare, connections are closed before servers usually do, the newest is
-reused first, and one that was idle for a tenth of a second is asked for its end first.
+counts its next try. So that this is rare, idle connections are closed before servers usually do, the newest
+is reused first, and not if its end waits to be read, even where the event loop has not come to that yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import make_tls_context
 from proctor.targets.transport.connection_pool import ConnectionPool
 from proctor.targets.transport.http1_response import Http1Response
-from proctor.targets.transport.protocol import Origin, RequestHead
+from proctor.targets.transport.protocol import Origin, RequestHead, TransportError
 
 
 class Http1Transport:
@@ -26,11 +26,14 @@ class Http1Transport:
         self._addresses = AddressBook()
         self._pools: dict[Origin, ConnectionPool] = {}
         self._tls_context = tls_context
+        self._is_closed = False
 
     async def send(self, head: RequestHead, body: bytes) -> Http1Response:
         """Sends one request and returns the head of its response; raises TransportError."""
         pool = self._pools.get(head.origin)
         if pool is None:
+            if self._is_closed:
+                raise TransportError("the transport is closed")
             pool = ConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
         connection = pool.take() or await pool.connect()
@@ -38,8 +41,10 @@ class Http1Transport:
 
     async def aclose(self) -> None:
         """Ends all connections, and returns when they are closed."""
+        self._is_closed = True
         await self._addresses.aclose()
-        for pool in self._pools.values():
+        while self._pools:
+            _, pool = self._pools.popitem()
             await pool.aclose()
 
     def _get_tls_context(self) -> ssl.SSLContext:

@@ -36,6 +36,8 @@ class RequestHead:
     def __init__(self, method: str, url: URL, headers: Mapping[str, str]) -> None:
         """Takes headers without those that a transport adds, such as `Host` and `Content-Length`.
 
+        The method is not HEAD, whose replies announce a body that does not come.
+
         Raises:
             UsageError: a header has a character that would end it.
         """
