@@ -14,7 +14,14 @@ import pytest
 import trustme
 from yarl import URL
 
-from proctor.targets.transport.protocol import ConnectError, ProxyError, TlsError, Transport, TransportError
+from proctor.targets.transport.protocol import (
+    ConnectError,
+    ProxyError,
+    RequestHead,
+    TlsError,
+    Transport,
+    TransportError,
+)
 from support.hostile_endpoints import OK, framed, ok, start
 from support.hostile_http import (
     Peer,
@@ -304,6 +311,49 @@ def test_the_last_of_five_addresses_is_tried(stage: Stage) -> None:
     stage.run(main, resolve=lambda _name: addresses, collect=True)
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"http://{'a' * 70}.example/",
+        "http://a..example/",
+        "http://127.0.0.1:0/",
+        "ftp://127.0.0.1:{port}/",
+        "file:///etc/passwd",
+        "/v1",
+    ],
+)
+def test_an_address_that_leads_nowhere_is_an_error(stage: Stage, address: str) -> None:
+    async def main(transport: Transport) -> None:
+        async with serve() as server:
+            url = URL(address.format(port=server.port))
+            assert matches(
+                await exchange(transport, "", head=RequestHead("POST", url, {})), Failure(TransportError)
+            )
+            assert not server.heads
+
+    stage.run(main, collect=True)
+
+
+def test_callers_who_share_a_lookup_do_not_share_their_end(stage: Stage) -> None:
+    async def main(transport: Transport) -> None:
+        async with serve(name=NAME) as server:
+            ports.append(server.port)
+            for turns in range(4):
+                first, second, third = (
+                    asyncio.create_task(exchange(transport, f"http://n{turns}.{NAME}:{server.port}/", body))
+                    for body in (b"first", b"second", b"next")
+                )
+                await breathe(turns)
+                first.cancel()
+                await breathe(turns % 2)
+                second.cancel()
+                assert await third == NEXT
+                await asyncio.wait([first, second])
+
+    ports: list[int] = []
+    stage.run(main, resolve=lambda _name: [("127.0.0.1", ports[0])], collect=True)
+
+
 def test_a_name_that_is_unknown_at_first_is_looked_up_again(stage: Stage) -> None:
     calls: list[str] = []
     ports: list[int] = []
@@ -339,6 +389,21 @@ def test_a_server_that_moves_is_found_where_its_name_points_then(stage: Stage) -
             assert await exchange(transport, url, b"next") == NEXT
 
     stage.run(main, resolve=lambda _name: addresses, collect=True)
+
+
+def test_a_caller_that_left_before_its_name_was_unknown_leaves_no_error(stage: Stage) -> None:
+    def resolve(_name: str) -> list[Address]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def main(transport: Transport) -> None:
+        for turns in range(6):
+            call = asyncio.create_task(exchange(transport, f"http://{NAME}/"))
+            await breathe(turns)
+            call.cancel()
+            await asyncio.wait([call])
+        await breathe(12)
+
+    stage.run(main, resolve=resolve, collect=True)
 
 
 @pytest.mark.parametrize("where", ["lookup", "connect"])

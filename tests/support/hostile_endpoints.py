@@ -138,6 +138,8 @@ WHOLE = [
     ),
     gives("connection-close-that-stays", with_headers(b"Connection: close"), reusable=False),
     gives("connection-close-in-a-list", with_headers(b"Connection: foo, Close"), reusable=False),
+    gives("keep-alive-of-no-time", with_headers(b"Keep-Alive: timeout=0"), reusable=None),
+    gives("keep-alive-of-nonsense", with_headers(b"Keep-Alive: timeout=-9e9, max=x")),
     gives("no-reason", b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", reusable=None),
     gives("empty-reason", b"HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok"),
     gives("reason-of-8-bit-bytes", b"HTTP/1.1 200 \xff\xe9\r\nContent-Length: 2\r\n\r\nok", reusable=None),
