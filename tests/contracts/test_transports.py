@@ -40,7 +40,17 @@ from support.hostile_http import (
     serve,
     settle,
 )
-from support.transports import STAGES, Failure, Reply, Stage, exchange, matches, may_fail_with, read_pieces
+from support.transports import (
+    STAGES,
+    Failure,
+    Reply,
+    Stage,
+    exchange,
+    expect_fault,
+    matches,
+    may_fail_with,
+    read_pieces,
+)
 
 ROWS = [
     pytest.param(
@@ -76,7 +86,7 @@ def test_an_endpoint_gives_its_own_answer_or_an_error_and_spoils_no_other_call(
     stage.run(main)
 
 
-# --- pieces ----------------------------------------------------------------------------------------------------
+# --- pieces ------------------------------------------------------------------------------------------------
 
 WIRE_FORMS = {
     "length": with_headers(b"X: y", body=b"ok"),
@@ -126,6 +136,43 @@ def test_a_reply_in_any_pieces_stays_the_same(stage: Stage, data: st.DataObject)
             assert await exchange(transport, server.url) == OK
             assert await exchange(transport, server.url, b"next") == Reply(200, b"next")
             assert server.connections == 1
+
+    stage.run(main)
+
+
+def mutate(draw: st.DrawFn) -> bytes:
+    """A reply in which some bytes are replaced, removed or repeated."""
+    data = bytearray(draw(st.sampled_from(sorted(WIRE_FORMS.values()))))
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(data) - 1))
+        match draw(st.sampled_from(["replace", "insert", "remove", "repeat", "cut"])):
+            case "replace":
+                data[place] = draw(st.integers(0, 255))
+            case "insert":
+                data[place:place] = draw(
+                    st.sampled_from(
+                        [b"\r\n", b"\n", b"\r", b" ", b"\0", b":", b"0", b"9", b"\xff", b"\r\n\r\n"]
+                    )
+                )
+            case "remove":
+                del data[place : place + draw(st.integers(1, 8))]
+            case "repeat":
+                data[place:place] = data[place : place + draw(st.integers(1, 40))]
+            case "cut":
+                del data[max(place, 1) :]
+        data = data or bytearray(b"\n")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=str)
+@given(st.composite(mutate)())
+def test_a_broken_reply_is_an_answer_or_an_error_and_spoils_no_other_call(stage: Stage, data: bytes) -> None:
+    async def main(transport: Transport) -> None:
+        async with serve((read_request, data, close)) as server:
+            outcome = await exchange(transport, server.url)
+            assert isinstance(outcome, (Reply, Failure))
+            await breathe(12)
+            assert await exchange(transport, server.url, b"next") == Reply(200, b"next")
 
     stage.run(main)
 
@@ -237,13 +284,12 @@ def test_a_bomb_can_be_left_unread(stage: Stage) -> None:
             async for _ in response.pieces():
                 break
             response.close()
-            await server.wait_until_unconnected()
             assert await exchange(transport, server.url, b"next") == Reply(200, b"next")
 
     stage.run(main, collect=True)
 
 
-# --- what a response says -----------------------------------------------------------------------------------------
+# --- what a response says ----------------------------------------------------------------------------------
 
 
 def test_headers_are_found_by_any_case_the_first_counts_and_bytes_survive(stage: Stage) -> None:
@@ -296,7 +342,7 @@ def test_a_cookie_is_not_sent_back(stage: Stage) -> None:
     stage.run(main)
 
 
-# --- requests ---------------------------------------------------------------------------------------------------
+# --- requests ----------------------------------------------------------------------------------------------
 
 
 def test_a_head_arrives_as_it_was_given_with_the_host_and_the_length(stage: Stage) -> None:
@@ -368,6 +414,20 @@ def test_a_name_and_a_password_in_an_address_become_a_header(stage: Stage) -> No
             await exchange(transport, "", head=RequestHead("POST", url, {}))
             assert b"Authorization: Basic dXNlcjpwYXNz" in server.heads[0].split(b"\r\n")
             assert b"Host: 127.0.0.1:%d" % server.port in server.heads[0].split(b"\r\n")
+
+    stage.run(main)
+
+
+def test_a_head_may_say_that_the_connection_ends(stage: Stage) -> None:
+    expect_fault(stage, "keeps the connection if the server does")
+
+    async def main(transport: Transport) -> None:
+        async with serve() as server:
+            head = RequestHead("POST", URL(server.url), {"Connection": "close"})
+            for number in (1, 2):
+                assert await exchange(transport, "", b"next", head=head) == Reply(200, b"next")
+                assert server.connections == number
+            assert b"Connection: close" in server.heads[0].split(b"\r\n")
 
     stage.run(main)
 

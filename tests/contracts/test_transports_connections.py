@@ -85,16 +85,32 @@ def test_a_connection_that_ended_while_it_was_idle_costs_no_call(
     stage.run(main)
 
 
-def test_calls_at_once_get_their_own_answers_and_their_connections_are_used_again(stage: Stage) -> None:
-    bodies = [b"%d" % number for number in range(200)]
+@pytest.mark.parametrize("late", [reply_with(b"stolen"), b""], ids=["a-reply", "the-end"])
+def test_what_came_between_two_calls_in_the_same_turn_of_the_loop_belongs_to_neither(
+    stage: Stage, late: bytes
+) -> None:
+    expect_fault(stage, "does not look")
 
     async def main(transport: Transport) -> None:
         async with serve() as server:
-            for _ in range(3):
+            assert await exchange(transport, server.url, b"first") == Reply(200, b"first")
+            server.peers[0].send_at_once(late)
+            assert await exchange(transport, server.url, b"next") == NEXT
+            assert server.connections == 2
+
+    stage.run(main)
+
+
+def test_calls_at_once_get_their_own_answers_and_their_connections_are_used_again(stage: Stage) -> None:
+    bodies = [b"%d" % number for number in range(100)]
+
+    async def main(transport: Transport) -> None:
+        async with serve() as server:
+            for _ in range(2):
                 replies = await asyncio.gather(*(exchange(transport, server.url, body) for body in bodies))
                 assert replies == [Reply(200, body) for body in bodies]
             assert server.connections <= len(bodies)
-            assert Counter(request.body for request in server.requests) == dict.fromkeys(bodies, 3)
+            assert Counter(request.body for request in server.requests) == dict.fromkeys(bodies, 2)
 
     stage.run(main)
 
@@ -164,7 +180,7 @@ def test_a_thousand_calls_over_connections_that_end_at_any_moment_are_neither_lo
     stage.run(main)
 
 
-# --- callers that go ---------------------------------------------------------------------------------------------
+# --- callers that go ---------------------------------------------------------------------------------------
 
 
 class Moment(Struct, frozen=True):
@@ -325,7 +341,7 @@ def test_an_upload_waits_for_a_server_that_does_not_read(stage: Stage) -> None:
     stage.run(main)
 
 
-# --- transports that are closed --------------------------------------------------------------------------------------
+# --- transports that are closed ----------------------------------------------------------------------------
 
 
 def test_closing_a_transport_ends_its_calls_and_its_connections(stage: Stage, moment: Moment) -> None:

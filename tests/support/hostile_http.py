@@ -6,6 +6,7 @@ It runs in the loop of the client, so that a pause is a few turns of that loop a
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 import ssl
@@ -88,6 +89,11 @@ class Peer:
         self.server.requests.append(request)
         return request
 
+    async def read_some(self) -> None:
+        """Throws away what comes first."""
+        with suppress(OSError):
+            await self._reader.read(2**16)
+
     async def send(self, data: bytes) -> None:
         """Sends as fast as the client takes it; raises PeerGone."""
         if self._writer.transport.is_closing():
@@ -98,6 +104,15 @@ class Peer:
             await self._writer.drain()
         except OSError as error:
             raise PeerGone from error
+
+    def send_at_once(self, data: bytes) -> None:
+        """Puts some bytes into the client's buffers before its loop turns; none stand for the end."""
+        descriptor = self._writer.get_extra_info("socket").fileno()
+        if data:
+            os.write(descriptor, data)
+        else:
+            with socket.socket(fileno=os.dup(descriptor)) as copy:
+                copy.shutdown(socket.SHUT_WR)
 
     async def wait_for_end(self) -> None:
         """Returns when the client has closed the connection; what it sends is thrown away."""
@@ -220,6 +235,7 @@ class HostileServer:
         self.requests: list[SeenRequest] = []
         self.heads: list[bytes] = []
         """The heads of requests, also of those whose body did not arrive."""
+        self.peers: list[Peer] = []
         self.connections = 0
         """How many were made, over TLS with a handshake."""
         self.sent = 0
@@ -239,6 +255,7 @@ class HostileServer:
         self._tasks.add(task)
         self.connections += 1
         peer = Peer(self, self.connections, reader, writer)
+        self.peers.append(peer)
         script = self._scripts.pop(0) if self._scripts else ()
         try:
             for step in script:
