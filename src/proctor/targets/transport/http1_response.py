@@ -103,8 +103,6 @@ class Http1Response:
     def complete(self) -> None:
         """Ends the body."""
         self.is_complete = True
-        if self._length is None and self._reader is None:
-            self._length = len(self._body)  # in chunks, but all of them are there
         self.wake()
 
     def fail(self, error: TransportError) -> None:
@@ -121,7 +119,7 @@ class Http1Response:
 
     @property
     def size(self) -> int | None:
-        """How many bytes the body has; None if that is unknown or the body is compressed."""
+        """How many bytes the body has by its head; None if that is unknown or the body is compressed."""
         return None if self._encoding is not None else self._length
 
     @property

@@ -121,7 +121,7 @@ class Response(Protocol):
 
     @property
     def size(self) -> int | None:
-        """How many bytes the body has; None if that is unknown or the body is compressed."""
+        """How many bytes the body has by its head; None if that is unknown or the body is compressed."""
 
     @property
     def is_read(self) -> bool:
