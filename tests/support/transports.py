@@ -22,7 +22,7 @@ from proctor.targets.transport.protocol import RequestHead, Response, Transport,
 
 T = TypeVar("T")
 LAST_RESORT_S = 25.0
-"""What has not happened after so many seconds never will: less than a system or a transport tries to connect."""
+"""What has not happened after so many seconds never will; systems try to connect for longer."""
 Address = tuple[str, int]
 Resolve = Callable[[str], list[Address]]
 """Returns the addresses of a name, or raises `socket.gaierror`."""
