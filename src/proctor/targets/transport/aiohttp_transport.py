@@ -64,6 +64,8 @@ class AiohttpTransport:
             )
         except (ClientError, OSError) as error:
             raise _translate(error) from error
+        except UnicodeError as error:
+            raise ConnectError(f"{(head.url.host or '')[:80]!r} is no name of a host") from error
         return AiohttpResponse(response)
 
     async def aclose(self) -> None:
@@ -118,5 +120,6 @@ def _translate(error: ClientError | OSError) -> TransportError:
     if isinstance(error, ClientHttpProxyError):
         return ProxyError(error.status)
     if isinstance(error, ClientConnectorError):
-        return ConnectError(error.os_error.strerror or str(error.os_error))
+        why = error.os_error.strerror or str(error.os_error)
+        return ConnectError(why or "the server ended the connection before it was encrypted")
     return TransportError(why)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import MAX_CONNECT_S, connect_socket, translate_connect_error
@@ -31,6 +32,7 @@ class ConnectionPool:
         self._idle: dict[Connection, None] = {}
         """The newest is the last."""
         self._connections: set[Connection] = set()
+        self._attempts: set[asyncio.Task[Connection]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._all_lost: asyncio.Future[None] | None = None
@@ -66,6 +68,17 @@ class ConnectionPool:
 
     async def connect(self) -> Connection:
         """Returns a new connection; raises ConnectError."""
+        attempt = asyncio.create_task(self._connect())
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        try:
+            return await attempt
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise ConnectError("the transport is closed") from None
+            raise
+
+    async def _connect(self) -> Connection:
         _, host, port = self._origin
         try:
             addresses = await self._addresses.find(host, port)
@@ -97,7 +110,9 @@ class ConnectionPool:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except BaseException:
-            connected.close()
+            # Its transport closes the socket, in asyncio only when it sees the end of it.
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
             raise
         return connection
 
@@ -106,6 +121,10 @@ class ConnectionPool:
         self._is_closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        attempts = list(self._attempts)
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
         for connection in list(self._connections):
             connection.abort()
         if self._connections:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import lru_cache
 
 from proctor.targets.transport.decompression import MAX_PIECE, Decompressor
 from proctor.targets.transport.protocol import TransportError
+
+
+@lru_cache(maxsize=256)
+def _encode_name(name: str) -> bytes:
+    return name.lower().encode()
 
 
 class Headers(Mapping[str, str]):
@@ -19,10 +25,10 @@ class Headers(Mapping[str, str]):
         self._raw = raw
 
     def __getitem__(self, name: str) -> str:
-        return self._raw[name.lower().encode()].strip(b" \t").decode("utf-8", "surrogateescape")
+        return self._raw[_encode_name(name)].strip(b" \t").decode("utf-8", "surrogateescape")
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower().encode() in self._raw
+        return isinstance(name, str) and _encode_name(name) in self._raw
 
     def __iter__(self) -> Iterator[str]:
         return (name.decode("ascii") for name in self._raw)
@@ -38,6 +44,7 @@ class Http1Response:
         "_abort",
         "_body",
         "_decompressor",
+        "_encoding",
         "_error",
         "_length",
         "_reader",
@@ -68,6 +75,10 @@ class Http1Response:
         self.headers: Mapping[str, str] = Headers(headers)
         self.is_complete = False
         """Whether the whole body has arrived."""
+        encoding = headers.get(b"content-encoding")
+        self._encoding = (
+            None if encoding is None or encoding.lower() == b"identity" else encoding.decode("latin-1")
+        )
         self._length = length
         self._body: bytes | bytearray = b""
         """What has arrived and was not taken."""
@@ -109,7 +120,7 @@ class Http1Response:
     @property
     def size(self) -> int | None:
         """How many bytes the body has by its head; None if that is unknown or the body is compressed."""
-        return None if "Content-Encoding" in self.headers else self._length
+        return None if self._encoding is not None else self._length
 
     @property
     def is_read(self) -> bool:
@@ -119,7 +130,7 @@ class Http1Response:
 
     async def read(self) -> bytes | bytearray:
         """Returns the rest of the body, decompressed; raises TransportError."""
-        if self.is_complete and "Content-Encoding" not in self.headers:
+        if self.is_complete and self._encoding is None:
             body, self._body = self._body, b""
             return body
         rest = bytearray()
@@ -133,8 +144,8 @@ class Http1Response:
 
     async def next_piece(self) -> bytes:
         """Returns the next part of the body, nothing at its end; raises TransportError."""
-        if self._decompressor is None and self.headers.get("Content-Encoding", "identity") != "identity":
-            self._decompressor = Decompressor(self.headers["Content-Encoding"])
+        if self._decompressor is None and self._encoding is not None:
+            self._decompressor = Decompressor(self._encoding)
         decompressor = self._decompressor
         while True:
             if decompressor is not None and (piece := decompressor.next_piece()):

@@ -15,7 +15,7 @@ from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import make_tls_context
 from proctor.targets.transport.connection_pool import ConnectionPool
 from proctor.targets.transport.http1_response import Http1Response
-from proctor.targets.transport.protocol import Origin, RequestHead, TransportError
+from proctor.targets.transport.protocol import ConnectError, Origin, RequestHead
 
 
 class Http1Transport:
@@ -33,7 +33,9 @@ class Http1Transport:
         pool = self._pools.get(head.origin)
         if pool is None:
             if self._is_closed:
-                raise TransportError("the transport is closed")
+                raise ConnectError("the transport is closed")
+            if head.origin.scheme not in {"http", "https"} or not head.origin.host:
+                raise ConnectError("the address is not like http://HOST:PORT")
             pool = ConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
         connection = pool.take() or await pool.connect()
