@@ -108,6 +108,7 @@ def send_in(pieces: list[bytes]) -> Script:
     return (read_request, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", WIRE_FORMS)
 def test_a_reply_that_is_split_at_any_byte_stays_the_same(stage: Stage, form: str) -> None:
     data = WIRE_FORMS[form]
@@ -217,6 +218,7 @@ def test_pieces_stay_small_and_give_the_whole(stage: Stage) -> None:
     stage.run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_server_waits_while_nobody_takes_its_reply(stage: Stage, is_chunked: bool) -> None:
     size = 64 * MEBIBYTE
@@ -249,9 +251,10 @@ def test_a_server_waits_while_nobody_takes_its_reply(stage: Stage, is_chunked: b
     stage.run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
 def test_a_bomb_unfolds_no_faster_than_it_is_taken(stage: Stage, coding: bytes) -> None:
-    size = 32 * MEBIBYTE
+    size = 8 * MEBIBYTE
     bomb = gzip.compress(bytes(size)) if coding == b"gzip" else deflate(bytes(size), 15)
 
     async def main(transport: Transport) -> None:
@@ -275,8 +278,9 @@ def test_a_bomb_unfolds_no_faster_than_it_is_taken(stage: Stage, coding: bytes) 
     stage.run(main)
 
 
+@pytest.mark.slow
 def test_a_bomb_can_be_left_unread(stage: Stage) -> None:
-    bomb = encoded(b"gzip", gzip.compress(bytes(32 * MEBIBYTE)))
+    bomb = encoded(b"gzip", gzip.compress(bytes(8 * MEBIBYTE)))
 
     async def main(transport: Transport) -> None:
         async with serve((read_request, bomb)) as server:
@@ -449,6 +453,7 @@ REFUSAL = b"HTTP/1.1 413 Large\r\nContent-Length: 2\r\n\r\nno"
 LARGE = bytes(24 * MEBIBYTE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "outcomes"),
     [

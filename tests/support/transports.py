@@ -21,8 +21,8 @@ from proctor.targets.transport.http1_transport import Http1Transport
 from proctor.targets.transport.protocol import RequestHead, Response, Transport, TransportError
 
 T = TypeVar("T")
-LAST_RESORT_S = 20.0
-"""What has not happened after so many seconds never will."""
+LAST_RESORT_S = 25.0
+"""What has not happened after so many seconds never will; systems try to connect for longer."""
 Address = tuple[str, int]
 Resolve = Callable[[str], list[Address]]
 """Returns the addresses of a name, or raises `socket.gaierror`."""
@@ -158,8 +158,6 @@ class Stage:
             if collect:
                 gc.collect()
                 runner.run(asyncio.sleep(0))
-        if collect:
-            gc.collect()
         assert not problems
         return result
 
