@@ -143,7 +143,7 @@ def make_usage(inputs: Sequence[Any], outputs: Sequence[Any], parts: tuple[Any, 
         parts: the cached part of the input, the one that was written to the cache, and reasoning.
     """
     for count in (*inputs, *outputs, *parts):
-        if count is not None and not _is_count(count):
+        if count is not None and not (type(count) is int and 0 <= count <= MAX_TOKENS):
             return UNREADABLE_USAGE
     return Usage(
         input_tokens=sum([count or 0 for count in inputs]),

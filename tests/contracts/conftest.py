@@ -1,4 +1,4 @@
-"""Every store, opened as often as a test wants, and a run in it."""
+"""Every store, opened as often as a test wants, and a run in it; every transport under every loop."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from proctor.stores import STORES, locate_store
 from proctor.stores.location import StoreLocation
 from support.builders import make_case
 from support.stores import add_run, save_cases
+from support.transports import STAGES, Stage
 
 SCHEMES = [
     pytest.param("postgresql", marks=pytest.mark.slow) if name == "postgresql" else name
@@ -80,3 +81,10 @@ def begun(store: Store, cases: list[Case]) -> Callable[..., Run]:
         return add_run(store, suite or save_cases(store, cases), **{"id": run_id, "planned": 3} | fields)
 
     return make
+
+
+@pytest.fixture(params=STAGES, ids=str)
+def stage(request: pytest.FixtureRequest) -> Stage:
+    """Each transport under each loop."""
+    chosen: Stage = request.param
+    return chosen

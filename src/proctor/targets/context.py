@@ -34,7 +34,7 @@ def check_size(text: str, limit: int) -> None:
 
 
 class TargetContext:
-    """Shared by all targets of one command; the HTTP session is created on first use."""
+    """Shared by all targets of one command; HTTP transports are created on first use."""
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class TargetContext:
         self.observe: Callable[[list[Quota]], None] | None = None
         """Called with the rate limits in replies."""
         self._sessions: list[ClientSession] = []
+        self._transports: list[Transport] = []
         self._byte_limits: list[ByteLimit] = []
 
     def with_observer(self, observe: Callable[[list[Quota]], None]) -> TargetContext:
@@ -93,9 +94,15 @@ class TargetContext:
 
     def get_transport(self, proxy: URL | None) -> Transport:
         """Returns the transport through a proxy, or without one; needs a running event loop."""
-        from proctor.targets.transport.aiohttp_transport import AiohttpTransport
+        if proxy is not None:
+            from proctor.targets.transport.aiohttp_transport import AiohttpTransport
 
-        return AiohttpTransport(self.get_http_session(), proxy)
+            return AiohttpTransport(self.get_http_session(), proxy)
+        if not self._transports:
+            from proctor.targets.transport.http1_transport import Http1Transport
+
+            self._transports.append(Http1Transport())
+        return self._transports[0]
 
     def get_key(self, variable: str, subject: str) -> str:
         """Returns a secret from the environment.
@@ -112,6 +119,8 @@ class TargetContext:
         return value
 
     async def aclose(self) -> None:
-        """Closes the session, if one is open."""
+        """Closes all connections."""
+        while self._transports:
+            await self._transports.pop().aclose()
         while self._sessions:
             await self._sessions.pop().close()

@@ -24,8 +24,6 @@ _MAX_WORDS_LENGTH = 20
 _ORDINARY_WORDS = lazy_pattern(r"(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?:[-_. ](?:[A-Z]?[a-z]+|[A-Z]+|\d+))*")
 """Placeholders for servers that accept any key, such as `not-needed`, and plain numbers."""
 _MIN_BASE64_LENGTH = 8
-_NESTED_FIELDS = ("tool_calls", "messages", "file_changes", "attachments", "logprobs")
-"""The fields of an output with further texts."""
 
 
 class KeyRedactor:
@@ -47,16 +45,23 @@ class KeyRedactor:
         """Returns the output without keys in any of its texts; the same object if it has no key."""
         if not self._forms:
             return output
-        if not any(getattr(output, name) for name in _NESTED_FIELDS):
+        if not _has_nested_texts(output):
             ids = f"{output.response_id}\n{output.request_id}\n{output.service_tier}"
             names = f"{output.model}\n{output.fingerprint}\n{output.finish_reason}\n{ids}"
-            if all(map(self._is_clean, (output.text, names, output.reasoning or ""))):
+            text, reasoning = output.text, output.reasoning or ""
+            for form in self._forms:
+                if form in text or form in names or form in reasoning:
+                    break
+            else:
                 return output
         redacted: Output = map_texts(output, self.redact_text, keys=True)
         return output if redacted == output else redacted
 
-    def _is_clean(self, text: str) -> bool:
-        return not any(form in text for form in self._forms)
+
+def _has_nested_texts(output: Output) -> bool:
+    return bool(
+        output.tool_calls or output.messages or output.file_changes or output.attachments or output.logprobs
+    )
 
 
 def find_secrets(headers: Mapping[str, str]) -> list[str]:

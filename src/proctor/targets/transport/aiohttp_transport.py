@@ -20,6 +20,7 @@ from aiohttp import (
 from yarl import URL
 
 from proctor.targets.transport.protocol import (
+    USER_AGENT,
     ConnectError,
     ProxyError,
     RequestHead,
@@ -37,6 +38,7 @@ def open_session() -> ClientSession:
     return ClientSession(
         connector=TCPConnector(limit=0, ttl_dns_cache=_DNS_LIFETIME_S),
         cookie_jar=DummyCookieJar(),
+        headers={"User-Agent": USER_AGENT},
         timeout=ClientTimeout(total=None),
         trust_env=False,
         auto_decompress=True,
@@ -64,6 +66,8 @@ class AiohttpTransport:
             )
         except (ClientError, OSError) as error:
             raise _translate(error) from error
+        except UnicodeError as error:
+            raise ConnectError(f"{(head.url.host or '')[:80]!r} is no name of a host") from error
         return AiohttpResponse(response)
 
     async def aclose(self) -> None:
@@ -118,5 +122,6 @@ def _translate(error: ClientError | OSError) -> TransportError:
     if isinstance(error, ClientHttpProxyError):
         return ProxyError(error.status)
     if isinstance(error, ClientConnectorError):
-        return ConnectError(error.os_error.strerror or str(error.os_error))
+        why = error.os_error.strerror or str(error.os_error)
+        return ConnectError(why or "the server ended the connection before it was encrypted")
     return TransportError(why)

@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from yarl import URL
+
+from proctor import __version__
+from proctor.errors import UsageError
+
+USER_AGENT = f"proctor/{__version__}"
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""What a header may be called (RFC 9110, section 5.6.2)."""
+_FORBIDDEN = re.compile(r"[\r\n\0]")
+_FRAMING_HEADERS = frozenset({"content-length", "transfer-encoding"})
+"""They say where a body ends, which nobody but a transport knows."""
+
+
+class Origin(NamedTuple):
+    """The server that a request goes to."""
+
+    scheme: str
+    host: str
+    port: int
 
 
 class RequestHead:
     """The method, address and headers of requests; it is made once for all of them that share it."""
 
-    __slots__ = ("headers", "method", "url")
+    __slots__ = ("_encoded", "headers", "keeps_connection", "method", "origin", "url")
 
     def __init__(self, method: str, url: URL, headers: Mapping[str, str]) -> None:
-        """Takes headers without those that a transport adds, such as `Host` and `Content-Length`."""
+        """Takes headers without those that a transport adds, such as `Host` and `Content-Length`.
+
+        The method is not HEAD, whose replies announce a body that does not come.
+
+        Raises:
+            UsageError: a header has a character that would end it.
+        """
+        for name, value in headers.items():
+            if not _NAME.fullmatch(name) or _FORBIDDEN.search(value):
+                raise UsageError(
+                    f"The header {name!r} would have a character that no header can have. "
+                    "Check the headers of the target and its key."
+                )
         self.method = method
         self.url = url
         self.headers = headers
+        self.origin = Origin(url.scheme, url.raw_host or "", url.port or 0)
+        tokens = (value.lower() for name, value in headers.items() if name.lower() == "connection")
+        self.keeps_connection = not any("close" in value for value in tokens)
+        self._encoded: bytes | None = None
+
+    @property
+    def encoded(self) -> bytes:
+        """The head in HTTP/1.1, up to the value of `Content-Length`."""
+        if self._encoded is None:
+            self._encoded = _encode_head(self)
+        return self._encoded
+
+
+def _encode_head(head: RequestHead) -> bytes:
+    url = head.url
+    host, port = head.origin.host.partition("%")[0].rstrip("."), head.origin.port
+    host = f"[{host}]" if ":" in host else host
+    headers = {
+        "Host": host if url.is_default_port() else f"{host}:{port}",
+        "Accept": "*/*",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": USER_AGENT,
+    }
+    if url.raw_user is not None or url.raw_password is not None:
+        user = f"{url.user or ''}:{url.password or ''}"
+        headers["Authorization"] = f"Basic {b64encode(user.encode()).decode()}"
+    own_names = {name.lower() for name in head.headers}
+    lines = [f"{head.method} {url.raw_path_qs} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers.items() if name.lower() not in own_names]
+    lines += [
+        f"{name}: {value}" for name, value in head.headers.items() if name.lower() not in _FRAMING_HEADERS
+    ]
+    return "\r\n".join([*lines, "Content-Length: "]).encode()
 
 
 class TransportError(Exception):
@@ -62,7 +127,7 @@ class Response(Protocol):
     def is_read(self) -> bool:
         """Whether nothing is left to read."""
 
-    async def read(self) -> bytes:
+    async def read(self) -> bytes | bytearray:
         """Returns the rest of the body, decompressed.
 
         Raises:

@@ -21,6 +21,7 @@ from proctor.targets.api.openai.common import parse_call
 
 MAX_ID_LENGTH = 200
 """The maximum length of an id or a tier that a reply reports; the rest is cut off."""
+_PLAIN_COUNTS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 _CACHED_NAMES = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
 """Names of the number of cached tokens beside `prompt_tokens_details`: of DeepSeek, Together and Mistral."""
 
@@ -168,12 +169,14 @@ def parse_chat_usage(counts: Any) -> Usage | None:
     """
     if not isinstance(counts, dict):
         return read_usage(counts, (), (), "")
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
+    if _PLAIN_COUNTS.issuperset(counts):  # what most services send needs none of what follows
+        return make_usage((prompt,), (completion,), (None, None, None))
     inside = _get_part(counts, "prompt_tokens_details", "cached_tokens")
     cached = next((counts[name] for name in _CACHED_NAMES if counts.get(name)), None)
     reasoning = _get_part(counts, "completion_tokens_details", "reasoning_tokens")
     reasoning = reasoning or counts.get("reasoning_tokens")
     cache_write = _get_part(counts, "prompt_tokens_details", "cache_write_tokens")
-    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     numbers: list[Any] = [prompt, completion, reasoning]
     are_counts = bool(reasoning) and all(type(number) is int for number in numbers)
     is_apart = are_counts and counts.get("total_tokens") == sum(numbers)
