@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.meridian.expected import TYPES
-from proctor.dialects.meridian.reader import DIALECT
+from proctor.dialects.meridian.reader import DIALECT, SCORERS
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
 from support.suite_files import list_errors, make_source, split_items
@@ -84,6 +84,18 @@ def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
 ) -> None:
     whole = {"id": "a", "input": "Say hi.", "expected": "hi", "scorer": scorer, "rubric": "Is it polite?"}
     check_one_or_the_other(line(whole | values))
+
+
+USUAL = st.sampled_from(["id", "input", "expected", "scorer", "tags", "prompt", "category"])
+
+
+@given(
+    st.dictionaries(USUAL, ANY | TEXT | st.lists(TEXT, max_size=2) | st.sampled_from(SCORERS), max_size=3),
+    st.booleans(),
+)
+def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(row: dict[str, Any], is_whole: bool) -> None:
+    row = {"id": "a", "input": "Say hi.", "expected": "hi", **row} if is_whole else row
+    assert read(line(row)) == read(line({**row, "scoring": None}))
 
 
 @pytest.mark.slow

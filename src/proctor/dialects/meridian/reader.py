@@ -77,6 +77,9 @@ _HEADER_FIELDS: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
     HOLDOUT_FIELD,
 )
+_USUAL_FIELDS: Final = frozenset(("id", "input", "expected", "scorer", "tags"))
+_USUAL_SCORERS: Final = frozenset(("exact", "contains", "regex", *NUMERIC_TYPES))
+_TEXT_TYPE: Final = frozenset((str,))
 _PARAMETER_ADVICE: Final = {
     name: f"`{name}` of a case is `form.params.{name}` in dialect proctor. For all, set it for the target."
     for name in CASE_PARAMETERS
@@ -123,7 +126,7 @@ class Meridian(Dialect):
         if _is_csv(first, source.path):
             yield _make_suite(source.path)
             rows = read_csv_rows(lines, source.path, CSV_COLUMNS, _PROMPT_COLUMNS)
-            yield from read_cases(rows, source.path, _parse_cells, "Test")
+            yield from read_cases(rows, source.path, _parse_cells, "Test", _parse_usual_cells)
         else:
             yield from _read_json(lines, source.path)
 
@@ -162,10 +165,10 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine
         yield _make_suite(path)
         items = items if first is None else chain((first,), items)
     rows = (
-        _late_header_problem(item[0], path) if isinstance(item, tuple) and _is_header(item[1]) else item
+        _late_header_problem(item[0], path) if type(item) is tuple and _is_header(item[1]) else item
         for item in items
     )
-    yield from read_cases(rows, path, _parse_row, "Test")
+    yield from read_cases(rows, path, _parse_row, "Test", _parse_usual_row)
 
 
 def _late_header_problem(line: int, path: str) -> Problem:
@@ -193,12 +196,47 @@ def _parse_header(fields: FieldReader, path: str) -> Suite:
 
 def _parse_cells(notes: ProblemLog, cells: dict[str, str], number: int) -> CaseAtLine:
     """Reads a row of CSV, whose tags may have semicolons between them."""
+    return _parse_row(notes, _trim_cells(cells), number)
+
+
+def _parse_usual_cells(cells: dict[str, str], line: int, number: int) -> CaseAtLine | None:
+    return _parse_usual_row(_trim_cells(cells), line, number)
+
+
+def _trim_cells(cells: dict[str, str]) -> dict[str, str]:
     for name in ("id", "scorer"):
         if name in cells:
             cells[name] = cells[name].strip()
     if "tags" in cells:
         cells["tags"] = cells["tags"].replace(";", ",")
-    return _parse_row(notes, cells, number)
+    return cells
+
+
+def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine | None:
+    """Reads a row of texts with one scorer; returns None for any other, which `_parse_row` reads."""
+    if not row.keys() <= _USUAL_FIELDS:
+        return None
+    case_id, scorer = row.get("id", ""), row.get("scorer", "exact")
+    prompt, expected, tags = row.get("input"), row.get("expected"), row.get("tags", ())
+    texts = type(case_id) is str and type(scorer) is str and type(prompt) is str and type(expected) is str
+    if not (texts and scorer in _USUAL_SCORERS and prompt.strip() and expected.strip()):
+        return None
+    if tags != ():
+        if type(tags) is not str and not (type(tags) is list and {*map(type, tags)} <= _TEXT_TYPE):
+            return None
+        tags = _split_tags(tags)
+    params = {"pattern" if scorer == "regex" else "value": expected}
+    if scorer == "contains":
+        params["ignore_case"] = True
+    has_own_id = bool(case_id.strip())
+    case = Case(
+        id=case_id if has_own_id else f"test_{number}",
+        input=(Message(role="user", content=prompt),),
+        expected=expected,
+        assertions=(Assertion(grader=scorer, params=params, label=scorer),),
+        tags=tags,
+    )
+    return CaseAtLine(case, line, has_own_id=has_own_id)
 
 
 def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
@@ -278,14 +316,20 @@ def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
         return ()
     value = fields.pop("tags")
     if isinstance(value, str):
-        return tuple(tag.strip() for tag in value.split(",") if tag.strip())
+        return _split_tags(value)
     if not isinstance(value, list):
         fields.report_wrong_type("tags", value, "a list of texts, or text with commas")
         return ()
     for place, tag in enumerate(value):
         if not isinstance(tag, str):
             fields.report_wrong_type(f"tags[{place}]", tag, "text")
-    return tuple(tag.strip() for tag in value if isinstance(tag, str) and tag.strip())
+    return _split_tags([tag for tag in value if isinstance(tag, str)])
+
+
+def _split_tags(tags: str | list[str]) -> tuple[str, ...]:
+    """Returns the tags of a list, or of a text with commas, without the blank ones."""
+    stripped_tags = [tag.strip() for tag in (tags.split(",") if isinstance(tags, str) else tags)]
+    return tuple([tag for tag in stripped_tags if tag])
 
 
 def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[str, Any]]:
