@@ -217,7 +217,9 @@ def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine 
     if not row.keys() <= _USUAL_FIELDS:
         return None
     case_id, scorer = row.get("id", ""), row.get("scorer", "exact")
-    prompt, expected, tags = row.get("input"), row.get("expected"), row.get("tags", ())
+    prompt: Any = row.get("input")
+    expected: Any = row.get("expected")
+    tags = row.get("tags", ())
     texts = type(case_id) is str and type(scorer) is str and type(prompt) is str and type(expected) is str
     if not (texts and scorer in _USUAL_SCORERS and prompt.strip() and expected.strip()):
         return None
