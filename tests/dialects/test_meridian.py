@@ -86,15 +86,21 @@ def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
     check_one_or_the_other(line(whole | values))
 
 
-USUAL = st.sampled_from(["id", "input", "expected", "scorer", "tags", "prompt", "category"])
-
-
-@given(
-    st.dictionaries(USUAL, ANY | TEXT | st.lists(TEXT, max_size=2) | st.sampled_from(SCORERS), max_size=3),
-    st.booleans(),
+USUAL = st.sampled_from(["id", "input", "expected", "scorer", "tags", "prompt", "category", "trap", "lint"])
+USUAL_VALUES = ANY | TEXT | st.lists(TEXT, max_size=2) | st.sampled_from(SCORERS)
+EXPECTED = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(TYPES),
+    st.dictionaries(st.sampled_from(INNER), USUAL_VALUES, max_size=2),
 )
-def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(row: dict[str, Any], is_whole: bool) -> None:
-    row = {"id": "a", "input": "Say hi.", "expected": "hi", **row} if is_whole else row
+
+
+@given(st.dictionaries(USUAL, USUAL_VALUES, max_size=3), st.none() | TEXT | EXPECTED)
+def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(
+    values: dict[str, Any], expected: object
+) -> None:
+    row = {"id": "a", "input": "Say hi.", "expected": expected, **values}
+    row = {name: value for name, value in row.items() if value is not None}
     assert read(line(row)) == read(line({**row, "scoring": None}))
 
 

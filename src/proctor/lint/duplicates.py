@@ -85,9 +85,10 @@ class DuplicateRule:
         self._pairs.append(pairs)
         counts = self._counts
         for pair in pairs:
-            bucket = pair % _BUCKETS
-            if counts[bucket] < 255:
-                counts[bucket] += 1
+            try:
+                counts[pair % _BUCKETS] += 1
+            except ValueError:  # it is 255 already, which is part of a template
+                continue
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation, CaseLocation]]:
         """Yields each pair once: the finding, the later case and the earlier one."""

@@ -348,19 +348,23 @@ def _probe(answers: Sequence[tuple[Assertion, bool | None]]) -> ProbeResult | No
     total = weights = highest = 0.0
     has_counting, strict = False, True
     for assertion, accepted in answers:
-        counts = assertion.weight > 0 or assertion.required is not None
+        weight, required = assertion.weight, assertion.required
+        counts = weight > 0 or required is not None
         if accepted is None:
             if counts:
                 return None
             continue
-        value, passed = _count_answer(assertion, accepted)
-        if assertion.required is not None and not reaches(value, assertion.required):
+        value, passed = (1.0, True) if accepted else (0.0, False)
+        if assertion.negated or assertion.pass_at is not None:
+            value, passed = _count_answer(assertion, accepted)
+        if required is not None and not reaches(value, required):
             return None
+        if counts:
+            has_counting, strict = True, strict and passed
         highest = max(highest, value)
-        has_counting, strict = has_counting or counts, strict and (passed or not counts)
-        if assertion.weight > 0:
-            total += value * assertion.weight
-            weights += assertion.weight
+        if weight > 0:
+            total += value * weight
+            weights += weight
     if not (highest and has_counting):
         return None
     return ProbeResult(strict=strict, score=total / weights if weights else 0.0)

@@ -77,7 +77,8 @@ _HEADER_FIELDS: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
     HOLDOUT_FIELD,
 )
-_USUAL_FIELDS: Final = frozenset(("id", "input", "expected", "scorer", "tags"))
+_PLAIN_FIELDS: Final = frozenset(("id", "input", "expected", "scorer", "tags", "category"))
+_USUAL_FIELDS: Final = _PLAIN_FIELDS.union(_METADATA_FIELDS)
 _USUAL_SCORERS: Final = frozenset(("exact", "contains", "regex", *NUMERIC_TYPES))
 _TEXT_TYPE: Final = frozenset((str,))
 _PARAMETER_ADVICE: Final = {
@@ -213,32 +214,58 @@ def _trim_cells(cells: dict[str, str]) -> dict[str, str]:
 
 
 def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine | None:
-    """Reads a row of texts with one scorer; returns None for any other, which `_parse_row` reads."""
+    """Reads a row of usual fields without problems; returns None for any other, which `_parse_row` reads."""
     if not row.keys() <= _USUAL_FIELDS:
         return None
-    case_id, scorer = row.get("id", ""), row.get("scorer", "exact")
-    prompt: Any = row.get("input")
-    expected: Any = row.get("expected")
-    tags = row.get("tags", ())
-    texts = type(case_id) is str and type(scorer) is str and type(prompt) is str and type(expected) is str
-    if not (texts and scorer in _USUAL_SCORERS and prompt.strip() and expected.strip()):
+    case_id, prompt, tags, category = (
+        row.get("id", ""),
+        row.get("input"),
+        row.get("tags"),
+        row.get("category"),
+    )
+    if not (type(case_id) is str and type(prompt) is str and prompt.strip()) or None in row.values():
         return None
-    if tags != ():
+    if not (category is None or type(category) is str):
+        return None
+    if tags is not None:
         if type(tags) is not str and not (type(tags) is list and {*map(type, tags)} <= _TEXT_TYPE):
             return None
         tags = _split_tags(tags)
-    params = {"pattern" if scorer == "regex" else "value": expected}
-    if scorer == "contains":
-        params["ignore_case"] = True
+    graded = _parse_usual_grading(row.get("expected"), row.get("scorer"))
+    if graded is None:
+        return None
     has_own_id = bool(case_id.strip())
     case = Case(
         id=case_id if has_own_id else f"test_{number}",
         input=(Message(role="user", content=prompt),),
-        expected=expected,
-        assertions=(Assertion(grader=scorer, params=params, label=scorer),),
-        tags=tags,
+        expected=graded[0],
+        assertions=graded[1],
+        tags=tags or (),
+        category=category,
+        metadata={}
+        if row.keys() <= _PLAIN_FIELDS
+        else {name: row[name] for name in _METADATA_FIELDS if name in row},
     )
     return CaseAtLine(case, line, has_own_id=has_own_id)
+
+
+def _parse_usual_grading(expected: Any, scorer: Any) -> tuple[str | None, tuple[Assertion, ...]] | None:
+    """Returns the expected text and the assertions of a row; None if `parse_grading` must read it."""
+    if type(expected) is str:
+        scorer = "exact" if scorer is None else scorer
+        if type(scorer) is not str or scorer not in _USUAL_SCORERS or not expected.strip():
+            return None
+        params: dict[str, Any] = {"pattern" if scorer == "regex" else "value": expected}
+        if scorer == "contains":
+            params["ignore_case"] = True
+        return expected, (Assertion(grader=scorer, params=params, label=scorer),)
+    if type(expected) is not dict or scorer is not None:
+        return None
+    notes = ProblemLog("", 0)
+    kind, checks, answer = parse_expected(expected, notes, None)
+    if notes.problems or kind == "consistency":
+        return None
+    return answer, tuple([Assertion(grader=grader, params=params, label=kind) for grader, params in checks])
 
 
 def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
@@ -341,8 +368,9 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
     category = fields.text("category")
     repeats = fields.integer("num_runs", least=1)
     metadata: dict[str, Any] = dict(fields.instance("metadata", dict) or {})
-    for name in _METADATA_FIELDS:
-        if name in fields:
+    remaining = fields.remaining_names()
+    for name in _METADATA_FIELDS if remaining else ():
+        if name in remaining:
             value = fields.pop(name)
             if metadata.setdefault(name, value) != value:
                 fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")
