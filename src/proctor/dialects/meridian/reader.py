@@ -215,7 +215,8 @@ def _trim_cells(cells: dict[str, str]) -> dict[str, str]:
 
 def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine | None:
     """Reads a row of usual fields without problems; returns None for any other, which `_parse_row` reads."""
-    if not row.keys() <= _USUAL_FIELDS:
+    is_plain = row.keys() <= _PLAIN_FIELDS
+    if not (is_plain or row.keys() <= _USUAL_FIELDS):
         return None
     case_id, prompt, tags, category = (
         row.get("id", ""),
@@ -242,9 +243,7 @@ def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine 
         assertions=graded[1],
         tags=tags or (),
         category=category,
-        metadata={}
-        if row.keys() <= _PLAIN_FIELDS
-        else {name: row[name] for name in _METADATA_FIELDS if name in row},
+        metadata={} if is_plain else {name: row[name] for name in _METADATA_FIELDS if name in row},
     )
     return CaseAtLine(case, line, has_own_id=has_own_id)
 
