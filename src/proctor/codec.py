@@ -66,7 +66,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 def _digest(prefix: Hash, thing: Any) -> str:
     hasher = prefix.copy()
     hasher.update(_ENCODER.encode(thing))
-    return "sha256:" + hasher.hexdigest()
+    return f"sha256:{hasher.hexdigest()}"
 
 
 def sent_digest(case: Case) -> str:
@@ -75,6 +75,11 @@ def sent_digest(case: Case) -> str:
     The order of keys in schemas, tools and tool calls counts, as they are sent in that order. If keys are in
     alphabetical order, the digest equals that of earlier versions, which sorted keys.
     """
+    if case.form is None and len(case.input) == 1 and not case.input[0].tool_calls:  # the usual case
+        is_bare = not (case.vars or case.prefix or case.suffix)
+        if is_bare and case.workspace is None and case.target is None:
+            return _digest(_SENT_PREFIX, case.input)
+        return unordered_digest(case)
     ordered_json = json_in_key_order(case)
     sorted_keys = unordered_digest(case)
     return (
@@ -114,13 +119,11 @@ def _messages_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """Returns the digest of how answers to the case are graded, without what is sent."""
-    judging: tuple[Any, ...] = (
-        case.expected,
-        case.criteria,
-        [_judging_parts(item) for item in case.assertions],
-    )
+    assertions = [_judging_parts(item) for item in case.assertions]
+    judging: tuple[Any, ...] = (case.expected, case.criteria, assertions)
     # Optional parts are appended only if they are set, so that other digests do not change.
-    judging = judging if case.pass_rule is None else (*judging, case.pass_rule)
+    if case.pass_rule is not None:
+        judging = (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
         judging = (*judging, [(item.code, item.field, item.message) for item in case.problems])
     return _digest(_JUDGED_PREFIX, judging)
@@ -133,11 +136,12 @@ def assertion_digest(assertion: Assertion) -> str:
 
 def _judging_parts(assertion: Assertion) -> tuple[Any, ...]:
     # Field by field, since a float that only equals its default is not left out of a record's JSON.
+    required = assertion.required
     judging: tuple[Any, ...] = (
         assertion.grader,
         assertion.params,
         float(assertion.weight),
-        assertion.required if assertion.required is None else float(assertion.required),
+        required if required is None else float(required),
         assertion.negated,
     )
     if assertion.pass_at is not None:

@@ -473,6 +473,20 @@ class BaseGrader(Struct, frozen=True, gc=False):
         """Accepts every case."""
 
 
+class TextGrader(BaseGrader, frozen=True, gc=False):
+    """The base class of graders that score 1 or 0 by the text of an answer alone."""
+
+    all_or_nothing: ClassVar[bool] = True
+
+    def accepts(self, answer: str) -> bool:
+        """Returns whether `grade` gives an answer 1, without a reason.
+
+        Raises:
+            CannotScore: the answer could not be graded.
+        """
+        raise NotImplementedError
+
+
 # --- targets -----------------------------------------------------------------------------------------------
 
 

@@ -165,13 +165,11 @@ class FieldReader:
     those of `proctor.yaml12` do, each problem has the line of its field.
     """
 
-    __slots__ = ("_first_line", "_lines", "_prefix", "_remaining", "_row", "problem_log")
+    __slots__ = ("_prefix", "_remaining", "_row", "problem_log")
 
     def __init__(self, row: dict[str, Any], notes: ProblemLog, prefix: str = "") -> None:
         self._row = row
         self._remaining = dict(row)
-        self._lines: Mapping[str, int] = getattr(row, "lines", {})
-        self._first_line: int | None = getattr(row, "line", None)
         self._prefix = prefix
         self.problem_log = notes
 
@@ -186,7 +184,9 @@ class FieldReader:
             lines: Sequence[int] = getattr(items, "lines", ())
             if int(number) < len(lines):
                 return lines[int(number)]
-        return self._lines.get(name) or self._lines.get(outer) or self._first_line
+        field_lines: Mapping[str, int] = getattr(self._row, "lines", {})
+        first_line: int | None = getattr(self._row, "line", None)
+        return field_lines.get(name) or field_lines.get(outer) or first_line
 
     def path_to(self, name: str) -> str:
         """Returns the path of a field inside its case."""

@@ -201,6 +201,8 @@ def _loader_class() -> Any:
     import yaml
     from yaml.cyaml import CParser  # type: ignore[attr-defined]  # not in the types of the package
 
+    scalar_node, sequence_node = yaml.ScalarNode, yaml.SequenceNode
+
     class Loader(CParser):
         """Gives every node a tag without looking at its text, and stops where they nest too deep."""
 
@@ -208,9 +210,9 @@ def _loader_class() -> Any:
 
         def resolve(self, kind: Any, _value: Any, implicit: Any) -> str:
             """The tag of a node that names none."""
-            if kind is yaml.ScalarNode:
+            if kind is scalar_node:
                 return _PLAIN if implicit[0] else _STR
-            return _SEQ if kind is yaml.SequenceNode else _MAP
+            return _SEQ if kind is sequence_node else _MAP
 
         def descend_resolver(self, parent: Any, _index: Any) -> None:
             """Counts the levels, since the composer calls itself for each and would exhaust the stack."""
@@ -236,14 +238,19 @@ class _Constructor:
 
     def construct(self, node: Any, depth: int) -> Any:
         self._count += 1
-        line = node.start_mark.line + 1
+        kind = node.id
         if self._count > self._max_values:
             raise YamlError(
-                f"The text stands for more than {self._max_values:,} values; use fewer aliases.", line
+                f"The text stands for more than {self._max_values:,} values; use fewer aliases.",
+                node.start_mark.line + 1,
             )
-        kind = node.id
         if kind == "scalar":
-            return _read_scalar(node.tag, self._text(node), line)
+            text: str = self._text(node) if self._originals else node.value
+            tag = node.tag
+            if tag == _STR or (tag == _PLAIN and text and text[0] not in _FIRST_OF_SPECIAL):
+                return text
+            return _read_scalar(tag, text, node.start_mark.line + 1)
+        line = node.start_mark.line + 1
         if depth >= MAX_NESTING:
             raise _too_deep(line)
         if id(node) in self._open:
@@ -261,13 +268,15 @@ class _Constructor:
 
     def _construct_list(self, node: Any, line: int, depth: int) -> YamlList:
         items = YamlList(line)
+        lines = items.lines
         for child in node.value:
             items.append(self.construct(child, depth + 1))
-            items.lines.append(child.start_mark.line + 1)
+            lines.append(child.start_mark.line + 1)
         return items
 
     def _construct_map(self, node: Any, line: int, depth: int) -> YamlMap:
         fields = YamlMap(line)
+        lines = fields.lines
         merged: list[YamlMap] | None = None
         for key_node, child in node.value:
             key_line = key_node.start_mark.line + 1
@@ -275,18 +284,18 @@ class _Constructor:
                 if key_node.id == "mapping" and key_node.start_mark.index == node.start_mark.index + 1:
                     raise YamlError("A value that begins with `{{` needs quotes.", key_line)
                 raise YamlError("The name of a field is a list or an object; write a text.", key_line)
-            key = self._text(key_node)
+            key: str = self._text(key_node) if self._originals else key_node.value
             if key == "<<" and key_node.tag == _PLAIN:
                 if merged is not None:
                     raise YamlError("The merge key `<<` stands already above. Write one list.", key_line)
                 merged = _merged_objects(self.construct(child, depth + 1), key_line)
                 continue
-            if key in fields.lines:
-                first = fields.lines[key]
+            if key in lines:
+                first = lines[key]
                 raise YamlError(
                     f"Field {key!r} stands already at line {first}. Remove one of them.", key_line
                 )
-            fields.lines[key] = key_line
+            lines[key] = key_line
             fields[key] = self.construct(child, depth + 1)
         for other in merged or ():
             for key, value in other.items():
@@ -296,7 +305,7 @@ class _Constructor:
 
     def _text(self, node: Any) -> str:
         text: str = node.value
-        return text.translate(self._originals) if self._originals and not text.isascii() else text
+        return text if text.isascii() else text.translate(self._originals)
 
 
 def _merged_objects(value: Any, line: int) -> list[YamlMap]:

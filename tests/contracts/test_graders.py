@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proctor.errors import CannotScore
 from proctor.graders import GRADERS
 from proctor.model import Case, GraderResult, Message, Output, Prompt
-from proctor.protocols import BaseGrader, GradingInput, JudgeTarget
+from proctor.protocols import BaseGrader, GradingInput, JudgeTarget, TextGrader
 
 FOUR = {"name": "says", "assertion": {"grader": "contains", "params": {"value": "four"}}}
 PARAMS: dict[str, list[dict[str, Any]]] = {
@@ -232,7 +232,10 @@ async def test_any_answer_gets_a_mark_in_range_or_none(
         assert 0 <= mark.value <= 1
         assert not math.isnan(mark.value)
         assert isinstance(mark.passed, bool)
-        if GRADERS.get(name).all_or_nothing:
+        kind = GRADERS.get(name)
+        if issubclass(kind, TextGrader):
+            assert msgspec.convert(params, kind).accepts(answer) == mark.passed
+        if kind.all_or_nothing:
             assert mark.value == mark.passed
     assert mark.reason
     assert "\n" not in mark.reason

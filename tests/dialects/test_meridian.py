@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proctor.dialects.meridian.expected import TYPES
-from proctor.dialects.meridian.reader import DIALECT
+from proctor.dialects.meridian.reader import DIALECT, SCORERS
 from proctor.model import Case, Problem, SplitRule, Suite
 from proctor.protocols import CaseAtLine, SuiteSource
 from support.suite_files import list_errors, make_source, split_items
@@ -84,6 +84,24 @@ def test_any_value_in_any_field_is_a_case_that_is_checked_or_an_error(
 ) -> None:
     whole = {"id": "a", "input": "Say hi.", "expected": "hi", "scorer": scorer, "rubric": "Is it polite?"}
     check_one_or_the_other(line(whole | values))
+
+
+USUAL = st.sampled_from(["id", "input", "expected", "scorer", "tags", "prompt", "category", "trap", "lint"])
+USUAL_VALUES = ANY | TEXT | st.lists(TEXT, max_size=2) | st.sampled_from(SCORERS)
+EXPECTED = st.builds(
+    lambda kind, fields: {"type": kind, **fields},
+    st.sampled_from(TYPES),
+    st.dictionaries(st.sampled_from(INNER), USUAL_VALUES, max_size=2),
+)
+
+
+@given(st.dictionaries(USUAL, USUAL_VALUES, max_size=3), st.none() | TEXT | EXPECTED)
+def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(
+    values: dict[str, Any], expected: object
+) -> None:
+    row = {"id": "a", "input": "Say hi.", "expected": expected, **values}
+    row = {name: value for name, value in row.items() if value is not None}
+    assert read(line(row)) == read(line({**row, "scoring": None}))
 
 
 @pytest.mark.slow

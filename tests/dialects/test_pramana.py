@@ -64,6 +64,19 @@ def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
     return split_items(read(data, **neighbours))[2]
 
 
+@given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY | st.text(max_size=3), st.booleans())
+def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(
+    field: tuple[str, ...], kind: str, value: object, is_changed: bool
+) -> None:
+    row: dict[str, Any] = deepcopy(CASE) | {"ideal": "16", "assertion": {"type": kind}}
+    inner = row[field[0]] if len(field) == 2 else row
+    if is_changed:
+        inner[field[-1]] = value
+    assertion = row["assertion"]
+    with_null = {**assertion, "threshold": None} if isinstance(assertion, dict) else assertion
+    assert "threshold" in field or read(line(row)) == read(line({**row, "assertion": with_null}))
+
+
 @pytest.mark.slow
 @given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY)
 def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(

@@ -35,6 +35,19 @@ def test_a_line_that_json_wrote_gives_the_same_object(row: dict[str, Any], escap
     assert parse_object(json.dumps(row, ensure_ascii=escaped).encode()) == row
 
 
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (",\r", "\t: "), (" ,", " :")])
+@given(row=st.dictionaries(st.text(max_size=8), JSON, max_size=3), again=st.text(max_size=3))
+def test_a_key_that_is_there_twice_is_refused_in_every_spelling(
+    separators: tuple[str, str], row: dict[str, Any], again: str
+) -> None:
+    text = json.dumps({**row, again: None}, separators=separators)
+    twice = f"{{{json.dumps(again)}{separators[1]}1{separators[0]}{text[1:]}"
+    assert isinstance(parse_object(text.encode()), dict)
+    problem = parse_object(twice.encode())
+    assert isinstance(problem, Problem)
+    assert problem.code == "duplicate-key"
+
+
 @given(st.binary())
 def test_any_bytes_give_an_object_or_a_problem(line: bytes) -> None:
     found = parse_object(line)

@@ -14,7 +14,7 @@ from typing import ClassVar
 from proctor.graders import safe_regex
 from proctor.graders.safe_regex import quote_full
 from proctor.model import Evidence, GraderResult
-from proctor.protocols import MAX_STEP_LENGTH, BaseGrader, GradingInput
+from proctor.protocols import MAX_STEP_LENGTH, GradingInput, TextGrader
 
 _SPACES = re.compile(r"\s+")
 _SPACELESS = (("\u0e00", "\u0eff"), ("\u1000", "\u109f"), ("\u1780", "\u17ff"), ("\u3040", "\u30ff"),
@@ -38,7 +38,9 @@ def quote_list(texts: Iterable[str]) -> str:
 
 def find_text(phrase: str, text: str) -> int:
     """Returns the index of the first match, or -1; searches in steps, so that it can be interrupted."""
-    for start in range(0, max(len(text), 1), MAX_STEP_LENGTH):
+    if len(text) <= MAX_STEP_LENGTH:
+        return text.find(phrase)
+    for start in range(0, len(text), MAX_STEP_LENGTH):
         at = text.find(phrase, start, start + MAX_STEP_LENGTH + len(phrase))
         if at >= 0:
             return at
@@ -101,10 +103,9 @@ def require_unique_ids(things: str, ids: Iterable[str]) -> None:
         seen_texts.add(name)
 
 
-class Exact(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Exact(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer is the expected text."""
 
-    all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
 
     value: str
@@ -115,28 +116,36 @@ class Exact(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     any_space: bool = False
     """Whether any run of white space inside both counts as one space."""
 
+    def accepts(self, answer: str) -> bool:
+        """Returns whether they are equal."""
+        return self._are_equal(*self._normalize(answer))
+
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if they are equal, else 0."""
-        answer, expected = grading_input.output.text, self.value
-        if self.any_space:
-            answer, expected = map(_collapse_spaces, (answer, expected))
-        if self.trim:
-            answer, expected = _strip(answer), _strip(expected)
-        same = fold_case(answer) == fold_case(expected) if self.ignore_case else answer == expected
-        if same:
+        answer, expected = self._normalize(grading_input.output.text)
+        if self._are_equal(answer, expected):
             return _EXACT_RESULT
         return GraderResult(
             value=0.0, passed=False, reason=f"The answer is {quote(answer)}; expected {quote(expected)}."
         )
 
+    def _normalize(self, answer: str) -> tuple[str, str]:
+        """Returns an answer and the expected text without the white space that does not count."""
+        expected = self.value
+        if self.any_space:
+            answer, expected = map(_collapse_spaces, (answer, expected))
+        return (_strip(answer), _strip(expected)) if self.trim else (answer, expected)
+
+    def _are_equal(self, answer: str, expected: str) -> bool:
+        return fold_case(answer) == fold_case(expected) if self.ignore_case else answer == expected
+
 
 _EXACT_RESULT = GraderResult(value=1.0, passed=True, reason="The answer is the expected text.")
 
 
-class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Contains(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when the answer contains the expected text, also inside a word."""
 
-    all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
 
     value: str
@@ -146,12 +155,15 @@ class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.value:
             raise ValueError("`value` is empty, and every answer contains that; give the text to look for.")
 
+    def accepts(self, answer: str) -> bool:
+        """Returns whether it does."""
+        if self.ignore_case:
+            return find_text(self.value.casefold(), fold_case(answer)) >= 0
+        return find_text(self.value, answer) >= 0
+
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0."""
-        answer, expected = grading_input.output.text, self.value
-        if self.ignore_case:
-            answer, expected = fold_case(answer), expected.casefold()
-        if find_text(expected, answer) >= 0:
+        if self.accepts(grading_input.output.text):
             return GraderResult(value=1.0, passed=True, reason=f"The answer contains {quote(self.value)}.")
         return GraderResult(
             value=0.0,
@@ -160,10 +172,9 @@ class Contains(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-class _Texts(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Texts(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What graders of several texts share."""
 
-    all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
 
     values: tuple[str, ...]
@@ -182,11 +193,7 @@ class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it contains one, else 0; the reason names the first match."""
         answer = grading_input.output.text
-        if self.ignore_case:
-            text = fold_case(answer)
-            match = next((value for value in self.values if find_text(value.casefold(), text) >= 0), None)
-        else:
-            match = next((value for value in self.values if find_text(value, answer) >= 0), None)
+        match = self._find_match(answer)
         if match is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer contains {quote(match)}.")
         return GraderResult(
@@ -194,6 +201,16 @@ class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
             passed=False,
             reason=f"The answer contains none of {quote_list(self.values)}: {quote(answer)}.",
         )
+
+    def accepts(self, answer: str) -> bool:
+        """Returns whether it contains one."""
+        return self._find_match(answer) is not None
+
+    def _find_match(self, answer: str) -> str | None:
+        if self.ignore_case:
+            text = fold_case(answer)
+            return next((value for value in self.values if find_text(value.casefold(), text) >= 0), None)
+        return next((value for value in self.values if find_text(value, answer) >= 0), None)
 
 
 class ContainsAll(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -219,11 +236,16 @@ class ContainsAll(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
             entries=tuple(entries),
         )
 
+    def accepts(self, answer: str) -> bool:
+        """Returns whether it contains all."""
+        text = fold_case(answer) if self.ignore_case else answer
+        values = [value.casefold() for value in self.values] if self.ignore_case else self.values
+        return all(find_text(value, text) >= 0 for value in values)
 
-class _End(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class _End(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What graders of one end of the answer share."""
 
-    all_or_nothing: ClassVar[bool] = True
     reads_in_steps: ClassVar[bool] = True
     verb: ClassVar[str]
 
@@ -240,15 +262,21 @@ class _End(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; the entry shows that end of the answer."""
-        answer, expected = grading_input.output.text, self.value
-        if self.trim:
-            answer, expected = _strip(answer), expected.strip()
+        answer, expected = self._normalize(grading_input.output.text)
         is_there, evidence = self._compare(answer, expected)
         reason = f"The answer {self.verb}s with {quote(expected)}."
         if not is_there:
             reason = f"The answer does not {self.verb} with {quote(expected)}: {quote_full(evidence)}."
         entries = (Evidence(text=expected, passed=is_there, evidence=evidence),)
         return GraderResult(value=float(is_there), passed=is_there, reason=reason, entries=entries)
+
+    def accepts(self, answer: str) -> bool:
+        """Returns whether it does."""
+        return self._compare(*self._normalize(answer))[0]
+
+    def _normalize(self, answer: str) -> tuple[str, str]:
+        """Returns an answer and the expected text without the white space that does not count."""
+        return (_strip(answer), self.value.strip()) if self.trim else (answer, self.value)
 
     def _compare(self, answer: str, expected: str) -> tuple[bool, str]:
         """Returns whether the answer has the text at its end, and the end of the answer, shortened."""
@@ -273,10 +301,8 @@ class EndsWith(_End, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return answer.endswith(expected), answer if len(answer) <= 120 else "…" + answer[-119:]
 
 
-class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Regex(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when a Python regular expression matches somewhere in the answer."""
-
-    all_or_nothing: ClassVar[bool] = True
 
     pattern: str
     flags: str = ""
@@ -289,6 +315,14 @@ class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`pattern` is empty and would match every answer; give a regular expression.")
         safe_regex.compile_pattern(self.pattern, self.flags)
 
+    def accepts(self, answer: str) -> bool:
+        """Returns whether it matches.
+
+        Raises:
+            CannotScore: the search exceeded its time limit.
+        """
+        return safe_regex.pattern_matches(self.pattern, answer, flags=self.flags, full=self.full)
+
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it matches, else 0.
 
@@ -296,7 +330,7 @@ class Regex(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
             CannotScore: the search exceeded its time limit.
         """
         answer = grading_input.output.text
-        if safe_regex.pattern_matches(self.pattern, answer, flags=self.flags, full=self.full):
+        if self.accepts(answer):
             return GraderResult(value=1.0, passed=True, reason=f"The answer matches {quote(self.pattern)}.")
         return GraderResult(
             value=0.0,

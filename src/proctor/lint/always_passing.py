@@ -24,6 +24,7 @@ from proctor.stats import reaches
 
 REFUSAL: Final = "I'm sorry, but I can't help with that."
 
+_OTHER: Final = frozenset(("other",))
 _REFUSAL_WORDS: Final = (
     *("can't", "cannot", "can not", "can’t", "won't", "won’t", "unable", "sorry", "refuse", "decline"),
     *("not able", "not allowed", "not comfortable"),
@@ -73,7 +74,7 @@ class AlwaysPassingRule:
         """
         if "regex-empty" in codes or "empty-expected" in codes:
             return
-        if all(get_traits(assertion).reads == "other" for assertion in counting_assertions(case)):
+        if {get_traits(assertion).reads for assertion in counting_assertions(case)} <= _OTHER:
             return
         results = tuple(
             (code, result)

@@ -7,7 +7,7 @@ which places in a prompt reveal it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from proctor.lint.findings import (
 from proctor.lint.regex_rules import regex_assertions
 from proctor.lint.regex_trees import longest_run, spelled_texts
 from proctor.lint.revealed_answers import PromptText, fold_text
-from proctor.model import Case, Message
+from proctor.model import Assertion, Case, Message
 
 _SYSTEM_ROLES: Final = ("system", "developer")
 """The roles of messages with instructions, outside of the turns of a conversation."""
@@ -51,7 +51,8 @@ def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """Yields a finding if the prompt contains an answer that the case expects."""
     prompts: list[tuple[Message, PromptText]] | None = None
     checked_texts: set[tuple[str, ...]] = set()
-    for target in _expected_answers(case):
+    patterns = regex_assertions(case)
+    for target in _expected_answers(case, patterns):
         if target.texts in checked_texts:
             continue
         checked_texts.add(target.texts)
@@ -61,7 +62,7 @@ def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
             if all(prompt.reveals(text) for text in target.texts):
                 yield _leak_finding(case, target, message)
                 return
-    for assertion, pattern in regex_assertions(case):
+    for assertion, pattern in patterns:
         run = longest_run(pattern, text_param(assertion, "flags") or "")
         if assertion.negated or len(run.strip()) < _MIN_RUN_LENGTH:
             continue
@@ -102,6 +103,9 @@ def _searchable_messages(case: Case) -> list[tuple[Message, PromptText]]:
         return []
     texts = [fold_text(message.content) for message in case.input]
     whole = "\n".join(texts)
+    if len(texts) == 1 and case.input[0].role == "user":
+        message = case.input[0]
+        return [(message, PromptText(message.content, whole, flat=whole))] if message.content else []
     assistant_texts = {
         text for text, message in zip(texts, case.input, strict=True) if message.role == "assistant"
     }
@@ -119,8 +123,8 @@ def _searchable_messages(case: Case) -> list[tuple[Message, PromptText]]:
 # --- expected answers ---------------------------------------------------------------------------------------
 
 
-def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
-    yield from _answers_in_expected(case)
+def _expected_answers(case: Case, patterns: Sequence[tuple[Assertion, str]]) -> Iterator[_ExpectedAnswer]:
+    yield from _answers_in_expected(case, {pattern for _, pattern in patterns} if patterns else ())
     for assertion in counting_assertions(case):
         if assertion.negated:
             continue
@@ -138,9 +142,8 @@ def _expected_answers(case: Case) -> Iterator[_ExpectedAnswer]:
             )
 
 
-def _answers_in_expected(case: Case) -> Iterator[_ExpectedAnswer]:
+def _answers_in_expected(case: Case, patterns: Collection[str]) -> Iterator[_ExpectedAnswer]:
     expected: Any = case.expected
-    patterns = {pattern for _, pattern in regex_assertions(case)}
     if isinstance(expected, str):
         if expected not in patterns:
             yield from _single_texts((expected,), "expected")

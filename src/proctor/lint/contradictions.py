@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any, Final
 
 from proctor.codec import encode
@@ -27,18 +27,24 @@ from proctor.model import Assertion, Case
 
 _UNITS: Final = {"length": ("words", "sentences", "characters", "bullets"), "json_array": ("items",)}
 """What has limits, by grader."""
+_EXCLUSIVE: Final = frozenset(
+    ("exact", "forbidden_words", "length", "json_array", "json_keys", "starts_with", "ends_with", "number")
+)
+"""The graders of which an assertion, if it is not negated, may exclude another one that is not."""
 _MAX_ASSERTIONS: Final = 40
 """At most this many assertions of a case are compared with each other."""
 
 
 def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """Yields a finding for each pair of assertions that no answer can pass together."""
-    if len(case.assertions) < 2 and case.assertions[:1] and case.assertions[0].grader != "composite":
-        return
-    assertions = (
+    assertions = [
         assertion for assertion in counting_assertions(case) if get_traits(assertion).reads == "text"
-    )
-    for first, second in combinations(islice(assertions, _MAX_ASSERTIONS), 2):
+    ]
+    if len(assertions) < 2 or not any(
+        assertion.negated or assertion.grader in _EXCLUSIVE for assertion in assertions
+    ):
+        return
+    for first, second in combinations(assertions[:_MAX_ASSERTIONS], 2):
         why = _conflict(first, second, passes)
         if why is not None:
             message = f"{case_label(case)}: no answer can pass {why}. Remove one of them, or correct it."

@@ -17,7 +17,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Final
 from zlib import crc32
@@ -50,11 +49,11 @@ class DuplicateRule:
 
     def __init__(self) -> None:
         self._spots: list[CaseLocation] = []
-        self._texts: dict[bytes, int] = {}
-        self._plain: dict[bytes, int] = {}
+        self._texts: dict[int, int] = {}
+        self._plain: dict[int, int] = {}
         self._exact_firsts = array("I")
         self._plain_firsts = array("I")
-        self._contexts: list[tuple[bytes, bytes]] = []
+        self._contexts: list[tuple[int, bytes]] = []
         self._pairs: list[array[int]] = []
         self._counts = bytearray(_BUCKETS)
 
@@ -70,22 +69,26 @@ class DuplicateRule:
         self._spots.append(spot)
         texts = [f"{message.role}: {message.content}" for message in case.input]
         text = "\n".join([*texts, format_values(case.vars)] if case.vars else texts)
-        words = _WORD.findall(_IS_CONTRACTION.sub(" is", text.casefold()))
-        main_words = [word for word in words if word not in _SMALL_WORDS] or [text.strip()]
-        numbers = " ".join(word for word in words if not word.isalpha())
-        pairs = _sketch(words)
+        words = _split_words(text)
+        main_words = words
+        if not _SMALL_WORDS.isdisjoint(words):
+            main_words = [word for word in words if word not in _SMALL_WORDS]
+        numbers = " ".join([word for word in words if not word.isalpha()])
         around = _context_bytes(case)
-        exact = _hash(text.strip().encode("utf-8", "replace") + around)
-        plain = _hash(" ".join(main_words).encode("utf-8", "replace") + around)
+        stripped = text.strip()
+        exact = hash((stripped, around))
+        plain = hash((" ".join(main_words) or stripped, around))
         self._exact_firsts.append(self._texts.setdefault(exact, position))
         self._plain_firsts.append(self._plain.setdefault(plain, position))
-        self._contexts.append((_hash(numbers.encode("utf-8", "replace") + around), judged))
+        self._contexts.append((hash((numbers, around)), judged))
+        pairs = _sketch(words)
         self._pairs.append(pairs)
         counts = self._counts
         for pair in pairs:
-            bucket = pair % _BUCKETS
-            if counts[bucket] < 255:
-                counts[bucket] += 1
+            try:
+                counts[pair % _BUCKETS] += 1
+            except ValueError:  # it is 255 already, which is part of a template
+                continue
 
     def finish(self) -> Iterator[tuple[Finding, CaseLocation, CaseLocation]]:
         """Yields each pair once: the finding, the later case and the earlier one."""
@@ -162,14 +165,21 @@ def _word_hash(word: str) -> int:
     return crc32(word.encode("utf-8", "replace"))
 
 
+def _split_words(text: str) -> list[str]:
+    folded = text.casefold()
+    if "'s" in folded or "’s" in folded:
+        folded = _IS_CONTRACTION.sub(" is", folded)
+    return _WORD.findall(folded)
+
+
 def _context_bytes(case: Case) -> bytes:
     """Returns the parts of a prompt besides texts, which make another question of the same words."""
     attached = [part for message in case.input for part in message.parts if not isinstance(part, str)]
+    if not (attached or case.workspace or case.form or case.target or case.prefix or case.suffix) and (
+        case.prompts is None
+    ):
+        return b""
     parts: list[Any] = [case.workspace, case.form, case.target, attached]
     if case.prefix or case.suffix or case.prompts is not None:
         parts += [case.prefix, case.suffix, case.prompts]
     return encode(parts) if any(parts) else b""
-
-
-def _hash(data: bytes) -> bytes:
-    return blake2b(data, digest_size=12).digest()

@@ -18,7 +18,7 @@ from proctor.lint.findings import (
 )
 from proctor.model import Case
 
-_JUDGE_PARAMS: Final = {
+JUDGE_PARAMS: Final = {
     "llm_judge": "prompt",
     "rubric": "rubric",
     "rubrics": "items",
@@ -33,7 +33,7 @@ _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "instructions"))
 def find_judges_without_rubric(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`judge-without-rubric`: a judge without grading instructions."""
     for assertion in counting_assertions(case):
-        name = _JUDGE_PARAMS.get(assertion.grader)
+        name = JUDGE_PARAMS.get(assertion.grader)
         if name is None or _has_content(assertion.params.get(name)):
             continue
         if assertion.grader in _CRITERIA_GRADERS and (
@@ -55,8 +55,8 @@ def _has_content(value: Any) -> bool:
 def find_empty_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding]:  # noqa: ARG001  # as every rule
     """`empty-expected`: an expected answer without a letter in it."""
     for assertion in counting_assertions(case):
-        value = text_param(assertion, "value")
-        if assertion.grader == "exact" and not assertion.negated and value is not None and not value.strip():
+        value = text_param(assertion, "value") if assertion.grader == "exact" else None
+        if value is not None and not assertion.negated and not value.strip():
             yield _empty_finding(
                 case, f"`exact` expects {value!r}, and only an empty answer passes", "assertions"
             )

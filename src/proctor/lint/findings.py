@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal
 
 from msgspec import Struct, ValidationError, convert
@@ -89,8 +89,15 @@ def quote_text(text: str) -> str:
     return repr(text).replace("\\\\", "\\")
 
 
-def counting_assertions(case: Case) -> Iterator[Assertion]:
-    """Yields the assertions that count and are about the answer, with the members of composites instead."""
+def counting_assertions(case: Case) -> Sequence[Assertion]:
+    """Returns the assertions that count and are about the answer, with the members of composites instead."""
+    for assertion in case.assertions:
+        if assertion.weight <= 0 or assertion.on != "answer" or assertion.grader == "composite":
+            return list(_iter_counting(case))
+    return case.assertions
+
+
+def _iter_counting(case: Case) -> Iterator[Assertion]:
     for assertion in case.assertions:
         if (assertion.weight <= 0 and assertion.required is None) or assertion.on != "answer":
             continue

@@ -6,43 +6,52 @@ field `lint`, and for all cases by the caller. `docs/lint.md` describes each cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from time import thread_time
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.codec import judged_digest
-from proctor.errors import UsageError, suggestion
+from proctor.errors import CannotScore, UsageError, suggestion
 from proctor.grading import (
     GraderLookup,
     GradingContext,
     GradingMode,
+    build_grader,
     grade,
     grade_immediately,
     grading_mode,
     score,
 )
-from proctor.lint.always_passing import AlwaysPassingRule, ProbeResult
+from proctor.lint.always_passing import REFUSAL, AlwaysPassingRule, ProbeResult
 from proctor.lint.answer_leaks import find_leaks
 from proctor.lint.case_ids import CaseIdRule
 from proctor.lint.contamination import QuestionIndex, TextSearch
 from proctor.lint.contradictions import find_contradictions
 from proctor.lint.duplicates import DuplicateRule
 from proctor.lint.expected_not_checked import (
+    JUDGE_PARAMS,
     find_empty_expected,
     find_json_expected,
     find_judges_without_rubric,
 )
-from proctor.lint.findings import CaseLocation, Finding, PassesAssertion
+from proctor.lint.findings import (
+    GRADER_TRAITS,
+    CaseLocation,
+    Finding,
+    PassesAssertion,
+    counting_assertions,
+)
 from proctor.lint.regex_rules import BacktrackingRule, find_empty_matches
 from proctor.lint.related_cases import RelatedCasesRule
 from proctor.lint.suite_size import check_token_estimate
 from proctor.lint.suppressions import IGNORE_ALL, find_unknown_codes, silenced_codes
 from proctor.model import Assertion, Case, Output, PassRule, Problem, Score, Suite, Trial, Verdict
-from proctor.protocols import CaseAtLine, GradingInput
+from proctor.protocols import MAX_STEP_LENGTH, CaseAtLine, GradingInput, TextGrader
+from proctor.stats import reaches
 from proctor.verdicts import decide_verdict, trial_score
 
 CODES: Final = {
@@ -68,23 +77,35 @@ CODES: Final = {
 }
 """Every code with its description; codes never change."""
 
-CaseRule = Callable[[Case, PassesAssertion], Iterator[Finding]]
-"""A rule that needs only one case."""
 
-_RULES: Final[tuple[CaseRule, ...]] = (
-    lambda case, _passes: find_unknown_codes(case, CODES),
-    find_judges_without_rubric,
-    find_empty_expected,
-    find_json_expected,
-    find_leaks,
-    find_empty_matches,
-    find_contradictions,
-    check_token_estimate,
+class CaseRule(Struct, frozen=True):
+    """A rule that needs only one case."""
+
+    find: Callable[[Case, PassesAssertion], Iterator[Finding]]
+    graders: frozenset[str] | None = None
+    """It is about assertions with these graders, so that other cases need not be checked; None for all."""
+    field: str | None = None
+    """The field of metadata that it is about; None for none."""
+
+
+_LITERAL_GRADERS: Final = frozenset(name for name, traits in GRADER_TRAITS.items() if traits.literal)
+_RULES: Final = (
+    CaseRule(lambda case, _passes: find_unknown_codes(case, CODES), field="lint"),
+    CaseRule(find_judges_without_rubric, frozenset(JUDGE_PARAMS)),
+    CaseRule(find_empty_expected),
+    CaseRule(find_json_expected, _LITERAL_GRADERS),
+    CaseRule(find_leaks),
+    CaseRule(find_empty_matches, frozenset(("regex",))),
+    CaseRule(find_contradictions),
+    CaseRule(check_token_estimate, field="tokens_est"),
 )
 SLOW_S: Final = 0.05
 """Grading that takes more processor time counts as slow, mostly because a pattern backtracks."""
 SLOW_BUDGET_S: Final = 3.0
 """The processor time for all slow grading of a suite; after that, answers are no longer graded."""
+_FIXED_ANSWERS: Final = frozenset(("", REFUSAL))
+_MAX_FIXED_ANSWERS: Final = 4096
+_UNKNOWN_CHECKS: Final[list[tuple[Assertion, TextGrader]]] = []
 _STARTED_AT: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _EMPTY_CASE: Final = Case(id="", input=())
 _PASS_ALL: Final = PassRule(threshold=0.0)
@@ -149,7 +170,13 @@ class Linter:
         self._duplicates = DuplicateRule()
         self._related_cases = RelatedCasesRule()
         self._always_passing = AlwaysPassingRule(self._grade_text)
-        self._rules = (*_RULES, BacktrackingRule().check)
+        self._rules = (*_RULES, CaseRule(BacktrackingRule().check, frozenset(("regex",))))
+        self._rules_by_graders: dict[frozenset[str], list[CaseRule]] = {}
+        self._text_graders: dict[int, tuple[Assertion, TextGrader | None]] = {}
+        """The graders of the current case, by the identities of its assertions."""
+        self._text_checks: list[tuple[Assertion, TextGrader]] | None = None
+        self._fixed_answers: dict[tuple[TextGrader, str], bool] = {}
+        """Whether graders accept the answers that are the same for each case."""
         self.files: dict[str, None] = {path: None}
         """The files of the suite, in the order in which cases stand in them."""
         self.remaining_s = SLOW_BUDGET_S
@@ -161,17 +188,29 @@ class Linter:
         spot = self._log.locate(case_at_line)
         self.files.setdefault(spot.path)
         codes: set[str] = set()
-        for rule in self._rules:
-            for finding in rule(case, self._passes):
+        self._text_graders.clear()
+        self._text_checks = _UNKNOWN_CHECKS
+        for rule in self._rules_for(case):
+            if rule.field is not None and rule.field not in case.metadata:
+                continue
+            for finding in rule.find(case, self._passes):
                 codes.add(finding.code)
                 self._log.report(finding, spot)
-        for finding in chain(
-            self._always_passing.add(case, spot, codes),
-            self._ids.add(spot, named=case_at_line.has_own_id),
-        ):
+        for finding in self._always_passing.add(case, spot, codes):
+            self._log.report(finding, spot)
+        for finding in self._ids.add(spot, named=case_at_line.has_own_id):
             self._log.report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
         self._related_cases.add(case)
+
+    def _rules_for(self, case: Case) -> list[CaseRule]:
+        """Returns the rules that are about the graders of a case, in their order."""
+        graders = frozenset([assertion.grader for assertion in counting_assertions(case)])
+        rules = self._rules_by_graders.get(graders)
+        if rules is None:
+            rules = [rule for rule in self._rules if rule.graders is None or rule.graders & graders]
+            self._rules_by_graders[graders] = rules
+        return rules
 
     def finish(self, suite: Suite) -> list[Problem]:
         """Returns all findings, by file and line.
@@ -194,6 +233,10 @@ class Linter:
 
     def _passes(self, assertion: Assertion, text: str) -> bool | None:
         """Returns whether an answer passes one assertion; None if that is unknown."""
+        grader = self._text_grader(assertion)
+        if grader is not None:
+            accepted = self._accepts_text(grader, text)
+            return None if accepted is None else _count_answer(assertion, accepted)[1]
         kind = self._graders(assertion.grader)
         if kind.needs or kind.grades_repeats:
             return None
@@ -205,6 +248,12 @@ class Linter:
 
     def _grade_text(self, case: Case, text: str) -> ProbeResult | None:
         """Grades an answer to a case by the graders that make no calls; None if that is not possible."""
+        if self._text_checks is _UNKNOWN_CHECKS:
+            self._text_checks = self._list_text_checks(case)
+        if self._text_checks is not None:
+            return _probe(
+                [(assertion, self._accepts_text(grader, text)) for assertion, grader in self._text_checks]
+            )
         output = Output(text=text)
         scores: tuple[Score, ...] | None = self._run_timed(lambda: self._scores(case, output))
         if scores is None or not any(score.value for score in scores):
@@ -217,6 +266,48 @@ class Linter:
         return ProbeResult(
             strict=decide_verdict(trial, PassRule()) is Verdict.PASS, score=trial_score(trial) or 0.0
         )
+
+    def _list_text_checks(self, case: Case) -> list[tuple[Assertion, TextGrader]] | None:
+        """Returns the assertions of a case with their graders; None unless all are `TextGrader`s."""
+        checks: list[tuple[Assertion, TextGrader]] = []
+        for assertion in case.assertions:
+            grader = self._text_grader(assertion)
+            if grader is None:
+                return None
+            checks.append((assertion, grader))
+        return checks
+
+    def _text_grader(self, assertion: Assertion) -> TextGrader | None:
+        """Returns the grader of an assertion, if it is a `TextGrader`; each is built once for a case."""
+        entry = self._text_graders.get(id(assertion))
+        if entry is None or entry[0] is not assertion:
+            entry = self._text_graders[id(assertion)] = (assertion, self._build_text_grader(assertion))
+        return entry[1]
+
+    def _build_text_grader(self, assertion: Assertion) -> TextGrader | None:
+        if assertion.on != "answer" or not issubclass(self._graders(assertion.grader), TextGrader):
+            return None
+        try:
+            return cast("TextGrader", build_grader(assertion, self._graders))
+        except ValueError:  # reported where the suite is read
+            return None
+
+    def _accepts_text(self, grader: TextGrader, text: str) -> bool | None:
+        if self.remaining_s <= 0:
+            return None
+        if grader.reads_in_steps and len(text) <= MAX_STEP_LENGTH:  # always fast
+            return grader.accepts(text)
+        is_fixed = text in _FIXED_ANSWERS
+        accepted: bool | None = self._fixed_answers.get((grader, text)) if is_fixed else None
+        if accepted is not None:
+            return accepted
+        try:
+            accepted = self._run_timed(lambda: grader.accepts(text))
+        except CannotScore:
+            return None
+        if is_fixed and accepted is not None and len(self._fixed_answers) < _MAX_FIXED_ANSWERS:
+            self._fixed_answers[grader, text] = accepted
+        return accepted
 
     def _scores(self, case: Case, output: Output) -> tuple[Score, ...] | None:
         manner = grading_mode(case, self._graders)
@@ -239,6 +330,44 @@ class Linter:
         if elapsed > SLOW_S:
             self.remaining_s -= elapsed
         return result
+
+
+def _count_answer(assertion: Assertion, accepted: bool) -> tuple[float, bool]:
+    """Returns the value of an answer that a grader accepts or not, and whether it passes the assertion."""
+    value, passed = (1.0 if accepted else 0.0), accepted
+    if assertion.pass_at is not None:
+        passed = reaches(value, assertion.pass_at)
+    return (1.0 - value, not passed) if assertion.negated else (value, passed)
+
+
+def _probe(answers: Sequence[tuple[Assertion, bool | None]]) -> ProbeResult | None:
+    """Returns the result of an answer from whether each assertion accepts it, None being unknown.
+
+    The rules are those of `decide_verdict` and `trial_score`.
+    """
+    total = weights = highest = 0.0
+    has_counting, strict = False, True
+    for assertion, accepted in answers:
+        weight, required = assertion.weight, assertion.required
+        counts = weight > 0 or required is not None
+        if accepted is None:
+            if counts:
+                return None
+            continue
+        value, passed = (1.0, True) if accepted else (0.0, False)
+        if assertion.negated or assertion.pass_at is not None:
+            value, passed = _count_answer(assertion, accepted)
+        if required is not None and not reaches(value, required):
+            return None
+        if counts:
+            has_counting, strict = True, strict and passed
+        highest = max(highest, value)
+        if weight > 0:
+            total += value * weight
+            weights += weight
+    if not (highest and has_counting):
+        return None
+    return ProbeResult(strict=strict, score=total / weights if weights else 0.0)
 
 
 def _run_now(work: Coroutine[Any, Any, Any]) -> Any:

@@ -33,12 +33,13 @@ MAX_PATTERN_LENGTH: Final = 1_000
 _QUANTIFIERS: Final = "*+{?|"
 
 
-def regex_assertions(case: Case) -> Iterator[tuple[Assertion, str]]:
-    """Yields the assertions that search for a pattern, each with the pattern."""
-    for assertion in counting_assertions(case):
-        pattern = text_param(assertion, "pattern") if assertion.grader == "regex" else None
-        if pattern:
-            yield assertion, pattern
+def regex_assertions(case: Case) -> list[tuple[Assertion, str]]:
+    """Returns the assertions that search for a pattern, each with the pattern."""
+    return [
+        (assertion, pattern)
+        for assertion in counting_assertions(case)
+        if assertion.grader == "regex" and (pattern := text_param(assertion, "pattern"))
+    ]
 
 
 def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]:

@@ -48,7 +48,13 @@ class PromptText:
     """One message of a case, which is searched for answers."""
 
     def __init__(
-        self, text: str, whole: str, *, labels: AbstractSet[str] = frozenset(), earlier: bool = False
+        self,
+        text: str,
+        whole: str,
+        *,
+        labels: AbstractSet[str] = frozenset(),
+        earlier: bool = False,
+        flat: str | None = None,
     ) -> None:
         """Prepares a message for searches.
 
@@ -57,9 +63,10 @@ class PromptText:
             whole: all messages of the case, folded, to find the instructions to the target.
             labels: folded texts that reveal nothing if a message consists of one of them.
             earlier: whether the message is in an earlier turn of a conversation, whose facts are known.
+            flat: the folded message, if it is known.
         """
         self._raw = text
-        self._flat = fold_text(text)
+        self._flat = fold_text(text) if flat is None else flat
         self._whole = whole
         self._labels = labels
         self._earlier = earlier

@@ -77,6 +77,10 @@ _HEADER_FIELDS: Final = (
     *("suite_name", "description", "version", "task_type", "license", "categories", "created_at"),
     HOLDOUT_FIELD,
 )
+_PLAIN_FIELDS: Final = frozenset(("id", "input", "expected", "scorer", "tags", "category"))
+_USUAL_FIELDS: Final = _PLAIN_FIELDS.union(_METADATA_FIELDS)
+_USUAL_SCORERS: Final = frozenset(("exact", "contains", "regex", *NUMERIC_TYPES))
+_TEXT_TYPE: Final = frozenset((str,))
 _PARAMETER_ADVICE: Final = {
     name: f"`{name}` of a case is `form.params.{name}` in dialect proctor. For all, set it for the target."
     for name in CASE_PARAMETERS
@@ -123,7 +127,7 @@ class Meridian(Dialect):
         if _is_csv(first, source.path):
             yield _make_suite(source.path)
             rows = read_csv_rows(lines, source.path, CSV_COLUMNS, _PROMPT_COLUMNS)
-            yield from read_cases(rows, source.path, _parse_cells, "Test")
+            yield from read_cases(rows, source.path, _parse_cells, "Test", _parse_usual_cells)
         else:
             yield from _read_json(lines, source.path)
 
@@ -162,10 +166,10 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine
         yield _make_suite(path)
         items = items if first is None else chain((first,), items)
     rows = (
-        _late_header_problem(item[0], path) if isinstance(item, tuple) and _is_header(item[1]) else item
+        _late_header_problem(item[0], path) if type(item) is tuple and _is_header(item[1]) else item
         for item in items
     )
-    yield from read_cases(rows, path, _parse_row, "Test")
+    yield from read_cases(rows, path, _parse_row, "Test", _parse_usual_row)
 
 
 def _late_header_problem(line: int, path: str) -> Problem:
@@ -193,12 +197,74 @@ def _parse_header(fields: FieldReader, path: str) -> Suite:
 
 def _parse_cells(notes: ProblemLog, cells: dict[str, str], number: int) -> CaseAtLine:
     """Reads a row of CSV, whose tags may have semicolons between them."""
+    return _parse_row(notes, _trim_cells(cells), number)
+
+
+def _parse_usual_cells(cells: dict[str, str], line: int, number: int) -> CaseAtLine | None:
+    return _parse_usual_row(_trim_cells(cells), line, number)
+
+
+def _trim_cells(cells: dict[str, str]) -> dict[str, str]:
     for name in ("id", "scorer"):
         if name in cells:
             cells[name] = cells[name].strip()
     if "tags" in cells:
         cells["tags"] = cells["tags"].replace(";", ",")
-    return _parse_row(notes, cells, number)
+    return cells
+
+
+def _parse_usual_row(row: dict[str, Any], line: int, number: int) -> CaseAtLine | None:
+    """Reads a row of usual fields without problems; returns None for any other, which `_parse_row` reads."""
+    is_plain = row.keys() <= _PLAIN_FIELDS
+    if not (is_plain or row.keys() <= _USUAL_FIELDS):
+        return None
+    case_id, prompt, tags, category = (
+        row.get("id", ""),
+        row.get("input"),
+        row.get("tags"),
+        row.get("category"),
+    )
+    if not (type(case_id) is str and type(prompt) is str and prompt.strip()) or None in row.values():
+        return None
+    if not (category is None or type(category) is str):
+        return None
+    if tags is not None:
+        if type(tags) is not str and not (type(tags) is list and {*map(type, tags)} <= _TEXT_TYPE):
+            return None
+        tags = _split_tags(tags)
+    graded = _parse_usual_grading(row.get("expected"), row.get("scorer"))
+    if graded is None:
+        return None
+    has_own_id = bool(case_id.strip())
+    case = Case(
+        id=case_id if has_own_id else f"test_{number}",
+        input=(Message(role="user", content=prompt),),
+        expected=graded[0],
+        assertions=graded[1],
+        tags=tags or (),
+        category=category,
+        metadata={} if is_plain else {name: row[name] for name in _METADATA_FIELDS if name in row},
+    )
+    return CaseAtLine(case, line, has_own_id=has_own_id)
+
+
+def _parse_usual_grading(expected: Any, scorer: Any) -> tuple[str | None, tuple[Assertion, ...]] | None:
+    """Returns the expected text and the assertions of a row; None if `parse_grading` must read it."""
+    if type(expected) is str:
+        scorer = "exact" if scorer is None else scorer
+        if type(scorer) is not str or scorer not in _USUAL_SCORERS or not expected.strip():
+            return None
+        params: dict[str, Any] = {"pattern" if scorer == "regex" else "value": expected}
+        if scorer == "contains":
+            params["ignore_case"] = True
+        return expected, (Assertion(grader=scorer, params=params, label=scorer),)
+    if type(expected) is not dict or scorer is not None:
+        return None
+    notes = ProblemLog("", 0)
+    kind, checks, answer = parse_expected(expected, notes, None)
+    if notes.problems or kind == "consistency":
+        return None
+    return answer, tuple([Assertion(grader=grader, params=params, label=kind) for grader, params in checks])
 
 
 def _parse_row(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLine:
@@ -278,14 +344,20 @@ def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
         return ()
     value = fields.pop("tags")
     if isinstance(value, str):
-        return tuple(tag.strip() for tag in value.split(",") if tag.strip())
+        return _split_tags(value)
     if not isinstance(value, list):
         fields.report_wrong_type("tags", value, "a list of texts, or text with commas")
         return ()
     for place, tag in enumerate(value):
         if not isinstance(tag, str):
             fields.report_wrong_type(f"tags[{place}]", tag, "text")
-    return tuple(tag.strip() for tag in value if isinstance(tag, str) and tag.strip())
+    return _split_tags([tag for tag in value if isinstance(tag, str)])
+
+
+def _split_tags(tags: str | list[str]) -> tuple[str, ...]:
+    """Returns the tags of a list, or of a text with commas, without the blank ones."""
+    stripped_tags = [tag.strip() for tag in (tags.split(",") if isinstance(tags, str) else tags)]
+    return tuple([tag for tag in stripped_tags if tag])
 
 
 def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[str, Any]]:
@@ -295,8 +367,9 @@ def _parse_details(fields: FieldReader) -> tuple[str | None, int | None, dict[st
     category = fields.text("category")
     repeats = fields.integer("num_runs", least=1)
     metadata: dict[str, Any] = dict(fields.instance("metadata", dict) or {})
-    for name in _METADATA_FIELDS:
-        if name in fields:
+    remaining = fields.remaining_names()
+    for name in _METADATA_FIELDS if remaining else ():
+        if name in remaining:
             value = fields.pop(name)
             if metadata.setdefault(name, value) != value:
                 fields.error("conflicting-fields", name, f"and `metadata.{name}` differ; keep one of them.")

@@ -28,6 +28,15 @@ NUMERIC_TYPES: Final = ("numeric_match", "numeric_equal")
 """Types that compare numbers; each has a grader of the same name."""
 
 _CASE_FIELDS: Final = ("id", "category", "input", "ideal", "assertion", "metadata", "lint")
+_USUAL_FIELDS: Final = frozenset(("id", "category", "input", "ideal", "assertion", "metadata"))
+_USUAL_TYPES: Final = {
+    "exact_match": ("exact", "value"),
+    "contains": ("contains", "value"),
+    "contains_any": ("contains_any", "values"),
+    **{kind: (kind, "value") for kind in NUMERIC_TYPES},
+}
+"""The grader and its parameter with the ideal, by the type of an assertion that needs no other field."""
+_TEXT_TYPE: Final = frozenset((str,))
 _MESSAGE_FIELDS: Final = ("role", "content", "name")
 _ASSERTION_FIELDS: Final = ("type", "case_sensitive", "threshold", "judge_prompt", "rel_tolerance")
 _METADATA_FIELDS: Final = ("difficulty", "tokens_est", "tags")
@@ -72,7 +81,7 @@ class Pramana(Dialect):
         totals = CaseTotals()
         failed = False
         rows = read_rows(source.read_lines(), source.path)
-        for item in read_cases(rows, source.path, _parse_row):
+        for item in read_cases(rows, source.path, _parse_row, parse_usual=_parse_usual_row):
             if isinstance(item, Problem):
                 failed = failed or item.level == "error"
             elif tier is not None:
@@ -111,6 +120,40 @@ def _load_manifest(source: SuiteSource) -> tuple[Manifest | None, list[Problem]]
 
 
 # --- one row -----------------------------------------------------------------------------------------------
+
+
+def _parse_usual_row(row: dict[str, Any], line: int, _number: int) -> CaseAtLine | None:
+    """Reads a row of texts with one ideal; returns None for any other, which `_parse_row` reads."""
+    if row.keys() != _USUAL_FIELDS:
+        return None
+    case_id, prompt, ideal = row["id"], row["input"], row["ideal"]
+    assertion, metadata = row["assertion"], row["metadata"]
+    if not (type(case_id) is str and type(prompt) is str and type(ideal) is str and case_id.strip()):
+        return None
+    if not (prompt.strip() and ideal.strip() and row["category"] in CATEGORIES):
+        return None
+    if not (type(assertion) is dict and type(metadata) is dict and len(assertion) == 1):
+        return None
+    kind, tags = assertion.get("type"), metadata.get("tags", [])
+    if type(kind) is not str or kind not in _USUAL_TYPES or len(metadata) != 2 + ("tags" in metadata):
+        return None
+    difficulty, tokens = metadata.get("difficulty"), metadata.get("tokens_est")
+    if difficulty not in DIFFICULTIES or type(tokens) is not int or tokens < 0:
+        return None
+    if type(tags) is not list or not {*map(type, tags)} <= _TEXT_TYPE:
+        return None
+    grader, param = _USUAL_TYPES[kind]
+    params: dict[str, Any] = {param: [ideal] if param == "values" else ideal}
+    case = Case(
+        id=case_id,
+        input=(Message(role="user", content=prompt),),
+        expected=ideal,
+        assertions=(Assertion(grader=grader, params=params, label=kind),),
+        tags=tuple(tags),
+        category=row["category"],
+        metadata={"difficulty": difficulty, "tokens_est": tokens},
+    )
+    return CaseAtLine(case, line)
 
 
 def _parse_row(notes: ProblemLog, row: dict[str, Any], _number: int) -> CaseAtLine:

@@ -15,6 +15,7 @@ def read_cases(
     path: str,
     parse: Callable[[ProblemLog, dict[str, Any], int], CaseAtLine | None],
     subject: str = "Case",
+    parse_usual: Callable[[dict[str, Any], int, int], CaseAtLine | None] | None = None,
 ) -> Iterator[CaseAtLine | Problem]:
     """Yields the case and the problems of each row; a row with an error has no case.
 
@@ -23,10 +24,16 @@ def read_cases(
         path: the file.
         parse: takes the log for the problems, the fields and the number of a row, and returns its case.
         subject: what messages call a row.
+        parse_usual: takes the fields, the line and the number of a row, and returns its case if the row has
+            only usual fields and no problem; None for any other row, which is then parsed by `parse`.
     """
     for row in rows:
         if isinstance(row, Problem):
             yield row
+            continue
+        usual_case = None if parse_usual is None else parse_usual(row[-1], row[0], row[-2])
+        if usual_case is not None:
+            yield usual_case
             continue
         notes = ProblemLog(path, row[0], subject, of_case=True)
         case = parse(notes, row[-1], row[-2])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import lru_cache
 from typing import Final
 
 SHARED_FLAGS: Final = "ims"
@@ -67,6 +68,7 @@ class BadPattern(ValueError):
     """JavaScript rejects the pattern; the message is a clause that says why."""
 
 
+@lru_cache(maxsize=1024)
 def to_python(pattern: str, flags: str) -> tuple[str, str]:
     """Returns the pattern and the flags for Python; references `${{ NAME }}` stay.
 
@@ -89,6 +91,7 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
     return pattern, "".join(letter for letter in SHARED_FLAGS if letter in flags)
 
 
+@lru_cache(maxsize=1024)
 def get_compile_error(pattern: str) -> str | None:
     """Returns why Python cannot compile a pattern, or None if it can."""
     try:

@@ -101,7 +101,7 @@ def ignore_fields(
     fields: FieldReader, names: Iterable[str], ignored: dict[str, Any], prefix: str = ""
 ) -> None:
     """Moves fields that have no effect here to `ignored`, and warns about each."""
-    for name in names:
+    for name in names if fields.remaining_names() else ():
         if name in fields:
             ignored[prefix + name] = to_plain(fields.pop(name))
             fields.warn("no-effect", name, "has no effect here.")

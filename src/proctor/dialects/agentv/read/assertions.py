@@ -7,7 +7,7 @@ the path of their field; nothing is dropped silently. Graders are known here by 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from types import MappingProxyType
@@ -75,6 +75,9 @@ _REFUSED_FIELDS: Final = {
     "provider": "Write `target` with the name of a judge.",
 }
 """Fields of AgentV 5 that would change what an assertion means, each with what to write instead."""
+
+_USUAL_FIELDS: Final = frozenset(("type", "value"))
+"""The fields of most assertions, whose graders alone read `value`."""
 
 GraderSpec = tuple[str, dict[str, Any], str]
 """A grader's name, its parameters, and a suffix for the assertion's default name."""
@@ -185,19 +188,11 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
     kind, names = entry
     fields = AssertionFields(row, notes, prefix, source, names)
     fields.pop("type")
-    for other, replacement in kind.aliases:
-        if other in fields:
-            fields.rename(other, replacement)
-    if kind.aliases:
-        for refused, instead in _REFUSED_FIELDS.items():
-            if refused in fields and refused not in names:
-                _refuse(fields, refused, instead)
-    name = fields.non_blank_text("name")
-    weight = fields.limited_number("weight", NOT_NEGATIVE)
-    required, least = _parse_gate(fields)
-    fields.negated = fields.boolean("negate", False) or (plain != type_name and plain in TYPES_BY_SPELLING)
-    for wrong, right in kind.misspellings:
-        fields.correct_name(wrong, right)
+    fields.negated = plain != type_name and plain in TYPES_BY_SPELLING
+    name: str | None = None
+    weight = required = least = None
+    if row.keys() != _USUAL_FIELDS:
+        name, weight, required, least = _parse_common_fields(fields, kind, names)
     if kind.unused_fields:
         fields.ignore_fields(kind.unused_fields)
     grader, params, suffix = kind.read(fields)
@@ -215,6 +210,26 @@ def _parse_assertion(row: dict[str, Any], prefix: str, notes: ProblemLog, source
         pass_at=least,
         label=name or (f"{type_name}-{suffix}" if suffix else type_name),
     )
+
+
+def _parse_common_fields(
+    fields: AssertionFields, kind: AssertionType, names: Collection[str]
+) -> tuple[str | None, float | None, float | None, float | None]:
+    """Returns the name, the weight, the gate and the lowest passing score, each None if it is not set."""
+    for other, replacement in kind.aliases:
+        if other in fields:
+            fields.rename(other, replacement)
+    if kind.aliases:
+        for refused, instead in _REFUSED_FIELDS.items():
+            if refused in fields and refused not in names:
+                _refuse(fields, refused, instead)
+    name = fields.non_blank_text("name")
+    weight = fields.limited_number("weight", NOT_NEGATIVE)
+    required, least = _parse_gate(fields)
+    fields.negated = fields.boolean("negate", False) or fields.negated
+    for wrong, right in kind.misspellings:
+        fields.correct_name(wrong, right)
+    return name, weight, required, least
 
 
 def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
