@@ -15,6 +15,7 @@ import uvloop
 
 from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import CompletedProgram
+from proctor.targets.process import line_process
 from proctor.targets.process.persistent_programs import MAX_IDLE_PROGRAMS, MAX_PROGRAMS
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 from support.processes import is_alive
@@ -195,8 +196,9 @@ async def test_a_program_that_hangs_is_killed_with_its_group(exchange: Exchange,
     ids=["two lines", "closed", "too long"],
 )
 async def test_a_program_that_breaks_the_rules_is_killed(
-    exchange: Exchange, tmp_path: Path, script: str, message: str
+    exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
+    monkeypatch.setattr(line_process, "_MAX_EXIT_S", 0.1)
     with pytest.raises(TargetError, match=message):
         await exchange(START + script)
     (pid,) = starts(tmp_path)
@@ -206,12 +208,15 @@ async def test_a_program_that_breaks_the_rules_is_killed(
 async def test_what_comes_between_two_lines_is_no_answer(
     exchange: Exchange, programs: SuiteProgramRunner, tmp_path: Path
 ) -> None:
-    script = START + 'while read -r line; do echo "$line"; sleep 0.05; echo "$line again"; done'
+    wait = "while [ ! -e more ]; do sleep 0.01; done"
+    script = START + f'while read -r line; do echo "$line"; {wait}; echo "$line again"; done'
     assert (await exchange(script, "first")).stdout == b"first"
+    (tmp_path / "more").touch()
     assert programs._pool is not None
     async with asyncio.timeout(PATIENCE_S):
         while not programs._pool._idle[0][1].has_stray_output:
             await asyncio.sleep(0.01)
+    (tmp_path / "more").unlink()
     assert (await exchange(script, "second")).stdout == b"second"
     assert len(starts(tmp_path)) == 2
 
@@ -268,14 +273,21 @@ async def test_a_cancelled_caller_does_not_keep_others_waiting(exchange: Exchang
 # --- the end -----------------------------------------------------------------------------------------------
 
 
-async def test_at_the_end_stdin_is_closed_and_who_does_not_end_is_killed(
+async def test_at_the_end_stdin_is_closed(
+    programs: SuiteProgramRunner, exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_process, "_GRACE_S", PATIENCE_S)
+    await exchange(ECHO + "; echo bye > bye", "a")
+    await programs.aclose()
+    assert (tmp_path / "bye").read_text(encoding="utf-8") == "bye\n"
+
+
+async def test_who_does_not_end_when_stdin_is_closed_is_killed(
     programs: SuiteProgramRunner, exchange: Exchange, tmp_path: Path
 ) -> None:
-    await exchange(ECHO + "; echo bye > bye", "a")
     await exchange(START + "read -r line; echo a; sleep 3600")
     await programs.aclose()
     await programs.aclose()
-    assert (tmp_path / "bye").read_text(encoding="utf-8") == "bye\n"
     assert not any(map(is_alive, starts(tmp_path)))
 
 

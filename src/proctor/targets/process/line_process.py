@@ -14,6 +14,8 @@ from proctor.targets.process.subprocesses import MAX_STDERR_BYTES, add_output_en
 
 _GRACE_S = 0.5
 """How long a program may take to end after its stdin was closed."""
+_MAX_EXIT_S = 2.0
+"""How long a program may take to end after it closed its stdout."""
 _RULE = "A persistent program reads one line at a time, and writes and flushes one line for each."
 
 
@@ -108,7 +110,7 @@ class LineProcess(asyncio.SubprocessProtocol):
 
     async def _wait_for_end(self, called: str) -> None:
         """Waits until there is all that a program wrote before it ended; it must have closed its stdout."""
-        await asyncio.wait([self._exited], timeout=_GRACE_S)
+        await asyncio.wait([self._exited], timeout=_MAX_EXIT_S)
         if not self._exited.done():
             raise self._make_error(f"{called!r} closed its stdout without an answer")
         kill_group(self._pid)  # the rest of its group would keep its pipes open
