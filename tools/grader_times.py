@@ -56,6 +56,12 @@ class _Programs:
     async def run(self, *_: Any, **__: Any) -> CompletedProgram:
         return CompletedProgram(0, b'{"score": 1, "details": {"a": "' + b"x" * 10_000_000 + b'"}}', b"")
 
+    def open_persistent(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    def is_grader_file(self, *_: Any) -> bool:
+        return False
+
 
 def graded_of(worst: Any, isolation: Isolation | None) -> GradingInput:
     """What the grader sees."""

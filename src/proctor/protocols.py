@@ -290,6 +290,24 @@ class CompletedProgram(Struct, frozen=True):
             return f"was killed by signal {-self.exit_code}"
 
 
+class PersistentProgram(Protocol):
+    """A program that reads a line and writes one, again and again."""
+
+    async def exchange(self, line: bytes, *, timeout_s: float) -> CompletedProgram:
+        """Writes a line and returns the one that answers it as `stdout`, with what came on stderr meanwhile.
+
+        Of a program that ended without a whole line it returns the exit code and all that it wrote.
+
+        Args:
+            line: a line without its end.
+            timeout_s: the program is killed after this many seconds.
+
+        Raises:
+            TargetTimeout: there was no answer in time.
+            TargetError: of kind `program`: it wrote too much, more than one line, or closed its stdout.
+        """
+
+
 class ProgramRunner(Protocol):
     """Runs programs for one suite, without secrets and in process groups that are killed as a whole."""
 
@@ -314,6 +332,24 @@ class ProgramRunner(Protocol):
         Raises:
             TargetTimeout: the program did not end in time.
             TargetError: of kind `program`: it could not be started or wrote too much.
+        """
+
+    def open_persistent(
+        self, argv: Sequence[str], *, cwd: str | None = None
+    ) -> AbstractAsyncContextManager[PersistentProgram]:
+        """Gives a program that stays alive: one that is idle, else a new one.
+
+        It becomes idle again when the context ends, and is killed if the context raises. Arguments as in
+        `run`.
+
+        Raises:
+            TargetError: of kind `program`: it could not be started.
+        """
+
+    def is_grader_file(self, argv: Sequence[str], cwd: str | None = None) -> bool:
+        """Returns whether a command calls a Python file of `@proctor.grader` functions.
+
+        `open_persistent` serves such a file: its lines have a case, an output and parameters.
         """
 
 

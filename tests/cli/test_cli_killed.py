@@ -57,11 +57,14 @@ def hold(folder: Path) -> Iterator[str]:
             os.kill(pid, signal.SIGKILL)
 
 
-def _write_suite(folder: Path, agent: str, *, hook: str = "true", grader: str = "") -> list[str]:
+def _write_suite(
+    folder: Path, agent: str, *, hook: str = "true", grader: str = "", persistent: bool = False
+) -> list[str]:
     """A suite with an agent, a hook and a code grader, each a shell's line; the words that run it."""
+    command = ["sh", "-c", grader or """echo '{"score": 1}'"""]
     suite: dict[str, Any] = {
         "workspace": {"hooks": {"before_each": {"command": ["sh", "-c", hook]}}},
-        "assertions": [{"type": "code-grader", "command": ["sh", "-c", grader or """echo '{"score": 1}'"""]}],
+        "assertions": [{"type": "code-grader", "command": command, "persistent": persistent}],
         "tests": [{"id": "a", "criteria": "c", "input": "i"}],
     }
     target = {"name": "agent", "provider": "cli", "command": agent}
@@ -87,6 +90,9 @@ COMMANDS: dict[str, Callable[[Path, str], list[str]]] = {
     "agent with its own session": lambda folder, hold: _write_suite(folder, f"{hold} wait"),
     "hook": lambda folder, hold: _write_suite(folder, "echo done", hook=hold),
     "code grader": lambda folder, hold: _write_suite(folder, "echo done", grader=f"{hold} & wait"),
+    "persistent grader": lambda folder, hold: _write_suite(
+        folder, "echo done", grader=f"{hold} & wait", persistent=True
+    ),
     "server of an earlier hook": lambda folder, hold: _write_suite(
         folder, "sleep 3600", hook=f"{hold} background"
     ),

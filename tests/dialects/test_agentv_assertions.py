@@ -153,6 +153,11 @@ FRACTIONAL_TYPES = load(
 - [{type: code_grader, command: 'a | b', cwd: sub, timeout_seconds: 5, words: 3, config: {deep: [1]}},
    program, code_grader, {command: [sh, '-c', 'a | b'], cwd: sub, timeout_s: 5.0, config: {words: 3, deep:
    [1]}}]
+- [{type: code-grader, command: [x], persistent: true, words: 3}, program, code-grader, {command: [x],
+   persistent: true, config: {words: 3}}]
+- [{type: code-grader, command: [x], persistent: false}, program, code-grader, {command: [x]}]
+- [{type: word-count, persistent: true}, program, word-count, {command: [python, '/x/word-count.py'],
+   persistent: true}]
 - [{type: word-count, least: 5, config: {most: 9}, timeout_seconds: 90}, program, word-count, {command:
    [python, '/x/word-count.py'], timeout_s: 90.0, config: {least: 5, most: 9}}]
 - [{type: word_count}, program, word_count, {command: [python, '/x/word-count.py']}]
@@ -332,6 +337,8 @@ wrong-type | command[1] | text | {type: code-grader, command: [a, [b]]}
 bad-number | timeout_seconds | more than 0 | {type: code-grader, command: a, timeout_seconds: 0}
 wrong-type | target | `max_calls` | {type: code-grader, command: a, target: big}
 wrong-type | target | null | {type: code-grader, command: a, target: null}
+wrong-type | persistent | true or false | {type: code-grader, command: a, persistent: 'yes'}
+conflicting-fields | persistent | token | {type: code-grader, command: a, persistent: true, target: true}
 wrong-type | target.max_calls | at least 1 | {type: code-grader, command: a, target: {max_calls: 0}}
 wrong-type | target.max_calls | whole number | {type: code-grader, command: a, target: {max_calls: true}}
 missing-field | target.judge | blank | {type: code-grader, command: a, target: {judge: ''}}

@@ -280,8 +280,11 @@ async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
     assert all(math.isclose(math.hypot(*vector), 1.0, rel_tol=1e-5) for vector in vectors)
     alike, unlike = (sum(a * b for a, b in zip(vectors[0], other, strict=True)) for other in vectors[1:3])
     assert alike > 0.5 > 0.3 > unlike
-    alone = await MiniLm(model, tokenizer).embed(texts[:1])
-    assert alone == vectors[:1]
+    minilm = MiniLm(model, tokenizer)
+    several = [*texts, "A man is eating soup.", "A cat is eating food.", "A man is eating food today."]
+    together = await minilm.embed(several)
+    assert together == [(await minilm.embed([text]))[0] for text in several]
+    assert together[: len(texts)] == vectors
 
 
 @pytest.mark.weights

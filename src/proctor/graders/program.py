@@ -1,7 +1,8 @@
 """Grades an output by a program of the user's own, which reads JSON on stdin and prints one JSON object.
 
 A program need not read its stdin. If it fails, or prints anything else, the case is UNSCORED, and the reason
-has what it printed. The format is that of AgentV's code graders.
+has what it printed. The format is that of AgentV's code graders. A persistent program reads one such object
+on each line and prints one line for each; so does a file of `@proctor.grader` functions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from proctor.env_substitution import stream_end_sentence
 from proctor.errors import CannotScore, TargetError
 from proctor.graders.json_structure import NotJson, parse_json
 from proctor.graders.judged.judge_call import DEFAULT_PASS_AT, check_judge, get_judges
-from proctor.graders.program_payload import build_payload, build_script_payload
+from proctor.graders.program_payload import build_function_payload, build_payload, build_script_payload
 from proctor.graders.text import clip, quote, quote_list
 from proctor.grading import estimate_size, run_isolated
 from proctor.model import Evidence, GraderResult
@@ -30,6 +31,7 @@ from proctor.stats import reaches
 _EXPECTED_OUTPUT = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
 _MAX_OUTPUT_LENGTH = 2000
 _MAX_REASON_LENGTH = 500
+_NO_PROGRAMS = "This check is a program, and no programs are run here."
 
 
 class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +57,8 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
     output: Literal["messages", "text"] = "messages"
     """The form of `output` in its input: the target's messages, as in AgentV 4, or the answer as text, as in
     AgentV 5."""
+    persistent: bool = False
+    """Whether it stays alive: it then reads one line for each answer, and prints one."""
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0].strip():
@@ -65,6 +69,11 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise ValueError(f"`max_calls` is {self.max_calls}; give 1 or more, or leave it out.")
         if self.judge is not None and self.max_calls is None:
             raise ValueError("`judge` has no effect without `max_calls`; say how often it may be asked.")
+        if self.persistent and self.max_calls is not None:
+            raise ValueError(
+                "`persistent` cannot be combined with `max_calls`: the judge's token is an environment "
+                "variable that changes with each answer. Remove one of them."
+            )
         check_judge(self.judge, None)
 
     def requirements(self) -> frozenset[str]:
@@ -81,6 +90,14 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises:
             CannotScore: the program could not be run, failed, or printed something else.
         """
+        programs = grading_input.programs
+        if programs is not None and programs.is_grader_file(self.command, self.cwd):
+            if self.max_calls is not None:
+                raise CannotScore(
+                    f"{quote(shlex.join(self.command))} is a file of `@proctor.grader` functions, which "
+                    "cannot call a judge. Remove `max_calls`, or write a program that reads stdin."
+                )
+            return await self._exchange(build_function_payload(grading_input, self.config), grading_input)
         build = build_script_payload if self.output == "text" else build_payload
         return await self.grade_payload(build(grading_input, self.config), grading_input)
 
@@ -90,6 +107,8 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Raises:
             CannotScore: the program could not be run, failed, or printed something else.
         """
+        if self.persistent:
+            return await self._exchange(payload, grading_input)
         if self.max_calls is None:
             return await self._run(payload, grading_input, {})
         judges = (
@@ -108,11 +127,31 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             raise CannotScore(str(error), tuple(lent.judgments)) from error
         return replace(result, judgments=tuple(lent.judgments))
 
+    async def _exchange(self, payload: dict[str, Any], grading_input: GradingInput) -> GraderResult:
+        """Has a program that stays alive grade the payload; it is killed unless its answer is a result."""
+        if grading_input.programs is None:
+            raise CannotScore(_NO_PROGRAMS)
+        line = await run_isolated(
+            grading_input, partial(_encode_stdin, payload), estimate_size(grading_input.output)
+        )
+        unmeasured: MeasuredNothing | None = None
+        try:
+            async with grading_input.programs.open_persistent(self.command, cwd=self.cwd) as program:
+                completed = await program.exchange(line, timeout_s=self.timeout_s)
+                work = partial(parse_result, completed, shlex.join(self.command), payload.get("test_id"))
+                try:
+                    return await run_isolated(grading_input, work, len(completed.stdout))
+                except MeasuredNothing as error:  # an answer like any other
+                    unmeasured = error
+        except TargetError as error:
+            raise CannotScore(f"The program could not tell: {error}") from error
+        raise unmeasured
+
     async def _run(
         self, payload: dict[str, Any], grading_input: GradingInput, lent: Mapping[str, str]
     ) -> GraderResult:
         if grading_input.programs is None:
-            raise CannotScore("This check is a program, and no programs are run here.")
+            raise CannotScore(_NO_PROGRAMS)
         stdin = await run_isolated(
             grading_input, partial(_encode_stdin, payload), estimate_size(grading_input.output)
         )
@@ -139,29 +178,46 @@ def _encode_stdin(payload: dict[str, Any]) -> bytes:
         raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
 
 
-def parse_result(completed: CompletedProgram, called: str) -> GraderResult:
+class MeasuredNothing(CannotScore):
+    """A program says in `error` why it has no score."""
+
+
+def parse_result(completed: CompletedProgram, called: str, test_id: str | None = None) -> GraderResult:
     """Parses the result that a program printed.
 
     Args:
         completed: the exit code and output of the program.
         called: the name of the program in messages.
+        test_id: if given, the result may name no other test.
 
     Raises:
         CannotScore: the program failed, or did not print a valid object.
+        MeasuredNothing: it printed an object with `error` instead of a score.
     """
     try:
         if completed.exit_code != 0:
             raise _UnreadableOutput(
                 f"{completed.ending}.{stream_end_sentence(completed.stdout, 'stdout', _MAX_OUTPUT_LENGTH)}"
             )
-        return _to_grader_result(_parse_output(completed.stdout))
-    except _UnreadableOutput as problem:
+        printed = _parse_output(completed.stdout)
+        if test_id is not None and printed.get("test_id", test_id) != test_id:
+            other = clip(str(printed["test_id"]))
+            raise _UnreadableOutput(
+                f"printed a result for the test {quote(other)}, not for {quote(test_id)}."
+            )
+        return _to_grader_result(printed)
+    except (_UnreadableOutput, _ProgramError) as problem:
         after = stream_end_sentence(completed.stderr, "stderr", _MAX_OUTPUT_LENGTH)
-        raise CannotScore(f"The program {quote(called)} {problem}{after}") from None
+        kind = MeasuredNothing if isinstance(problem, _ProgramError) else CannotScore
+        raise kind(f"The program {quote(called)} {problem}{after}") from None
 
 
 class _UnreadableOutput(Exception):
     """There is no result; the message continues a sentence that begins with the program's name."""
+
+
+class _ProgramError(Exception):
+    """The program has printed `error`; the message continues a sentence that begins with its name."""
 
 
 def _parse_output(stdout: bytes) -> dict[str, Any]:
@@ -213,6 +269,9 @@ def _read_score(result: dict[str, Any], entries: tuple[Evidence, ...]) -> float:
     if isinstance(passed, bool):
         return float(passed)
     if not entries:
+        error = result.get("error")
+        if isinstance(error, str) and error.strip():
+            raise _ProgramError(f"measured nothing: {clip(' '.join(error.split()), _MAX_REASON_LENGTH)}")
         raise _UnreadableOutput(
             f"printed an object with no score: {quote(json.dumps(result))}. {_EXPECTED_OUTPUT}"
         )

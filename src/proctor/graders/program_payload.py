@@ -10,6 +10,9 @@ import base64
 from collections import Counter
 from typing import Any, Final
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from proctor.graders.field_accuracy import is_conversation
 from proctor.graders.tool_trajectory import get_tool_calls
 from proctor.model import Attachment, Message, Output, Usage
@@ -57,6 +60,17 @@ def build_script_payload(grading_input: GradingInput, config: dict[str, Any] | N
     messages, summary = payload["messages"], payload["trace"]
     trace = None if summary is None else {**summary, "messages": messages, "events": _build_events(messages)}
     return {**payload, "output": grading_input.output.text, "trace": trace, "trace_summary": summary}
+
+
+def build_function_payload(
+    grading_input: GradingInput, params: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Returns the case and the output as they are, for `@proctor.grader` functions in another process."""
+    return {
+        "case": to_builtins(replace(grading_input.case, assertions=())),
+        "output": to_builtins(grading_input.output),
+        "params": params or {},
+    }
 
 
 def _build_events(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -138,6 +138,8 @@ class JudgeCalibrator:
         self._call_count = 0
         self._stopped = False
         self._judge_proxy = JudgeProxy()
+        self._programs: dict[str, SuiteProgramRunner] = {}
+        """The programs that grade, by the folder of their suite."""
 
     def stop(self) -> None:
         """Sends no further request; the replies so far count."""
@@ -185,6 +187,8 @@ class JudgeCalibrator:
                     group.create_task(work(waiting))
         finally:
             await self._judge_proxy.aclose()
+            for programs in self._programs.values():
+                await programs.aclose()
         variant_count = len(prompt_variants(repeats))
         complete = [
             (answer, answer_replies)
@@ -207,11 +211,13 @@ class JudgeCalibrator:
         if variant.is_lengthened:
             output = replace(output, text=lengthen(output.text))
         folder = "" if answer.run is None else answer.run.suite.folder
+        if folder not in self._programs:
+            self._programs[folder] = SuiteProgramRunner(folder, self._targets.environ)
         context = GradingContext(
             judges=(JudgeTarget(name=self._spec.name, target=recorder),),
             gather=gather_results,
             embedder=self._targets.get_embedder,
-            programs=SuiteProgramRunner(folder, self._targets.environ),
+            programs=self._programs[folder],
             judge_provider=self._judge_proxy,
             reverse_sections=variant.is_reversed,
         )

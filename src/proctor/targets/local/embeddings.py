@@ -3,13 +3,19 @@
 Source of the recipe: the model's card, https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2: at
 most 256 tokens, the mean of the last hidden state over the attention mask, then L2-normalised; 384 numbers
 a text.
+
+Texts with the same number of tokens are computed together, without padding, so that a text has the vector
+that it has alone. Groups of them are computed on several processors, each on one: two for one text would take
+twice the processor time, as they wait for each other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +24,9 @@ from proctor.targets.context import TargetContext
 from proctor.targets.local.weights import EMBEDDING_MODEL, fetch_model, get_models, require_package
 
 MAX_TOKENS = 256
+_MAX_GROUP_TOKENS = 1024
+"""Of the texts that are computed together; more take no less time for each."""
+_MAX_THREADS = 4
 
 
 class MiniLm:
@@ -39,8 +48,34 @@ class MiniLm:
             if self._session_and_tokenizer is None:
                 self._session_and_tokenizer = _load_model(*self._files)
         session, tokenizer = self._session_and_tokenizer
-        # One at a time: int8 scales are taken over a whole batch, so a vector would depend on its neighbours.
-        return [_embed_tokens(session, tokenizer.encode(text)) for text in texts]
+        encoded = tokenizer.encode_batch(list(texts))
+        groups = _group_by_length([len(text.ids) for text in encoded])
+        vectors: list[list[float]] = [[] for _ in texts]
+
+        def embed_group(places: list[int]) -> None:
+            for place, vector in zip(
+                places, _embed_tokens(session, [encoded[place].ids for place in places]), strict=True
+            ):
+                vectors[place] = vector
+
+        if len(groups) == 1:
+            embed_group(groups[0])
+        elif groups:
+            with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1, len(groups))) as pool:
+                list(pool.map(embed_group, groups))
+        return vectors
+
+
+def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Returns the places of texts that are computed together: of equal length, the longest first."""
+    groups: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        length = lengths[place]
+        is_full = not groups or (len(groups[-1]) + 1) * length > _MAX_GROUP_TOKENS
+        if is_full or lengths[groups[-1][0]] != length:
+            groups.append([])
+        groups[-1].append(place)
+    return groups
 
 
 async def open_embedder(context: TargetContext) -> MiniLm:
@@ -64,6 +99,7 @@ def _load_model(model: Path, tokenizer: Path) -> tuple[Any, Any]:
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
+    options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     words = Tokenizer.from_file(str(tokenizer))
     words.no_padding()
@@ -71,13 +107,18 @@ def _load_model(model: Path, tokenizer: Path) -> tuple[Any, Any]:
     return session, words
 
 
-def _embed_tokens(session: Any, encoded: Any) -> list[float]:
+def _embed_tokens(session: Any, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Returns the vectors of texts that have the same number of tokens."""
     import numpy as np
 
-    ids = np.array([encoded.ids], dtype=np.int64)
-    mask = np.array([encoded.attention_mask], dtype=np.int64)
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    ids = np.array(token_ids, dtype=np.int64)
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
     (hidden_states,) = session.run(["last_hidden_state"], inputs)
-    mean: Any = (hidden_states[0] * mask[0][:, None]).sum(axis=0) / max(int(mask.sum()), 1)
-    vector: list[float] = (mean / max(float(np.linalg.norm(mean)), 1e-12)).tolist()
-    return vector
+    return [_normalize(states.astype(np.float64).sum(axis=0) / len(states)) for states in hidden_states]
+
+
+def _normalize(vector: Any) -> list[float]:
+    import numpy as np
+
+    numbers: list[float] = (vector / max(float(np.linalg.norm(vector)), 1e-12)).tolist()
+    return numbers

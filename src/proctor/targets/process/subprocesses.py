@@ -15,16 +15,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from proctor.env_substitution import stream_end_sentence
 from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import CompletedProgram as CompletedProgram
+from proctor.targets.process.program_start import start_program
 
 DEFAULT_OUTPUT_LIMIT = 10_000_000
 """The maximum bytes that a program may write to stdout."""
-
-_MAX_STDERR_BYTES = 65_536
+MAX_STDERR_BYTES = 65_536
+"""The bytes that are kept of the end of stderr."""
 _MAX_ERROR = 500
 _GRACE_S = 1.0
 
@@ -148,24 +148,11 @@ async def _start_program(
     """Starts the program without protection against cancellation."""
     from tempfile import TemporaryFile  # with seven other modules, not needed by runs without programs
 
-    options: dict[str, Any] = {"start_new_session": True}
-    if sys.platform == "win32":
-        options = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
     # A file, not a pipe: nothing has to feed it, and the program may open /dev/stdin by name.
     with TemporaryFile() as stdin_file:
         stdin_file.write(stdin)
         stdin_file.seek(0)
-        transport, _ = await asyncio.get_running_loop().subprocess_exec(
-            lambda: collector,
-            *argv,
-            stdin=stdin_file,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            cwd=cwd,
-            **options,
-        )
-    return transport
+        return await start_program(collector, argv, stdin=stdin_file, environ=environ, cwd=cwd)
 
 
 class _OutputCollector(asyncio.SubprocessProtocol):
@@ -190,7 +177,7 @@ class _OutputCollector(asyncio.SubprocessProtocol):
                 _resolve(self.done)
         elif fd == 2:
             self.stderr += data
-            del self.stderr[:-_MAX_STDERR_BYTES]
+            del self.stderr[:-MAX_STDERR_BYTES]
 
     def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
         """Sets `pipes_closed` when both pipes are closed."""
@@ -205,11 +192,16 @@ class _OutputCollector(asyncio.SubprocessProtocol):
 
     def with_output_tail(self, message: str) -> str:
         """Appends a full stop and the end of the program's output to a message."""
-        ends = (
-            stream_end_sentence(bytes(self.stdout), "stdout", _MAX_ERROR),
-            stream_end_sentence(bytes(self.stderr), "stderr", _MAX_ERROR),
-        )
-        return f"{message}.{''.join(ends)}"
+        return add_output_ends(message, self.stdout, self.stderr)
+
+
+def add_output_ends(message: str, stdout: bytes | bytearray, stderr: bytes | bytearray) -> str:
+    """Appends a full stop and the ends of a program's output to a message."""
+    ends = (
+        stream_end_sentence(bytes(stdout), "stdout", _MAX_ERROR),
+        stream_end_sentence(bytes(stderr), "stderr", _MAX_ERROR),
+    )
+    return f"{message}.{''.join(ends)}"
 
 
 def kill_group(pid: int) -> None:

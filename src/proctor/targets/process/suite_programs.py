@@ -8,13 +8,24 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proctor.errors import TargetError
 from proctor.targets.process.subprocesses import CompletedProgram, clean_environ, run_process
 
+if TYPE_CHECKING:
+    from proctor.targets.process.persistent_programs import PersistentProgramPool, ProgramSession
+
 _MAX_NAME_LENGTH = 100
+_PACKAGE_FOLDER = str(Path(__file__).parents[3])
+_SERVE_GRADERS = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import proctor; del sys.path[0]; "
+    "from proctor.python.grader_program import main; main()"
+)
+"""Imports this Proctor and nothing else from its folder, which may hold other packages."""
 
 
 class SuiteProgramRunner:
@@ -36,6 +47,8 @@ class SuiteProgramRunner:
         # On systems with another default encoding, a script would misread its input.
         self._environ = {**clean_environ(environ), "PYTHONUTF8": "1"}
         self._python = python
+        self._pool: PersistentProgramPool | None = None
+        self._grader_files: dict[tuple[str, str | None], bool] = {}
 
     async def run(
         self,
@@ -60,8 +73,44 @@ class SuiteProgramRunner:
             timeout_s=timeout_s,
             environ={**self._environ, **variables},
             cwd=folder,
-            called=shlex.join(argv)[:_MAX_NAME_LENGTH],
+            called=_name_command(argv),
         )
+
+    @asynccontextmanager
+    async def open_persistent(
+        self, argv: Sequence[str], *, cwd: str | None = None
+    ) -> AsyncIterator[ProgramSession]:
+        """Gives a program that stays alive until `aclose`; see `ProgramRunner.open_persistent`.
+
+        Raises:
+            TargetError: of kind `program`: it or its folder is missing, or it could not be started.
+        """
+        from proctor.targets.process.persistent_programs import PersistentProgramPool
+
+        program, folder = self._find_program(argv), self._resolve_folder(cwd)
+        words = argv[1:]
+        if self.is_grader_file(argv, cwd):
+            words = ("-P", "-c", _SERVE_GRADERS, _PACKAGE_FOLDER, *words)
+        if self._pool is None:
+            self._pool = PersistentProgramPool(self._environ)
+        async with self._pool.open([program, *words], folder, _name_command(argv)) as session:
+            yield session
+
+    def is_grader_file(self, argv: Sequence[str], cwd: str | None = None) -> bool:
+        """Returns whether a command calls a file of graders; see `ProgramRunner.is_grader_file`."""
+        if not 2 <= len(argv) <= 3 or argv[0] not in ("python", "python3") or not argv[1].endswith(".py"):
+            return False
+        key = argv[1], cwd
+        if key not in self._grader_files:
+            from proctor.targets.process.grader_files import is_grader_file
+
+            self._grader_files[key] = is_grader_file(self._folder / (cwd or "") / argv[1])
+        return self._grader_files[key]
+
+    async def aclose(self) -> None:
+        """Ends the programs that stayed alive. Safe to call twice."""
+        if self._pool is not None:
+            await self._pool.aclose()
 
     def _resolve_folder(self, cwd: str | None) -> str:
         folder = self._folder / (cwd or "")
@@ -103,3 +152,8 @@ class SuiteProgramRunner:
                 kind="program",
             )
         return str(path)
+
+
+def _name_command(argv: Sequence[str]) -> str:
+    """Returns the name of a command in messages."""
+    return shlex.join(argv)[:_MAX_NAME_LENGTH]

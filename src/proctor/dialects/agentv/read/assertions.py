@@ -273,7 +273,7 @@ def _find_own_grader(
         if command is not None:
             kind = AssertionType(
                 "program",
-                (_TIMEOUT, _CONFIG),
+                (*_RUN_FIELDS, _CONFIG),
                 parse=partial(_parse_own_program, command),
                 pass_at=DEFAULT_PASS_AT,
                 aliases=(),
@@ -564,9 +564,19 @@ _JUDGE_ACCESS_FIELDS: Final = (
     FieldSpec("max_calls", FieldReader.integer, 1, about="Maximum calls of the judge."),
     FieldSpec("judge", FieldReader.non_blank_text, about="The judge; by default the run's."),
 )
+_RUN_FIELDS: Final = (
+    _TIMEOUT,
+    FieldSpec(
+        "persistent",
+        FieldReader.boolean,
+        False,
+        default=False,
+        about="Whether the program stays alive and reads a line for each answer.",
+    ),
+)
 _PLACE_FIELDS: Final = (
     FieldSpec("cwd", FieldReader.non_blank_text, about="The folder in which the program runs."),
-    _TIMEOUT,
+    *_RUN_FIELDS,
 )
 _PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
 
@@ -580,6 +590,13 @@ def _parse_code_grader(fields: AssertionFields) -> GraderSpec:
         fields.rename("script", "command")
     params = fields.values(_PROGRAM_FIELDS)
     params |= _read_judge_access(fields) | fields.values((_CONFIG,))
+    if "persistent" in params and "max_calls" in params:
+        fields.error(
+            "conflicting-fields",
+            "persistent",
+            "and `target` cannot be combined: the judge's token is an environment variable that changes with "
+            "each answer; keep one of them.",
+        )
     return "program", params, ""
 
 
@@ -590,7 +607,7 @@ def _parse_script(fields: AssertionFields) -> GraderSpec:
 
 
 def _parse_own_program(command: Sequence[str], fields: AssertionFields) -> GraderSpec:
-    return "program", {"command": list(command), **fields.values((_TIMEOUT, _CONFIG))}, ""
+    return "program", {"command": list(command), **fields.values((*_RUN_FIELDS, _CONFIG))}, ""
 
 
 # --- several as one ----------------------------------------------------------------------------------------

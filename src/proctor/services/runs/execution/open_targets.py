@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proctor.errors import EndpointFailed
 from proctor.grading import GradingContext
 from proctor.model import Case, Judgment, Output, Prompt, Run, TargetSpec
-from proctor.protocols import Answerer, JudgeTarget, ProgramRunner
+from proctor.protocols import Answerer, JudgeTarget
 from proctor.services.concurrency import gather_results
 from proctor.services.grading.isolated_grading import EventLoopIsolation
 from proctor.services.runs.execution.reuse import NoTarget
@@ -30,7 +30,7 @@ class OpenTargets:
         self,
         run: Run,
         target: Answerer,
-        programs: ProgramRunner,
+        programs: SuiteProgramRunner,
         help_: GradingContext,
         isolation: EventLoopIsolation,
     ) -> None:
@@ -116,6 +116,7 @@ class OpenTargets:
     async def aclose(self) -> None:
         """Closes the judge proxy and ends graders; targets stay open. Safe to call twice."""
         self.isolation.close()
+        await self.programs.aclose()
         if self._judge_proxy is not None:
             await self._judge_proxy.aclose()
 

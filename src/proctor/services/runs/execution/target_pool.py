@@ -32,6 +32,7 @@ from proctor.targets.redaction import redact_errors
 if TYPE_CHECKING:
     from proctor.engines.call_limits import CallLimits
     from proctor.services.runs.execution.batched_target import BatchedTarget
+    from proctor.targets.embedding_batches import BatchingEmbedder
 
 _PRICES_FILE = Path(proctor.__file__).with_name("prices.json")
 """List prices in US dollars per million tokens, as published at `source` and last known on `date`.
@@ -40,6 +41,8 @@ Where a price depends on the length of the prompt, it is that of the shortest. O
 `snapshots` cost what their model does, with a warning. A model that is not there costs an unknown amount.
 """
 _TIMEOUT_GRACE_S = 5.0
+_MAX_EMBEDDING_BATCHES = 4
+"""Concurrent requests to an endpoint with embeddings."""
 _EMBEDDINGS_VARIABLE = "PROCTOR_EMBEDDINGS"
 
 
@@ -87,7 +90,7 @@ class TargetPool:
         self._open: dict[bytes, RetryingTarget] = {}
         self._runs_started = 0
         """The number of runs started so far."""
-        self._embedder: Embedder | None = None
+        self._embedder: BatchingEmbedder | None = None
         self._prices = prices
         self._open_cache = open_cache
         self._cache: AnswerCache | None = None
@@ -315,11 +318,13 @@ class TargetPool:
         """
         if self._embedder is not None:
             return
+        from proctor.targets.embedding_batches import BatchingEmbedder
+
         word = self.environ.get(_EMBEDDINGS_VARIABLE, "local")
         if word == "local":
             from proctor.targets.local import embeddings
 
-            self._embedder = await embeddings.open_embedder(self._context)
+            self._embedder = BatchingEmbedder(await embeddings.open_embedder(self._context))
             return
         spec = parse_target(word, Params(), self.environ)
         open_embeddings = get_kind(spec).open_embeddings
@@ -328,7 +333,7 @@ class TargetPool:
                 f"PROCTOR_EMBEDDINGS is {word!r}, which cannot embed. Use `local` or "
                 "`openai:MODEL@URL`, an OpenAI-compatible endpoint with /embeddings."
             )
-        self._embedder = open_embeddings(spec, self._context)
+        self._embedder = BatchingEmbedder(open_embeddings(spec, self._context), _MAX_EMBEDDING_BATCHES)
 
     def get_embedder(self) -> Embedder:
         """Returns the embedding model that `open_embedder` opened.
@@ -345,6 +350,8 @@ class TargetPool:
     async def aclose(self) -> None:
         """Closes every target and the connections."""
         try:
+            if self._embedder is not None:
+                await self._embedder.aclose()
             for patient in self._open.values():
                 await patient.aclose()
         finally:

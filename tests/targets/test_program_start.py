@@ -1,0 +1,89 @@
+"""How programs start: their pipes and their end reach the event loop, on each system and under each loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from proctor.targets.process.program_start import ProgramTransport, start_program
+from support.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the event loop starts programs")
+HERE = {"PATH": os.environ["PATH"]}
+
+
+class Log(asyncio.SubprocessProtocol):
+    """What a program wrote, and whether it has ended."""
+
+    def __init__(self) -> None:
+        self.written = {1: b"", 2: b""}
+        self.open_pipes = {1, 2}
+        self.exited = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.written[fd] += data
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self.open_pipes.discard(fd)
+        if not self.open_pipes:
+            self.closed.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+
+async def run_shell(words: str, stdin: bytes = b"") -> tuple[int | None, dict[int, bytes]]:
+    log = Log()
+    argv = ["sh", "-c", words]
+    program = await start_program(log, argv, stdin=subprocess.PIPE, environ=HERE, cwd=None)
+    pipe: Any = program.get_pipe_transport(0)
+    pipe.write(stdin)
+    pipe.close()
+    async with asyncio.timeout(PATIENCE_S):
+        await log.exited.wait()
+        await log.closed.wait()
+    program.close()
+    return program.get_returncode(), log.written
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_the_output_and_the_end_of_a_program_arrive(
+    loop: Callable[[], asyncio.AbstractEventLoop], has_descriptors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_descriptors:
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(run_shell("cat; echo why >&2; exit 3", b"given")) == (3, {1: b"given", 2: b"why\n"})
+        assert runner.run(run_shell("kill -9 $$")) == (-signal.SIGKILL, {1: b"", 2: b""})
+
+
+async def test_a_program_leads_a_group_of_its_own() -> None:
+    log = Log()
+    program = await start_program(log, ["cat"], stdin=subprocess.PIPE, environ=HERE, cwd=None)
+    assert os.getpgid(program.get_pid()) == program.get_pid()
+    program.close()
+    async with asyncio.timeout(PATIENCE_S):
+        await log.exited.wait()
+
+
+async def test_a_program_whose_pipes_cannot_be_connected_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+
+    async def fail(_: ProgramTransport) -> None:
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(ProgramTransport, "connect", fail)
+    with pytest.raises(OSError, match="too many"):
+        await start_program(log, ["sleep", "3600"], stdin=subprocess.DEVNULL, environ=HERE, cwd=None)
+    async with asyncio.timeout(PATIENCE_S):
+        await log.exited.wait()
