@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from http import HTTPStatus
 from time import perf_counter
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -22,7 +20,7 @@ from yarl import URL
 from proctor.env_substitution import names_in
 from proctor.errors import AnswerTooLarge, EndpointFault, TargetError, UsageError
 from proctor.model import TargetSpec
-from proctor.targets import get_kind, iter_kinds
+from proctor.targets import get_kind, iter_address_kinds
 from proctor.targets.api.event_stream import UNREADABLE_JSON, EventParser, StreamedReply
 from proctor.targets.api.quota_headers import QuotaObserver, parse_pause_s
 from proctor.targets.context import TargetContext
@@ -399,6 +397,8 @@ def error_for_status(
     text = _redact_text(text, secrets)
     if 300 <= status < 400:
         text = f"it points to {_read_header(reply_headers, 'Location', 'nowhere')}, which is not followed"
+    from http import HTTPStatus
+
     phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "unknown status"
     message = f"{_display_url(url)} answered {status} ({phrase})" + (f": {_shorten(text)}" if text else ".")
     kind, remedy = _classify_status(status, body)
@@ -449,6 +449,8 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_date(value: str) -> datetime | None:
+    from email.utils import parsedate_to_datetime
+
     try:
         date = parsedate_to_datetime(value)
         return date if date.tzinfo else date.replace(tzinfo=UTC)
@@ -509,7 +511,7 @@ def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str
     origin = _get_origin(endpoint)
     if origin is None:
         raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
-    for kind in iter_kinds():
+    for kind in iter_address_kinds():
         if kind.key_variables and kind.address is not None and _get_origin(kind.address) == origin:
             return _get_first_key(kind.key_variables, context, subject)
     name = "PROCTOR_API_KEY"
