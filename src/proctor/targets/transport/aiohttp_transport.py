@@ -20,6 +20,7 @@ from aiohttp import (
 from yarl import URL
 
 from proctor.targets.transport.protocol import (
+    USER_AGENT,
     ConnectError,
     ProxyError,
     RequestHead,
@@ -37,6 +38,7 @@ def open_session() -> ClientSession:
     return ClientSession(
         connector=TCPConnector(limit=0, ttl_dns_cache=_DNS_LIFETIME_S),
         cookie_jar=DummyCookieJar(),
+        headers={"User-Agent": USER_AGENT},
         timeout=ClientTimeout(total=None),
         trust_env=False,
         auto_decompress=True,
