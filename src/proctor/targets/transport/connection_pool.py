@@ -19,7 +19,7 @@ _TLS_SHUTDOWN_S = 1.0
 """How long a server may take to confirm the end of an encrypted connection."""
 
 
-class ConnectionPool:
+class HttpConnectionPool:
     """Opens connections to one origin, and keeps the idle ones for a while."""
 
     def __init__(
