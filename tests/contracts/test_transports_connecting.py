@@ -7,11 +7,8 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
-from functools import cache
 
 import pytest
-import trustme
 from yarl import URL
 
 from proctor.targets.transport.protocol import (
@@ -21,6 +18,14 @@ from proctor.targets.transport.protocol import (
     TlsError,
     Transport,
     TransportError,
+)
+from support.certificates import (
+    AUTHORITY,
+    NAME,
+    STRANGER,
+    make_certificate,
+    make_client_context,
+    make_server_context,
 )
 from support.hostile_endpoints import OK, framed, ok, start
 from support.hostile_http import (
@@ -49,39 +54,9 @@ from support.transports import (
     open_aiohttp,
 )
 
-NAME = "models.example"
 NEXT = Reply(200, b"next")
-AUTHORITY = trustme.CA(key_type=trustme.KeyType.ECDSA)
-STRANGER = trustme.CA(key_type=trustme.KeyType.ECDSA)
-
-
 TLS_1_1_HELLO = b"\x16\3\2\0\x2a\2\0\0\x26\3\2" + bytes(32) + b"\0\xc0\x13\0"
 """What a server says first that knows TLS 1.1 only: the version, a number, and the cipher that it chose."""
-
-
-def make_client_context() -> ssl.SSLContext:
-    """What a machine has that trusts our authority and no other one."""
-    return ssl.create_default_context(cadata=AUTHORITY.cert_pem.bytes().decode())
-
-
-@cache
-def make_certificate(
-    *names: str, authority: trustme.CA = AUTHORITY, expired: bool = False
-) -> trustme.LeafCert:
-    """A certificate for these names."""
-    return authority.issue_cert(
-        *(names or ("127.0.0.1", NAME)),
-        not_after=datetime(2020, 1, 1, tzinfo=UTC) if expired else None,
-        not_before=datetime(2019, 1, 1, tzinfo=UTC) if expired else None,
-        key_type=trustme.KeyType.ECDSA,
-    )
-
-
-def make_server_context(certificate: trustme.LeafCert | None = None) -> ssl.SSLContext:
-    """What a server has with this certificate, or with a good one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    (certificate or make_certificate()).configure_cert(context)
-    return context
 
 
 def make_self_signed_context() -> ssl.SSLContext:
@@ -255,25 +230,6 @@ def test_a_connection_over_tls_that_ends_is_not_used_again(
             assert await exchange(transport, server.url, b"next") == NEXT
             assert server.connections == 2
 
-    stage.run(main, tls=make_client_context(), collect=True)
-
-
-@pytest.mark.slow
-def test_a_caller_over_tls_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage) -> None:
-    async def main(transport: Transport) -> None:
-        ends = set()
-        async with serve(tls=context) as server:
-            for turns in range(0, 60, 2):
-                call = asyncio.create_task(exchange(transport, server.url, b"%d" % turns))
-                await breathe(turns)
-                call.cancel()
-                with suppress(asyncio.CancelledError):
-                    assert await call == Reply(200, b"%d" % turns)
-                ends.add(call.cancelled())
-            assert await exchange(transport, server.url, b"next") == NEXT
-        assert True in ends
-
-    context = make_server_context()
     stage.run(main, tls=make_client_context(), collect=True)
 
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from yarl import URL
 
 from proctor.targets.transport.protocol import RequestHead, Transport, TransportError
+from support.certificates import make_client_context, make_server_context
 from support.hostile_endpoints import chunked, framed, start
 from support.hostile_http import (
     HostileServer,
@@ -280,10 +281,14 @@ def test_a_caller_on_a_kept_connection_that_is_cancelled_ends_it(stage: Stage) -
 
 
 @pytest.mark.slow
-def test_a_caller_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage) -> None:
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
+def test_a_caller_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage, is_encrypted: bool) -> None:
     async def answer(peer: Peer) -> None:
         while True:
             body = (await peer.read()).body
+            if body == b"next":  # the call after it makes a connection
+                await peer.send(start + b"Connection: close\r\nContent-Length: 4\r\n\r\nnext")
+                await close(peer)
             await peer.send(start + b"Transfer-Encoding: chunked\r\n\r\n")
             await breathe(2)
             await peer.send(b"%x\r\n" % len(body))
@@ -294,12 +299,12 @@ def test_a_caller_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage) -> No
 
     async def main(transport: Transport) -> None:
         ends = set()
-        async with serve(*[(answer,)] * 300) as server:
+        async with serve(*[(answer,)] * 300, tls=make_server_context() if is_encrypted else None) as server:
             for turns in range(60):
-                for warm in (False, True):
-                    if warm:
+                for is_warm in (False, True):
+                    if is_warm:
                         assert await exchange(transport, server.url, b"warm") == Reply(200, b"warm")
-                    body = b"%d-%d" % (turns, warm)
+                    body = b"%d-%d" % (turns, is_warm)
                     call = asyncio.create_task(exchange(transport, server.url, body))
                     await breathe(turns)
                     call.cancel()
@@ -307,11 +312,12 @@ def test_a_caller_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage) -> No
                         assert await call == Reply(200, body)
                     ends.add(call.cancelled())
                     assert await exchange(transport, server.url, b"next") == NEXT
+                    assert await settle(lambda: server.open_connections) == 0, turns
             counts = Counter(request.body for request in server.requests)
             assert all(counts[b"%d-%d" % (turns, warm)] <= 1 for turns in range(60) for warm in (0, 1))
         assert ends == {False, True}
 
-    stage.run(main, collect=True)
+    stage.run(main, tls=make_client_context(), collect=True)
 
 
 def test_a_caller_that_leaves_a_body_unread_ends_the_connection(stage: Stage) -> None:

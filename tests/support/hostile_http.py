@@ -271,6 +271,11 @@ class HostileServer:
                 await writer.wait_closed()
             self._tasks.discard(task)
 
+    @property
+    def open_connections(self) -> int:
+        """How many connections neither side has closed."""
+        return len(self._tasks)
+
     async def wait_until_unconnected(self) -> None:
         """Returns when every client has closed its connections."""
         await breathe()

@@ -19,7 +19,7 @@ _TLS_SHUTDOWN_S = 1.0
 """How long a server may take to confirm the end of an encrypted connection."""
 
 
-class ConnectionPool:
+class HttpConnectionPool:
     """Opens connections to one origin, and keeps the idle ones for a while."""
 
     def __init__(
@@ -74,6 +74,8 @@ class ConnectionPool:
         try:
             return await attempt
         except asyncio.CancelledError:
+            if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
+                attempt.result().abort()  # it was connected just as the caller was cancelled
             if self._is_closed:
                 raise ConnectError("the transport is closed") from None
             raise
@@ -97,12 +99,13 @@ class ConnectionPool:
     async def _open(self, connected: socket.socket) -> Connection:
         """Returns the connection over a socket, encrypted if the origin says so."""
         loop = asyncio.get_running_loop()
+        connection = Connection(self)
         try:
             if self._origin.scheme != "https":
-                _, connection = await loop.create_connection(lambda: Connection(self), sock=connected)
+                await loop.create_connection(lambda: connection, sock=connected)
                 return connection
-            _, connection = await loop.create_connection(
-                lambda: Connection(self),
+            await loop.create_connection(
+                lambda: connection,
                 sock=connected,
                 ssl=self._get_tls_context(),
                 server_hostname=self._origin.host.partition("%")[0].rstrip("."),
@@ -110,8 +113,10 @@ class ConnectionPool:
                 ssl_shutdown_timeout=_TLS_SHUTDOWN_S,
             )
         except BaseException:
-            # Its transport closes the socket, in asyncio only when it sees the end of it.
+            if connected.fileno() < 0:  # uvloop has closed it, and does not tell the connection
+                self.forget(connection)
             with suppress(OSError):
+                # Its transport closes the socket, in asyncio only when it sees the end of it.
                 connected.shutdown(socket.SHUT_RDWR)
             raise
         return connection
@@ -129,7 +134,7 @@ class ConnectionPool:
             connection.abort()
         if self._connections:
             self._all_lost = asyncio.get_running_loop().create_future()
-            await self._all_lost
+            await asyncio.wait([self._all_lost], timeout=_TLS_SHUTDOWN_S)
 
     def _sweep(self) -> None:
         """Closes connections that were idle for too long."""

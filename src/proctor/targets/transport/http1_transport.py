@@ -13,7 +13,7 @@ import ssl
 
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import make_tls_context
-from proctor.targets.transport.connection_pool import ConnectionPool
+from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_response import Http1Response
 from proctor.targets.transport.protocol import ConnectError, Origin, RequestHead
 
@@ -24,7 +24,7 @@ class Http1Transport:
     def __init__(self, tls_context: ssl.SSLContext | None = None) -> None:
         """Takes the settings of TLS; None for the usual ones, which are made for the first https address."""
         self._addresses = AddressBook()
-        self._pools: dict[Origin, ConnectionPool] = {}
+        self._pools: dict[Origin, HttpConnectionPool] = {}
         self._tls_context = tls_context
         self._is_closed = False
 
@@ -36,7 +36,7 @@ class Http1Transport:
                 raise ConnectError("the transport is closed")
             if head.origin.scheme not in {"http", "https"} or not head.origin.host:
                 raise ConnectError("the address is not like http://HOST:PORT")
-            pool = ConnectionPool(head.origin, self._addresses, self._get_tls_context)
+            pool = HttpConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
         connection = pool.take() or await pool.connect()
         return await connection.exchange(head.encoded, body, keeps=head.keeps_connection)
