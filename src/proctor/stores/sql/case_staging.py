@@ -98,6 +98,7 @@ class CaseStaging(ABC):
         if self._key is not None:
             self._remove(self._key)
             self.release()
+        self._matching_contents, self._skipped_count = None, 0
 
     def count_leftovers(self) -> int:
         """Returns the number of suites of processes that died while they saved them."""
