@@ -14,7 +14,7 @@ from proctor.stores.sql.case_staging import CaseBody, CasePosition, CaseStaging
 from proctor.stores.sql.database import SqlDatabase
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
-BATCH_CASES = 20_000
+BATCH_CASES = 50_000
 """The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
 
