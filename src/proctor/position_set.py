@@ -37,9 +37,10 @@ class PositionSet(Collection[int]):
 
     def __contains__(self, position: object) -> bool:
         """Returns whether a position is among them."""
-        if not isinstance(position, int) or not 0 <= position < len(self._bits) * 8:
+        try:
+            return bool(self._bits[position >> 3] >> (position & 7) & 1) and position >= 0  # type: ignore[operator]
+        except (IndexError, TypeError):
             return False
-        return bool(self._bits[position >> 3] >> (position & 7) & 1)
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the positions are the same, whatever the sizes of the suites."""
