@@ -16,8 +16,6 @@ from msgspec import DecodeError
 from proctor.errors import StoreError
 
 T = TypeVar("T")
-ROW_ERRORS = (DecodeError, ValueError, TypeError, AttributeError)
-"""What decoding a damaged row may raise."""
 
 PAGE_BYTES = 2**22
 """The number of bytes of rows that are read at once."""
@@ -76,7 +74,7 @@ class SqlDatabase(ABC):
         """
         try:
             return make()
-        except ROW_ERRORS as error:
+        except (DecodeError, ValueError, TypeError, AttributeError) as error:
             raise StoreError(
                 f"The store {self.address} is damaged: a row of it cannot be read ({error}). "
                 f"{self.damage_remedy}".rstrip()

@@ -34,7 +34,7 @@ from proctor.protocols import (
     TrialUpdate,
 )
 from proctor.stores.sql.case_staging import CaseStaging
-from proctor.stores.sql.database import ROW_ERRORS, SqlDatabase
+from proctor.stores.sql.database import SqlDatabase
 from proctor.stores.sql.run_lock_table import RunLockTable
 from proctor.stores.sql.suite_writer import SqlSuiteWriter
 from proctor.stores.sql.trial_queue import RunState, TrialQueue
@@ -194,14 +194,8 @@ class SqlStore(ABC):
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
-        while rows := self._read_cases(content, start):
-            stored_cases: Iterable[StoredCase]
-            try:
-                stored_cases = [_decode_case(*row) for row in rows]
-            except ROW_ERRORS:  # those before the damaged row can be read
-                stored_cases = (self._read(partial(_decode_case, *row)) for row in rows)
-            yield from stored_cases
-            start += PAGE_ROWS
+        for body, sent_digest in self._case_rows(content, start):
+            yield self._read(partial(_decode_case, body, sent_digest))
 
     def case_heads(self, content: str) -> Iterator[CaseHead]:
         """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
