@@ -6,8 +6,9 @@ moves as few cases as possible between dev and holdout.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 from random import Random
@@ -15,6 +16,8 @@ from random import Random
 from msgspec.structs import replace
 
 from proctor.model import Case, SplitRule, Suite, Trial
+from proctor.position_set import PositionSet
+from proctor.spools import RowSorter
 
 SEALED_REASON = "sealed; --reveal shows it"
 """Replaces the reason in a sealed trial."""
@@ -39,37 +42,56 @@ def with_holdout_share(suite: Suite, share: float) -> Suite:
 
 
 def holdout_positions(ids: Sequence[str], categories: Sequence[str | None], rule: SplitRule) -> set[int]:
-    """Returns the positions of the held-out cases.
+    """Returns the positions of the held-out cases; see `select_holdout`."""
+    return set(select_holdout(zip(ids, categories, strict=True), len(ids), rule))
+
+
+def select_holdout(cases: Iterable[tuple[str, str | None]], size: int, rule: SplitRule) -> PositionSet:
+    """Returns the positions of the held-out cases, however many cases there are.
 
     By rank, each category gives its proportional share; remaining places go to the largest remainders (ties:
     the category whose name sorts first). By shuffle, they are those that dialect meridian's own program
     leaves over, whatever their ids and categories.
+
+    Args:
+        cases: the id and the category of each case.
+        size: the number of cases.
+        rule: how the suite is split.
     """
     if rule.method == "shuffle":
-        return _shuffled_holdout(len(ids), rule)
-    groups: dict[str, list[int]] = defaultdict(list)
-    for position, category in enumerate(categories):
-        groups[category or ""].append(position)
-    size = holdout_size(len(ids), rule.ratio)
-    positions: set[int] = set()
-    for name, share in _apportion({name: len(group) for name, group in groups.items()}, size).items():
-        ranked = sorted(groups[name], key=lambda position: rank(rule.seed, ids[position]))
-        positions.update(ranked[:share])
-    return positions
+        return PositionSet(_shuffled_holdout(size, rule), size)
+    counts = Counter[str]()
+    ranked = RowSorter[tuple[str, bytes, int]](tuple[str, bytes, int])
+    for position, (case_id, category) in enumerate(cases):
+        counts[category or ""] += 1
+        ranked.add((category or "", rank(rule.seed, case_id), position))
+    shares = _apportion(counts, holdout_size(size, rule.ratio))
+    return PositionSet(_take_first(ranked, shares), size)
 
 
-def _shuffled_holdout(count: int, rule: SplitRule) -> set[int]:
+def _take_first(ranked: Iterable[tuple[str, bytes, int]], shares: Mapping[str, int]) -> Iterator[int]:
+    """Yields the positions of the first cases of each category."""
+    name, remaining = None, 0
+    for category, _, position in ranked:
+        if category != name:
+            name, remaining = category, shares[category]
+        if remaining:
+            remaining -= 1
+            yield position
+
+
+def _shuffled_holdout(count: int, rule: SplitRule) -> array[int]:
     """Returns the positions after the dev cases in a shuffle of the file order.
 
     Source: the published split of dialect meridian, digit for digit: `random.shuffle` with its seed, and the
     binary `int(n * (1 - ratio))`, which for a ratio of 0.2 is floor(4n / 5).
     """
-    order = list(range(count))
+    order = array("I", range(count))
     Random(rule.seed).shuffle(order)  # noqa: S311  # no secret: it has to give the same split everywhere
-    return set(order[int(count * (1 - rule.ratio)) :])
+    return order[int(count * (1 - rule.ratio)) :]
 
 
-def _apportion(counts: dict[str, int], size: int) -> dict[str, int]:
+def _apportion(counts: Mapping[str, int], size: int) -> dict[str, int]:
     """Divides `size` places by largest remainder. Source: A. Hamilton's method of apportionment."""
     total = sum(counts.values())
     if not total:

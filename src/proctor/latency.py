@@ -8,12 +8,10 @@ which only streamed answers have.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 from proctor.model import Output, Trial
+from proctor.spools import NumberSpool
 from proctor.stats import quantile
 
 
@@ -66,14 +64,14 @@ def measured_latency(trial: Trial) -> float | None:
     return None if output is None else output.latency_ms
 
 
-def summarize_latencies(latencies_ms: Iterable[float], left_out: int) -> LatencySummary:
+def summarize_latencies(latencies_ms: NumberSpool, left_out: int) -> LatencySummary:
     """Returns the summary of measured latencies.
 
     Args:
-        latencies_ms: the latencies, in milliseconds, in any order.
+        latencies_ms: the latencies, in milliseconds.
         left_out: the number of answers without a measured latency.
     """
-    ordered = sorted(latencies_ms)
+    ordered = latencies_ms.sort()
     return LatencySummary(
         p50=quantile(ordered, 0.5),
         p95=quantile(ordered, 0.95),
@@ -88,8 +86,8 @@ class SpeedValues:
 
     def __init__(self) -> None:
         """Starts without answers."""
-        self._first_tokens_ms = array("d")
-        self._token_rates = array("d")
+        self._first_tokens_ms = NumberSpool()
+        self._token_rates = NumberSpool()
 
     def add(self, output: Output) -> None:
         """Adds a streamed answer whose times were measured in the run."""
@@ -106,8 +104,8 @@ class SpeedValues:
         )
 
 
-def _summarize_speeds(values: Iterable[float]) -> SpeedSummary | None:
-    ordered = sorted(values)
+def _summarize_speeds(values: NumberSpool) -> SpeedSummary | None:
+    ordered = values.sort()
     p5, p50, p95 = (quantile(ordered, share) for share in (0.05, 0.5, 0.95))
     if p5 is None or p50 is None or p95 is None:
         return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain, cycle
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.holdout import holdout_positions
+from proctor.holdout import select_holdout
 from proctor.model import (
     Attachment,
     Case,
@@ -24,8 +25,10 @@ from proctor.model import (
     SplitRule,
     Trial,
 )
+from proctor.position_set import PositionSet
 from proctor.prompts.requirements import CaseVariables
 from proctor.protocols import StoredCase, StoredTrial
+from proctor.spools import RowSpool
 
 
 class PlannedTrial(Struct, frozen=True, kw_only=True, gc=False):
@@ -116,9 +119,9 @@ class MediaUse(Struct, frozen=True):
 class CaseIndex(Struct, frozen=True, kw_only=True):
     """The positions of the selected cases of a suite."""
 
-    positions: array[int]
+    positions: Collection[int]
     """The positions of the selected cases, ascending."""
-    holdout: frozenset[int] | None
+    holdout: Collection[int] | None
     """The positions of all held-out cases; None for a suite without a split."""
     trial_count: int
     """The number of trials of the selected cases."""
@@ -135,29 +138,43 @@ class CaseIndex(Struct, frozen=True, kw_only=True):
         """Returns `dev`, `holdout`, or None for a suite without a split."""
         return _split_name(position, self.holdout)
 
+    def count_held_out(self) -> int:
+        """Returns how many of the selected cases are held out."""
+        holdout = self.holdout
+        return 0 if holdout is None else sum(position in holdout for position in self.positions)
 
-def _split_name(position: int, holdout: frozenset[int] | None) -> str | None:
+
+def _split_name(position: int, holdout: Collection[int] | None) -> str | None:
     if holdout is None:
         return None
     return "holdout" if position in holdout else "dev"
 
 
-def _is_in_run(case: Case, slot: RunSlot) -> bool:
-    """Returns whether the case is sent in the run with that slot."""
-    if slot.prompt is not None and case.prompts is not None:
-        is_sent = slot.prompt in case.prompts if case.prompts else slot.first_prompt
-        if not is_sent:
-            return False
-    if case.target is not None:
-        return slot.first
-    return slot.alone or not case.only_targets or slot.target in case.only_targets
+class _SlotRule(Struct, frozen=True):
+    """In which runs of a command a case is sent; the fields are those of `Case`."""
+
+    target: str | None
+    only_targets: tuple[str, ...]
+    prompts: tuple[str, ...] | None
+
+    def allows(self, slot: RunSlot) -> bool:
+        """Returns whether such a case is sent in the run with that slot."""
+        if slot.prompt is not None and self.prompts is not None:
+            is_sent = slot.prompt in self.prompts if self.prompts else slot.first_prompt
+            if not is_sent:
+                return False
+        if self.target is not None:
+            return slot.first
+        return slot.alone or not self.only_targets or slot.target in self.only_targets
 
 
 _ONLY_SLOT = RunSlot()
+_MATCHES, _IN_SHARD = 1, 2
+"""What is known of a case: it matches the selection, it is in the shard."""
 
 
 class CaseIndexer:
-    """Builds an index from a stream of cases."""
+    """Builds an index from a stream of cases; in memory it has a few bytes of each."""
 
     def __init__(self, selection: Selection, repeats: int | None) -> None:
         """Starts with an empty index.
@@ -168,65 +185,88 @@ class CaseIndexer:
         """
         self._selection = selection
         self._repeats = repeats
-        self._ids: list[str] = []
-        self._categories: list[str | None] = []
-        self._matching = array("I")
-        self._matching_repeats = array("I")
+        self._heads = RowSpool[tuple[str, str | None]](tuple[str, str | None])
+        """The id and the category of each case."""
+        self._flags = bytearray()
+        """For each case `_MATCHES`, `_IN_SHARD`, both or neither."""
+        self._repeat_counts: array[int] = array("B")
+        """For each case how often it is sent; its items grow once that is more than 255 times."""
         self._is_in_shard: Callable[[Case], bool] | None = None
         if selection.shard is not None:
             from proctor.shards import is_in_shard  # most runs have no shards
 
             self._is_in_shard = partial(is_in_shard, shard=selection.shard)
-        self._in_shard = bytearray()
-        """For each matching case whether it is in the shard; empty without a shard."""
-        self._special: dict[int, Case] = {}
-        self._workspaces: set[int] = set()
+        self._slot_rules: dict[_SlotRule, str] = {}
+        """The rules of cases that are not sent in every run, each with the id of its first case."""
+        self._rule_numbers: dict[_SlotRule, int] = {}
+        self._case_rules = array("I")
+        """For each case the number of its rule, from 1, or 0; ends with the last case that has one."""
+        self._workspaces = array("I")
         self._placeholders: dict[int, Case] = {}
         self._media: dict[MediaUse, array[int]] = {}
         self.variables = CaseVariables()
         """What the selected cases offer to prompts."""
 
+    def fresh(self) -> CaseIndexer:
+        """Returns an empty one for the same selection."""
+        return CaseIndexer(self._selection, self._repeats)
+
     def add(self, case: Case) -> bool:
         """Adds the next case, in order, and returns whether it matches the selection."""
         matching = is_selected(case, self._selection)
+        flags = 0
         if matching:
-            self._matching.append(len(self._ids))
-            self._matching_repeats.append(count_repeats(case, self._repeats))
-            if self._is_in_shard is not None:
-                self._in_shard.append(self._is_in_shard(case))
+            flags, position = _MATCHES, len(self._flags)
+            if self._is_in_shard is None or self._is_in_shard(case):
+                flags |= _IN_SHARD
             if case.target is not None or case.only_targets or case.prompts is not None:
-                self._special[len(self._ids)] = case
+                self._add_slot_rule(case, position)
             if case.workspace is not None:
-                self._workspaces.add(len(self._ids))
+                self._workspaces.append(position)
             if case.problems:
-                self._placeholders[len(self._ids)] = case
+                self._placeholders[position] = case
             else:
                 self.variables.add(case)
                 for message in case.input:
                     if message.parts:
-                        self._add_media(message, case.target)
-        self._ids.append(case.id)
-        self._categories.append(case.category)
+                        self._add_media(message, case.target, position)
+        self._add_repeats(count_repeats(case, self._repeats))
+        self._flags.append(flags)
+        self._heads.append((case.id, case.category))
         return matching
 
-    def _add_media(self, message: Message, target: str | None) -> None:
+    def _add_repeats(self, count: int) -> None:
+        try:
+            self._repeat_counts.append(count)
+        except OverflowError:
+            self._repeat_counts = array("I", self._repeat_counts)
+            self._repeat_counts.append(count)
+
+    def _add_slot_rule(self, case: Case, position: int) -> None:
+        rule = _SlotRule(case.target, case.only_targets, case.prompts)
+        self._slot_rules.setdefault(rule, case.id)
+        number = self._rule_numbers.setdefault(rule, len(self._rule_numbers) + 1)
+        self._case_rules.frombytes(bytes(self._case_rules.itemsize * (position - len(self._case_rules))))
+        self._case_rules.append(number)
+
+    def _add_media(self, message: Message, target: str | None, position: int) -> None:
         for part in message.parts:
             if isinstance(part, Attachment) and part.text is None:
                 use = MediaUse(target, part.medium, part.media_type)
-                self._media.setdefault(use, array("I")).append(len(self._ids))
+                self._media.setdefault(use, array("I")).append(position)
 
-    def ids_without_target(self, targets: Sequence[str]) -> list[str]:
-        """Returns the ids of selected cases that are restricted to targets none of which is given."""
-        return [
-            case.id
-            for case in self._special.values()
-            if case.target is None and case.only_targets and not set(case.only_targets) & set(targets)
-        ]
+    def find_case_without_target(self, targets: Collection[str]) -> str | None:
+        """Returns the id of the first selected case that is restricted to targets none of which is given."""
+        for rule, case_id in self._slot_rules.items():
+            if rule.target is None and rule.only_targets and not set(rule.only_targets) & set(targets):
+                return case_id
+        return None
 
     def keep_known(self, case_ids: Iterable[str]) -> tuple[str, ...]:
         """Returns those of the ids that a case of the suite has, selected or not."""
-        known = set(self._ids)
-        return tuple(case_id for case_id in case_ids if case_id in known)
+        unique_ids = dict.fromkeys(case_ids)
+        known = {case_id for case_id, _ in self._heads if case_id in unique_ids}
+        return tuple(case_id for case_id in unique_ids if case_id in known)
 
     def build(
         self, rule: SplitRule | None, slot: RunSlot = _ONLY_SLOT, case_ids: Sequence[str] = ()
@@ -237,43 +277,58 @@ class CaseIndexer:
             rule: holds cases out.
             slot: the run's place among those of the command.
             case_ids: the only cases that are selected; empty for those of the selection, else all.
+
+        Raises:
+            StoreError: there are very many cases, and the temporary folder cannot be written.
         """
+        size = len(self._flags)
+        holdout = None if rule is None else select_holdout(self._heads, size, rule)
         selected_ids = frozenset(case_ids or self._selection.case_ids)
-        holdout = None if rule is None else frozenset(holdout_positions(self._ids, self._categories, rule))
-        positions, selected_count, trial_count, is_empty_shard = array("I"), 0, 0, False
-        for number, position in enumerate(self._matching):
-            if self._selection.split not in ("all", _split_name(position, holdout)):
-                continue
-            if selected_ids and self._ids[position] not in selected_ids:
-                continue
-            if selected_count == self._selection.limit:
-                break
-            selected_count += 1
-            special = self._special.get(position)
-            if special is not None and not _is_in_run(special, slot):
-                continue
-            if self._in_shard and not self._in_shard[number]:
-                is_empty_shard = True
-                continue
-            positions.append(position)
-            trial_count += self._matching_repeats[number]
-        workspaces = not self._workspaces.isdisjoint(positions)
-        selected = frozenset(positions) if self._media else frozenset()
+        outside = [False]
+        positions = PositionSet(self._select(holdout, slot, selected_ids, outside), size)
+        counts = self._repeat_counts
         return CaseIndex(
             positions=positions,
             holdout=holdout,
-            trial_count=trial_count,
-            has_workspaces=workspaces,
+            trial_count=sum(map(counts.__getitem__, positions)),
+            has_workspaces=any(place in positions for place in self._workspaces),
             placeholders=tuple(
-                self._placeholders[place] for place in positions if place in self._placeholders
+                [case for position, case in self._placeholders.items() if position in positions]
             ),
             media={
-                use: next(place for place in places if place in selected)
+                use: first
                 for use, places in self._media.items()
-                if not selected.isdisjoint(places)
+                if (first := next((place for place in places if place in positions), None)) is not None
             },
-            is_empty_shard=is_empty_shard and not positions,
+            is_empty_shard=outside[0] and not positions,
         )
+
+    def _select(
+        self,
+        holdout: Collection[int] | None,
+        slot: RunSlot,
+        selected_ids: Collection[str],
+        outside: list[bool],
+    ) -> Iterator[int]:
+        """Yields the positions of the selected cases; sets `outside` to [True] if other shards have some."""
+        split, limit, selected_count = self._selection.split, self._selection.limit, 0
+        is_sent = [True, *(rule.allows(slot) for rule in self._slot_rules)]
+        rules: Iterable[int] = chain(self._case_rules, cycle((0,)))
+        ids: Iterable[str] = (case_id for case_id, _ in self._heads) if selected_ids else cycle(("",))
+        for position, (flags, number, case_id) in enumerate(zip(self._flags, rules, ids, strict=False)):
+            if not flags or (split != "all" and split != _split_name(position, holdout)):
+                continue
+            if selected_ids and case_id not in selected_ids:
+                continue
+            if selected_count == limit:
+                return
+            selected_count += 1
+            if not is_sent[number]:
+                continue
+            if not flags & _IN_SHARD:
+                outside[0] = True
+                continue
+            yield position
 
 
 class PriorTrial(Struct, frozen=True, kw_only=True):

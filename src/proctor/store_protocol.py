@@ -201,7 +201,10 @@ class SuiteWriter(Protocol):
         """
 
     def discard(self) -> None:
-        """Discards what was added. Safe to call at any time, also after `commit`."""
+        """Discards what was added; the next `add` begins again.
+
+        Safe to call at any time, also after `commit`.
+        """
 
 
 Progress = Callable[[int, int], None]

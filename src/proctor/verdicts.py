@@ -5,7 +5,6 @@ Verdicts are computed from trials whenever they are needed; a stored verdict is 
 
 from __future__ import annotations
 
-from array import array
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -37,6 +36,7 @@ from proctor.model import (
     Verdict,
 )
 from proctor.plan import count_repeats
+from proctor.spools import NumberSpool
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
 from proctor.stats.exact_sum import add_exactly
 
@@ -633,9 +633,9 @@ class Tally:
         """The names of the graders that graded any answer."""
         self.refused_params: set[str] = set()
         self.models: set[str] = set()
-        self.latencies_ms = array("d")
+        self.latencies_ms = NumberSpool()
         """The latencies measured in the run, in the order of counting; empty in a restored tally."""
-        self.costs_usd = array("d")
+        self.costs_usd = NumberSpool()
         """The known costs of answers, in the order of counting; empty in a restored tally."""
         self.speed_values = SpeedValues()
         """The speeds measured in the run; empty in a restored tally."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 import msgspec
@@ -103,9 +103,9 @@ class LineChecker:
 class ExpectedTrials(Struct, frozen=True, kw_only=True):
     """The trials that a run must have, as far as that is known."""
 
-    positions: array[int]
+    positions: Collection[int]
     """The places of selected cases among the cases that are not hidden."""
-    holdout: frozenset[int] | None
+    holdout: Collection[int] | None
     """The positions of all held-out cases; None for a suite that is not split."""
     has_hidden_cases: bool
     """Whether cases are hidden."""

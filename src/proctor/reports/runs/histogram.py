@@ -35,11 +35,10 @@ class Bin(Struct, frozen=True, kw_only=True):
         return f"{write(self.low)} to {write(self.high)}"
 
 
-def make_bins(values: Sequence[float]) -> list[Bin]:
-    """Groups values into bins of equal width, from the first non-empty one to the last."""
-    if not values:
+def make_bins(sorted_values: Sequence[float]) -> list[Bin]:
+    """Groups sorted values into bins of equal width, from the first non-empty one to the last."""
+    if not sorted_values:
         return []
-    sorted_values = sorted(values)
     upper = min(sorted_values[-1], 2 * sorted_values[int(0.95 * (len(sorted_values) - 1))])
     width = _round_up(upper / _TARGET_BINS)
     last = floor(upper / width + 1e-9)

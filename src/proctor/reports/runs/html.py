@@ -117,7 +117,7 @@ class RunSection:
     @cached_property
     def charts(self) -> tuple[list[tuple[str, str, str]], str]:
         """The charts as (title, light image URL, dark image URL), and why there are none."""
-        classes = histogram.make_bins(self.tally.latencies_ms)
+        classes = histogram.make_bins(self.tally.latencies_ms.sort())
         if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
         left_out = self.tally.latency_ms().left_out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.codec import SuiteHasher, judged_digest, sent_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, detect_folder
 from proctor.dialects.shared.head import read_head
@@ -27,6 +27,7 @@ from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
 from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
 from proctor.services.suites.file_source import source_from_path
+from proctor.spools import MAX_ROWS, RowSorter
 
 _PROGRESS_EVERY = 1_000
 
@@ -120,14 +121,25 @@ def load_source(
         UsageError: there is no such dialect.
     """
     name = dialect or detect_dialect(source)
-    reader = _SuiteReader(source.path, indexer or CaseIndexer(Selection(), None), writer, tell)
-    reader.assertions = tuple(assertions)
-    if inspect is not None:
-        reader.inspect_with(inspect)
-    if skip_invalid:
-        placeholders = PlaceholderFactory(source, read_suite(DIALECTS.get(name), source))
-        reader.placeholders = placeholders if placeholders.has_cases else None
-    result = reader.read(name, source)
+    indexer = indexer or CaseIndexer(Selection(), None)
+
+    def read(indexer: CaseIndexer, repeated_ids: Collection[str] | None) -> _SuiteReader:
+        reader = _SuiteReader(source.path, indexer, writer, tell, repeated_ids)
+        reader.assertions = tuple(assertions)
+        if inspect is not None:
+            reader.inspect_with(inspect)
+        if skip_invalid:
+            placeholders = PlaceholderFactory(source, read_suite(DIALECTS.get(name), source))
+            reader.placeholders = placeholders if placeholders.has_cases else None
+        reader.read(name, source)
+        return reader
+
+    reader = read(indexer, None)
+    if repeated_ids := reader.find_repeated_ids():
+        if writer is not None:
+            writer.discard()
+        reader = read(indexer.fresh(), repeated_ids)
+    result = reader.finish()
     if writer is None:
         return result
     if result.errors:
@@ -194,13 +206,30 @@ def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
     return suite if rule is None else replace(suite, repeats_rule=rule)
 
 
+_CaseRow = tuple[str, bytes, bytes]
+"""The id of a case and the digests of what is sent and of how it is graded; none of an invalid case."""
+
+
 class _SuiteReader:
-    """Collects the header, cases and problems of a suite while it is read."""
+    """Collects the header, cases and problems of a suite while it is read.
+
+    Of the first `MAX_ROWS` cases it knows every id. The ids of more cases are sorted at the end, on disk;
+    where several cases have one, the suite is read again with these ids, which are then all that it knows.
+    """
 
     def __init__(
-        self, path: str, indexer: CaseIndexer, writer: SuiteWriter | None, tell: Callable[[int], None]
+        self,
+        path: str,
+        indexer: CaseIndexer,
+        writer: SuiteWriter | None,
+        tell: Callable[[int], None],
+        repeated_ids: Collection[str] | None = None,
     ) -> None:
         self._path = path
+        self._repeated_ids = repeated_ids
+        """The ids that are there more than once; None if they are not known yet."""
+        self._knows_ids = True
+        """Whether `_lines` has every id that matters."""
         self._indexer = indexer
         self._writer = writer
         self._tell = tell
@@ -209,7 +238,11 @@ class _SuiteReader:
         self._paths: dict[str, str] = {}
         """The files of ids that are not in the suite's own file."""
         self._wrong_ids: dict[str, int] = {}
-        self._digests: list[tuple[str, str, str]] = []
+        self._duplicate_ids: set[str] = set()
+        """The ids that were reported as duplicates."""
+        self._rows = RowSorter[_CaseRow](_CaseRow)
+        self._count = 0
+        self._hash_result: tuple[str, frozenset[str]] | None = None
         self._repeats_rule: str | None = None
         self._requirements = RequirementCollector()
         self._problems: list[Problem] = []
@@ -226,13 +259,19 @@ class _SuiteReader:
         self.inspect = inspect
         self._requirements = RequirementCollector(find_related=False)
 
-    def read(self, dialect: str, source: SuiteSource) -> LoadedSuite:
-        """Reads all of a source in a dialect."""
+    def read(self, dialect: str, source: SuiteSource) -> None:
+        """Reads all of a source in a dialect; `find_repeated_ids` and `finish` come next."""
         with _garbage_collection_off():
             items = read_suite(DIALECTS.get(dialect), source)
             for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
                 self.add_item(item)
-        return self.finish()
+
+    def find_repeated_ids(self) -> frozenset[str]:
+        """Returns the ids of several cases if not all were reported as such: the suite must be read again."""
+        if self._knows_ids or self._suite is None:
+            return frozenset()
+        missed_ids = self._hash(self._suite)[1]
+        return missed_ids | self._duplicate_ids if missed_ids else missed_ids
 
     def add_item(self, item: Suite | CaseAtLine | Problem | Case) -> None:
         if isinstance(item, CaseAtLine):
@@ -250,6 +289,8 @@ class _SuiteReader:
             return
         self._problems.append(problem)
         if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
+            if not self._knows_ids and problem.case not in self._wrong_ids:
+                self._rows.add((problem.case, b"", b""))
             self._wrong_ids.setdefault(problem.case, problem.line)
             self._paths.setdefault(problem.case, problem.path)
 
@@ -261,8 +302,10 @@ class _SuiteReader:
         graders: list[Grader] = []
         problems = self._find_duplicates(located_case)
         is_duplicate = bool(problems)
-        if not is_duplicate:
-            if located_case.path is not None:
+        if is_duplicate:
+            self._duplicate_ids.add(located_case.case.id)
+        else:
+            if located_case.path is not None and self._keeps_id(located_case.case.id):
                 self._paths.setdefault(located_case.case.id, located_case.path)
             graders, problems = self._bind_graders(located_case)
         if self.placeholders is not None:
@@ -281,16 +324,32 @@ class _SuiteReader:
 
     def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
         """Adds the next case, with its graders and its location; a placeholder has none."""
-        self._lines.setdefault(case.id, location[1])
+        if self._keeps_id(case.id):
+            self._lines.setdefault(case.id, location[1])
         sent_hash = sent_digest(case)
-        self._digests.append((case.id, sent_hash, judged_digest(case)))
+        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), bytes.fromhex(judged_digest(case)[7:])))
+        self._count += 1
         if self._indexer.add(case):
             self._requirements.add(case, graders, location)
         self.has_placeholders = self.has_placeholders or bool(case.problems)
         if self._writer is not None:
             self._writer.add(case, sent_hash)
-        if len(self._digests) % _PROGRESS_EVERY == 0:
-            self._tell(len(self._digests))
+        if self._count % _PROGRESS_EVERY == 0:
+            self._tell(self._count)
+        if self._count == MAX_ROWS and self.inspect is None and self._repeated_ids is None:
+            self._forget_ids()
+
+    def _keeps_id(self, case_id: str) -> bool:
+        """Returns whether an id is kept in memory, with its place."""
+        return self._knows_ids and (self._repeated_ids is None or case_id in self._repeated_ids)
+
+    def _forget_ids(self) -> None:
+        """Leaves it to `find_repeated_ids` to find further duplicates."""
+        self._knows_ids = False
+        for case_id in self._wrong_ids.keys() - self._lines.keys():
+            self._rows.add((case_id, b"", b""))
+        self._lines.clear()
+        self._paths = {case_id: path for case_id, path in self._paths.items() if case_id in self._wrong_ids}
 
     def _find_duplicates(self, located_case: CaseAtLine) -> list[Problem]:
         """Returns the problem that another case has the same id, if one has."""
@@ -344,11 +403,11 @@ class _SuiteReader:
     def finish(self) -> LoadedSuite:
         if self._suite is None:
             raise SuiteError(self._problems)
-        if not self._digests and not any(problem.level == "error" for problem in self._problems):
+        if not self._count and not any(problem.level == "error" for problem in self._problems):
             message = "The suite has no cases. Add one and run again."
             self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
         suite = with_repeats_rule(self._suite, self._repeats_rule)
-        suite = replace(suite, case_count=len(self._digests), digest=suite_digest(suite, self._digests))
+        suite = replace(suite, case_count=self._count, digest=self._hash(self._suite)[0])
         return LoadedSuite(
             path=self._path,
             suite=suite,
@@ -356,3 +415,17 @@ class _SuiteReader:
             required=self._requirements.required,
             problems=tuple(self._problems),
         )
+
+    def _hash(self, suite: Suite) -> tuple[str, frozenset[str]]:
+        """Returns the digest of a suite with the cases so far, and the ids that are there more than once."""
+        if self._hash_result is None:
+            hasher = SuiteHasher(with_repeats_rule(suite, self._repeats_rule))
+            last_id, repeated_ids = None, set[str]()
+            for case_id, sent, judged in self._rows:
+                if case_id == last_id:
+                    repeated_ids.add(case_id)
+                last_id = case_id
+                if sent:
+                    hasher.add((case_id, f"sha256:{sent.hex()}", f"sha256:{judged.hex()}"))
+            self._hash_result = hasher.digest(), frozenset(repeated_ids)
+        return self._hash_result

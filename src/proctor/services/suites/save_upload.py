@@ -107,9 +107,8 @@ def check_upload(upload: Upload, settings: DraftSettings) -> UploadDraft:
     draft = UploadDraft(upload=upload, suite=suite, problems=(*warnings, *problems), first=tuple(first))
     if draft.errors:  # which cases are held out depends on all of them
         return draft
-    return replace(
-        draft, holdout=replace(validation.loaded_suite, suite=suite).index().holdout or frozenset()
-    )
+    holdout = replace(validation.loaded_suite, suite=suite).index().holdout
+    return replace(draft, holdout=frozenset(holdout or ()))
 
 
 def save_draft(store: Store, upload: Upload, settings: DraftSettings) -> SaveResult:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from proctor.errors import StoreError
 from proctor.stores.sql.database import SqlDatabase
@@ -18,6 +19,8 @@ CaseBody = tuple[bytes, bytes]
 """digest, body."""
 CasePosition = tuple[int, bytes, bytes]
 """position, digest of the case, digest of what is sent."""
+_MAX_LAST_CASES = 20_000
+"""At most this many cases are written in the transaction that makes a suite visible."""
 _MATCHING_CONTENTS = f"""SELECT contents.key FROM contents
     JOIN suite_cases ON suite = contents.key AND position = 0
     WHERE digest = ? AND NOT ({IS_UNFINISHED}) ORDER BY contents.key DESC LIMIT 8"""  # noqa: S608
@@ -47,6 +50,8 @@ class CaseStaging(ABC):
         if not places or (self._key is None and self._are_stored(places)):
             return
         key = self._start()
+        # In the order of the indexes, so that a transaction writes few of their pages.
+        bodies, places = sorted(bodies), sorted(places, key=itemgetter(2))
         self._in_transactions(
             len(places), lambda start, end: self._insert(key, bodies[start:end], places[start:end])
         )
@@ -59,7 +64,8 @@ class CaseStaging(ABC):
             bodies: the cases that were not written yet.
             places: their positions.
         """
-        if self._key is None and (not self._skipped_count or self.has(content)):
+        is_small = not self._skipped_count and len(places) <= _MAX_LAST_CASES
+        if self._key is None and (is_small or self.has(content)):
             return False
         self._start()
         self.write(bodies, places)
@@ -85,7 +91,7 @@ class CaseStaging(ABC):
             *(content, key),
         ):
             raise self._deleted_error()
-        self._insert(key, bodies, places)
+        self._insert(key, sorted(bodies), places)
 
     def release(self) -> None:
         """Releases the lock, once the published rows are committed or left to the next save."""
@@ -98,6 +104,7 @@ class CaseStaging(ABC):
         if self._key is not None:
             self._remove(self._key)
             self.release()
+        self._matching_contents, self._skipped_count = None, 0
 
     def count_leftovers(self) -> int:
         """Returns the number of suites of processes that died while they saved them."""

@@ -14,7 +14,7 @@ from proctor.stores.sql.case_staging import CaseBody, CasePosition, CaseStaging
 from proctor.stores.sql.database import SqlDatabase
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
-BATCH_CASES = 20_000
+BATCH_CASES = 50_000
 """The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
 
@@ -48,11 +48,14 @@ class SqlSuiteWriter:
         self._database = database
         self._versions = versions
         self._staging = staging
-        self._count = 0
-        self._content_hasher = sha256(b"proctor/content/1\n")
+        self._start()
         self._bodies: list[CaseBody] = []
         self._places: list[CasePosition] = []
         self._body_bytes = 0
+
+    def _start(self) -> None:
+        self._count = 0
+        self._content_hasher = sha256(b"proctor/content/1\n")
 
     def add(self, case: Case, sent_digest: str) -> None:
         """Adds the next case, in order, with the digest of what is sent for it."""
@@ -103,11 +106,13 @@ class SqlSuiteWriter:
         return restored
 
     def discard(self) -> None:
-        """Discards what was added. Safe to call at any time, also after `commit`.
+        """Discards what was added; the next `add` begins again.
 
-        After Ctrl-C the rows are left for the next save to remove, as that takes seconds for a million cases.
+        Safe to call at any time, also after `commit`. After Ctrl-C the rows are left for the next save to
+        remove, as that takes seconds for a million cases.
         """
         self._clear()
+        self._start()
         if isinstance(sys.exception(), KeyboardInterrupt):
             self._staging.release()
             return

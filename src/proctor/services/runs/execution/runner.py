@@ -266,15 +266,13 @@ class TrialRunner:
                 record_holdout_access(self._store, self._run, "reveal")
         self._started = True
         index = self._index
-        splits = (
-            [index.split_at(position) for position in index.positions] if index.holdout is not None else None
-        )
+        held_out_count = None if index.holdout is None else index.count_held_out()
         self._listen(
             events.RunStarted(
                 run=self._run,
                 total=index.trial_count,
-                dev=None if splits is None else splits.count("dev"),
-                holdout=None if splits is None else splits.count("holdout"),
+                dev=None if held_out_count is None else len(index.positions) - held_out_count,
+                holdout=held_out_count,
             )
         )
 

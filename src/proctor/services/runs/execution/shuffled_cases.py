@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 
 from proctor.model import Case, Run
@@ -32,7 +32,7 @@ def rank_positions(count: int, seed: int) -> array[int]:
 
 
 def read_shuffled_cases(
-    store: Store, run: Run, positions: array[int], seed: int
+    store: Store, run: Run, positions: Collection[int], seed: int
 ) -> Iterator[tuple[int, StoredCase]]:
     """Yields the cases at some positions of a run's suite, with their positions, in shuffled order.
 
@@ -40,9 +40,8 @@ def read_shuffled_cases(
     in the order of the whole suite.
     """
     if run.settings.interleave:
-        selected = set(positions)
         order = array(
-            "I", filter(selected.__contains__, shuffle_positions(range(run.suite.case_count), seed))
+            "I", filter(positions.__contains__, shuffle_positions(range(run.suite.case_count), seed))
         )
     else:
         order = shuffle_positions(positions, seed)

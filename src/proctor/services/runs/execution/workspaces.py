@@ -28,7 +28,7 @@ def workspaces_folder(environ: Mapping[str, str]) -> Path:
 
 def list_workspaces(run: Run, index: CaseIndex, store: Store) -> tuple[WorkspaceUse, ...]:
     """Returns the workspaces of the selected cases of a run, in the order of their first cases."""
-    positions = set(index.positions)
+    positions = index.positions
     uses: dict[Workspace, WorkspaceUse] = {}
     for position, stored_case in enumerate(read_run_cases(store, run)):
         case = stored_case.case

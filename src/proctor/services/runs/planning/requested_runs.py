@@ -269,12 +269,12 @@ def _warn_about_targets_file(names: TargetNames, warned_files: set[Path], contex
 
 def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) -> None:
     """Refuses a suite with a case that is restricted to targets that the command does not use."""
-    case_ids = (
-        loaded_suite.indexer.ids_without_target([spec.name for spec in specs]) if len(specs) > 1 else ()
-    )
-    if case_ids:
+    if len(specs) == 1:
+        return
+    case_id = loaded_suite.indexer.find_case_without_target([spec.name for spec in specs])
+    if case_id is not None:
         raise UsageError(
-            f"Case {case_ids[0]!r} of {loaded_suite.path} is only for targets that this command does not "
+            f"Case {case_id!r} of {loaded_suite.path} is only for targets that this command does not "
             "ask. Add one of them with --target, or leave the case out with --id."
         )
 

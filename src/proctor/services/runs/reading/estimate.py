@@ -202,11 +202,11 @@ def _estimate_suite(store: Store, of: _SuiteCases, request: Request, means: _Mea
         for call_sum in calls.sums()
     ]
     whole = indexer.build(suite.split_rule)
-    splits = [whole.split_at(position) for position in whole.positions]
+    held_out_count = None if whole.holdout is None else whole.count_held_out()
     return Estimate(
-        cases=len(splits),
-        dev=None if whole.holdout is None else splits.count("dev"),
-        holdout=None if whole.holdout is None else splits.count("holdout"),
+        cases=len(whole.positions),
+        dev=None if held_out_count is None else len(whole.positions) - held_out_count,
+        holdout=held_out_count,
         targets=len(specs),
         prompts=len(prompts),
         calls=sum(share.calls for share in shares if not share.judging),

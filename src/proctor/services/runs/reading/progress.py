@@ -32,8 +32,8 @@ def opening_line(store: Store, run: Run) -> str:
         for stored_case in store.cases(run.suite.content):
             indexer.add(stored_case.case)
         index = indexer.build(run.suite.split_rule, run.seat)
-        splits = [index.split_at(position) for position in index.positions]
-        line = split_sizes_line(splits.count("dev"), splits.count("holdout"))
+        held_out_count = index.count_held_out()
+        line = split_sizes_line(len(index.positions) - held_out_count, held_out_count)
         if line is not None:
             return line
     return f"Running {run.suite.title} on {run.target_title}: {pluralize(run.planned, 'trial')}"

@@ -37,7 +37,7 @@ class _TotalsRecord(Struct, frozen=True, kw_only=True):
 def encode_totals(tally: Tally) -> bytes:
     """Returns what to store of the tally of all trials of a run."""
     numbers = {"latency": tally.latencies_ms, "cost": tally.costs_usd}
-    bins = {name: tuple(make_bins(values)) for name, values in numbers.items()}
+    bins = {name: tuple(make_bins(values.sort())) for name, values in numbers.items()}
     return _PREFIX + encode(_TotalsRecord(tally=tally.state(), bins=bins))
 
 
@@ -64,5 +64,5 @@ def decode_totals(run: Run, body: bytes | None) -> RunTotals | None:
 def copy_totals(run: Run, tally: Tally) -> RunTotals:
     """Returns the totals of the trials of a run so far, while its tally goes on counting."""
     state = decode(encode(tally.state()), TallyState)
-    numbers = {"latency": tally.latencies_ms[:], "cost": tally.costs_usd[:]}
-    return RunTotals(tally=Tally.restore(run, state), bins=lambda name: make_bins(numbers[name]))
+    numbers = {"latency": tally.latencies_ms.copy(), "cost": tally.costs_usd.copy()}
+    return RunTotals(tally=Tally.restore(run, state), bins=lambda name: make_bins(numbers[name].sort()))
