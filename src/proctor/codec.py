@@ -197,13 +197,29 @@ def labels_digest(labels: Iterable[tuple[Case, str, Label]]) -> str:
 
 def suite_digest(suite: Suite, cases: Iterable[tuple[str, str, str]]) -> str:
     """Returns the digest of a suite from the (id, sent digest, judged digest) of its cases, in any order."""
-    rules: tuple[Any, ...] = (Params(), suite.pass_rule)
-    if suite.repeats_rule != "each":
-        rules = (*rules, suite.repeats_rule)
-    hasher = sha256(b"proctor/suite/1\n" + _ENCODER.encode(rules))
+    hasher = SuiteHasher(suite)
     for row in sorted(cases):
-        hasher.update(_ENCODER.encode(row))
-    return "sha256:" + hasher.hexdigest()
+        hasher.add(row)
+    return hasher.digest()
+
+
+class SuiteHasher:
+    """Computes the digest of a suite from its cases, in order of id, sent digest and judged digest."""
+
+    def __init__(self, suite: Suite) -> None:
+        """Begins with the rules of a suite."""
+        rules: tuple[Any, ...] = (Params(), suite.pass_rule)
+        if suite.repeats_rule != "each":
+            rules = (*rules, suite.repeats_rule)
+        self._hasher = sha256(b"proctor/suite/1\n" + _ENCODER.encode(rules))
+
+    def add(self, row: tuple[str, str, str]) -> None:
+        """Adds the id, the sent digest and the judged digest of the next case."""
+        self._hasher.update(_ENCODER.encode(row))
+
+    def digest(self) -> str:
+        """Returns the digest of all cases so far."""
+        return "sha256:" + self._hasher.hexdigest()
 
 
 def hash_rows(rows: Iterable[dict[str, Any]]) -> str:
