@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from proctor import spools
 from proctor.codec import assertion_digest
 from proctor.model import Assertion, Case, PassRule, Run, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.proof.canonical import canonical_json, parse_canonical
@@ -358,6 +359,14 @@ def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
     counting = counted(run_of(repeats=2), rows)
     assert read_names(counting, public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
     assert read_names(counting, public=True) == (("a", "a (repeat 1)", "c"), ())
+
+
+def test_names_come_in_order_from_memory_and_from_a_file(
+    rows: list[tuple[Trial, Case]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = read_names(counted(run_of(repeats=2), rows), public=False)
+    monkeypatch.setattr(spools, "MAX_ROWS", 2)
+    assert read_names(counted(run_of(repeats=2), rows), public=False) == in_memory
 
 
 @pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])

@@ -14,6 +14,8 @@ from proctor.model import Verdict
 
 T = TypeVar("T", bound=Hashable)
 ItemT = TypeVar("ItemT")
+_MAX_SMALL_CODES = 256
+"""The number of different values that take one byte each."""
 _DIGEST_PREFIX = "sha256:"
 _DIGEST = re.compile(_DIGEST_PREFIX + "[0-9a-f]{64}")
 
@@ -104,7 +106,9 @@ class _ValueColumn(Generic[T]):
             code = self._codes[value] = len(self._values)
             self._values.append(value)
             if code == 1:
-                self._rows = array("I", bytes(4 * self._count))
+                self._rows = array("B", bytes(self._count))
+            elif code == _MAX_SMALL_CODES and self._rows is not None:
+                self._rows = array("I", self._rows)
         self._count += 1
         if self._rows is not None:
             self._rows.append(code)
@@ -191,13 +195,13 @@ class OutcomeTable(LazySequence[CaseOutcomes]):
         self.has_digests = with_digests
         """Whether cases have their digests."""
         self._ids = _TextColumn()
-        self._positions = array("Q")
+        self._positions = array("I")
         self._categories = _ValueColumn[str | None]()
         self._tags = _ValueColumn[tuple[str, ...]]()
         self._splits = _ValueColumn[str | None]()
         self._clusters = _ValueColumn[str | None]()
         self._sent, self._judged = _DigestColumn(), _DigestColumn()
-        self._starts = array("Q", [0])
+        self._starts = array("I", [0])
         """The first trial of each case."""
         self._repeats = _ValueColumn[int]()
         self._verdicts = _ValueColumn[Verdict]()

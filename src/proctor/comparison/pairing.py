@@ -76,7 +76,7 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
     """
     before, after = baseline.restrict_to(split), candidate.restrict_to(split)
     partners = _partners(before, after)
-    places, has_repeats = array("q"), False
+    places, has_repeats = array("i"), False
     renames, input_changed, checks_changed = list[RenamedMatch](), list[str](), list[str]()
     unpaired_counts = [0, 0]
     for place, case in enumerate(before.cases):
@@ -122,7 +122,7 @@ def _partners(before: RunOutcomes, after: RunOutcomes) -> array[int]:
     Cases with the same key and the same id match; others with the same key match in their order. Runs of one
     suite have most cases in the same place, and only others are looked up by name.
     """
-    partners = array("q", [_NO_PARTNER]) * len(before.cases)
+    partners = array("i", [_NO_PARTNER]) * len(before.cases)
     rest: list[tuple[int, str, str]] = []
     other_rest: dict[str, tuple[int, str]] = {}
     for place, (name, other) in enumerate(zip_longest(before.case_names(), after.case_names())):

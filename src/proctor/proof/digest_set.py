@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from secrets import token_bytes
 
-_BUCKETS = 2**16
+_BUCKETS = 2**14
 """The maximum number of buckets; digests are in them by `hash`, which nobody outside of the process knows."""
 _TEXT_DIGEST_SIZE = 16
 
