@@ -103,4 +103,4 @@ def test_the_memory_of_a_comparison_hardly_grows_with_its_pairs() -> None:
             tracemalloc.stop()
 
     measure(10)
-    assert measure(2_000) - measure(200) < 250 * 1_800
+    assert measure(2_000) - measure(200) < 400 * 1_800  # 1,300 with a record for each case and trial
