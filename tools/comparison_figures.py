@@ -15,7 +15,7 @@ from random import Random
 from statistics import NormalDist
 
 from proctor.comparison.differences import PassRateDifference, adjust_together, pass_rate_difference
-from proctor.comparison.outcomes import TrialOutcome
+from proctor.comparison.outcome_table import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Verdict
 from proctor.stats import agresti_min_interval, clustered_difference_interval, expected_maximum

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from random import Random
 
 from proctor.comparison.factors import GridComparison, compare_grid
-from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, TrialOutcome
+from proctor.comparison.outcome_table import CaseOutcomes, TrialOutcome
+from proctor.comparison.outcomes import RunOutcomes
 from proctor.model import Message, PromptTemplate, Run, Suite, TargetSpec, Verdict
 
 SAMPLES = 600

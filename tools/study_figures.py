@@ -17,8 +17,9 @@ from proctor.comparison.differences import (
     PassRateDifference,
     pass_rate_difference,
     smallest_detectable_difference,
+    tally_pairs,
 )
-from proctor.comparison.outcomes import TrialOutcome
+from proctor.comparison.outcome_table import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.comparison.study_size import CaseTally, measure_noise
 from proctor.model import Verdict
@@ -178,7 +179,7 @@ def sentences(rounds: int = 150) -> Iterator[str]:
             for _ in range(rounds):
                 pairs = pair_trials_of(random, world.draw(random, cases, 0.0), repeats)
                 whole = pass_rate_difference(pairs, by_case=repeats > 1)
-                sizes = _limit_before(whole, pairs), smallest_detectable_difference(whole, pairs)
+                sizes = _limit_before(whole, pairs), smallest_detectable_difference(whole, tally_pairs(pairs))
                 for found, size in zip(shares, sizes, strict=True):
                     assert size is not None
                     found += [is_found(random, world, cases, repeats, size) for _ in range(8)]
@@ -277,7 +278,8 @@ def clustered(difference: float = 0.1, suite: int = 40, rounds: int = 50) -> Ite
             for _ in range(rounds):
                 planned.append(cases.plan_from_pilot(random, suite, repeats, difference))
                 found += [cases.is_found(random, planned[-1], repeats, difference) for _ in range(8)]
-                limit = smallest_detectable_difference(*cases.draw_pairs(random, suite, repeats, 0.0))
+                whole, pairs = cases.draw_pairs(random, suite, repeats, 0.0)
+                limit = smallest_detectable_difference(whole, tally_pairs(pairs))
                 assert limit is not None
                 named += [cases.is_found(random, suite, repeats, limit) for _ in range(8)]
             planned.sort()

@@ -9,7 +9,8 @@ import pytest
 
 from proctor.comparison.compare import Comparison, compare_runs
 from proctor.comparison.latency import MAX_TURN_GAP_S
-from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes, TrialOutcome
+from proctor.comparison.outcome_table import TrialOutcome
+from proctor.comparison.outcomes import OutcomeCollector, RunOutcomes
 from proctor.model import Output, Settings, Trial, Verdict
 from proctor.reports.comparison.json import LatencyDifferenceRecord, comparison_record
 from proctor.reports.comparison.report import ComparisonReport, measure_facts

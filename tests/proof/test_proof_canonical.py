@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from typing import Any
@@ -282,3 +283,9 @@ def test_as_many_levels_as_are_written_are_read() -> None:
 def test_a_text_of_nothing_but_lists_is_refused_before_it_is_read() -> None:
     with pytest.raises(ValueError, match="more than 1,000,000 lists"):
         parse_canonical(b"[" + b",".join([b"[]"] * 1_000_001) + b"]")
+
+
+@pytest.mark.parametrize("count", [0, 1, 4096, 4097, 8192, 10_000])
+def test_a_long_list_is_written_like_a_short_one(count: int) -> None:
+    names = [f"case {number}" for number in range(count)]
+    assert canonical_json(names) == json.dumps(names, separators=(",", ":")).encode()

@@ -107,3 +107,14 @@ def test_salts_differ_by_run_tree_and_place() -> None:
     }
     assert len(salts) == 12
     assert all(len(salt) == 64 for salt in salts)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_leaves_in_one_array_have_the_paths_of_a_list(size: int) -> None:
+    leaves = [sha256(bytes([number])).digest() for number in range(size)]
+    array = merkle.LeafList()
+    for leaf in leaves:
+        array.append(leaf)
+    assert list(array) == leaves
+    for index in range(size):
+        assert merkle.inclusion_path(array, index) == merkle.inclusion_path(leaves, index)

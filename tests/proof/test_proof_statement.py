@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from proctor import spools
 from proctor.codec import assertion_digest
 from proctor.model import Assertion, Case, PassRule, Run, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.proof.canonical import canonical_json, parse_canonical
@@ -348,12 +349,24 @@ def test_each_trial_counts_in_its_split(rows: list[tuple[Trial, Case]]) -> None:
     assert counting.result == "FAILED"
 
 
+def read_names(counting: ClaimCounter, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(counting.passed_names(public=public)), tuple(counting.failed_names(public=public))
+
+
 def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
     rows: list[tuple[Trial, Case]],
 ) -> None:
     counting = counted(run_of(repeats=2), rows)
-    assert counting.names(public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
-    assert counting.names(public=True) == (("a", "a (repeat 1)", "c"), ())
+    assert read_names(counting, public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
+    assert read_names(counting, public=True) == (("a", "a (repeat 1)", "c"), ())
+
+
+def test_names_come_in_order_from_memory_and_from_a_file(
+    rows: list[tuple[Trial, Case]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = read_names(counted(run_of(repeats=2), rows), public=False)
+    monkeypatch.setattr(spools, "MAX_ROWS", 2)
+    assert read_names(counted(run_of(repeats=2), rows), public=False) == in_memory
 
 
 @pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])
@@ -364,7 +377,7 @@ def test_names_and_numbers_are_those_that_reports_have(rows: list[tuple[Trial, C
     named: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
     for one in case_results(shown):
         named.setdefault(one.verdict, []).append(one.name)
-    assert counting.names(public=False) == (tuple(named[Verdict.PASS]), tuple(named[Verdict.FAIL]))
+    assert read_names(counting, public=False) == (tuple(named[Verdict.PASS]), tuple(named[Verdict.FAIL]))
     assert counting.claims()["all"] == make_claim(shown.tally.result_counts)
 
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from proctor.comparison.compare import compare_runs
 from proctor.comparison.gate import GateRule
-from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, TrialOutcome
+from proctor.comparison.outcome_table import CaseOutcomes, TrialOutcome
+from proctor.comparison.outcomes import RunOutcomes
 from proctor.comparison.ranking import rank_runs
 from proctor.model import Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.comparison import json as comparing_json

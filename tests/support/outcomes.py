@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, TrialOutcome
+from proctor.comparison.outcome_table import CaseOutcomes, TrialOutcome
+from proctor.comparison.outcomes import RunOutcomes
 from proctor.model import Suite, Verdict
 from support.builders import make_run
 

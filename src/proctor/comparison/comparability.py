@@ -32,7 +32,7 @@ def _warnings(baseline: RunOutcomes, candidate: RunOutcomes) -> Iterator[str]:
     if before.id == after.id:
         yield f"Run {before.id} is compared with itself."
         return
-    is_by_id = any(case.digests is not None for case in baseline.cases)
+    is_by_id = baseline.has_digests
     if is_by_id and before.suite.name != after.suite.name:
         yield (
             f"Runs {before.id} and {after.id} are of different suites, {before.suite.title} and "

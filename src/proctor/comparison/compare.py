@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from proctor.comparison.comparability import comparability_warnings
 from proctor.comparison.differences import (
     MetricDifference,
+    MetricPairs,
+    PairTallies,
     PassRateDifference,
     adjust_together,
-    metric_difference,
-    pass_rate_difference,
+    read_metric,
     smallest_detectable_difference,
 )
-from proctor.comparison.latency import LatencyDifference, latency_difference
+from proctor.comparison.latency import LatencyDifference, LatencyPairs
+from proctor.comparison.outcome_table import TrialOutcome
 from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.comparison.pairing import PairedCase, PairedRuns, pair_trials
 from proctor.model import Run, Verdict
@@ -115,11 +117,15 @@ def compare_runs(
         by: the grouping of `parts`; None computes only the whole difference, for a table of many runs.
     """
     pairs = pair_trials(baseline, candidate, split)
-    by_case = pairs.has_repeats
     runs = baseline.run, candidate.run
-    whole = pass_rate_difference(pairs.cases, by_case=by_case, runs=runs)
-    fixed, broken, not_measured = _find_flips(pairs.cases)
-    unedited = [case for case in pairs.cases if not case.input_changed]
+    parts = _PairedParts(by)
+    metrics = None if by is None else _PairedMetrics(runs)
+    for case in pairs.cases:
+        parts.add(case)
+        if metrics is not None:
+            metrics.add(case)
+    by_case = pairs.has_repeats
+    whole = parts.whole.difference(by_case=by_case, runs=runs)
     comparison = Comparison(
         baseline=baseline.run,
         candidate=candidate.run,
@@ -127,10 +133,10 @@ def compare_runs(
         baseline_counts=baseline.restrict_to(split).count_verdicts(),
         candidate_counts=candidate.restrict_to(split).count_verdicts(),
         whole=whole,
-        fixed=fixed,
-        broken=broken,
-        not_measured=not_measured,
-        unedited=pass_rate_difference(unedited, by_case=by_case, runs=runs) if pairs.input_changed else None,
+        fixed=tuple(parts.fixed),
+        broken=tuple(parts.broken),
+        not_measured=tuple(parts.not_measured),
+        unedited=parts.unedited.difference(by_case=by_case, runs=runs) if pairs.input_changed else None,
         unpaired=replace(pairs, cases=()),
         baseline_missing=baseline.missing,
         candidate_missing=candidate.missing,
@@ -139,66 +145,100 @@ def compare_runs(
         cluster_field=candidate.cluster_field or baseline.cluster_field,
         warnings=comparability_warnings(baseline, candidate),
     )
-    if by is None:
+    if by is None or metrics is None:
         return comparison
-    splits = _subset_differences(
-        [(case.split, case) for case in pairs.cases if case.split is not None], by_case, runs
-    )
-    latency, latency_left_out = latency_difference(pairs.cases, baseline.run, candidate.run)
+    splits = _subset_differences(parts.splits, by_case, runs)
     return replace(
         comparison,
-        smallest=smallest_detectable_difference(whole, pairs.cases),
+        smallest=smallest_detectable_difference(whole, parts.whole),
         splits=tuple(splits) if len(splits) > 1 else (),
         by=by,
-        parts=tuple(_subset_differences(list(_cases_by_name(pairs.cases, by)), by_case, runs)),
-        score=_score_difference(pairs.cases),
-        latency_ms=latency,
-        latency_left_out=latency_left_out,
-        first_token_ms=latency_difference(pairs.cases, *runs, lambda fact: fact.first_token_ms)[0],
-        tokens_per_second=latency_difference(pairs.cases, *runs, lambda fact: fact.tokens_per_second)[0],
-        cost_usd=metric_difference(pairs.cases, lambda fact: fact.cost_usd),
+        parts=tuple(_subset_differences(parts.named, by_case, runs)),
+        score=metrics.score(),
+        latency_ms=metrics.latency.difference(),
+        latency_left_out=metrics.latency.left_out,
+        first_token_ms=metrics.first_token.difference(),
+        tokens_per_second=metrics.token_rate.difference(),
+        cost_usd=metrics.cost.difference(),
     )
 
 
-def _find_flips(
-    cases: Sequence[PairedCase],
-) -> tuple[tuple[VerdictFlip, ...], tuple[VerdictFlip, ...], tuple[UnmeasuredOutcome, ...]]:
-    fixed, broken, not_measured = list[VerdictFlip](), list[VerdictFlip](), list[UnmeasuredOutcome]()
-    for case in cases:
+class _PairedParts:
+    """The tallies of paired cases, of all and of each part, and the pairs that a report lists."""
+
+    def __init__(self, by: GroupBy | None) -> None:
+        self._by = by
+        self.whole, self.unedited = PairTallies(), PairTallies()
+        self.splits: dict[str, PairTallies] = {}
+        self.named: dict[str, PairTallies] = {}
+        self.fixed: list[VerdictFlip] = []
+        self.broken: list[VerdictFlip] = []
+        self.not_measured: list[UnmeasuredOutcome] = []
+
+    def add(self, case: PairedCase) -> None:
+        self.whole.add(case)
+        if not case.input_changed:
+            self.unedited.add(case)
+        if self._by is not None:
+            if case.split is not None:
+                self.splits.setdefault(case.split, PairTallies()).add(case)
+            for name in self._names(case):
+                self.named.setdefault(name, PairTallies()).add(case)
         for before, after in case.pairs:
             if not (before.is_measured and after.is_measured):
-                not_measured.append(UnmeasuredOutcome(case.id, before.repeat, before.verdict, after.verdict))
+                outcome = UnmeasuredOutcome(case.id, before.repeat, before.verdict, after.verdict)
+                self.not_measured.append(outcome)
             elif before.verdict is not after.verdict:
-                flips = fixed if after.verdict is Verdict.PASS else broken
+                flips = self.fixed if after.verdict is Verdict.PASS else self.broken
                 flips.append(VerdictFlip(case.id, before.repeat))
-    return tuple(fixed), tuple(broken), tuple(not_measured)
+
+    def _names(self, case: PairedCase) -> tuple[str, ...]:
+        if self._by == "tag":
+            return case.tags
+        return () if self._by != "category" or case.category is None else (case.category,)
 
 
-def _cases_by_name(cases: Sequence[PairedCase], by: GroupBy) -> Iterator[tuple[str, PairedCase]]:
-    for case in cases:
-        if by == "tag":
-            yield from ((tag, case) for tag in case.tags)
-        elif by == "category" and case.category is not None:
-            yield case.category, case
+class _PairedMetrics:
+    """The metrics of paired cases."""
+
+    def __init__(self, runs: tuple[Run, Run]) -> None:
+        self._scores = MetricPairs()
+        self._is_graded = False
+        self.latency = LatencyPairs(*runs)
+        self.first_token = LatencyPairs(*runs, lambda outcome: outcome.first_token_ms)
+        self.token_rate = LatencyPairs(*runs, lambda outcome: outcome.tokens_per_second)
+        self.cost = MetricPairs()
+
+    def add(self, case: PairedCase) -> None:
+        self._is_graded = self._is_graded or any(
+            outcome.score not in (0, 1, None) for pair in case.pairs for outcome in pair
+        )
+        for pairs, metric in ((self._scores, _score), (self.cost, _cost)):
+            if values := read_metric(case, metric):
+                pairs.add(values, case.cluster)
+        for latencies in (self.latency, self.first_token, self.token_rate):
+            latencies.add(case)
+
+    def score(self) -> MetricDifference | None:
+        """Returns the difference of the scores; None if each is 0 or 1."""
+        return self._scores.difference(is_share=True) if self._is_graded else None
+
+
+def _score(outcome: TrialOutcome) -> float | None:
+    return outcome.score
+
+
+def _cost(outcome: TrialOutcome) -> float | None:
+    return outcome.cost_usd
 
 
 def _subset_differences(
-    named_cases: Sequence[tuple[str, PairedCase]], by_case: bool, runs: tuple[Run, Run]
+    members: Mapping[str, PairTallies], by_case: bool, runs: tuple[Run, Run]
 ) -> list[SubsetDifference]:
     """Returns the differences of parts, by name, with p-values adjusted together."""
-    members: dict[str, list[PairedCase]] = {}
-    for name, case in named_cases:
-        members.setdefault(name, []).append(case)
     names = sorted(members)
-    differences = adjust_together(
-        [pass_rate_difference(members[name], by_case=by_case, runs=runs) for name in names]
-    )
+    differences = adjust_together([members[name].difference(by_case=by_case, runs=runs) for name in names])
     return [
         SubsetDifference(name=name, difference=difference)
         for name, difference in zip(names, differences, strict=True)
     ]
-
-
-def _score_difference(cases: Sequence[PairedCase]) -> MetricDifference | None:
-    graded = any(fact.score not in (0, 1, None) for case in cases for pair in case.pairs for fact in pair)
-    return metric_difference(cases, lambda fact: fact.score, is_share=True) if graded else None

@@ -6,16 +6,20 @@ if all of them had gone against the candidate, and if all had gone for it.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain, repeat
 from math import fsum, sqrt
-from typing import Literal, NamedTuple
+from operator import sub
+from typing import Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proctor.comparison.cluster_noise import correlation_within, smooth_cluster_noise
-from proctor.comparison.outcomes import TrialOutcome
+from proctor.comparison.outcome_table import TrialOutcome
 from proctor.comparison.pairing import PairedCase
 from proctor.model import Run, Verdict
 from proctor.stats import (
@@ -38,7 +42,10 @@ from proctor.stats import (
 )
 from proctor.verdicts import Counts, set_intervals
 
+T = TypeVar("T")
 Interval = tuple[float, float]
+Metric = Callable[[TrialOutcome], float | None]
+"""Returns a metric of an outcome; None if it has none."""
 Direction = Literal["better", "perhaps better", "unclear", "perhaps worse", "worse"]
 """The direction of a difference; "perhaps" if only its interval shows it, and the test does not."""
 PairedTest = Literal["McNemar, mid-p", "McNemar, exact", "permutation by case", "permutation by cluster"]
@@ -175,8 +182,67 @@ class _CasePairs(NamedTuple):
         return (self.after - self.before) / self.pairs
 
 
+_Tallies = Sequence[tuple[_CasePairs, int]]
+"""Tallies of cases with measured pairs, each with the number of such cases."""
+
+
+class PairTallies:
+    """The tallies of paired cases: equal ones once with their number, unless the cases are in clusters."""
+
+    def __init__(self) -> None:
+        """Starts without cases."""
+        self._independent = Counter[_CaseTally]()
+        self._clustered: list[_CaseTally] = []
+        self._pairs = 0
+
+    def add(self, case: PairedCase) -> None:
+        """Adds a case."""
+        self._pairs += len(case.pairs)
+        if case.cluster is not None:
+            self._clustered.append(_tally_case(case))
+        elif len(case.pairs) == 1:
+            ((baseline, candidate),) = case.pairs
+            self._independent[_tally_pair(baseline.verdict, candidate.verdict)] += 1
+        else:
+            self._independent[_tally_case(case)] += 1
+
+    def difference(self, *, by_case: bool, runs: tuple[Run, Run] | None = None) -> PassRateDifference:
+        """Returns the difference of the pass rates, with its extremes; see `pass_rate_difference`."""
+        tallies = self.measured()
+        difference = _tallied_difference(tallies, by_case=by_case)
+        if runs is not None and difference.pairs:
+            before, after = (
+                _run_pass_rate([(passed(tally), tally.pairs, tally.cluster, n) for tally, n in tallies], run)
+                for passed, run in ((_passed_before, runs[0]), (_passed_after, runs[1]))
+            )
+            difference = replace(difference, baseline=before, candidate=after)
+        unmeasured = self._pairs - difference.pairs
+        if not unmeasured:
+            return difference
+        against, favoring = (
+            _tallied_difference(self._measured(side), by_case=by_case) for side in ("against", "favoring")
+        )
+        return replace(difference, unmeasured=unmeasured, extremes=(against, favoring))
+
+    def measured(self) -> list[tuple[_CasePairs, int]]:
+        """Returns the tallies of the cases with measured pairs, and the number of cases with each."""
+        return self._measured("measured")
+
+    def _measured(self, side: Literal["measured", "against", "favoring"]) -> list[tuple[_CasePairs, int]]:
+        groups = (*self._independent.items(), *((tally, 1) for tally in self._clustered))
+        return [(tally, count) for sides, count in groups if (tally := getattr(sides, side)).pairs]
+
+
+def _passed_before(tally: _CasePairs) -> int:
+    return tally.before
+
+
+def _passed_after(tally: _CasePairs) -> int:
+    return tally.after
+
+
 def pass_rate_difference(
-    cases: Sequence[PairedCase], *, by_case: bool, runs: tuple[Run, Run] | None = None
+    cases: Iterable[PairedCase], *, by_case: bool, runs: tuple[Run, Run] | None = None
 ) -> PassRateDifference:
     """Returns the difference of the pass rates over some cases, with its extremes.
 
@@ -186,22 +252,15 @@ def pass_rate_difference(
         runs: the baseline and the candidate, which say what interval of a pass rate holds; without them the
             pass rates of both are None.
     """
-    tallies = [_count_pairs(case) for case in cases]
-    difference = _tallied_difference(tallies, by_case=by_case)
-    if runs is not None and difference.pairs:
-        before = [(tally.before, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
-        after = [(tally.after, tally.pairs, tally.cluster) for tally in tallies if tally.pairs]
-        difference = replace(
-            difference, baseline=_run_pass_rate(before, runs[0]), candidate=_run_pass_rate(after, runs[1])
-        )
-    unmeasured = sum(len(case.pairs) for case in cases) - difference.pairs
-    if not unmeasured:
-        return difference
-    against, favoring = (
-        _tallied_difference([_count_pairs(case, passes=passes) for case in cases], by_case=by_case)
-        for passes in (False, True)
-    )
-    return replace(difference, unmeasured=unmeasured, extremes=(against, favoring))
+    return tally_pairs(cases).difference(by_case=by_case, runs=runs)
+
+
+def tally_pairs(cases: Iterable[PairedCase]) -> PairTallies:
+    """Returns the tallies of some cases."""
+    tallies = PairTallies()
+    for case in cases:
+        tallies.add(case)
+    return tallies
 
 
 def adjust_together(differences: Sequence[PassRateDifference]) -> list[PassRateDifference]:
@@ -234,18 +293,22 @@ def _adjust_measured(differences: Sequence[PassRateDifference]) -> list[PassRate
     ]
 
 
-def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) -> PassRateDifference:
-    tallies = [tally for tally in case_tallies if tally.pairs]
+def _tallied_difference(tallies: _Tallies, *, by_case: bool) -> PassRateDifference:
     if not tallies:
         return PassRateDifference(cases=0, pairs=0, by_case=by_case)
-    count = len(tallies)
-    fixed, broken = sum(tally.fixed for tally in tallies), sum(tally.broken for tally in tallies)
-    after, pairs = sum(tally.after for tally in tallies), sum(tally.pairs for tally in tallies)
-    clusters = _sum_clusters([tally.cluster for tally in tallies], [tally.difference for tally in tallies])
+    count = sum(n for _, n in tallies)
+    fixed, broken = (
+        sum(tally.fixed * n for tally, n in tallies),
+        sum(tally.broken * n for tally, n in tallies),
+    )
+    after, pairs = sum(tally.after * n for tally, n in tallies), sum(tally.pairs * n for tally, n in tallies)
+    clusters = _sum_clusters(_list_clusters(tallies), _list_differences(tallies))
     if clusters is not None or by_case:
-        groups = clusters or sorted((tally.difference, 1) for tally in tallies)
+        groups = clusters or sorted(_repeat(((tally.difference, 1), n) for tally, n in tallies))
         value = fsum(total for total, _ in groups) / count
-        ci95 = clustered_newcombe(groups, _sum_shares(tallies), fsum(1 / tally.pairs for tally in tallies))
+        ci95 = clustered_newcombe(
+            groups, _sum_shares(tallies), fsum(_repeat((1 / tally.pairs, n) for tally, n in tallies))
+        )
         p_value = permutation(sorted((total for total, _ in groups), key=abs))
     else:
         value = (fixed - broken) / count
@@ -265,40 +328,83 @@ def _tallied_difference(case_tallies: Iterable[_CasePairs], *, by_case: bool) ->
     )
 
 
-def _sum_shares(tallies: Sequence[_CasePairs]) -> tuple[float, float, float, float]:
+def _repeat(items: Iterable[tuple[T, int]]) -> Iterator[T]:
+    """Yields each item as often as its number says."""
+    return chain.from_iterable(repeat(item, count) for item, count in items)
+
+
+def _list_differences(tallies: _Tallies) -> list[float]:
+    return list(_repeat((tally.difference, n) for tally, n in tallies))
+
+
+def _list_clusters(tallies: _Tallies) -> list[str | None] | None:
+    """Returns the cluster of each case; None if the cases are independent."""
+    if tallies[0][0].cluster is None:
+        return None
+    return list(_repeat((tally.cluster, n) for tally, n in tallies))
+
+
+def _sum_shares(tallies: _Tallies) -> tuple[float, float, float, float]:
     """Returns the sums over cases of the shares of their pairs: both passed, fixed, broken, neither."""
+
+    def total(share: Callable[[_CasePairs], float]) -> float:
+        return fsum(_repeat((share(tally), n) for tally, n in tallies))
+
     return (
-        fsum((tally.after - tally.fixed) / tally.pairs for tally in tallies),
-        fsum(tally.fixed / tally.pairs for tally in tallies),
-        fsum(tally.broken / tally.pairs for tally in tallies),
-        fsum((tally.pairs - tally.after - tally.broken) / tally.pairs for tally in tallies),
+        total(lambda tally: (tally.after - tally.fixed) / tally.pairs),
+        total(lambda tally: tally.fixed / tally.pairs),
+        total(lambda tally: tally.broken / tally.pairs),
+        total(lambda tally: (tally.pairs - tally.after - tally.broken) / tally.pairs),
     )
 
 
 def _sum_clusters(
-    names: Sequence[str | None], differences: Sequence[float]
+    names: Sequence[str | None] | None, differences: Sequence[float]
 ) -> list[tuple[float, int]] | None:
     """Returns the sum of the differences of each cluster, and its number of cases; None if all are single.
 
     Args:
-        names: the cluster of each case; there is a case.
+        names: the cluster of each case; None if the cases are independent.
         differences: the difference of each case.
     """
+    if names is None:
+        return None
     members: dict[str | None, list[float]] = {}
     for name, difference in zip(names, differences, strict=True):
         members.setdefault(name, []).append(difference)
-    if names[0] is None or len(members) == len(names):
+    if len(members) == len(names):
         return None
     return sorted((fsum(values), len(values)) for values in members.values())
 
 
-def _standard_error(tallies: Sequence[_CasePairs], *, clustered: bool) -> float | None:
+def _standard_error(tallies: _Tallies, *, clustered: bool) -> float | None:
     """Returns the standard error of the mean difference; None below two cases, and below two clusters."""
-    differences = [tally.difference for tally in tallies]
-    if clustered:
-        return clustered_error(differences, [tally.cluster for tally in tallies])
+    differences = _list_differences(tallies)
+    names = _list_clusters(tallies)
+    if clustered and names is not None:
+        return clustered_error(differences, names)
     spread = deviation(differences)
-    return None if spread is None else spread / sqrt(len(tallies))
+    return None if spread is None else spread / sqrt(len(differences))
+
+
+class _CaseTally(NamedTuple):
+    """The pairs of one case, as they are measured and in both extremes."""
+
+    measured: _CasePairs
+    against: _CasePairs
+    """If what was not measured had gone against the candidate."""
+    favoring: _CasePairs
+
+
+def _tally_case(case: PairedCase) -> _CaseTally:
+    return _CaseTally(_count_pairs(case), _count_pairs(case, passes=False), _count_pairs(case, passes=True))
+
+
+@cache
+def _tally_pair(before: Verdict, after: Verdict) -> _CaseTally:
+    """Returns the tally of a case with one pair and without a cluster."""
+    pair = TrialOutcome(0, before), TrialOutcome(0, after)
+    return _tally_case(PairedCase(id="", category=None, tags=(), split=None, pairs=(pair,)))
 
 
 def _count_pairs(case: PairedCase, *, passes: bool | None = None) -> _CasePairs:
@@ -327,10 +433,18 @@ def _has_passed(outcome: TrialOutcome, unmeasured: bool | None) -> bool | None:
     return outcome.verdict is Verdict.PASS if outcome.is_measured else unmeasured
 
 
-def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]], run: Run) -> RunPassRate:
-    """Returns the pass rate of cases, each given by its passed and all measured trials, and its cluster."""
-    counts = Counts.from_cases(Counter((passed, trials - passed, 0, 0) for passed, trials, _ in cases))
-    for passed, trials, cluster in cases:
+def _run_pass_rate(cases: Sequence[tuple[int, int, str | None, int]], run: Run) -> RunPassRate:
+    """Returns the pass rate of cases.
+
+    Args:
+        cases: the passed and all measured trials of a case, its cluster, and the number of such cases.
+        run: the run.
+    """
+    shapes = Counter[tuple[int, int, int, int]]()
+    for passed, trials, _, n in cases:
+        shapes[passed, trials - passed, 0, 0] += n
+    counts = Counts.from_cases(shapes)
+    for passed, trials, cluster, _ in cases:
         if cluster is not None:
             counts.clusters = {} if counts.clusters is None else counts.clusters
             total, size = counts.clusters.get(cluster, (0.0, 0))
@@ -341,9 +455,7 @@ def _run_pass_rate(cases: Sequence[tuple[int, int, str | None]], run: Run) -> Ru
     return RunPassRate(passed=counts.passed, rate=counts.pass_rate, ci95=counts.ci95)
 
 
-def smallest_detectable_difference(
-    difference: PassRateDifference, cases: Iterable[PairedCase]
-) -> float | None:
+def smallest_detectable_difference(difference: PassRateDifference, paired: PairTallies) -> float | None:
     """Returns the smallest true difference that would be found with at least 80 % power: a detection limit.
 
     It is found if the comparison says better or worse. The pairs that differ here are taken to differ by
@@ -356,31 +468,34 @@ def smallest_detectable_difference(
     Returns:
         A share of 1; None if no difference would be found.
     """
-    tallies = [tally for case in cases if (tally := _count_pairs(case)).pairs]
+    tallies = paired.measured()
     if not tallies or difference.ci95 is None:
         return None
+    count = sum(n for _, n in tallies)
+    squares = _repeat((((tally.after - tally.before) / tally.pairs) ** 2, n) for tally, n in tallies)
+    discordant = _repeat(((tally.fixed + tally.broken) / tally.pairs, n) for tally, n in tallies)
     noise = smooth_noise(
-        fsum(((tally.after - tally.before) / tally.pairs) ** 2 for tally in tallies) / len(tallies),
-        fsum((tally.fixed + tally.broken) / tally.pairs for tally in tallies) / len(tallies),
-        repeats := len(tallies) / fsum(1 / tally.pairs for tally in tallies),
-        cases=len(tallies),
+        fsum(squares) / count,
+        fsum(discordant) / count,
+        repeats := count / fsum(_repeat((1 / tally.pairs, n) for tally, n in tallies)),
+        cases=count,
     )
     certain = max(0.0, difference.ci95[0], -difference.ci95[1])
     lasting = max(0.0, noise.lasting - certain)
     chance = max(0.0, noise.chance - max(0.0, certain - noise.lasting))
     noise = PairNoise(chance, lasting)
     if difference.clusters is None:
-        return smallest_difference_repeated(len(tallies), repeats, noise, _POWER)
-    groups = [tally.cluster for tally in tallies]
-    rates = [(tally.before + tally.after) / (2 * tally.pairs) for tally in tallies]
+        return smallest_difference_repeated(count, repeats, noise, _POWER)
+    groups = [tally.cluster for tally, _ in tallies]
+    rates = [(tally.before + tally.after) / (2 * tally.pairs) for tally, _ in tallies]
     by_chance = fsum(
-        rate * (1 - rate) / (2 * tally.pairs - 1) for rate, tally in zip(rates, tallies, strict=True)
+        rate * (1 - rate) / (2 * tally.pairs - 1) for rate, (tally, _) in zip(rates, tallies, strict=True)
     )
-    relation = correlation_within(rates, groups, by_chance / len(tallies))
-    variances = group_variances([tally.difference for tally in tallies], groups)
+    relation = correlation_within(rates, groups, by_chance / count)
+    variances = group_variances([tally.difference for tally, _ in tallies], groups)
     covariance = 0.0 if variances is None else variances.between
-    clusters = smooth_cluster_noise(covariance, relation, noise, len(tallies), groups)
-    return smallest_difference_clustered(len(tallies), repeats, noise, clusters, _POWER)
+    clusters = smooth_cluster_noise(covariance, relation, noise, count, groups)
+    return smallest_difference_clustered(count, repeats, noise, clusters, _POWER)
 
 
 def smooth_noise(mean_square: float, discordant: float, repeats: float, *, cases: int) -> PairNoise:
@@ -420,77 +535,91 @@ class MetricDifference(Struct, frozen=True, kw_only=True):
     """None below six cases."""
 
 
-def metric_difference(
-    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None], *, is_share: bool = False
-) -> MetricDifference | None:
-    """Returns the difference of a metric over some cases; None if no pair has it on both sides.
+class MetricPairs:
+    """A metric of the measured pairs of cases, as the mean of each case in both runs."""
 
-    Args:
-        cases: the cases.
-        number: returns the metric of a trial.
-        is_share: whether it is within 0..1, so that its interval is `clustered_difference_interval`, which
-            always has width; otherwise it is the t-interval. Both are over clusters if there are any.
-    """
-    means = list(_case_means(cases, number))
-    if not means:
-        return None
-    before, after = [mean.before for mean in means], [mean.after for mean in means]
-    differences = sorted(mean.after - mean.before for mean in means)
-    median = quantile(differences, 0.5)
-    assert median is not None
-    return MetricDifference(
-        cases=len(means),
-        pairs=sum(mean.pairs for mean in means),
-        baseline=fsum(before) / len(before),
-        candidate=fsum(after) / len(after),
-        difference=fsum(differences) / len(differences),
-        ci95=_mean_difference_interval(means, is_share=is_share),
-        median=median,
-        median_ci95=median_interval(differences),
-    )
+    def __init__(self) -> None:
+        """Starts without cases."""
+        self._before, self._after = array("d"), array("d")
+        self._pairs = 0
+        self._clusters: list[str | None] | None = None
+
+    def add(self, values: Sequence[tuple[float, float]], cluster: str | None) -> None:
+        """Adds a case.
+
+        Args:
+            values: the metric of its pairs in both runs; there is a pair.
+            cluster: the cluster of the case; None if the cases are independent.
+        """
+        if len(values) == 1:
+            before, after = values[0]
+        else:
+            before = fsum(was for was, _ in values) / len(values)
+            after = fsum(is_ for _, is_ in values) / len(values)
+        self._before.append(before)
+        self._after.append(after)
+        self._pairs += len(values)
+        if cluster is not None:
+            self._clusters = [] if self._clusters is None else self._clusters
+            self._clusters.append(cluster)
+
+    def __len__(self) -> int:
+        """Returns the number of cases."""
+        return len(self._before)
+
+    def difference(self, *, is_share: bool = False, has_intervals: bool = True) -> MetricDifference | None:
+        """Returns the difference of the metric; None without a case.
+
+        Args:
+            is_share: whether it is within 0..1, so that its interval is `clustered_difference_interval`,
+                which always has width; otherwise it is the t-interval. Both are over clusters if there are
+                any.
+            has_intervals: whether there are intervals; else they are None.
+        """
+        before, after = self._before, self._after
+        if not before:
+            return None
+        differences = sorted(map(sub, after, before))
+        median = quantile(differences, 0.5)
+        assert median is not None
+        return MetricDifference(
+            cases=len(before),
+            pairs=self._pairs,
+            baseline=fsum(before) / len(before),
+            candidate=fsum(after) / len(after),
+            difference=fsum(differences) / len(differences),
+            ci95=self._interval(differences, is_share=is_share) if has_intervals else None,
+            median=median,
+            median_ci95=median_interval(differences) if has_intervals else None,
+        )
+
+    def medians(self) -> tuple[float, float]:
+        """Returns the median over cases in both runs; there is a case."""
+        medians = quantile(sorted(self._before), 0.5), quantile(sorted(self._after), 0.5)
+        assert medians[0] is not None
+        assert medians[1] is not None
+        return medians[0], medians[1]
+
+    def _interval(self, sorted_differences: Sequence[float], *, is_share: bool) -> Interval | None:
+        names = self._clusters
+        differences = list(map(sub, self._after, self._before))
+        clusters = _sum_clusters(names, differences)
+        if is_share:
+            groups = clusters or [(difference, 1) for difference in sorted_differences]
+            return clustered_difference_interval(groups)
+        if clusters is None or names is None:
+            return mean_interval(sorted_differences)
+        return clustered_interval(differences, names)
 
 
-def paired_means(
-    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
-) -> tuple[list[float], list[float], int]:
-    """Returns each case's mean of a metric in both runs, and the number of measured pairs that have it."""
-    means = list(_case_means(cases, number))
-    return [mean.before for mean in means], [mean.after for mean in means], sum(mean.pairs for mean in means)
-
-
-class _CaseMeans(NamedTuple):
-    """The means of a metric over the measured pairs of one case."""
-
-    before: float
-    after: float
-    pairs: int
-    cluster: str | None
-
-
-def _case_means(
-    cases: Iterable[PairedCase], number: Callable[[TrialOutcome], float | None]
-) -> Iterator[_CaseMeans]:
-    for case in cases:
-        values = [
-            (was, is_)
-            for baseline, candidate in case.pairs
-            if baseline.is_measured and candidate.is_measured
-            if (was := number(baseline)) is not None and (is_ := number(candidate)) is not None
-        ]
-        if values:
-            count = len(values)
-            before, after = fsum(was for was, _ in values) / count, fsum(is_ for _, is_ in values) / count
-            yield _CaseMeans(before, after, count, case.cluster)
-
-
-def _mean_difference_interval(means: Sequence[_CaseMeans], *, is_share: bool) -> Interval | None:
-    names = [mean.cluster for mean in means]
-    differences = [mean.after - mean.before for mean in means]
-    clusters = _sum_clusters(names, differences)
-    if is_share:
-        groups = clusters or sorted((difference, 1) for difference in differences)
-        return clustered_difference_interval(groups)
-    return mean_interval(sorted(differences)) if clusters is None else clustered_interval(differences, names)
+def read_metric(case: PairedCase, metric: Metric) -> list[tuple[float, float]]:
+    """Returns a metric of the measured pairs of a case that have it in both runs."""
+    return [
+        (was, is_)
+        for baseline, candidate in case.pairs
+        if baseline.is_measured and candidate.is_measured
+        if (was := metric(baseline)) is not None and (is_ := metric(candidate)) is not None
+    ]
 
 
 def median_interval(sorted_values: Sequence[float]) -> Interval | None:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from proctor.comparison.differences import PassRateDifference, adjust_together, pass_rate_difference
 from proctor.comparison.grid import GridLevel, PromptGrid, grid_cell, make_grid
-from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, SplitName
+from proctor.comparison.outcome_table import CaseOutcomes
+from proctor.comparison.outcomes import RunOutcomes, SplitName
 from proctor.comparison.pairing import PairedCase, pair_trials
 from proctor.comparison.ranking import rank_differences
 from proctor.model import Verdict

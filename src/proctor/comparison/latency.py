@@ -8,15 +8,11 @@ conditions, so that the differences of cases are independent: docs/latency.md ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from msgspec.structs import asdict
 
-from msgspec.structs import asdict, replace
-
-from proctor.comparison.differences import MetricDifference, metric_difference, paired_means
-from proctor.comparison.outcomes import TrialOutcome
+from proctor.comparison.differences import Metric, MetricDifference, MetricPairs
 from proctor.comparison.pairing import Pair, PairedCase
 from proctor.model import Run
-from proctor.stats import quantile
 
 MAX_TURN_GAP_S = 60.0
 """How long after the end of the first call of a pair the second one may begin to be in turn.
@@ -24,10 +20,6 @@ MAX_TURN_GAP_S = 60.0
 In turns it begins when a place is free, which is at the latest when the first call ends. The calls of a pair
 that one session made before, and the other after an interruption, are further apart.
 """
-
-
-Metric = Callable[[TrialOutcome], float | None]
-"""Returns the latency or the speed of an outcome; None if it was not measured in its run."""
 
 
 class LatencyDifference(MetricDifference, frozen=True, kw_only=True):
@@ -45,32 +37,61 @@ class LatencyDifference(MetricDifference, frozen=True, kw_only=True):
     """The number of pairs left out as their calls were too far apart; 0 unless interleaved."""
 
 
-def latency_difference(
-    cases: Iterable[PairedCase], before: Run, after: Run, metric: Metric = lambda outcome: outcome.latency_ms
-) -> tuple[LatencyDifference | None, int]:
-    """Returns the difference of the latencies, and how many pairs lack one that was measured in its run.
+class LatencyPairs:
+    """The latencies of paired cases."""
 
-    Args:
-        cases: the paired cases.
-        before: the baseline.
-        after: the candidate.
-        metric: what is compared in place of the latency, such as the time to the first token.
+    def __init__(self, before: Run, after: Run, metric: Metric = lambda outcome: outcome.latency_ms) -> None:
+        """Starts without cases.
 
-    Returns:
-        None instead of the difference if no pair has both latencies.
-    """
-    measured, left_out = _split_pairs(cases, lambda pair: None not in map(metric, pair))
-    if are_interleaved(before, after):
-        in_turn, out_of_turn = _split_pairs(measured, _is_in_turn)
-        difference = metric_difference(in_turn, metric)
-        if difference is not None:
-            medians = _medians(in_turn, metric)
-            return _with_medians(difference, medians, interleaved=True, out_of_turn=out_of_turn), left_out
-    difference = metric_difference(measured, metric)
-    if difference is None:
-        return None, left_out
-    difference = replace(difference, ci95=None, median_ci95=None)
-    return _with_medians(difference, _medians(measured, metric), interleaved=False), left_out
+        Args:
+            before: the baseline.
+            after: the candidate.
+            metric: what is compared in place of the latency, such as the time to the first token.
+        """
+        self._metric = metric
+        self._interleaved = are_interleaved(before, after)
+        self._measured, self._in_turn = MetricPairs(), MetricPairs()
+        self._out_of_turn = 0
+        self.left_out = 0
+        """The number of measured pairs that lack a latency that was measured in its run."""
+
+    def add(self, case: PairedCase) -> None:
+        """Adds a case."""
+        metric = self._metric
+        values, values_in_turn = list[tuple[float, float]](), list[tuple[float, float]]()
+        for baseline, candidate in case.pairs:
+            if not (baseline.is_measured and candidate.is_measured):
+                continue
+            was, is_ = metric(baseline), metric(candidate)
+            if was is None or is_ is None:
+                self.left_out += 1
+                continue
+            values.append((was, is_))
+            if self._interleaved:
+                if _is_in_turn((baseline, candidate)):
+                    values_in_turn.append((was, is_))
+                else:
+                    self._out_of_turn += 1
+        if values:
+            self._measured.add(values, case.cluster)
+        if values_in_turn:
+            self._in_turn.add(values_in_turn, case.cluster)
+
+    def difference(self) -> LatencyDifference | None:
+        """Returns the difference of the latencies; None if no pair has both."""
+        is_in_turn = len(self._in_turn) > 0
+        pairs = self._in_turn if is_in_turn else self._measured
+        difference = pairs.difference(has_intervals=is_in_turn)
+        if difference is None:
+            return None
+        medians = pairs.medians()
+        return LatencyDifference(
+            **asdict(difference),
+            baseline_median=medians[0],
+            candidate_median=medians[1],
+            interleaved=is_in_turn,
+            out_of_turn=self._out_of_turn if is_in_turn else 0,
+        )
 
 
 def are_interleaved(before: Run, after: Run) -> bool:
@@ -82,41 +103,6 @@ def are_interleaved(before: Run, after: Run) -> bool:
         and before.group == after.group
         and before.suite.digest == after.suite.digest
     )
-
-
-def _medians(cases: Sequence[PairedCase], metric: Metric) -> tuple[float, float]:
-    """Returns the median over cases of both runs; there is at least one case."""
-    before, after, _ = paired_means(cases, metric)
-    medians = quantile(sorted(before), 0.5), quantile(sorted(after), 0.5)
-    assert medians[0] is not None
-    assert medians[1] is not None
-    return medians[0], medians[1]
-
-
-def _with_medians(
-    difference: MetricDifference, medians: tuple[float, float], *, interleaved: bool, out_of_turn: int = 0
-) -> LatencyDifference:
-    return LatencyDifference(
-        **asdict(difference),
-        baseline_median=medians[0],
-        candidate_median=medians[1],
-        interleaved=interleaved,
-        out_of_turn=out_of_turn,
-    )
-
-
-def _split_pairs(
-    cases: Iterable[PairedCase], matches: Callable[[Pair], bool]
-) -> tuple[list[PairedCase], int]:
-    """Returns the cases with their measured pairs that match, and the number of those that do not."""
-    matching, n_unmatched = list[PairedCase](), 0
-    for case in cases:
-        measured = [pair for pair in case.pairs if pair[0].is_measured and pair[1].is_measured]
-        pairs = tuple([pair for pair in measured if matches(pair)])
-        n_unmatched += len(measured) - len(pairs)
-        if pairs:
-            matching.append(replace(case, pairs=pairs))
-    return matching, n_unmatched
 
 
 def _is_in_turn(pair: Pair) -> bool:

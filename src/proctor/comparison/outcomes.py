@@ -1,8 +1,9 @@
-"""The outcomes of a run's trials, without prompts and answers, for comparisons."""
+"""Collects the outcomes of a run's trials, without prompts and answers, for comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 
 from proctor.clusters import make_cluster_lookup
 from proctor.codec import judged_digest
+from proctor.comparison.outcome_table import CaseOutcomes, LazySequence, OutcomeTable, TrialOutcome
 from proctor.latency import measured_output
 from proctor.model import Case, Run, Trial, Verdict
 from proctor.plan import count_repeats
@@ -26,52 +28,11 @@ from proctor.verdicts import (
 SplitName = Literal["dev", "holdout", "all"]
 
 
-class TrialOutcome(Struct, frozen=True, gc=False):
-    """The outcome of one trial, or of all trials of a case if each case counts once."""
-
-    repeat: int
-    verdict: Verdict
-    score: float | None = None
-    """The weighted mean of its scores, from 0 to 1; None if there are none."""
-    latency_ms: float | None = None
-    """None if it was not measured in its run."""
-    cost_usd: float | None = None
-    """None if the price is unknown."""
-    call_s: tuple[float, float] | None = None
-    """When the call began and ended, in seconds since 1970; None unless the run was interleaved."""
-    first_token_ms: float | None = None
-    """None if the answer was not streamed, or not in its run."""
-    tokens_per_second: float | None = None
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether it passed or failed, and is neither ERROR nor UNSCORED."""
-        return self.verdict is Verdict.PASS or self.verdict is Verdict.FAIL
-
-
-class CaseOutcomes(Struct, frozen=True, gc=False):
-    """A case of a run with the outcomes of its trials."""
-
-    id: str
-    key: str
-    """The key by which the case is found in another run: its id, or its digests."""
-    category: str | None
-    tags: tuple[str, ...]
-    split: str | None
-    trials: tuple[TrialOutcome, ...]
-    position: int = 0
-    """Its position in the suite of its run, from 0."""
-    cluster: str | None = None
-    """The cluster of related cases that it is in; None if the cases are independent."""
-    digests: tuple[str, str] | None = None
-    """What is sent and how it is judged; None unless the run is compared with one of another suite."""
-
-
 class RunOutcomes(Struct, frozen=True, kw_only=True):
     """A run with the outcomes of its cases."""
 
     run: Run
-    cases: tuple[CaseOutcomes, ...]
+    cases: Sequence[CaseOutcomes]
     trials: int
     """The number of finished trials, also those that do not count."""
     prompts: Mapping[str, set[str]] = {}
@@ -89,22 +50,47 @@ class RunOutcomes(Struct, frozen=True, kw_only=True):
         """Whether the run and all of its trials have finished."""
         return self.run.status == "finished" and not self.missing
 
+    @property
+    def has_digests(self) -> bool:
+        """Whether cases have their digests."""
+        if isinstance(self.cases, OutcomeTable):
+            return self.cases.has_digests and len(self.cases) > 0
+        return any(case.digests is not None for case in self.cases)
+
+    def has_split(self, name: str) -> bool:
+        """Returns whether any case is in that split."""
+        if isinstance(self.cases, OutcomeTable):
+            return self.cases.has_split(name)
+        return any(case.split == name for case in self.cases)
+
     def restrict_to(self, split: SplitName) -> RunOutcomes:
         """Returns the run with only the cases of a split, and cases without a split."""
         if split == "all":
             return self
-        cases = tuple(case for case in self.cases if case.split in (split, None))
-        return replace(self, cases=cases)
+        cases = self.cases
+        places = array("Q", [place for place, case in enumerate(cases) if case.split in (split, None)])
+        return replace(self, cases=LazySequence(len(places), lambda number: cases[places[number]]))
+
+    def case_names(self) -> Iterator[tuple[str, str]]:
+        """Yields the id and the key of each case."""
+        if isinstance(self.cases, OutcomeTable):
+            return self.cases.names()
+        return ((case.id, case.key) for case in self.cases)
 
     def count_verdicts(self) -> Counts:
         """Counts its trials by verdict, or its cases if each case counts once."""
         counts = Counts()
-        for case in self.cases:
+        for verdicts, cluster in self._verdicts():
             shape = NO_TRIALS
-            for fact in case.trials:
-                shape = counts.add(fact.verdict, shape, case.cluster)
+            for verdict in verdicts:
+                shape = counts.add(verdict, shape, cluster)
         set_intervals([counts], self.run)
         return counts
+
+    def _verdicts(self) -> Iterator[tuple[list[Verdict], str | None]]:
+        if isinstance(self.cases, OutcomeTable):
+            return self.cases.verdicts()
+        return (([trial.verdict for trial in case.trials], case.cluster) for case in self.cases)
 
 
 class OutcomeCollector:
@@ -116,7 +102,6 @@ class OutcomeCollector:
         *,
         by_digest: bool = False,
         with_digests: bool = False,
-        names: dict[str, str] | None = None,
         cluster: str | None = None,
     ) -> None:
         """Starts without trials.
@@ -125,17 +110,14 @@ class OutcomeCollector:
             run: the run.
             by_digest: whether cases are found in other runs by their digests instead of their ids.
             with_digests: whether the digests of cases are kept, to find edited cases of another suite.
-            names: interned texts, which collectors of several runs may share to save memory.
             cluster: the field that says which cases are related; None for that of the run.
         """
         self._cluster_field = run.settings.cluster if cluster is None else cluster
         self._cluster_for = make_cluster_lookup(self._cluster_field)
         self._run = run
         self._rules = pass_rules_for(run)
-        self._by_digest = by_digest
-        self._with_digests = with_digests
-        self._names = {} if names is None else names
-        self._cases: list[CaseOutcomes] = []
+        self._has_digests = by_digest or with_digests
+        self._cases = OutcomeTable(by_digest=by_digest, with_digests=with_digests)
         self._open_trials: list[tuple[Trial, Verdict]] = []
         self._case: Case | None = None
         self._trials = 0
@@ -156,7 +138,7 @@ class OutcomeCollector:
             self._close_case()
         return RunOutcomes(
             run=self._run,
-            cases=tuple(self._cases),
+            cases=self._cases,
             trials=self._trials,
             prompts=self._judging.prompts,
             cluster_field=None if self._cluster_for is None else self._cluster_field,
@@ -172,19 +154,18 @@ class OutcomeCollector:
             if len(trials) < count_repeats(case, self._run.settings.repeats):
                 return  # it has no verdict before all of its trials are in
             facts = (self._combine(case, trials, facts),)
-        id_ = self._intern(case.id)
-        digests = (trials[0][0].sent, judged_digest(case)) if self._with_digests else None
+        first = trials[0][0]
         self._cases.append(
             CaseOutcomes(
-                id=id_,
-                key=f"{trials[0][0].sent} {judged_digest(case)}" if self._by_digest else id_,
-                category=None if case.category is None else self._intern(case.category),
-                tags=tuple(map(self._intern, dict.fromkeys(case.tags))),
-                split=None if trials[0][0].split is None else self._intern(trials[0][0].split),
+                id=case.id,
+                key=case.id,
+                category=case.category,
+                tags=tuple(dict.fromkeys(case.tags)),
+                split=first.split,
                 trials=facts,
-                position=trials[0][0].position,
-                cluster=None if self._cluster_for is None else self._intern(self._cluster_for(case)),
-                digests=digests,
+                position=first.position,
+                cluster=None if self._cluster_for is None else self._cluster_for(case),
+                digests=(first.sent, judged_digest(case)) if self._has_digests else None,
             )
         )
 
@@ -207,9 +188,6 @@ class OutcomeCollector:
             first_token_ms=_mean(fact.first_token_ms for fact in facts),
             tokens_per_second=_mean(fact.tokens_per_second for fact in facts),
         )
-
-    def _intern(self, text: str) -> str:
-        return self._names.setdefault(text, text)
 
 
 def _outcome(trial: Trial, verdict: Verdict, *, timed: bool) -> TrialOutcome:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from msgspec import Struct
 
-from proctor.comparison.outcomes import CaseOutcomes, RunOutcomes, SplitName, TrialOutcome
+from proctor.comparison.outcome_table import CaseOutcomes, LazySequence, TrialOutcome
+from proctor.comparison.outcomes import RunOutcomes, SplitName
 
+_NO_PARTNER = -1
+"""In place of the place of a matching case."""
 Pair = tuple[TrialOutcome, TrialOutcome]
 """The outcomes of the baseline and of the candidate for one case and repeat."""
 
@@ -38,8 +43,10 @@ class RenamedMatch(Struct, frozen=True):
 class PairedRuns(Struct, frozen=True, kw_only=True):
     """The pairs of two runs; ids are in the order of their suites."""
 
-    cases: tuple[PairedCase, ...] = ()
-    """The cases with at least one pair, in the order of the baseline."""
+    cases: Sequence[PairedCase] = ()
+    """The cases with at least one pair, in the order of the baseline; each is made when it is read."""
+    has_repeats: bool = False
+    """Whether any case has more than one pair."""
     renamed: tuple[RenamedMatch, ...] = ()
     only_baseline: tuple[str, ...] = ()
     """The ids of cases that are not in the candidate."""
@@ -51,11 +58,6 @@ class PairedRuns(Struct, frozen=True, kw_only=True):
     trials_only_baseline: int = 0
     """The number of trials of common cases whose repeat is not in the candidate."""
     trials_only_candidate: int = 0
-
-    @property
-    def has_repeats(self) -> bool:
-        """Whether any case has more than one pair."""
-        return any(len(case.pairs) > 1 for case in self.cases)
 
     @property
     def is_partial(self) -> bool:
@@ -73,15 +75,14 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
         split: pairs only the cases of this split.
     """
     before, after = baseline.restrict_to(split), candidate.restrict_to(split)
-    partners = _partners(before.cases, after.cases)
-    cases, renames, paired_ids = list[PairedCase](), list[RenamedMatch](), set[str]()
-    checks_changed = list[str]()
+    partners = _partners(before, after)
+    places, has_repeats = array("i"), False
+    renames, input_changed, checks_changed = list[RenamedMatch](), list[str](), list[str]()
     unpaired_counts = [0, 0]
-    for case in before.cases:
-        other = partners.get(case.id)
-        if other is None:
+    for place, case in enumerate(before.cases):
+        if partners[place] == _NO_PARTNER:
             continue
-        paired_ids.add(other.id)
+        other = after.cases[partners[place]]
         paired_case = _pair_case(case, other)
         if split not in ("all", paired_case.split):
             continue
@@ -91,40 +92,71 @@ def pair_trials(baseline: RunOutcomes, candidate: RunOutcomes, split: SplitName 
         unpaired_counts[0] += len(case.trials) - len(paired_case.pairs)
         unpaired_counts[1] += len(other.trials) - len(paired_case.pairs)
         if paired_case.pairs:
-            cases.append(paired_case)
+            places.append(place)
+            has_repeats = has_repeats or len(paired_case.pairs) > 1
+            if paired_case.input_changed:
+                input_changed.append(other.id)
         if case.id != other.id:
             renames.append(RenamedMatch(case.id, other.id))
+
+    def make_case(number: int) -> PairedCase:
+        place = places[number]
+        return _pair_case(before.cases[place], after.cases[partners[place]])
+
     return PairedRuns(
-        cases=tuple(cases),
+        cases=LazySequence(len(places), make_case),
+        has_repeats=has_repeats,
         renamed=tuple(renames),
-        only_baseline=tuple(_unmatched(before.cases, partners, split)),
-        only_candidate=tuple(_unmatched(after.cases, paired_ids, split)),
-        input_changed=tuple([case.id for case in cases if case.input_changed]),
+        only_baseline=tuple(_unmatched(before, (partner != _NO_PARTNER for partner in partners), split)),
+        only_candidate=tuple(_unmatched(after, _mark(partners, len(after.cases)), split)),
+        input_changed=tuple(input_changed),
         checks_changed=tuple(checks_changed),
         trials_only_baseline=unpaired_counts[0],
         trials_only_candidate=unpaired_counts[1],
     )
 
 
-def _partners(before: Sequence[CaseOutcomes], after: Sequence[CaseOutcomes]) -> dict[str, CaseOutcomes]:
-    """Maps ids of the baseline to the matching cases of the candidate.
+def _partners(before: RunOutcomes, after: RunOutcomes) -> array[int]:
+    """Returns for each case of the baseline the place of the matching case of the candidate.
 
-    Cases with the same key and the same id match; others with the same key match in their order.
+    Cases with the same key and the same id match; others with the same key match in their order. Runs of one
+    suite have most cases in the same place, and only others are looked up by name.
     """
-    by_id = {case.id: case for case in after}
-    partners = {
-        case.id: other
-        for case in before
-        if (other := by_id.get(case.id)) is not None and other.key == case.key
-    }
-    free: dict[str, list[CaseOutcomes]] = defaultdict(list)
-    for case in reversed(after):
-        if case.id not in partners:
-            free[case.key].append(case)
-    for case in before:
-        if case.id not in partners and (others := free.get(case.key)):
-            partners[case.id] = others.pop()
+    partners = array("i", [_NO_PARTNER]) * len(before.cases)
+    rest: list[tuple[int, str, str]] = []
+    other_rest: dict[str, tuple[int, str]] = {}
+    for place, (name, other) in enumerate(zip_longest(before.case_names(), after.case_names())):
+        if name is not None and name == other:
+            partners[place] = place
+            continue
+        if name is not None:
+            rest.append((place, *name))
+        if other is not None:
+            other_rest[other[0]] = place, other[1]
+    unmatched: list[tuple[int, str]] = []
+    for place, case_id, key in rest:
+        partner = other_rest.get(case_id)
+        if partner is not None and partner[1] == key:
+            partners[place] = partner[0]
+            del other_rest[case_id]
+        else:
+            unmatched.append((place, key))
+    free: dict[str, list[int]] = defaultdict(list)
+    for place, key in reversed(other_rest.values()):
+        free[key].append(place)
+    for place, key in unmatched:
+        if places := free.get(key):
+            partners[place] = places.pop()
     return partners
+
+
+def _mark(partners: array[int], count: int) -> bytearray:
+    """Returns for each case of the candidate whether it is a partner."""
+    marks = bytearray(count)
+    for partner in partners:
+        if partner != _NO_PARTNER:
+            marks[partner] = True
+    return marks
 
 
 def _differs(case: CaseOutcomes, other: CaseOutcomes, digest: int) -> bool:
@@ -154,7 +186,9 @@ def _common_split(before: str | None, after: str | None) -> str | None:
     return before if before == after else None
 
 
-def _unmatched(
-    cases: Sequence[CaseOutcomes], paired_ids: dict[str, CaseOutcomes] | set[str], split: SplitName
-) -> Iterator[str]:
-    return (case.id for case in cases if case.id not in paired_ids and split in ("all", case.split))
+def _unmatched(outcomes: RunOutcomes, are_matched: Iterable[int], split: SplitName) -> Iterator[str]:
+    for place, is_matched in enumerate(are_matched):
+        if not is_matched:
+            case = outcomes.cases[place]
+            if split in ("all", case.split):
+                yield case.id

@@ -28,6 +28,8 @@ _MAX_DEPTH = 100
 _TOO_DEEP = f"it is nested too deeply, in more than {_MAX_DEPTH} levels"
 _MAX_CONTAINERS = 1_000_000
 """An empty list takes two bytes in a file and fifty in memory."""
+_JOINED_ITEMS = 4096
+"""The number of items of a list that are written at once."""
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKET = re.compile(r"[\[\]{}]")
 
@@ -184,7 +186,12 @@ def _write_number_object(text: str) -> str:
 
 
 def _write_list(values: Any) -> str:
-    return f"[{','.join(map(_write, values))}]"
+    if len(values) <= _JOINED_ITEMS:
+        return f"[{','.join(map(_write, values))}]"
+    # `join` holds the texts of all items at once.
+    starts = range(0, len(values), _JOINED_ITEMS)
+    parts = [",".join(map(_write, values[start : start + _JOINED_ITEMS])) for start in starts]
+    return f"[{','.join(parts)}]"
 
 
 def _write_object(values: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Checks that the lines of a bundle are those of its suite and of exactly the trials of its run.
 
-Lines are streamed. Only digests and salts are held, and the ids of cases.
+Lines are streamed. In memory are salts and short digests of ids; rows to sort go to temporary files.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.codec import SuiteHasher, judged_digest, sent_digest
 from proctor.holdout import holdout_positions, holdout_size
 from proctor.model import Case, Run, Suite, Trial
 from proctor.plan import CaseIndexer, count_repeats
 from proctor.proof.canonical import parse_json
 from proctor.proof.check_statement import BundleDefect, check_name, format_value, read_or_fail, require_equal
+from proctor.proof.digest_set import DigestSet, TextSet
 from proctor.proof.merkle import MerkleTree, leaf_hash
 from proctor.proof.records import (
     CaseLine,
@@ -30,6 +31,7 @@ from proctor.proof.records import (
     parse_trial_line,
 )
 from proctor.proof.statement import CONFIG, ENVELOPE, SUITE, TRIALS, Statement, TreeHead
+from proctor.spools import RowSorter
 
 MAX_LINES = 2_000_000
 """The maximum number of cases or of trials in a bundle; each takes a little memory."""
@@ -49,7 +51,7 @@ def read_header(line: bytes) -> Suite:
 class LineChecker:
     """Checks the tree over the lines of one file, their indexes and their salts."""
 
-    def __init__(self, name: str, before: int, head: TreeHead, salts: set[bytes]) -> None:
+    def __init__(self, name: str, before: int, head: TreeHead, salts: DigestSet) -> None:
         """Starts without lines.
 
         Args:
@@ -64,6 +66,11 @@ class LineChecker:
         self._head = head
         self._salts = salts
         self._tree = MerkleTree()
+
+    @property
+    def count(self) -> int:
+        """The number of lines so far."""
+        return self._tree.size
 
     @property
     def location(self) -> str:
@@ -84,10 +91,8 @@ class LineChecker:
         if isinstance(read, RedactedLine):
             self.hidden_count += 1
             return
-        salt = bytes.fromhex(read.salt)
-        if salt in self._salts:
+        if not self._salts.add(bytes.fromhex(read.salt)):
             raise BundleDefect(f"{self.location}: another line has the same salt.")
-        self._salts.add(salt)
 
     def finish(self) -> None:
         """Checks the tree after the last line.
@@ -120,7 +125,7 @@ class ExpectedTrials(Struct, frozen=True, kw_only=True):
 class CaseChecker:
     """Checks the cases of a bundle's suite."""
 
-    def __init__(self, run: Run, statement: Statement, salts: set[bytes]) -> None:
+    def __init__(self, run: Run, statement: Statement, salts: DigestSet) -> None:
         """Starts without cases.
 
         Raises:
@@ -138,8 +143,8 @@ class CaseChecker:
         public = statement.kind == "public"
         self._indexer = CaseIndexer(all_cases if public else run.settings.selection, run.settings.repeats)
         self._selection = run.settings.selection
-        self._digests: list[tuple[str, str, str]] = []
-        self._ids: set[str] = set()
+        self._digests = RowSorter[tuple[str, str, str]](tuple[str, str, str])
+        self._ids = TextSet()
         self._hidden_positions: set[int] = set()
 
     @property
@@ -153,7 +158,7 @@ class CaseChecker:
         Raises:
             BundleDefect: the line is wrong.
         """
-        lines, index = self._lines, len(self._digests) + self._lines.hidden_count
+        lines, index = self._lines, self._lines.count
         read = read_or_fail(f"{SUITE}:{index + 2}", lambda: parse_case_line(line))
         lines.add(line, read)
         if isinstance(read, RedactedLine):
@@ -164,16 +169,15 @@ class CaseChecker:
         case = read.case
         for name in (case.id, case.category or "", *case.tags):
             check_name(lines.location, "a name", name)
-        if case.id in self._ids:
+        if not self._ids.add(case.id):
             raise BundleDefect(f"{lines.location}: another case has the id {format_value(case.id)}.")
-        self._ids.add(case.id)
         require_equal(
             lines.location,
             "the digest of what is sent",
             read.sent,
             read_or_fail(lines.location, lambda: sent_digest(case)),
         )
-        self._digests.append((case.id, read.sent, read_or_fail(lines.location, lambda: judged_digest(case))))
+        self._digests.add((case.id, read.sent, read_or_fail(lines.location, lambda: judged_digest(case))))
         read_or_fail(lines.location, lambda: self._indexer.add(case))
 
     def finish(self) -> ExpectedTrials:
@@ -190,10 +194,11 @@ class CaseChecker:
                 f"{SUITE}:1: the share that is held out is {rule.ratio}, and should be between 0 and 1."
             )
         if not self._hidden_positions:
-            right = suite_digest(suite, self._digests)
-            require_equal(f"{SUITE}:1", "the digest of the suite", suite.digest, right)
-        self._digests.clear()
-        self._ids.clear()
+            hasher = SuiteHasher(suite)
+            for row in self._digests:
+                hasher.add(row)
+            require_equal(f"{SUITE}:1", "the digest of the suite", suite.digest, hasher.digest())
+        del self._digests, self._ids
         if self._statement.kind == "full" or rule is None:
             if self._hidden_positions:
                 raise BundleDefect(
@@ -237,7 +242,7 @@ def _reread_cases(lines: Iterator[bytes]) -> Iterator[CaseLine | RedactedLine]:
 class TrialChecker:
     """Checks the trials of a bundle."""
 
-    def __init__(self, statement: Statement, salts: set[bytes]) -> None:
+    def __init__(self, statement: Statement, salts: DigestSet) -> None:
         """Starts without trials."""
         self._full = statement.kind == "full"
         self._lines = LineChecker(TRIALS, 0, statement.trials, salts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -230,9 +231,13 @@ def check_claims(
     if whole is not None or settings.cluster is None or settings.gate_mode == "point":
         result = _result(claim, _counts(claim) if whole is None else whole, settings)
         require_equal(ENVELOPE, "the result", statement.result, result)
-    passed, failed = counting.names(public=statement.kind == "public")
-    _require_same_names("passedTests", statement.passed_tests, passed)
-    _require_same_names("failedTests", statement.failed_tests, failed)
+    public = statement.kind == "public"
+    for list_name, listed, names in (
+        ("passedTests", statement.passed_tests, partial(counting.passed_names, public=public)),
+        ("failedTests", statement.failed_tests, partial(counting.failed_names, public=public)),
+    ):
+        if any(name != derived for name, derived in zip_longest(listed, names())):
+            raise _names_defect(list_name, listed, tuple(names()))
 
 
 def _result(claim: Claim, counts: Counts, settings: Settings) -> Literal["PASSED", "FAILED"]:
@@ -316,16 +321,15 @@ def _counts(claim: Claim) -> Counts:
     return counts
 
 
-def _require_same_names(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> None:
-    if claimed == right:
-        return
+def _names_defect(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) -> BundleDefect:
+    """Returns the defect of names that differ from those that the trials give."""
     expected, claimed_set = set(right), set(claimed)
     for what, more in (
         ("has", next((name for name in claimed if name not in expected), None)),
         ("lacks", next((name for name in right if name not in claimed_set), None)),
     ):
         if more is not None:
-            raise BundleDefect(
+            return BundleDefect(
                 f"{ENVELOPE}: `{field}` {what} {format_value(more)}, against what the trials say."
             )
-    raise BundleDefect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")
+    return BundleDefect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")

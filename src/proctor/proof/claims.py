@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from proctor.errors import ExitCode
@@ -10,6 +11,7 @@ from proctor.plan import count_repeats
 from proctor.plurals import trial_name
 from proctor.proof.statement import VERSION, Claim, make_claim
 from proctor.run_gate import run_exit_code
+from proctor.spools import RowSpool
 from proctor.verdicts import CaseRepeats, Counts, Tally, pass_rules_for
 
 
@@ -24,10 +26,10 @@ class ClaimCounter:
         self._repeats = CaseRepeats(run.suite.pass_rule)
         self._position = -1
         self._name = ""
-        self.passed: list[tuple[str, bool]] = []
+        self._passed = RowSpool[tuple[str, bool]](tuple[str, bool])
         """The names of what passed, as in reports, and whether each is held out."""
-        self.failed: list[tuple[str, bool]] = []
-        """The same of what failed; unmeasured trials are in neither list."""
+        self._failed = RowSpool[tuple[str, bool]](tuple[str, bool])
+        """The same of what failed; unmeasured trials are in neither."""
 
     def add(self, trial: Trial, case: Case) -> Verdict:
         """Counts the next trial, of that case, and returns its verdict."""
@@ -76,16 +78,20 @@ class ClaimCounter:
         code = run_exit_code(self._tally.result_counts, self._run.settings)
         return "PASSED" if code is ExitCode.OK else "FAILED"
 
-    def names(self, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Returns the names of what passed and what failed; with `public`, without what is held out."""
-        return _visible_names(self.passed, public), _visible_names(self.failed, public)
+    def passed_names(self, *, public: bool) -> Iterator[str]:
+        """Yields the names of what passed; with `public`, without what is held out."""
+        return _visible_names(self._passed, public)
+
+    def failed_names(self, *, public: bool) -> Iterator[str]:
+        """Yields the names of what failed; with `public`, without what is held out."""
+        return _visible_names(self._failed, public)
 
     def _list_by_verdict(self, name: str, verdict: Verdict, trial: Trial) -> None:
         if verdict is Verdict.PASS:
-            self.passed.append((name, trial.split == "holdout"))
+            self._passed.append((name, trial.split == "holdout"))
         elif verdict is Verdict.FAIL:
-            self.failed.append((name, trial.split == "holdout"))
+            self._failed.append((name, trial.split == "holdout"))
 
 
-def _visible_names(names: list[tuple[str, bool]], public: bool) -> tuple[str, ...]:
-    return tuple(name for name, held_out in names if not (public and held_out))
+def _visible_names(names: RowSpool[tuple[str, bool]], public: bool) -> Iterator[str]:
+    return (name for name, held_out in names if not (public and held_out))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import overload
 
+_LEAF_SIZE = sha256().digest_size
 EMPTY_ROOT = sha256(b"").digest()
 """The root of a tree without leaves."""
 
@@ -57,6 +59,36 @@ class MerkleTree:
         for _, digest in reversed(self._peaks[:-1]):
             root = _node_hash(digest, root)
         return root
+
+
+class LeafList(Sequence[bytes]):
+    """The leaves of a tree, one after the other; a slice is a copy of theirs."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, data: bytes | bytearray = b"") -> None:
+        """Takes the bytes of the first leaves."""
+        self._bytes = bytearray(data)
+
+    def append(self, digest: bytes) -> None:
+        """Adds the next leaf."""
+        self._bytes += digest
+
+    def __len__(self) -> int:
+        """Returns the number of leaves."""
+        return len(self._bytes) // _LEAF_SIZE
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> LeafList: ...
+    def __getitem__(self, place: int | slice) -> bytes | LeafList:
+        """Returns a leaf, or the leaves of a slice without a step."""
+        if isinstance(place, slice):
+            start, stop, _ = place.indices(len(self))
+            return LeafList(self._bytes[start * _LEAF_SIZE : stop * _LEAF_SIZE])
+        number = range(len(self))[place]
+        return bytes(self._bytes[number * _LEAF_SIZE : (number + 1) * _LEAF_SIZE])
 
 
 def inclusion_path(leaves: Sequence[bytes], index: int) -> list[bytes]:

@@ -80,7 +80,7 @@ def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuer
             judge_outcomes=tuple(replace(run_facts, cases=()) for run_facts in facts),
             by=by,
             groupings=groupings,
-            has_holdout=any(case.split == "holdout" for run_facts in facts for case in run_facts.cases),
+            has_holdout=any(run_facts.has_split("holdout") for run_facts in facts),
             positions={} if report.ranking is not None else _flip_positions(report.comparisons[0], facts[0]),
         )
 
@@ -89,11 +89,10 @@ def submit_comparison(tasks: TaskRunner, project: Project, query: ComparisonQuer
 
 def _find_groupings(facts: Sequence[RunOutcomes]) -> tuple[GroupBy, ...]:
     """Returns of category and tag those that any case has."""
-    cases = [case for run_facts in facts for case in run_facts.cases]
     groupings: list[GroupBy] = []
-    if any(case.category is not None for case in cases):
+    if any(case.category is not None for run_facts in facts for case in run_facts.cases):
         groupings.append("category")
-    if any(case.tags for case in cases):
+    if any(case.tags for run_facts in facts for case in run_facts.cases):
         groupings.append("tag")
     return tuple(groupings)
 

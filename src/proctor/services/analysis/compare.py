@@ -130,15 +130,12 @@ def load_outcomes(
     """
     if with_digests is None:
         with_digests = not by_digest and has_several_suites(runs)
-    names: dict[str, str] = {}
     outcomes: dict[str, RunOutcomes] = {}
     total, count = sum(run.planned for run in {run.id: run for run in runs}.values()), 0
     for run in runs:
         if run.id in outcomes:
             continue
-        gatherer = OutcomeCollector(
-            run, by_digest=by_digest, with_digests=with_digests, names=names, cluster=cluster
-        )
+        gatherer = OutcomeCollector(run, by_digest=by_digest, with_digests=with_digests, cluster=cluster)
         # No answer is kept, so nothing needs to be hidden.
         for row in read_trial_rows(store, run, reveal=True):
             gatherer.add(row.trial, row.verdict, row.case)
@@ -163,7 +160,7 @@ def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: Group
     Raises:
         UsageError: the split is empty, or `by` is `prompt` and no prompt has several targets.
     """
-    if split != "all" and not any(case.split == split for facts in runs for case in facts.cases):
+    if split != "all" and not any(facts.has_split(split) for facts in runs):
         raise UsageError(
             f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
             "`proctor run --holdout`."
@@ -226,9 +223,6 @@ def record_comparison_access(store: Store, runs: Sequence[RunOutcomes], split: S
 
 def find_holdout_runs(runs: Sequence[RunOutcomes], split: SplitName) -> list[Run]:
     """Returns the runs whose held-out cases are shown, each once."""
-    runs_by_id = {
-        facts.run.id: facts.run
-        for facts in runs
-        if any(case.split == "holdout" for case in facts.restrict_to(split).cases)
-    }
+    is_shown = split in ("all", "holdout")
+    runs_by_id = {facts.run.id: facts.run for facts in runs if is_shown and facts.has_split("holdout")}
     return list(runs_by_id.values())

@@ -198,13 +198,12 @@ def stream_run(
     claims = counting.claims()
     # Later accesses to the holdout change no bundle of the run.
     looks = [access.kind for access in store.holdout_accesses(run.suite.digest) if access.at < run.started_at]
-    passed_tests, failed_tests = counting.names(public=public)
     assert run.finished_at is not None
     return Statement(
         files=out.digests(),
         result=counting.result,
-        passed_tests=passed_tests,
-        failed_tests=failed_tests,
+        passed_tests=tuple(counting.passed_names(public=public)),
+        failed_tests=tuple(counting.failed_names(public=public)),
         kind="public" if public else "full",
         run=run.id,
         group=run.group,

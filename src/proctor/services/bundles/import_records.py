@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from proctor.bundles.reader import Bundle
 from proctor.bundles.trust_store import TrustedKey
-from proctor.codec import judged_digest, sent_digest, suite_digest
+from proctor.codec import SuiteHasher, judged_digest, sent_digest
 from proctor.errors import BundleError, UsageError
 from proctor.model import Selection, Suite, SuiteDefaults
 from proctor.plan import CaseIndexer
@@ -31,6 +31,7 @@ from proctor.services.runs.planning.target_names import TargetNames
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS
 from proctor.services.suites.save_and_open import builtin_digest, check_builtin
 from proctor.services.suites.saved_names import split_version
+from proctor.spools import RowSorter
 
 T = TypeVar("T")
 
@@ -140,16 +141,21 @@ def import_suite(store: Store, bundle: Bundle, verification: VerifiedBundle, opt
         header = replace(header, name=name, split_rule=None)
     side_effects = SideEffectCheck(options.own_targets, judged=options.judged)
     indexer = CaseIndexer(Selection(), None)
-    digests: list[tuple[str, str, str]] = []
+    digests = RowSorter[tuple[str, str, str]](tuple[str, str, str])
+    count = 0
     writer = store.open_suite_writer(aside=True)
     try:
         for position, line in enumerate(read_cases(bundle, statement)):
             sent_hash = sent_digest(line.case)
-            digests.append((line.case.id, sent_hash, judged_digest(line.case)))
+            digests.add((line.case.id, sent_hash, judged_digest(line.case)))
+            count += 1
             indexer.add(line.case)
             side_effects.add(position, line.case)
             writer.add(line.case, sent_hash)
-        suite = replace(header, case_count=len(digests), digest=suite_digest(header, digests))
+        hasher = SuiteHasher(header)
+        for row in digests:
+            hasher.add(row)
+        suite = replace(header, case_count=count, digest=hasher.digest())
         if is_full and suite.digest != statement.suite.digest:
             raise _changed_error(bundle)
         if not options.allow_programs:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from proctor.bundles.writer import BundleDigests, check_file_path, write_new_file
 from proctor.errors import UsageError
 from proctor.model import Case, Run, Trial
+from proctor.proof import merkle
 from proctor.proof.canonical import canonical_json
 from proctor.proof.inclusion_proofs import LineProof, proof_data, prove_line
 from proctor.proof.statement import TRIALS, Statement
@@ -35,7 +36,7 @@ class ProofCollector:
         self.repeat = repeat
         self.path = path
         self.is_held_out = False
-        self._leaves: dict[bool, list[bytes]] = {False: [], True: []}
+        self._leaves = {False: merkle.LeafList(), True: merkle.LeafList()}
         self._case = (0, b"")
         self._match: tuple[tuple[int, bytes], tuple[int, bytes]] | None = None
 

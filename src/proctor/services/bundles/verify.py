@@ -40,6 +40,7 @@ from proctor.proof.check_statement import (
     require_equal,
 )
 from proctor.proof.claims import ClaimCounter
+from proctor.proof.digest_set import DigestSet
 from proctor.proof.dsse import Envelope, signed_bytes
 from proctor.proof.records import header_line
 from proctor.proof.statement import CONFIG, ENVELOPE, ENVIRONMENT, FILES, SUITE, TRIALS, Statement
@@ -134,7 +135,7 @@ def _run_checks(
     """Runs all checks but the first, in order."""
     files, signatures, run = _check_before_lines(bundle, trusted_keys, on_check)
     statement = files.statement
-    salts: set[bytes] = set()
+    salts = DigestSet()
     cases, trials = CaseChecker(run, statement, salts), TrialChecker(statement, salts)
     for line in files.read_cases(run):
         cases.add(line)
