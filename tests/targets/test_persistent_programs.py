@@ -122,13 +122,11 @@ async def test_stderr_of_the_first_answer_begins_at_the_start(tmp_path: Path) ->
 async def test_a_crash_is_told_and_the_next_line_gets_a_fresh_process(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    script = (
-        NOTE_START
-        + 'while read -r line; do [ "$line" = bad ] && { echo why >&2; exit 3; }; echo "$line"; done'
-    )
+    crash = '[ "$line" = bad ] && { echo why >&2; exit 3; }'
+    script = NOTE_START + f'while read -r line; do {crash}; echo "$line"; done'
     assert (await exchange(script, "good")).stdout == b"good"
-    crash = await exchange(script, "bad")
-    assert (crash.exit_code, crash.stdout, crash.stderr) == (3, b"", b"why\n")
+    ended = await exchange(script, "bad")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (3, b"", b"why\n")
     assert (await exchange(script, "good")).stdout == b"good"
     assert len(read_starts(tmp_path)) == 2
 
