@@ -225,6 +225,17 @@ async def test_what_comes_between_two_lines_is_no_answer(
     assert len(read_starts(tmp_path)) == 2
 
 
+async def test_what_comes_before_the_first_line_is_no_answer_to_it(tmp_path: Path) -> None:
+    script = 'echo loading; while read -r line; do echo "$line"; done'
+    process = await line_process.LineProcess.start(["sh", "-c", script], HERE, str(tmp_path), 100)
+    async with asyncio.timeout(PATIENCE_S):
+        while not process.has_stray_output:
+            await asyncio.sleep(0.001)
+    with pytest.raises(TargetError, match="'sh' wrote to stdout before it was given a line and was killed"):
+        await process.exchange(b"a", "sh", PATIENCE_S)
+    await process.kill()
+
+
 async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:
     script = 'while read -r line; do echo "$line"; sleep 0.01; echo more; done'
 
@@ -358,8 +369,8 @@ def test_persistent_programs_run_under_the_fast_event_loop_as_well(tmp_path: Pat
         assert await exchange("cat", "x" * 5_000_000) == b"x" * 5_000_000
         with pytest.raises(TargetTimeout):
             await exchange(NOTE_START + "exec sleep 3600", "", 0.2)
-        assert await exchange(NOTE_START + "exec 0<&-; echo a; sleep 3600", "") == b"a"
-        assert await exchange(NOTE_START + "exec 0<&-; echo a; sleep 3600", "") == b"a"
+        assert await exchange(NOTE_START + "read -r line; exec 0<&-; echo a; sleep 3600", "") == b"a"
+        assert await exchange(NOTE_START + "read -r line; exec 0<&-; echo a; sleep 3600", "") == b"a"
         await programs.aclose()
 
     uvloop.run(main())
