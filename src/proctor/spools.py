@@ -184,7 +184,7 @@ class NumberSpool:
         yield from self._numbers
 
     def copy(self) -> NumberSpool:
-        """Returns the numbers so far, to which none is added."""
+        """Returns a copy; both read the same file, to which blocks are only added."""
         other = NumberSpool()
         other._file, other._runs, other._numbers = self._file, self._runs[:], self._numbers[:]
         return other

@@ -84,6 +84,7 @@ def test_values_beyond_a_byte_come_back_as_they_were() -> None:
     assert list(fill_table(cases)) == cases
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_comparison_hardly_grows_with_its_pairs() -> None:
     def collect(run_id: str, count: int) -> RunOutcomes:
         table = OutcomeTable(by_digest=False, with_digests=False)

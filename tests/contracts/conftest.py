@@ -14,7 +14,7 @@ from proctor.stores import STORES, locate_store
 from proctor.stores.location import StoreLocation
 from support.builders import make_case
 from support.stores import add_run, save_cases
-from support.transports import STAGES, Stage
+from support.transports import STAGE_PARAMS, Stage
 
 SCHEMES = [
     pytest.param("postgresql", marks=pytest.mark.slow) if name == "postgresql" else name
@@ -83,7 +83,7 @@ def begun(store: Store, cases: list[Case]) -> Callable[..., Run]:
     return make
 
 
-@pytest.fixture(params=STAGES, ids=str)
+@pytest.fixture(params=STAGE_PARAMS)
 def stage(request: pytest.FixtureRequest) -> Stage:
     """Each transport under each loop."""
     chosen: Stage = request.param

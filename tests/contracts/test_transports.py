@@ -41,6 +41,7 @@ from support.hostile_http import (
     settle,
 )
 from support.transports import (
+    STAGE_PARAMS,
     STAGES,
     Failure,
     Reply,
@@ -57,7 +58,7 @@ ROWS = [
         stage,
         endpoint,
         id=f"{stage}-{endpoint.name}",
-        marks=may_fail_with(stage, AIOHTTP_FAULTS, endpoint.name),
+        marks=[*stage.marks, *may_fail_with(stage, AIOHTTP_FAULTS, endpoint.name)],
     )
     for stage in STAGES
     for endpoint in ENDPOINTS
@@ -125,7 +126,7 @@ def test_a_reply_that_is_split_at_any_byte_stays_the_same(stage: Stage, form: st
     stage.run(main)
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=str)
+@pytest.mark.parametrize("stage", STAGE_PARAMS)
 @given(st.data())
 def test_a_reply_in_any_pieces_stays_the_same(stage: Stage, data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from(sorted(WIRE_FORMS.values())))
@@ -165,7 +166,7 @@ def mutate(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("stage", STAGES, ids=str)
+@pytest.mark.parametrize("stage", STAGE_PARAMS)
 @given(st.composite(mutate)())
 def test_a_broken_reply_is_an_answer_or_an_error_and_spoils_no_other_call(stage: Stage, data: bytes) -> None:
     async def main(transport: Transport) -> None:

@@ -43,7 +43,6 @@ from support.hostile_http import (
     serve,
 )
 from support.transports import (
-    LOOPS,
     Address,
     Failure,
     Reply,
@@ -407,7 +406,7 @@ def test_closing_a_transport_ends_calls_that_connect(stage: Stage) -> None:
 # --- proxies, which aiohttp alone speaks with --------------------------------------------------------------
 
 
-@pytest.fixture(params=LOOPS)
+@pytest.fixture(params=["uvloop", pytest.param("asyncio", marks=pytest.mark.slow)])
 def proxy_stage(request: pytest.FixtureRequest) -> Stage:
     """The transport that goes through proxies, under each loop."""
     return Stage("aiohttp", request.param)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ async def graded(tmp_path: Path) -> AsyncIterator[Graded]:
     (tmp_path / "cases.py").write_text(CASES, encoding="utf-8")
     programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
 
-    def make(answer: str | Output = "four", workspace: str | None = None, **of_case: Any) -> GradingInput:
-        fields = {"id": "c", "input": (Message(role="user", content="2 + 2?"),), **of_case}
+    def make(answer: str | Output = "four", workspace: str | None = None, **case: Any) -> GradingInput:
+        fields = {"id": "c", "input": (Message(role="user", content="2 + 2?"),), **case}
         output = Output(text=answer) if isinstance(answer, str) else answer
         return GradingInput(case=Case(**fields), output=output, programs=programs, workspace=workspace)
 
@@ -82,7 +83,7 @@ async def test_one_process_grades_all_answers(graded: Graded, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "starts"),
+    ("answer", "message", "starts"),
     [
         ("crash", r"ended with exit code 1\. Its stderr ends with: the cause", 2),
         ("hang", r"did not answer within 0.2 s and was killed", 2),
@@ -93,14 +94,13 @@ async def test_one_process_grades_all_answers(graded: Graded, tmp_path: Path) ->
     ],
 )
 async def test_what_is_no_result_is_unscored_and_the_next_answer_is_graded(
-    graded: Graded, tmp_path: Path, answer: str, said: str, starts: int
+    graded: Graded, tmp_path: Path, answer: str, message: str, starts: int
 ) -> None:
     check = {**CHECK, "timeout_s": 0.2} if answer == "hang" else CHECK
     await Program(**{**CHECK, "command": tuple(CHECK["command"])}).grade(graded())  # type: ignore[arg-type]
     bad = await score(Assertion(grader="program", params=check, negated=True), graded(answer), GRADERS.get)
     assert (bad.outcome, bad.value) == (Verdict.UNSCORED, None)
-    with pytest.raises(AssertionError, match=said):
-        raise AssertionError(bad.reason)
+    assert re.search(message, bad.reason)
     good = await score(Assertion(grader="program", params=CHECK), graded(), GRADERS.get)
     assert good.outcome is Verdict.PASS
     assert count_starts(tmp_path) == starts

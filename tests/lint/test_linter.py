@@ -14,6 +14,7 @@ import pytest
 
 from proctor.errors import UsageError
 from proctor.graders import GRADERS
+from proctor.lint import linter as linter_module
 from proctor.lint.linter import CODES, SLOW_BUDGET_S, SLOW_S, Linter, check_codes
 from proctor.model import Assertion, Case, GraderResult, Message, PassRule, Suite
 from proctor.protocols import BaseGrader, CaseAtLine, GradingInput
@@ -250,3 +251,33 @@ def test_the_suites_pass_rule_is_known_at_the_end_only() -> None:
     linter.add(CaseAtLine(half, 1))
     (problem,) = linter.finish(Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.5)))
     assert problem.code == "vacuous-empty"
+
+
+class SlowLinter(linter_module.Linter):
+    """Grades every answer as a run does."""
+
+    def _build_text_grader(self, assertion: Assertion) -> None:
+        return None
+
+
+def test_graders_of_text_alone_give_the_result_that_a_run_would_have() -> None:
+    choose = random.Random(25).choice
+    linters = Linter("s", GRADERS.get), SlowLinter("s", GRADERS.get)
+    for _ in range(300):
+        assertions = tuple(
+            Assertion(
+                grader=choose(("exact", "contains")),
+                params={"value": choose("ab")},
+                weight=choose((0.0, 0.5, 1.0, 3.0)),
+                required=choose((None, None, 0.5, 1.0)),
+                pass_at=choose((None, None, 0.0, 0.5)),
+                negated=choose((False, True)),
+            )
+            for _ in range(choose((1, 2, 3)))
+        )
+        text, results = choose(("", "a", "b", "ab")), []
+        for linter in linters:
+            linter._text_checks = linter_module._UNKNOWN_CHECKS
+            probed = linter._grade_text(Case(id="a", input=(), assertions=assertions), text)
+            results.append((probed, [linter._passes(assertion, text) for assertion in assertions]))
+        assert results[0] == results[1]

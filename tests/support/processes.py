@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from proctor.errors import TargetTimeout
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, wait_until
 
 _HOLDS = """
 import sqlite3, sys
@@ -64,6 +64,20 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+NOTE_START = "echo $$ >> starts; "
+"""The first command of a shell script whose process ids `read_starts` returns."""
+
+
+def read_starts(folder: Path) -> list[int]:
+    """The process id of each start of such a script in a folder."""
+    return [int(word) for word in (folder / "starts").read_text(encoding="utf-8").split()]
+
+
+def wait_for_ends(folder: Path) -> None:
+    """Returns when all that `read_starts` names have ended."""
+    wait_until(lambda: not any(map(is_alive, read_starts(folder))))
 
 
 FAMILY = """

@@ -18,15 +18,13 @@ from proctor.protocols import CompletedProgram
 from proctor.targets.process import line_process
 from proctor.targets.process.persistent_programs import MAX_IDLE_PROGRAMS, MAX_PROGRAMS
 from proctor.targets.process.suite_programs import SuiteProgramRunner
-from support.processes import is_alive
+from support.processes import NOTE_START, is_alive, read_starts, wait_for_ends
 from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs a POSIX shell")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
 HERE = {"PATH": os.environ["PATH"]}
-START = "echo $$ >> starts; "
-"""Notes each start of a program in a file."""
-ECHO = START + 'while read -r line; do echo "$line"; done'
+ECHO = NOTE_START + 'while read -r line; do echo "$line"; done'
 TICK_S = 0.1
 
 
@@ -49,11 +47,6 @@ def exchange(programs: SuiteProgramRunner) -> Callable[..., object]:
 Exchange = Callable[..., "asyncio.Future[CompletedProgram]"]
 
 
-def starts(folder: Path) -> list[int]:
-    """The process id of each program that was started."""
-    return [int(word) for word in (folder / "starts").read_text(encoding="utf-8").split()]
-
-
 # --- one process -------------------------------------------------------------------------------------------
 
 
@@ -62,7 +55,7 @@ async def test_two_hundred_lines_in_sequence_are_answered_by_one_process(
 ) -> None:
     for number in range(200):
         assert (await exchange(ECHO, f"line {number}")).stdout == b"line %d" % number
-    assert len(starts(tmp_path)) == 1
+    assert len(read_starts(tmp_path)) == 1
 
 
 async def test_many_callers_of_a_quick_program_share_few_processes(
@@ -70,20 +63,20 @@ async def test_many_callers_of_a_quick_program_share_few_processes(
 ) -> None:
     answers = await asyncio.gather(*(exchange(ECHO, f"line {number}") for number in range(64)))
     assert [answer.stdout for answer in answers] == [b"line %d" % number for number in range(64)]
-    assert len(starts(tmp_path)) <= MAX_PROGRAMS
+    assert len(read_starts(tmp_path)) <= MAX_PROGRAMS
 
 
 async def test_callers_of_a_slow_program_get_more_processes(exchange: Exchange, tmp_path: Path) -> None:
-    slow = START + f'while read -r line; do sleep {TICK_S}; echo "$line"; done'
+    slow = NOTE_START + f'while read -r line; do sleep {TICK_S}; echo "$line"; done'
     answers = await asyncio.gather(*(exchange(slow, f"line {number}") for number in range(6)))
     assert [answer.stdout for answer in answers] == [b"line %d" % number for number in range(6)]
-    assert 1 < len(starts(tmp_path)) <= 6
+    assert 1 < len(read_starts(tmp_path)) <= 6
 
 
 async def test_programs_with_other_words_are_other_programs(exchange: Exchange, tmp_path: Path) -> None:
     for words in ("true; ", "true; true; ", "true; "):
         await exchange(words + ECHO, "a")
-    assert len(starts(tmp_path)) == 2
+    assert len(read_starts(tmp_path)) == 2
 
 
 async def test_a_large_line_goes_in_and_comes_out(exchange: Exchange) -> None:
@@ -99,10 +92,10 @@ async def test_an_answer_in_pieces_is_one_answer(exchange: Exchange) -> None:
 
 
 async def test_blank_lines_are_no_answers(exchange: Exchange, tmp_path: Path) -> None:
-    script = START + "echo; while read -r line; do printf '\\n \\n  %s\\r\\n\\n' \"$line\"; done"
+    script = NOTE_START + "echo; while read -r line; do printf '\\n \\n  %s\\r\\n\\n' \"$line\"; done"
     for number in range(3):
         assert (await exchange(script, f"line {number}")).stdout.strip() == b"line %d" % number
-    assert len(starts(tmp_path)) == 1
+    assert len(read_starts(tmp_path)) == 1
 
 
 async def test_stderr_is_that_of_one_answer_and_only_its_end(exchange: Exchange) -> None:
@@ -112,20 +105,30 @@ async def test_stderr_is_that_of_one_answer_and_only_its_end(exchange: Exchange)
     assert (await exchange(script, "1")).stderr == b"xend 1\n"
 
 
+async def test_stderr_of_the_first_answer_begins_at_the_start(tmp_path: Path) -> None:
+    script = "echo early >&2; read -r line; exit 3"
+    process = await line_process.LineProcess.start(["sh", "-c", script], HERE, str(tmp_path), 100)
+    async with asyncio.timeout(PATIENCE_S):
+        while not process._stderr:
+            await asyncio.sleep(0.001)
+    ended = await process.exchange(b"a", "sh", PATIENCE_S)
+    await process.kill()
+    assert (ended.exit_code, ended.stderr) == (3, b"early\n")
+
+
 # --- programs that end -------------------------------------------------------------------------------------
 
 
 async def test_a_crash_is_told_and_the_next_line_gets_a_fresh_process(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    script = (
-        START + 'while read -r line; do [ "$line" = bad ] && { echo why >&2; exit 3; }; echo "$line"; done'
-    )
+    crash = '[ "$line" = bad ] && { echo why >&2; exit 3; }'
+    script = NOTE_START + f'while read -r line; do {crash}; echo "$line"; done'
     assert (await exchange(script, "good")).stdout == b"good"
-    crash = await exchange(script, "bad")
-    assert (crash.exit_code, crash.stdout, crash.stderr) == (3, b"", b"why\n")
+    ended = await exchange(script, "bad")
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (3, b"", b"why\n")
     assert (await exchange(script, "good")).stdout == b"good"
-    assert len(starts(tmp_path)) == 2
+    assert len(read_starts(tmp_path)) == 2
 
 
 async def test_what_was_written_before_a_crash_is_returned(exchange: Exchange) -> None:
@@ -134,18 +137,18 @@ async def test_what_was_written_before_a_crash_is_returned(exchange: Exchange) -
 
 
 async def test_a_program_may_end_after_each_answer(exchange: Exchange, tmp_path: Path) -> None:
-    script = START + 'read -r line; echo "$line"; exit 0'
+    script = NOTE_START + 'read -r line; echo "$line"; exit 0'
     for number in range(20):
         assert (await exchange(script, f"line {number}")).stdout == b"line %d" % number
-    assert len(starts(tmp_path)) == 20
+    assert len(read_starts(tmp_path)) == 20
 
 
 async def test_a_program_that_ends_without_an_answer_is_not_started_for_ever(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    ended = await exchange(START + "read -r line; exit 0")
+    ended = await exchange(NOTE_START + "read -r line; exit 0")
     assert (ended.exit_code, ended.stdout) == (0, b"")
-    assert len(starts(tmp_path)) == 1
+    assert len(read_starts(tmp_path)) == 1
 
 
 async def test_a_line_without_an_end_is_an_answer_if_the_program_ends(exchange: Exchange) -> None:
@@ -167,23 +170,24 @@ async def test_a_program_that_is_not_there_is_told(programs: SuiteProgramRunner)
 async def test_a_late_answer_is_never_taken_for_that_of_the_next_line(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    script = START + 'while read -r line; do [ "$line" = late ] && sleep 0.2; echo "$line"; done'
+    script = NOTE_START + 'while read -r line; do [ "$line" = late ] && sleep 0.2; echo "$line"; done'
+    assert (await exchange(script, "first")).stdout == b"first"
     with pytest.raises(TargetTimeout, match=r"did not answer within 0.05 s and was killed\. A persistent"):
         await exchange(script, "late", 0.05)
     await asyncio.sleep(0.25)
     assert (await exchange(script, "next")).stdout == b"next"
-    assert len(starts(tmp_path)) == 2
+    assert len(read_starts(tmp_path)) == 2
 
 
 @linux
 async def test_a_program_that_hangs_is_killed_with_its_group(exchange: Exchange, tmp_path: Path) -> None:
-    script = START + "sleep 3600 & echo $! >> starts; echo busy >&2; read -r line; wait"
+    script = NOTE_START + "sleep 3600 & echo $! >> starts; echo busy >&2; read -r line; wait"
     for timeout_s in (0.3, 3, PATIENCE_S):  # until it has written to stderr
         with pytest.raises(TargetTimeout) as caught:
             await exchange(script, "", timeout_s)
         if "Its stderr ends with: busy" in str(caught.value):
             break
-    assert not any(map(is_alive, starts(tmp_path)))
+    wait_for_ends(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +204,8 @@ async def test_a_program_that_breaks_the_rules_is_killed(
 ) -> None:
     monkeypatch.setattr(line_process, "_MAX_EXIT_S", 0.1)
     with pytest.raises(TargetError, match=message):
-        await exchange(START + script)
-    (pid,) = starts(tmp_path)
+        await exchange(NOTE_START + script)
+    (pid,) = read_starts(tmp_path)
     assert not is_alive(pid)
 
 
@@ -209,7 +213,7 @@ async def test_what_comes_between_two_lines_is_no_answer(
     exchange: Exchange, programs: SuiteProgramRunner, tmp_path: Path
 ) -> None:
     wait = "while [ ! -e more ]; do sleep 0.01; done"
-    script = START + f'while read -r line; do echo "$line"; {wait}; echo "$line again"; done'
+    script = NOTE_START + f'while read -r line; do echo "$line"; {wait}; echo "$line again"; done'
     assert (await exchange(script, "first")).stdout == b"first"
     (tmp_path / "more").touch()
     assert programs._pool is not None
@@ -218,7 +222,18 @@ async def test_what_comes_between_two_lines_is_no_answer(
             await asyncio.sleep(0.01)
     (tmp_path / "more").unlink()
     assert (await exchange(script, "second")).stdout == b"second"
-    assert len(starts(tmp_path)) == 2
+    assert len(read_starts(tmp_path)) == 2
+
+
+async def test_what_comes_before_the_first_line_is_no_answer_to_it(tmp_path: Path) -> None:
+    script = 'echo loading; while read -r line; do echo "$line"; done'
+    process = await line_process.LineProcess.start(["sh", "-c", script], HERE, str(tmp_path), 100)
+    async with asyncio.timeout(PATIENCE_S):
+        while not process.has_stray_output:
+            await asyncio.sleep(0.001)
+    with pytest.raises(TargetError, match="'sh' wrote to stdout before it was given a line and was killed"):
+        await process.exchange(b"a", "sh", PATIENCE_S)
+    await process.kill()
 
 
 async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:
@@ -245,18 +260,18 @@ async def test_a_program_whose_answer_is_refused_is_not_used_again(
     with pytest.raises(ZeroDivisionError):
         await refuse()
     await exchange(ECHO, "b")
-    assert len(starts(tmp_path)) == 2
+    assert len(read_starts(tmp_path)) == 2
 
 
 async def test_a_cancelled_call_kills_its_program(exchange: Exchange, tmp_path: Path) -> None:
-    call = asyncio.ensure_future(exchange(START + "read -r line; sleep 3600"))
+    call = asyncio.ensure_future(exchange(NOTE_START + "read -r line; sleep 3600"))
     async with asyncio.timeout(PATIENCE_S):
-        while not (tmp_path / "starts").exists() or not starts(tmp_path):
+        while not (tmp_path / "starts").exists() or not read_starts(tmp_path):
             await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert not any(map(is_alive, starts(tmp_path)))
+    wait_for_ends(tmp_path)
 
 
 async def test_a_cancelled_caller_does_not_keep_others_waiting(exchange: Exchange) -> None:
@@ -285,10 +300,10 @@ async def test_at_the_end_stdin_is_closed(
 async def test_who_does_not_end_when_stdin_is_closed_is_killed(
     programs: SuiteProgramRunner, exchange: Exchange, tmp_path: Path
 ) -> None:
-    await exchange(START + "read -r line; echo a; sleep 3600")
+    await exchange(NOTE_START + "read -r line; echo a; sleep 3600")
     await programs.aclose()
     await programs.aclose()
-    assert not any(map(is_alive, starts(tmp_path)))
+    wait_for_ends(tmp_path)
 
 
 async def test_few_programs_stay_alive_without_work(
@@ -297,9 +312,9 @@ async def test_few_programs_stay_alive_without_work(
     for number in range(MAX_IDLE_PROGRAMS + 3):
         await exchange(f": {number}; {ECHO}", "a")
     async with asyncio.timeout(PATIENCE_S):
-        while sum(map(is_alive, starts(tmp_path))) > MAX_IDLE_PROGRAMS:
+        while sum(map(is_alive, read_starts(tmp_path))) > MAX_IDLE_PROGRAMS:
             await asyncio.sleep(0.01)
-    assert [is_alive(pid) for pid in starts(tmp_path)] == [False] * 3 + [True] * MAX_IDLE_PROGRAMS
+    assert [is_alive(pid) for pid in read_starts(tmp_path)] == [False] * 3 + [True] * MAX_IDLE_PROGRAMS
 
 
 KILLED = """
@@ -328,7 +343,7 @@ def test_no_program_outlives_proctor(tmp_path: Path, state: str, number: signal.
     hang = '[ "$line" = hang ] && { touch hangs; trap "" HUP TERM INT; sleep 3600; }'
     own_session = "setsid " if number == signal.SIGKILL else ""
     child = f"{own_session}sleep 3600 & echo $! >> starts; "
-    script = START + child + f'while read -r line; do {hang}; echo "$line"; done'
+    script = NOTE_START + child + f'while read -r line; do {hang}; echo "$line"; done'
     argv = [sys.executable, "-c", KILLED, script, state]
     with subprocess.Popen(argv, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -337,8 +352,8 @@ def test_no_program_outlives_proctor(tmp_path: Path, state: str, number: signal.
             wait_until((tmp_path / "hangs").exists)
         process.send_signal(number)
         process.wait(PATIENCE_S)
-    assert len(starts(tmp_path)) == 2
-    wait_until(lambda: not any(map(is_alive, starts(tmp_path))))
+    assert len(read_starts(tmp_path)) == 2
+    wait_for_ends(tmp_path)
 
 
 @pytest.mark.slow
@@ -353,10 +368,10 @@ def test_persistent_programs_run_under_the_fast_event_loop_as_well(tmp_path: Pat
         assert [await exchange(ECHO, str(number)) for number in range(3)] == [b"0", b"1", b"2"]
         assert await exchange("cat", "x" * 5_000_000) == b"x" * 5_000_000
         with pytest.raises(TargetTimeout):
-            await exchange(START + "exec sleep 3600", "", 0.2)
-        assert await exchange(START + "exec 0<&-; echo a; sleep 3600", "") == b"a"
-        assert await exchange(START + "exec 0<&-; echo a; sleep 3600", "") == b"a"
+            await exchange(NOTE_START + "exec sleep 3600", "", 0.2)
+        assert await exchange(NOTE_START + "read -r line; exec 0<&-; echo a; sleep 3600", "") == b"a"
+        assert await exchange(NOTE_START + "read -r line; exec 0<&-; echo a; sleep 3600", "") == b"a"
         await programs.aclose()
 
     uvloop.run(main())
-    assert not any(map(is_alive, starts(tmp_path)))
+    wait_for_ends(tmp_path)

@@ -62,14 +62,14 @@ class LatencyPairs:
         for baseline, candidate in case.pairs:
             if not (baseline.is_measured and candidate.is_measured):
                 continue
-            was, is_ = metric(baseline), metric(candidate)
-            if was is None or is_ is None:
+            before, after = metric(baseline), metric(candidate)
+            if before is None or after is None:
                 self.left_out += 1
                 continue
-            values.append((was, is_))
+            values.append((before, after))
             if self._interleaved:
                 if _is_in_turn((baseline, candidate)):
-                    values_in_turn.append((was, is_))
+                    values_in_turn.append((before, after))
                 else:
                     self._out_of_turn += 1
         if values:

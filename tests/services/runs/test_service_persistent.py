@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from support.processes import is_alive
+from support.processes import NOTE_START, read_starts, wait_for_ends
 from support.sessions import MakeRuns
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs a POSIX shell")
-SCRIPT = """echo $$ >> starts; while read -r line; do
+SCRIPT = (
+    NOTE_START
+    + """while read -r line; do
 case "$line" in *crash*) exit 3;; *) echo '{"score": 1}';; esac; done"""
+)
 
 
 def write_suite(folder: Path, *inputs: str) -> str:
@@ -27,22 +30,18 @@ def write_suite(folder: Path, *inputs: str) -> str:
     return "s.jsonl"
 
 
-def starts(folder: Path) -> list[int]:
-    return [int(word) for word in (folder / "starts").read_text(encoding="utf-8").split()]
-
-
 async def test_a_run_and_its_regrade_use_one_process_each_one_after_the_other(
     make: MakeRuns, folder: Path
 ) -> None:
     suite = write_suite(folder, *map(str, range(200)))
     (finished,) = await make(suite)
     assert finished.tally.all.passed == 200
-    first = len(starts(folder))
+    first = len(read_starts(folder))
     (regraded,) = await make(regrade=finished.run.id)
     assert regraded.tally.all.passed == 200
     assert first <= 8
-    assert len(starts(folder)) <= first + 8
-    assert not any(map(is_alive, starts(folder)))
+    assert len(read_starts(folder)) <= first + 8
+    wait_for_ends(folder)
 
 
 async def test_a_crash_leaves_one_answer_unscored(make: MakeRuns, folder: Path) -> None:

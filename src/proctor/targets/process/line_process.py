@@ -80,7 +80,10 @@ class LineProcess(asyncio.SubprocessProtocol):
 
     async def exchange(self, line: bytes, called: str, timeout_s: float) -> CompletedProgram:
         """Writes a line and returns the answer; see `PersistentProgram.exchange`."""
-        self._stderr.clear()
+        if self.has_answered:  # else what it wrote since its start, such as why it ends, belongs to this line
+            self._stderr.clear()
+        if self.has_stray_output:
+            raise self._make_error(f"{called!r} wrote to stdout before it was given a line")
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             if not self._stdin.is_closing():

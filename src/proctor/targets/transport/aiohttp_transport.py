@@ -67,7 +67,7 @@ class AiohttpTransport:
         except (ClientError, OSError) as error:
             raise _translate(error) from error
         except UnicodeError as error:
-            raise ConnectError(f"{(head.url.host or '')[:80]!r} is no name of a host") from error
+            raise ConnectError(f"{(head.url.host or '')[:80]!r} is not a valid host name") from error
         return AiohttpResponse(response)
 
     async def aclose(self) -> None:

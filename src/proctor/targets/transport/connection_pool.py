@@ -94,7 +94,7 @@ class HttpConnectionPool:
         except OSError as error:
             raise translate_connect_error(error) from error
         except UnicodeError as error:
-            raise ConnectError(f"{host[:80]!r} is no name of a host") from error
+            raise ConnectError(f"{host[:80]!r} is not a valid host name") from error
 
     async def _open(self, connected: socket.socket) -> Connection:
         """Returns the connection over a socket, encrypted if the origin says so."""
