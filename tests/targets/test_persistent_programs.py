@@ -16,7 +16,7 @@ import uvloop
 from proctor.errors import TargetError, TargetTimeout
 from proctor.protocols import CompletedProgram
 from proctor.targets.process import line_process
-from proctor.targets.process.persistent_programs import MAX_IDLE_PROGRAMS, MAX_PROGRAMS
+from proctor.targets.process.persistent_programs import MAX_IDLE_PROGRAMS, MAX_PROGRAMS, ProgramSession
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 from support.processes import is_alive
 from support.waiting import PATIENCE_S, wait_until
@@ -110,6 +110,17 @@ async def test_stderr_is_that_of_one_answer_and_only_its_end(exchange: Exchange)
     script = f"while read -r n; do {write}; sleep 0.1; echo 1; done"
     assert (await exchange(script, "100000")).stderr[-13:] == b"xx" + b"end 100000\n"
     assert (await exchange(script, "1")).stderr == b"xend 1\n"
+
+
+async def test_stderr_has_what_a_program_wrote_as_it_started(programs: SuiteProgramRunner) -> None:
+    async with programs.open_persistent(["sh", "-c", "echo why >&2; read -r line"]) as program:
+        assert programs._pool is not None
+        assert isinstance(program, ProgramSession)
+        program.process = await programs._pool.acquire(program._command, "sh")
+        async with asyncio.timeout(PATIENCE_S):
+            while not program.process._stderr:
+                await asyncio.sleep(0.01)
+        assert (await program.exchange(b"", timeout_s=PATIENCE_S)).stderr == b"why\n"
 
 
 # --- programs that end -------------------------------------------------------------------------------------
@@ -219,6 +230,29 @@ async def test_what_comes_between_two_lines_is_no_answer(
     (tmp_path / "more").unlink()
     assert (await exchange(script, "second")).stdout == b"second"
     assert len(starts(tmp_path)) == 2
+
+
+async def test_a_line_too_many_never_answers_the_next_line(exchange: Exchange, tmp_path: Path) -> None:
+    script = START + 'while read -r line; do echo "$line"; sleep 0.002; echo "$line again"; done'
+    answers = await asyncio.gather(
+        *(exchange(script, f"line {number}") for number in range(12)), return_exceptions=True
+    )
+    lines = {answer.stdout for answer in answers if isinstance(answer, CompletedProgram)}
+    assert lines <= {b"line %d" % number for number in range(12)}
+    assert len(starts(tmp_path)) == 12
+
+
+async def test_after_a_line_too_many_each_line_gets_a_process_of_its_own(
+    exchange: Exchange, tmp_path: Path
+) -> None:
+    script = START + 'while read -r line; do echo "$line"; [ "$line" = bad ] && echo more; done'
+    assert (await exchange(script, "good")).stdout == b"good"
+    with pytest.raises(TargetError, match="more than one line for one answer"):
+        for _ in range(2):  # where the line too many is not read at once, the next call meets it
+            await exchange(script, "bad")
+    for _ in range(3):
+        assert (await exchange(script, "good")).stdout == b"good"
+    assert len(starts(tmp_path)) in (4, 5)
 
 
 async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:
