@@ -247,12 +247,12 @@ async def test_after_a_line_too_many_each_line_gets_a_process_of_its_own(
 ) -> None:
     script = START + 'while read -r line; do echo "$line"; [ "$line" = bad ] && echo more; done'
     assert (await exchange(script, "good")).stdout == b"good"
-    with pytest.raises(TargetError, match="more than one line for one answer"):
-        for _ in range(2):  # where the line too many is not read at once, the next call meets it
-            await exchange(script, "bad")
+    bad = [await asyncio.gather(exchange(script, "bad"), return_exceptions=True) for _ in range(2)]
+    assert any(isinstance(result, TargetError) for (result,) in bad)
+    before = len(starts(tmp_path))
     for _ in range(3):
         assert (await exchange(script, "good")).stdout == b"good"
-    assert len(starts(tmp_path)) in (4, 5)
+    assert len(starts(tmp_path)) == before + 3
 
 
 async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:

@@ -212,6 +212,18 @@ async def test_a_large_body_arrives_whole_and_a_reply_ends_it_early(transport: H
         await until(lambda: not pool._connections)
 
 
+async def test_interim_replies_without_end_are_refused(transport: Http1Transport) -> None:
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        while True:
+            writer.write(b"HTTP/1.1 102 Processing\r\n\r\n" * 1_000)
+            await writer.drain()
+
+    async with serve(flood) as server:
+        with pytest.raises(TransportError, match="interim replies without end"):
+            await ask(transport, server)
+
+
 async def test_the_server_waits_while_nobody_reads(transport: Http1Transport) -> None:
     size, sent = 20 * 2**20, 0
 

@@ -2,8 +2,9 @@
 
 A program serves one caller at a time and is killed as soon as its answers could belong to something else:
 after a time limit, a cancelled or failed call, and output that nobody asked for. The next call gets a fresh
-one. After such output, each program of that command gets one line only, so that none can be answered by what
-was late for another. They are guarded as all programs are: nothing of their groups is left, even if this process is killed.
+one. After output that nobody asked for, each program of that command gets one line only, so that nothing late
+answers the next line. They are guarded as all programs are: nothing of their groups is left, even if this
+process is killed.
 """
 
 from __future__ import annotations
