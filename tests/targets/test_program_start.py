@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,23 @@ async def test_a_program_leads_a_group_of_its_own() -> None:
     program.close()
     async with asyncio.timeout(PATIENCE_S):
         await log.exited.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("#! /bin/sh\r\n", r"an interpreter that is not there, '/bin/sh\\r': '.*/script'"),
+        ("#!/no/such/place -x\n", "an interpreter that is not there, '/no/such/place -x'"),
+        ("echo\n", "its first line names no interpreter, such as #!/bin/sh"),
+    ],
+)
+async def test_a_script_without_its_interpreter_is_told(text: str, why: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(text, encoding="utf-8", newline="")
+    script.chmod(0o700)
+    for argv, cwd in (([str(script)], None), (["./script"], str(tmp_path))):
+        with pytest.raises(OSError, match=why):
+            await start_program(Log(), argv, stdin=subprocess.DEVNULL, environ=HERE, cwd=cwd)
 
 
 async def test_a_program_whose_pipes_cannot_be_connected_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
