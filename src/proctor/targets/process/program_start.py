@@ -105,9 +105,12 @@ class ProgramTransport(asyncio.SubprocessTransport):
         """Connects the pipes."""
         process, loop = self._process, self._loop
         for number, file in ((1, process.stdout), (2, process.stderr)):
-            self._pipes[number], _ = await loop.connect_read_pipe(self._make_reader(number), file)
+            assert file is not None
+            end: Any = _PipeEnd(file, loop)
+            self._pipes[number], _ = await loop.connect_read_pipe(self._make_reader(number), end)
         if process.stdin is not None:
-            self._pipes[0], _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            end = _PipeEnd(process.stdin, loop)
+            self._pipes[0], _ = await loop.connect_write_pipe(asyncio.BaseProtocol, end)
 
     def get_pid(self) -> int:
         """Returns the process id, which is that of its group too."""
@@ -152,6 +155,30 @@ class ProgramTransport(asyncio.SubprocessTransport):
         self._process.wait()
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._protocol.process_exited)
+
+
+class _PipeEnd:
+    """One end of a pipe, which is closed once.
+
+    uvloop closes the descriptor and then the file. Meanwhile another thread may have got the same descriptor.
+    """
+
+    def __init__(self, file: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        """Takes the place of a file, which it closes."""
+        self._descriptor = os.dup(file.fileno())
+        self._is_open = isinstance(loop, asyncio.SelectorEventLoop)
+        """Whether it has to be closed here."""
+        file.close()
+
+    def fileno(self) -> int:
+        """Returns the descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Closes the descriptor, unless the loop has done so. Safe to call twice."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._descriptor)
 
 
 class _PipeReader(asyncio.Protocol):
