@@ -148,7 +148,7 @@ with open("starts", "a", encoding="utf-8") as file:
 @proctor.grader
 def brief(answer: str, limit: int = 5) -> tuple[bool, str]:
     print("noise")
-    os.system("echo noise")
+    os.system("echo noise; cat")  # nothing that a function starts reads the next lines
     return len(answer) <= limit, f"{len(answer)} characters"
 
 @proctor.grader(name="all-of-it")

@@ -118,6 +118,7 @@ WHOLE = [
     gives("interim-100", b"HTTP/1.1 100 Continue\r\n\r\n", pause, ok),
     gives("interim-103", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + ok),
     gives("interim-thrice", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n" * 2 + ok),
+    gives("interim-for-long", b"HTTP/1.1 102 Processing\r\nDate: today\r\n\r\n" * 4_000 + ok),
     gives("empty-length-0", with_headers(body=b""), body=b""),
     gives("empty-chunked", chunked(b"0\r\n\r\n"), body=b""),
     gives("204", b"HTTP/1.1 204 No Content\r\n\r\n", status=204, body=b""),

@@ -236,6 +236,29 @@ async def test_what_comes_before_the_first_line_is_no_answer_to_it(tmp_path: Pat
     await process.kill()
 
 
+async def test_a_line_too_many_never_answers_the_next_line(exchange: Exchange, tmp_path: Path) -> None:
+    script = NOTE_START + 'while read -r line; do echo "$line"; sleep 0.002; echo "$line again"; done'
+    answers = await asyncio.gather(
+        *(exchange(script, f"line {number}") for number in range(12)), return_exceptions=True
+    )
+    lines = {answer.stdout for answer in answers if isinstance(answer, CompletedProgram)}
+    assert lines <= {b"line %d" % number for number in range(12)}
+    assert len(read_starts(tmp_path)) == 12
+
+
+async def test_after_a_line_too_many_each_line_gets_a_process_of_its_own(
+    exchange: Exchange, tmp_path: Path
+) -> None:
+    script = NOTE_START + 'while read -r line; do echo "$line"; [ "$line" = bad ] && echo more; done'
+    assert (await exchange(script, "good")).stdout == b"good"
+    bad = [await asyncio.gather(exchange(script, "bad"), return_exceptions=True) for _ in range(2)]
+    assert any(isinstance(result, TargetError) for (result,) in bad)
+    before = len(read_starts(tmp_path))
+    for _ in range(3):
+        assert (await exchange(script, "good")).stdout == b"good"
+    assert len(read_starts(tmp_path)) == before + 3
+
+
 async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:
     script = 'while read -r line; do echo "$line"; sleep 0.01; echo more; done'
 

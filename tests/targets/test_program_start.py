@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
-from proctor.targets.process.program_start import ProgramTransport, start_program
+from proctor.targets.process.program_start import ProgramTransport, _PipeEnd, start_program
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the event loop starts programs")
@@ -67,6 +68,43 @@ def test_the_output_and_the_end_of_a_program_arrive(
         assert runner.run(run_shell("kill -9 $$")) == (-signal.SIGKILL, {1: b"", 2: b""})
 
 
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_no_descriptor_is_closed_that_another_thread_may_have_got(
+    loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, kept = _PipeEnd.close, []
+
+    def close_after_reuse(end: _PipeEnd) -> None:
+        was_open = is_open(end)
+        if not was_open:  # another thread opens a file in this moment
+            with open(os.devnull, "rb") as other:  # noqa: PTH123 - it needs a descriptor
+                os.dup2(other.fileno(), end.fileno())
+        close(end)
+        kept.append(is_open(end) is not was_open)
+        if is_open(end):
+            os.close(end.fileno())
+
+    monkeypatch.setattr(_PipeEnd, "close", close_after_reuse)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(run_shell("cat", b"given"))
+        runner.run(wait_for(lambda: len(kept) == 3))
+    assert kept == [True] * 3
+
+
+async def wait_for(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_true():
+            await asyncio.sleep(0.001)
+
+
+def is_open(end: _PipeEnd) -> bool:
+    try:
+        os.fstat(end.fileno())
+    except OSError:
+        return False
+    return True
+
+
 async def test_a_program_leads_a_group_of_its_own() -> None:
     log = Log()
     program = await start_program(log, ["cat"], stdin=subprocess.PIPE, environ=HERE, cwd=None)
@@ -74,6 +112,23 @@ async def test_a_program_leads_a_group_of_its_own() -> None:
     program.close()
     async with asyncio.timeout(PATIENCE_S):
         await log.exited.wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("#! /bin/sh\r\n", r"an interpreter that is not there, '/bin/sh\\r': '.*/script'"),
+        ("#!/no/such/place -x\n", "an interpreter that is not there, '/no/such/place -x'"),
+        ("echo\n", "its first line names no interpreter, such as #!/bin/sh"),
+    ],
+)
+async def test_a_script_without_its_interpreter_is_told(text: str, why: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(text, encoding="utf-8", newline="")
+    script.chmod(0o700)
+    for argv, cwd in (([str(script)], None), (["./script"], str(tmp_path))):
+        with pytest.raises(OSError, match=why):
+            await start_program(Log(), argv, stdin=subprocess.DEVNULL, environ=HERE, cwd=cwd)
 
 
 async def test_a_program_whose_pipes_cannot_be_connected_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

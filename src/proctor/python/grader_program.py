@@ -28,6 +28,10 @@ def main() -> None:
     # What a function prints must not be part of an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # What a function starts must not read the next lines, nor wait for them.
+    lines = os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it needs a descriptor
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
     path, *names = sys.argv[1:]
     sys.argv = [path]
     grader: FunctionGrader[..., Any] | None = None
@@ -39,7 +43,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - it is the user's code
         problem = f"The file cannot be imported: {type(error).__name__}: {error}"
     with asyncio.Runner() as runner:
-        for line in sys.stdin.buffer:
+        for line in lines:
             result = {"error": problem} if grader is None else runner.run(_grade(grader, json.loads(line)))
             answers.write(json.dumps(result).encode("ascii") + b"\n")
             answers.flush()

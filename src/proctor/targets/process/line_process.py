@@ -16,6 +16,8 @@ _GRACE_S = 0.5
 """How long a program may take to end after its stdin was closed."""
 _MAX_EXIT_S = 2.0
 """How long a program may take to end after it closed its stdout."""
+_WATCH_S = 0.02
+"""How long a program is watched after its first answer for a line that nobody asked for."""
 _RULE = "A persistent program reads one line at a time, and writes and flushes one line for each."
 
 
@@ -29,6 +31,7 @@ class LineProcess(asyncio.SubprocessProtocol):
         """Whether it has answered a line."""
         self.has_stray_output = False
         """Whether it has written something since its last answer."""
+        self._is_watched = False
         self._mark = mark
         self._limit = output_limit
         self._stdout = bytearray()
@@ -101,11 +104,18 @@ class LineProcess(asyncio.SubprocessProtocol):
             raise self._make_error(f"{called!r} wrote more than {self._limit:,} bytes to stdout")
         answer, newline, rest = self._stdout.partition(b"\n")
         if rest.strip():
+            self.has_stray_output = True
             raise self.make_stray_output_error(called)
         exit_code = 0 if newline else self._get_transport().get_returncode() or 0
         self._stdout.clear()
         self.has_answered = True
         return CompletedProgram(exit_code, bytes(answer), bytes(self._stderr))
+
+    async def watch_first_answer(self) -> None:
+        """Waits a moment after the first answer for a line too many, which would answer the next line."""
+        if not self._is_watched:
+            self._is_watched = True
+            await asyncio.wait([self._exited], timeout=_WATCH_S)
 
     def make_stray_output_error(self, called: str) -> TargetError:
         """Returns the error of a program that wrote more than was asked for."""

@@ -2,7 +2,9 @@
 
 A program serves one caller at a time and is killed as soon as its answers could belong to something else:
 after a time limit, a cancelled or failed call, and output that nobody asked for. The next call gets a fresh
-one. They are guarded as all programs are: nothing of their groups is left, even if this process is killed.
+one. After output that nobody asked for, each program of that command gets one line only, so that nothing late
+answers the next line. They are guarded as all programs are: nothing of their groups is left, even if this
+process is killed.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ class PersistentProgramPool:
         self._is_closed = False
 
     @asynccontextmanager
-    async def open(self, argv: Sequence[str], folder: str, called: str) -> AsyncIterator[ProgramSession]:
+    async def open_session(
+        self, argv: Sequence[str], folder: str, called: str
+    ) -> AsyncIterator[ProgramSession]:
         """Gives an idle program or a fresh one; see `ProgramRunner.open_persistent`.
 
         Args:
@@ -63,9 +67,11 @@ class PersistentProgramPool:
         try:
             yield session
             process = session.process
+            if process is not None:
+                await process.watch_first_answer()
             if process is not None and process.has_stray_output:
                 raise process.make_stray_output_error(called)
-            if process is not None and process.is_ready and not self._is_closed:
+            if process is not None and self._may_serve_again(process, group) and not self._is_closed:
                 session.process = None
                 self._idle.append((command, process))
                 group.add_answer()
@@ -113,10 +119,12 @@ class PersistentProgramPool:
 
     async def kill(self, command: _Command, process: LineProcess) -> None:
         """Kills a program; another caller may start one in its place."""
+        group = self._groups[command]
+        group.has_strayed = group.has_strayed or process.has_stray_output
         try:
             await process.kill()
         finally:
-            self._groups[command].remove()
+            group.remove()
 
     async def aclose(self) -> None:
         """Ends all idle programs: closes their stdin, and kills those that do not end. Safe to call twice."""
@@ -133,11 +141,16 @@ class PersistentProgramPool:
         for place in reversed(range(len(self._idle))):
             if self._idle[place][0] == command:
                 _, process = self._idle.pop(place)
-                if process.is_ready:
+                if self._may_serve_again(process, self._groups[command]):
                     return process
                 await self.kill(command, process)
                 return await self._take_idle(command)
         return None
+
+    @staticmethod
+    def _may_serve_again(process: LineProcess, group: _CommandGroup) -> bool:
+        """Returns whether the next line of a program will be the answer to the next line that it reads."""
+        return process.is_ready and not group.has_strayed
 
 
 class _CommandGroup:
@@ -149,6 +162,8 @@ class _CommandGroup:
         self.started_at = 0.0
         """When the last one was started, by the clock of the event loop."""
         self.has_answered = False
+        self.has_strayed = False
+        """Whether one has written a line that nobody asked for: then each gets one line only."""
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def next_start(self, arrived_at: float) -> float | None:

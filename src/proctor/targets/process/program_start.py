@@ -7,12 +7,16 @@ page tables of this process and takes 110 ms where it has 400 MB. `subprocess.Po
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from threading import Thread
 from typing import IO, Any
+
+_MAX_FIRST_LINE = 256
 
 
 async def start_program(
@@ -44,9 +48,15 @@ async def start_program(
             lambda: protocol, *argv, **pipes, env=dict(environ), cwd=cwd, creationflags=flags
         )
         return transport
-    process = subprocess.Popen(  # noqa: S603, ASYNC220 - the caller's program; it blocks for 1 ms
-        argv, **pipes, env=dict(environ), cwd=cwd, start_new_session=True, bufsize=0
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - the caller's program; it blocks for 1 ms
+            argv, **pipes, env=dict(environ), cwd=cwd, start_new_session=True, bufsize=0
+        )
+    except OSError as error:
+        why = _explain_script_error(error, Path(cwd or "", argv[0]))
+        if why is None:
+            raise
+        raise OSError(error.errno, why, argv[0]) from error
     program = ProgramTransport(process, protocol, loop)
     try:
         await program.connect()
@@ -55,6 +65,23 @@ async def start_program(
         program.close()
         raise
     return program
+
+
+def _explain_script_error(error: OSError, path: Path) -> str | None:
+    """Returns what is wrong with the first line of a script that the system cannot start, else None."""
+    if error.errno == errno.ENOEXEC:
+        return "its first line names no interpreter, such as #!/bin/sh"
+    if error.errno != errno.ENOENT:
+        return None
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_MAX_FIRST_LINE)
+    except (OSError, ValueError):
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    interpreter = line[2:].rstrip(b"\n").strip(b" \t").decode("utf-8", "replace")
+    return f"its first line names an interpreter that is not there, {interpreter!r}"
 
 
 class ProgramTransport(asyncio.SubprocessTransport):
@@ -78,9 +105,12 @@ class ProgramTransport(asyncio.SubprocessTransport):
         """Connects the pipes."""
         process, loop = self._process, self._loop
         for number, file in ((1, process.stdout), (2, process.stderr)):
-            self._pipes[number], _ = await loop.connect_read_pipe(self._make_reader(number), file)
+            assert file is not None
+            end: Any = _PipeEnd(file, loop)
+            self._pipes[number], _ = await loop.connect_read_pipe(self._make_reader(number), end)
         if process.stdin is not None:
-            self._pipes[0], _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            end = _PipeEnd(process.stdin, loop)
+            self._pipes[0], _ = await loop.connect_write_pipe(asyncio.BaseProtocol, end)
 
     def get_pid(self) -> int:
         """Returns the process id, which is that of its group too."""
@@ -125,6 +155,30 @@ class ProgramTransport(asyncio.SubprocessTransport):
         self._process.wait()
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._protocol.process_exited)
+
+
+class _PipeEnd:
+    """One end of a pipe, which is closed once.
+
+    uvloop closes the descriptor and then the file. Meanwhile another thread may have got the same descriptor.
+    """
+
+    def __init__(self, file: IO[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        """Takes the place of a file, which it closes."""
+        self._descriptor = os.dup(file.fileno())
+        self._is_open = isinstance(loop, asyncio.SelectorEventLoop)
+        """Whether it has to be closed here."""
+        file.close()
+
+    def fileno(self) -> int:
+        """Returns the descriptor."""
+        return self._descriptor
+
+    def close(self) -> None:
+        """Closes the descriptor, unless the loop has done so. Safe to call twice."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._descriptor)
 
 
 class _PipeReader(asyncio.Protocol):

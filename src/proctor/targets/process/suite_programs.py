@@ -93,7 +93,7 @@ class SuiteProgramRunner:
             words = ("-P", "-c", _SERVE_GRADERS, _PACKAGE_FOLDER, *words)
         if self._pool is None:
             self._pool = PersistentProgramPool(self._environ)
-        async with self._pool.open([program, *words], folder, _name_command(argv)) as session:
+        async with self._pool.open_session([program, *words], folder, _name_command(argv)) as session:
             yield session
 
     def is_grader_file(self, argv: Sequence[str], cwd: str | None = None) -> bool:

@@ -15,9 +15,10 @@ from proctor.targets.transport.http1_response import Http1Response
 from proctor.targets.transport.protocol import TransportError
 
 MAX_HEAD = 2**16
-"""The most bytes in the head of a reply, with interim replies and trailers."""
+"""The most bytes in the head of a reply, with trailers."""
 MAX_HEADERS = 200
-MAX_INTERIM_REPLIES = 8
+MAX_INTERIM = 2**20
+"""The most bytes of interim replies, which gateways send during a long wait, and of the head after them."""
 MAX_BUFFERED = 2**18
 """How many bytes of a body wait for their reader before the server has to."""
 DEFAULT_IDLE_S = 15.0
@@ -59,7 +60,8 @@ class Connection(asyncio.Protocol):
         self._response: Http1Response | None = None
         """The reply whose body is arriving."""
         self._headers: dict[bytes, bytes] = {}
-        self._header_count = self._interim_count = 0
+        self._header_count = 0
+        self._max_head = MAX_HEAD
         self._overhead = 0
         """How many bytes arrived that are no body."""
         self._body_size = 0
@@ -87,7 +89,8 @@ class Connection(asyncio.Protocol):
         waiter: asyncio.Future[Http1Response] = self._loop.create_future()
         self._waiter = waiter
         self._headers = {}
-        self._header_count = self._interim_count = self._overhead = self._body_size = 0
+        self._header_count = self._overhead = self._body_size = 0
+        self._max_head = MAX_HEAD
         self._is_complete, self._keeps = False, keeps
         try:
             if len(body) <= _MAX_JOINED:
@@ -157,8 +160,8 @@ class Connection(asyncio.Protocol):
             self._finish()
         elif self._fault is not None:
             self._fail(self._fault)
-        elif self._overhead > MAX_HEAD + _OVERHEAD * self._body_size:
-            self._fail(TransportError("the head of the reply is too large"))
+        elif self._overhead > self._max_head + _OVERHEAD * self._body_size:
+            self._fail(self._size_error())
         elif self._response is not None:
             self._hand_over(self._response)
 
@@ -218,10 +221,10 @@ class Connection(asyncio.Protocol):
             return
         status = parser.get_status_code()
         if status < 200:
-            self._headers = {}
-            self._interim_count += 1
-            if status < 100 or self._interim_count > MAX_INTERIM_REPLIES:
-                self._fault = TransportError("the server sends interim replies without end")
+            self._headers, self._header_count = {}, 0
+            self._max_head = MAX_INTERIM
+            if status < 100:
+                self._fault = TransportError(f"the reply has the status {status}")
             return
         length = headers.get(b"content-length")
         has_body = status not in (204, 304)
@@ -314,6 +317,11 @@ class Connection(asyncio.Protocol):
     def _wake_writer(self) -> None:
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
+
+    def _size_error(self) -> TransportError:
+        if self._max_head == MAX_INTERIM and self._response is None:
+            return TransportError("the server sends interim replies without end")
+        return TransportError("the head of the reply is too large")
 
     def _lost_error(self, cause: Exception | None) -> TransportError:
         if cause is not None:
