@@ -12,6 +12,7 @@ from proctor.codec import encode_in_order
 from proctor.model import Case, Suite
 from proctor.stores.sql.case_staging import CaseBody, CasePosition, CaseStaging
 from proctor.stores.sql.database import SqlDatabase
+from proctor.stores.sql.saved_cases import SavedCases
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
 BATCH_CASES = 50_000
@@ -27,6 +28,7 @@ class SqlSuiteWriter:
         database: SqlDatabase,
         versions: SuiteVersions,
         staging: CaseStaging,
+        saved_cases: SavedCases,
         *,
         aside: bool = False,
         again: bool = False,
@@ -38,6 +40,7 @@ class SqlSuiteWriter:
             database: a connection to the store's database.
             versions: its versions, over the same connection.
             staging: writes the cases.
+            saved_cases: gets the rows of the cases once they are saved.
             aside: no existing version is changed, and the current version stays the current one.
             again: restores a deleted version.
             name: chooses the name of the suite while no other process can save; None leaves it as it is.
@@ -48,6 +51,7 @@ class SqlSuiteWriter:
         self._database = database
         self._versions = versions
         self._staging = staging
+        self._saved_cases = saved_cases
         self._start()
         self._bodies: list[CaseBody] = []
         self._places: list[CasePosition] = []
@@ -81,6 +85,7 @@ class SqlSuiteWriter:
         digest stays its old version, with the content that was saved last.
         """
         content = "sha256:" + self._content_hasher.hexdigest()
+        bodies, places, body_bytes = self._bodies, self._places, self._body_bytes
         try:
             with self._database.as_store_errors():
                 if self._staging.prepare(content, self._bodies, self._places):
@@ -94,6 +99,13 @@ class SqlSuiteWriter:
                     suite = self._save_version(replace(suite, content=content, name=name))
                 if is_new:
                     self._staging.release()
+            # What is not new may be stored with the digests of an earlier version.
+            if is_new and suite.content == content and len(bodies) == self._count:
+                rows = (
+                    (body, sent)
+                    for (_, body), (_, _, sent) in zip(reversed(bodies), reversed(places), strict=True)
+                )
+                self._saved_cases.add(content, rows, self._count, body_bytes)
         finally:
             self.discard()
         return suite
