@@ -22,7 +22,7 @@ def _new_database() -> SqliteDatabase:
 def test_every_row_is_inserted(count: int) -> None:
     database = _new_database()
     rows = [(number, f"number {number}") for number in range(count)]
-    database.insert_many(_INSERT, rows)
+    database.insert_many(_INSERT, "(?, ?)", rows)
     assert database.select("SELECT number, name FROM numbers ORDER BY number") == rows
 
 
@@ -31,12 +31,12 @@ def test_a_row_that_fails_leaves_nothing_in_its_transaction(place: int) -> None:
     database = _new_database()
     database.execute("INSERT INTO numbers VALUES (?, 'first')", place)
     with pytest.raises(StoreError, match="UNIQUE"), database.transaction():
-        database.insert_many(_INSERT, [(number, "") for number in range(100)])
+        database.insert_many(_INSERT, "(?, ?)", [(number, "") for number in range(100)])
     assert database.select("SELECT number, name FROM numbers") == [(place, "first")]
 
 
 def test_a_row_that_is_there_can_be_left_as_it_is() -> None:
     database = _new_database()
     database.execute("INSERT INTO numbers VALUES (40, 'first')")
-    database.insert_many(_INSERT.replace("FAIL", "IGNORE"), [(number, "") for number in range(100)])
+    database.insert_many(_INSERT.replace("FAIL", "IGNORE"), "(?, '')", [(number,) for number in range(100)])
     assert database.select("SELECT count(*), max(name) FROM numbers") == [(100, "first")]

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import SuiteHasher, judged_digest, sent_digest
+from proctor.codec import SuiteHasher, judged_hash, sent_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, detect_folder
 from proctor.dialects.shared.head import read_head
@@ -333,7 +333,7 @@ class _SuiteReader:
         if self._knows_ids and (self._repeated_ids is None or case.id in self._repeated_ids):
             self._lines.setdefault(case.id, location[1])
         sent_hash = sent_digest(case)
-        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), bytes.fromhex(judged_digest(case)[7:])))
+        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), judged_hash(case)))
         self._count += 1
         if self._indexer.add(case):
             self._requirements.add(case, graders, location)

@@ -64,15 +64,15 @@ class SqliteDatabase(SqlDatabase):
         with as_store_errors(self.address):
             self.connection.executemany(statement, rows)
 
-    def insert_many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    def insert_many(self, statement: str, marks: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Inserts rows, many by each statement, which takes two thirds of the time of `execute_many`.
 
         Args:
             statement: an insertion without its `VALUES`. `OR FAIL` or `OR IGNORE` spare SQLite a copy of the
                 pages that a failed statement would restore.
-            rows: the rows, of the same length.
+            marks: the values of a row, such as `(7, ?, ?)`.
+            rows: what the question marks stand for.
         """
-        marks = f"({', '.join('?' * len(rows[0]))})" if rows else ""
         full = len(rows) - len(rows) % _STATEMENT_ROWS
         if full:
             of_many = f"{statement} VALUES {', '.join([marks] * _STATEMENT_ROWS)}"
