@@ -169,6 +169,7 @@ class _SlotRule(Struct, frozen=True):
 
 
 _ONLY_SLOT = RunSlot()
+_MAX_BYTE = 255
 _MATCHES, _IN_SHARD = 1, 2
 """What is known of a case: it matches the selection, it is in the shard."""
 
@@ -240,7 +241,10 @@ class CaseIndexer:
                 for message in case.input:
                     if message.parts:
                         self._add_media(message, case.target, position)
-        self._add_repeats(self._base_repeats if case.repeats is None else count_repeats(case, self._repeats))
+        if case.repeats is None and self._base_repeats <= _MAX_BYTE:
+            self._repeat_counts.append(self._base_repeats)
+        else:
+            self._add_repeats(count_repeats(case, self._repeats))
         self._flags.append(flags)
         self._heads.append((case.id, case.category))
         return matching

@@ -64,6 +64,25 @@ def test_cases_are_the_same_from_memory_and_from_the_database(store: SqliteStore
     store.close()
 
 
+def test_a_suite_that_is_saved_again_comes_from_memory(store: SqliteStore) -> None:
+    content = _save(store).content
+    from_memory = list(store.cases(content))
+    _save(store)
+    store._db.execute("DELETE FROM suite_cases")
+    assert list(store.cases(content)) == from_memory
+    assert list(store.cases(content)) == []
+    store.close()
+
+
+def test_a_suite_that_an_earlier_version_saved_keeps_its_digests(store: SqliteStore) -> None:
+    content = _save(store).content
+    list(store.cases(content))
+    store._db.execute("UPDATE suite_cases SET sent = ? WHERE position = 2", (bytes(32),))
+    _save(store)
+    assert [stored_case.sent_digest[7:] for stored_case in store.cases(content)][2] == bytes(32).hex()
+    store.close()
+
+
 def test_a_suite_that_was_saved_and_deleted_has_no_cases(store: SqliteStore) -> None:
     suite = _save(store)
     store.delete_version("greetings", suite.version or "")

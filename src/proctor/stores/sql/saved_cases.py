@@ -14,6 +14,15 @@ _ROW_BYTES: Final = 192
 """The size of a row without its body, roughly."""
 
 
+def fits_memory(count: int, body_bytes: int) -> bool:
+    """Returns whether the rows of so many cases, with bodies of such a size together, stay in memory."""
+    return count <= MAX_CASES and _size(count, body_bytes) <= MAX_BYTES
+
+
+def _size(count: int, body_bytes: int) -> int:
+    return body_bytes + count * _ROW_BYTES
+
+
 class SavedCases:
     """The rows of suites that a store has saved, each until it is first read."""
 
@@ -23,7 +32,7 @@ class SavedCases:
         """The size and the rows of each content, in reverse order; that of the last suite comes last."""
 
     def add(self, content: str, rows: Iterator[StoredRow], count: int, body_bytes: int) -> None:
-        """Adds the rows of a content, unless they are too many.
+        """Adds the rows of a content, unless they do not fit.
 
         Args:
             content: the digest of all cases.
@@ -31,11 +40,10 @@ class SavedCases:
             count: the number of cases.
             body_bytes: the size of their bodies.
         """
-        size = body_bytes + count * _ROW_BYTES
-        if count > MAX_CASES or size > MAX_BYTES:
+        if not fits_memory(count, body_bytes):
             return
         self._suites.pop(content, None)
-        self._suites[content] = size, list(rows)
+        self._suites[content] = _size(count, body_bytes), list(rows)
         while sum([size for size, _ in self._suites.values()]) > MAX_BYTES:
             del self._suites[next(iter(self._suites))]
 
