@@ -18,6 +18,7 @@ def test_positions_are_those_that_were_given(some: set[int], others: set[int], s
     ]
     assert (positions == PositionSet(others, 100)) is (some == others)
     assert len({positions, PositionSet(some, 100)}) == 1
+    assert positions.count_common(PositionSet(others, 100)) == len(some & others)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 100])

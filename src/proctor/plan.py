@@ -141,6 +141,8 @@ class CaseIndex(Struct, frozen=True, kw_only=True):
     def count_held_out(self) -> int:
         """Returns how many of the selected cases are held out."""
         holdout = self.holdout
+        if isinstance(holdout, PositionSet) and isinstance(self.positions, PositionSet):
+            return holdout.count_common(self.positions)
         return 0 if holdout is None else sum(position in holdout for position in self.positions)
 
 

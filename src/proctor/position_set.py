@@ -51,6 +51,10 @@ class PositionSet(Collection[int]):
         except (IndexError, TypeError):
             return False
 
+    def count_common(self, other: PositionSet) -> int:
+        """Returns how many positions both have."""
+        return (int.from_bytes(self._bits, "little") & int.from_bytes(other._bits, "little")).bit_count()
+
     def __eq__(self, other: object) -> bool:
         """Returns whether the positions are the same, whatever the sizes of the suites."""
         return isinstance(other, PositionSet) and self._bits == other._bits
