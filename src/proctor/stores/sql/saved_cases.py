@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Lock
 from typing import Final
 
 StoredRow = tuple[bytes, bytes]
@@ -28,6 +29,7 @@ class SavedCases:
 
     def __init__(self) -> None:
         """Starts without suites."""
+        self._lock = Lock()
         self._suites: dict[str, tuple[int, list[StoredRow]]] = {}
         """The size and the rows of each content, in reverse order; that of the last suite comes last."""
 
@@ -42,19 +44,23 @@ class SavedCases:
         """
         if not fits_memory(count, body_bytes):
             return
-        self._suites.pop(content, None)
-        self._suites[content] = _size(count, body_bytes), list(rows)
-        while sum([size for size, _ in self._suites.values()]) > MAX_BYTES:
-            del self._suites[next(iter(self._suites))]
+        suite = _size(count, body_bytes), list(rows)
+        with self._lock:
+            self._suites.pop(content, None)
+            self._suites[content] = suite
+            while sum([size for size, _ in self._suites.values()]) > MAX_BYTES:
+                del self._suites[next(iter(self._suites))]
 
     def take(self, content: str) -> Iterator[StoredRow] | None:
         """Returns the rows of a content in order, once, and releases each as it is read; None without any."""
-        _, rows = self._suites.pop(content, (0, None))
+        with self._lock:
+            _, rows = self._suites.pop(content, (0, None))
         return None if rows is None else _release(rows)
 
     def clear(self) -> None:
         """Releases all rows."""
-        self._suites.clear()
+        with self._lock:
+            self._suites.clear()
 
 
 def _release(rows: list[StoredRow]) -> Iterator[StoredRow]:
