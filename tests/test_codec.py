@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from proctor.codec import (
+    SuiteHasher,
     assertion_digest,
     decode,
     encode,
@@ -556,3 +557,14 @@ def test_a_line_that_cannot_be_hashed_is_named(data: bytes, line: int, tmp_path:
 def test_a_file_that_is_not_there_cannot_be_hashed(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         hash_suite(tmp_path / "suite.jsonl")
+
+
+def test_rows_of_a_suite_give_the_same_digest_one_by_one_and_together() -> None:
+    rows = [("a\nb\r", "sha256:1", "sha256:2"), ('é\u2028"\\', "sha256:3", "sha256:4")]
+    suite = Suite(name="suite", dialect="meridian")
+    single, together = SuiteHasher(suite), SuiteHasher(suite)
+    for row in rows:
+        single.add(row)
+    together.add_all(())
+    together.add_all(rows)
+    assert single.digest() == together.digest()

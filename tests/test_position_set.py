@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,3 +18,13 @@ def test_positions_are_those_that_were_given(some: set[int], others: set[int], s
     ]
     assert (positions == PositionSet(others, 100)) is (some == others)
     assert len({positions, PositionSet(some, 100)}) == 1
+    assert positions.count_common(PositionSet(others, 100)) == len(some & others)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 16, 100])
+def test_a_full_set_has_every_position(size: int) -> None:
+    full = PositionSet.make_full(size)
+    assert full == PositionSet(range(size), size)
+    assert list(full) == list(range(size))
+    assert len(full) == size
+    assert size not in full

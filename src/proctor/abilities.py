@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -70,8 +70,14 @@ class Ability(Struct, frozen=True, kw_only=True):
     """Returns why an answer does not show the ability, as a sentence; None if it does."""
 
 
-def list_abilities(case: Case) -> Iterator[str]:
-    """Yields the names of the abilities that a case needs of the model."""
+def list_abilities(case: Case) -> Iterable[str]:
+    """Returns the names of the abilities that a case needs of the model."""
+    messages = case.input
+    is_plain = case.form is None and len(messages) == 1 and messages[0].role == "user"
+    return () if is_plain and not messages[0].parts else _find_abilities(case)
+
+
+def _find_abilities(case: Case) -> Iterator[str]:
     if any(message.role in ("system", "developer") for message in case.input):
         yield "system"
     for message in case.input:

@@ -8,7 +8,7 @@ kinds never collide and the rule of one can change under a new number.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,7 +66,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 def _digest(prefix: Hash, thing: Any) -> str:
     hasher = prefix.copy()
     hasher.update(_ENCODER.encode(thing))
-    return f"sha256:{hasher.hexdigest()}"
+    return "sha256:" + hasher.hexdigest()
 
 
 def sent_digest(case: Case) -> str:
@@ -119,6 +119,11 @@ def _messages_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """Returns the digest of how answers to the case are graded, without what is sent."""
+    return "sha256:" + judged_hash(case).hex()
+
+
+def judged_hash(case: Case) -> bytes:
+    """Returns the same digest as 32 bytes."""
     assertions = [_judging_parts(item) for item in case.assertions]
     judging: tuple[Any, ...] = (case.expected, case.criteria, assertions)
     # Optional parts are appended only if they are set, so that other digests do not change.
@@ -126,7 +131,9 @@ def judged_digest(case: Case) -> str:
         judging = (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
         judging = (*judging, [(item.code, item.field, item.message) for item in case.problems])
-    return _digest(_JUDGED_PREFIX, judging)
+    hasher = _JUDGED_PREFIX.copy()
+    hasher.update(_ENCODER.encode(judging))
+    return hasher.digest()
 
 
 def assertion_digest(assertion: Assertion) -> str:
@@ -220,6 +227,10 @@ class SuiteHasher:
     def add(self, row: tuple[str, str, str]) -> None:
         """Adds the id, the sent digest and the judged digest of the next case."""
         self._hasher.update(_ENCODER.encode(row))
+
+    def add_all(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        """Adds the same of the next cases, faster."""
+        self._hasher.update(_ENCODER.encode_lines(rows).replace(b"\n", b""))  # JSON has none of its own
 
     def digest(self) -> str:
         """Returns the digest of all cases so far."""

@@ -19,13 +19,14 @@ from proctor.model import Case, SplitRule, Suite, Trial
 from proctor.position_set import PositionSet
 from proctor.spools import RowSorter
 
+_NUMBER_BYTES = 5
 SEALED_REASON = "sealed; --reveal shows it"
 """Replaces the reason in a sealed trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:
     """Returns the sort key by which cases are held out, smallest first."""
-    return sha256(f"{seed}:{case_id}".encode("utf-8", "surrogatepass")).digest()
+    return sha256(b"%d:" % seed + case_id.encode("utf-8", "surrogatepass")).digest()
 
 
 def holdout_size(count: int, ratio: float) -> int:
@@ -61,23 +62,30 @@ def select_holdout(cases: Iterable[tuple[str, str | None]], size: int, rule: Spl
     if rule.method == "shuffle":
         return PositionSet(_shuffled_holdout(size, rule), size)
     counts = Counter[str]()
-    ranked = RowSorter[tuple[str, bytes, int]](tuple[str, bytes, int])
+    numbers: dict[str, bytes] = {}
+    ranked = RowSorter[bytes](bytes)
+    """The category's number, the rank and the position of each case: bytes sort faster than tuples."""
     for position, (case_id, category) in enumerate(cases):
-        counts[category or ""] += 1
-        ranked.add((category or "", rank(rule.seed, case_id), position))
+        name = category or ""
+        counts[name] += 1
+        number = numbers.get(name)
+        if number is None:
+            number = numbers[name] = len(numbers).to_bytes(_NUMBER_BYTES, "big")
+        ranked.add(number + rank(rule.seed, case_id) + position.to_bytes(_NUMBER_BYTES, "big"))
     shares = _apportion(counts, holdout_size(size, rule.ratio))
-    return PositionSet(_take_first(ranked, shares), size)
+    return PositionSet(_take_first(ranked, {numbers[name]: share for name, share in shares.items()}), size)
 
 
-def _take_first(ranked: Iterable[tuple[str, bytes, int]], shares: Mapping[str, int]) -> Iterator[int]:
+def _take_first(ranked: Iterable[bytes], shares: Mapping[bytes, int]) -> Iterator[int]:
     """Yields the positions of the first cases of each category."""
-    name, remaining = None, 0
-    for category, _, position in ranked:
-        if category != name:
-            name, remaining = category, shares[category]
+    last_number, remaining = b"", 0
+    for row in ranked:
+        number = row[:_NUMBER_BYTES]
+        if number != last_number:
+            last_number, remaining = number, shares[number]
         if remaining:
             remaining -= 1
-            yield position
+            yield int.from_bytes(row[-_NUMBER_BYTES:], "big")
 
 
 def _shuffled_holdout(count: int, rule: SplitRule) -> array[int]:

@@ -141,6 +141,8 @@ class CaseIndex(Struct, frozen=True, kw_only=True):
     def count_held_out(self) -> int:
         """Returns how many of the selected cases are held out."""
         holdout = self.holdout
+        if isinstance(holdout, PositionSet) and isinstance(self.positions, PositionSet):
+            return holdout.count_common(self.positions)
         return 0 if holdout is None else sum(position in holdout for position in self.positions)
 
 
@@ -169,6 +171,7 @@ class _SlotRule(Struct, frozen=True):
 
 
 _ONLY_SLOT = RunSlot()
+_MAX_BYTE = 255
 _MATCHES, _IN_SHARD = 1, 2
 """What is known of a case: it matches the selection, it is in the shard."""
 
@@ -185,6 +188,8 @@ class CaseIndexer:
         """
         self._selection = selection
         self._repeats = repeats
+        self._base_repeats = max(repeats or 1, 1)
+        """How often a case is sent that does not say it."""
         self._heads = RowSpool[tuple[str, str | None]](tuple[str, str | None])
         """The id and the category of each case."""
         self._flags = bytearray()
@@ -201,6 +206,14 @@ class CaseIndexer:
         self._rule_numbers: dict[_SlotRule, int] = {}
         self._case_rules = array("I")
         """For each case the number of its rule, from 1, or 0; ends with the last case that has one."""
+        self._selects_all = not (
+            *selection.tags,
+            *selection.all_tags,
+            *selection.exclude_tags,
+            *selection.categories,
+            *selection.ids,
+        )
+        """Whether `is_selected` is true of every case."""
         self._workspaces = array("I")
         self._placeholders: dict[int, Case] = {}
         self._media: dict[MediaUse, array[int]] = {}
@@ -213,7 +226,7 @@ class CaseIndexer:
 
     def add(self, case: Case) -> bool:
         """Adds the next case, in order, and returns whether it matches the selection."""
-        matching = is_selected(case, self._selection)
+        matching = self._selects_all or is_selected(case, self._selection)
         flags = 0
         if matching:
             flags, position = _MATCHES, len(self._flags)
@@ -230,7 +243,10 @@ class CaseIndexer:
                 for message in case.input:
                     if message.parts:
                         self._add_media(message, case.target, position)
-        self._add_repeats(count_repeats(case, self._repeats))
+        if case.repeats is None and self._base_repeats <= _MAX_BYTE:
+            self._repeat_counts.append(self._base_repeats)
+        else:
+            self._add_repeats(count_repeats(case, self._repeats))
         self._flags.append(flags)
         self._heads.append((case.id, case.category))
         return matching
@@ -284,13 +300,16 @@ class CaseIndexer:
         size = len(self._flags)
         holdout = None if rule is None else select_holdout(self._heads, size, rule)
         selected_ids = frozenset(case_ids or self._selection.case_ids)
-        outside = [False]
-        positions = PositionSet(self._select(holdout, slot, selected_ids, outside), size)
-        counts = self._repeat_counts
+        outside, counts = [False], self._repeat_counts
+        if self._takes_all(selected_ids):
+            positions, trial_count = PositionSet.make_full(size), sum(counts)
+        else:
+            positions = PositionSet(self._select(holdout, slot, selected_ids, outside), size)
+            trial_count = sum(map(counts.__getitem__, positions))
         return CaseIndex(
             positions=positions,
             holdout=holdout,
-            trial_count=sum(map(counts.__getitem__, positions)),
+            trial_count=trial_count,
             has_workspaces=any(place in positions for place in self._workspaces),
             placeholders=tuple(
                 [case for position, case in self._placeholders.items() if position in positions]
@@ -302,6 +321,13 @@ class CaseIndexer:
             },
             is_empty_shard=outside[0] and not positions,
         )
+
+    def _takes_all(self, selected_ids: Collection[str]) -> bool:
+        """Returns whether every case is selected, in every run; false if that takes long to tell."""
+        selection = self._selection
+        if selection.split != "all" or selection.limit is not None or selected_ids or self._slot_rules:
+            return False
+        return self._flags.count(_MATCHES | _IN_SHARD) == len(self._flags)
 
     def _select(
         self,
@@ -447,6 +473,11 @@ def plan_cases(
     for position, stored_case in cases:
         prior_trials = earlier.find(position, stored_case)
         count = count_repeats(stored_case.case, repeats)
+        if not prior_trials:
+            split = index.split_at(position)
+            for repeat in range(count):
+                yield _plan_trial(stored_case, position, repeat, count, split, None)
+            continue
         reusable = _reusable_repeats(stored_case.case, prior_trials, count, together)
         for repeat in range(count):
             prior_trial = prior_trials.get(repeat)
@@ -477,20 +508,26 @@ def _plan_trial(
     split: str | None,
     prior_trial: PriorTrial | None,
 ) -> PlannedTrial:
+    case, sent_digest = stored_case.case, stored_case.sent_digest
+    output = None if prior_trial is None else prior_trial.trial.output
     # The workspace of an earlier trial is gone, so its output cannot be graded again.
-    output = (
-        prior_trial.trial.output if prior_trial is not None and stored_case.case.workspace is None else None
-    )
-    if prior_trial is None or output is None:
-        prior_trial = None
+    if prior_trial is None or output is None or case.workspace is not None:
+        return PlannedTrial(
+            case=case,
+            position=position,
+            repeat=repeat,
+            repeats=repeats,
+            split=split,
+            sent_digest=sent_digest,
+        )
     return PlannedTrial(
-        case=stored_case.case,
+        case=case,
         position=position,
         repeat=repeat,
         repeats=repeats,
         split=split,
-        sent_digest=stored_case.sent_digest,
+        sent_digest=sent_digest,
         output=output,
-        source_run=None if prior_trial is None else prior_trial.source_run,
-        prior_judgments={} if prior_trial is None else prior_trial.judgments,
+        source_run=prior_trial.source_run,
+        prior_judgments=prior_trial.judgments,
     )

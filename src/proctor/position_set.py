@@ -24,6 +24,15 @@ class PositionSet(Collection[int]):
             count += 1
         self._bits, self._count = bytes(bits.rstrip(b"\0")), count
 
+    @classmethod
+    def make_full(cls, size: int) -> PositionSet:
+        """Returns all positions of a suite with so many cases."""
+        positions = cls((), 0)
+        last_byte = (1 << size % 8) - 1
+        positions._bits = b"\xff" * (size // 8) + (bytes((last_byte,)) if last_byte else b"")
+        positions._count = size
+        return positions
+
     def __len__(self) -> int:
         """Returns the number of positions."""
         return self._count
@@ -41,6 +50,10 @@ class PositionSet(Collection[int]):
             return bool(self._bits[position >> 3] >> (position & 7) & 1) and position >= 0  # type: ignore[operator]
         except (IndexError, TypeError):
             return False
+
+    def count_common(self, other: PositionSet) -> int:
+        """Returns how many positions both have."""
+        return (int.from_bytes(self._bits, "little") & int.from_bytes(other._bits, "little")).bit_count()
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the positions are the same, whatever the sizes of the suites."""

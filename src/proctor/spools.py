@@ -17,7 +17,7 @@ import msgspec
 from proctor.errors import StoreError
 
 T = TypeVar("T")
-SortableT = TypeVar("SortableT", bound="float | tuple[Any, ...]")
+SortableT = TypeVar("SortableT", bound="float | bytes | tuple[Any, ...]")
 _Block = tuple[int, int]
 """The offset and the size of bytes in a file."""
 MAX_ROWS: Final = 32_768
@@ -113,7 +113,7 @@ class RowSpool(Generic[T]):
 
 
 class RowSorter(Generic[SortableT]):
-    """Sorts rows, which are tuples."""
+    """Sorts rows, which are tuples or bytes."""
 
     def __init__(self, kind: Any) -> None:
         """Starts without rows; `kind` is their type, of which MessagePack can be made."""

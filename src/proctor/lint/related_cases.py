@@ -249,6 +249,8 @@ class RelatedCasesRule:
             for part in message.parts:
                 if not isinstance(part, str) and (content := part.text or part.data):
                     texts[content] = part.path
+        if not texts:
+            return
         for text in sorted(texts, key=len, reverse=True)[:_MAX_TEXTS] if len(texts) > _MAX_TEXTS else texts:
             self._texts.add(text, texts[text], self._count)
 

@@ -166,7 +166,9 @@ def _read_json(lines: Iterable[bytes], path: str) -> Iterator[Suite | CaseAtLine
         yield _make_suite(path)
         items = items if first is None else chain((first,), items)
     rows = (
-        _late_header_problem(item[0], path) if type(item) is tuple and _is_header(item[1]) else item
+        _late_header_problem(item[0], path)
+        if type(item) is tuple and "suite_name" in item[1] and _is_header(item[1])
+        else item
         for item in items
     )
     yield from read_cases(rows, path, _parse_row, "Test", _parse_usual_row)

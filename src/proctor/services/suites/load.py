@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import SuiteHasher, judged_digest, sent_digest
+from proctor.codec import SuiteHasher, judged_hash, sent_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, detect_folder
 from proctor.dialects.shared.head import read_head
@@ -30,6 +30,7 @@ from proctor.services.suites.file_source import source_from_path
 from proctor.spools import MAX_ROWS, RowSorter
 
 _PROGRESS_EVERY = 1_000
+_HASHED_ROWS = 256
 
 
 class SuiteProblems(Struct, frozen=True, kw_only=True):
@@ -264,7 +265,10 @@ class _SuiteReader:
         with _garbage_collection_off():
             items = read_suite(DIALECTS.get(dialect), source)
             for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
-                self.add_item(item)
+                if type(item) is CaseAtLine:
+                    self._add_case(item)
+                else:
+                    self.add_item(item)
 
     def find_repeated_ids(self) -> frozenset[str]:
         """Returns the ids of several cases if not all were reported as such: the suite must be read again."""
@@ -299,24 +303,26 @@ class _SuiteReader:
         if self.assertions:
             case = replace(located_case.case, assertions=self.assertions)
             located_case = replace(located_case, case=case)
+        case_id, path = located_case.case.id, located_case.path
         graders: list[Grader] = []
-        problems = self._find_duplicates(located_case)
-        is_duplicate = bool(problems)
+        is_duplicate = case_id in self._lines or case_id in self._wrong_ids
         if is_duplicate:
-            self._duplicate_ids.add(located_case.case.id)
+            problems = [self._describe_duplicate(located_case)]
+            self._duplicate_ids.add(case_id)
         else:
-            if located_case.path is not None and self._keeps_id(located_case.case.id):
-                self._paths.setdefault(located_case.case.id, located_case.path)
+            if path is not None and self._keeps_id(case_id):
+                self._paths.setdefault(case_id, path)
             graders, problems = self._bind_graders(located_case)
         if self.placeholders is not None:
             placeholder = self.placeholders.for_case(located_case, problems)
             if placeholder is not None:
-                self.add(placeholder, location=(located_case.path or self._path, located_case.line))
+                self.add(placeholder, location=(path or self._path, located_case.line))
                 return
-        self._problems += problems
-        if is_duplicate:
-            return
-        self.add(located_case.case, graders, (located_case.path or self._path, located_case.line))
+        if problems:
+            self._problems += problems
+            if is_duplicate:
+                return
+        self.add(located_case.case, graders, (path or self._path, located_case.line))
         if self.inspect is not None and not problems:
             prompts = () if self._suite is None else self._suite.defaults.prompts
             case = fill_first_prompt(located_case.case, prompts) if prompts else located_case.case
@@ -324,14 +330,15 @@ class _SuiteReader:
 
     def add(self, case: Case, graders: Sequence[Grader] = (), location: tuple[str, int] = ("", 0)) -> None:
         """Adds the next case, with its graders and its location; a placeholder has none."""
-        if self._keeps_id(case.id):
+        if self._knows_ids and (self._repeated_ids is None or case.id in self._repeated_ids):
             self._lines.setdefault(case.id, location[1])
         sent_hash = sent_digest(case)
-        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), bytes.fromhex(judged_digest(case)[7:])))
+        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), judged_hash(case)))
         self._count += 1
         if self._indexer.add(case):
             self._requirements.add(case, graders, location)
-        self.has_placeholders = self.has_placeholders or bool(case.problems)
+        if case.problems:
+            self.has_placeholders = True
         if self._writer is not None:
             self._writer.add(case, sent_hash)
         if self._count % _PROGRESS_EVERY == 0:
@@ -351,17 +358,15 @@ class _SuiteReader:
         self._lines.clear()
         self._paths = {case_id: path for case_id, path in self._paths.items() if case_id in self._wrong_ids}
 
-    def _find_duplicates(self, located_case: CaseAtLine) -> list[Problem]:
-        """Returns the problem that another case has the same id, if one has."""
+    def _describe_duplicate(self, located_case: CaseAtLine) -> Problem:
+        """Returns the problem that an earlier case has the same id."""
         case_id = located_case.case.id
         first = self._wrong_ids.get(case_id) or self._lines.get(case_id)
-        if first is None:
-            return []
         file = self._paths.get(case_id, self._path)
         is_same_file = file == (located_case.path or self._path)
         where = f"line {first}" if is_same_file else f"line {first} of {file}"
         message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
-        return [self._make_problem("duplicate-id", message, located_case, "id")]
+        return self._make_problem("duplicate-id", message, located_case, "id")
 
     def _bind_graders(self, located_case: CaseAtLine) -> tuple[list[Grader], list[Problem]]:
         """Returns the graders of a case's assertions, and a problem for each that cannot be built."""
@@ -421,11 +426,16 @@ class _SuiteReader:
         if self._hash_result is None:
             hasher = SuiteHasher(with_repeats_rule(suite, self._repeats_rule))
             last_id, repeated_ids = None, set[str]()
+            rows: list[tuple[str, str, str]] = []
             for case_id, sent, judged in self._rows:
                 if case_id == last_id:
                     repeated_ids.add(case_id)
                 last_id = case_id
                 if sent:
-                    hasher.add((case_id, f"sha256:{sent.hex()}", f"sha256:{judged.hex()}"))
+                    rows.append((case_id, "sha256:" + sent.hex(), "sha256:" + judged.hex()))
+                    if len(rows) == _HASHED_ROWS:
+                        hasher.add_all(rows)
+                        rows.clear()
+            hasher.add_all(rows)
             self._hash_result = hasher.digest(), frozenset(repeated_ids)
         return self._hash_result

@@ -51,7 +51,7 @@ class CaseStaging(ABC):
             return
         key = self._start()
         # In the order of the indexes, so that a transaction writes few of their pages.
-        bodies, places = sorted(bodies), sorted(places, key=itemgetter(2))
+        bodies, places = sorted(bodies, key=itemgetter(0)), sorted(places, key=itemgetter(2))
         self._in_transactions(
             len(places), lambda start, end: self._insert(key, bodies[start:end], places[start:end])
         )
@@ -91,7 +91,7 @@ class CaseStaging(ABC):
             *(content, key),
         ):
             raise self._deleted_error()
-        self._insert(key, sorted(bodies), places)
+        self._insert(key, sorted(bodies, key=itemgetter(0)), places)
 
     def release(self) -> None:
         """Releases the lock, once the published rows are committed or left to the next save."""

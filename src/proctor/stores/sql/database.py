@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 PAGE_BYTES = 2**22
 """The number of bytes of rows that are read at once."""
+READ_ERRORS = (DecodeError, ValueError, TypeError, AttributeError)
+"""What decoding a damaged row raises."""
 
 
 class SqlDatabase(ABC):
@@ -74,8 +76,12 @@ class SqlDatabase(ABC):
         """
         try:
             return make()
-        except (DecodeError, ValueError, TypeError, AttributeError) as error:
-            raise StoreError(
-                f"The store {self.address} is damaged: a row of it cannot be read ({error}). "
-                f"{self.damage_remedy}".rstrip()
-            ) from error
+        except READ_ERRORS as error:
+            raise self.make_damage_error(error) from error
+
+    def make_damage_error(self, error: Exception) -> StoreError:
+        """Returns the error for a row that cannot be decoded."""
+        return StoreError(
+            f"The store {self.address} is damaged: a row of it cannot be read ({error}). "
+            f"{self.damage_remedy}".rstrip()
+        )

@@ -34,8 +34,9 @@ from proctor.protocols import (
     TrialUpdate,
 )
 from proctor.stores.sql.case_staging import CaseStaging
-from proctor.stores.sql.database import SqlDatabase
+from proctor.stores.sql.database import READ_ERRORS, SqlDatabase
 from proctor.stores.sql.run_lock_table import RunLockTable
+from proctor.stores.sql.saved_cases import SavedCases
 from proctor.stores.sql.suite_writer import SqlSuiteWriter
 from proctor.stores.sql.trial_queue import RunState, TrialQueue
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
@@ -133,6 +134,7 @@ class SqlStore(ABC):
         self._queue = queue
         self._run_locks = run_locks
         self._versions = SuiteVersions(database, folder)
+        self._saved_cases = SavedCases()
         self._keys: dict[str, int] = {}
         self._is_closed = False
         self._select, self._fetch_one, self._read = database.select, database.fetch_one, database.read
@@ -157,7 +159,13 @@ class SqlStore(ABC):
     ) -> SqlSuiteWriter:
         """Starts to save a suite; nothing of it is visible before `commit`."""
         return SqlSuiteWriter(
-            self._database, self._versions, self._stage_cases(), aside=aside, again=again, name=name
+            self._database,
+            self._versions,
+            self._stage_cases(),
+            self._saved_cases,
+            aside=aside,
+            again=again,
+            name=name,
         )
 
     def suite(self, name: str, version: str | None = None) -> Suite | None:
@@ -191,11 +199,17 @@ class SqlStore(ABC):
             StoreError: there is no such version, or runs of it are stored.
         """
         self._versions.delete_version(name, version)
+        self._saved_cases.clear()
 
     def cases(self, content: str, start: int = 0) -> Iterator[StoredCase]:
         """Yields the cases of a suite's content from a position on, in order, without holding them all."""
-        for body, sent_digest in self._case_rows(content, start):
-            yield self._read(partial(_decode_case, body, sent_digest))
+        saved_rows = None if start else self._saved_cases.take(content)
+        for body, sent_digest in saved_rows or self._case_rows(content, start):
+            try:
+                stored_case = _decode_case(body, sent_digest)
+            except READ_ERRORS as error:
+                raise self._database.make_damage_error(error) from error
+            yield stored_case
 
     def case_heads(self, content: str) -> Iterator[CaseHead]:
         """Yields all cases of a suite's content as `cases` does, but reads only what lists show of them."""
@@ -382,6 +396,7 @@ class SqlStore(ABC):
                 self._database.execute(f"DELETE FROM {table} WHERE run = ?", key)  # noqa: S608  # names of ours
             self._database.execute("DELETE FROM runs WHERE key = ?", key)
             delete_unused_contents(self._database)
+        self._saved_cases.clear()
         self._keys.pop(run_id, None)
 
     def secret(self, run_id: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from msgspec.structs import replace
@@ -12,11 +12,14 @@ from proctor.codec import encode_in_order
 from proctor.model import Case, Suite
 from proctor.stores.sql.case_staging import CaseBody, CasePosition, CaseStaging
 from proctor.stores.sql.database import SqlDatabase
+from proctor.stores.sql.saved_cases import SavedCases, fits_memory
 from proctor.stores.sql.versions import SuiteVersions, delete_unused_contents
 
 BATCH_CASES = 50_000
 """The number of cases that gather before any is written: smaller batches write index pages more often."""
 _BATCH_BYTES = 16 * 2**20
+_SENT_DIGESTS = """SELECT sent FROM contents JOIN suite_cases ON suite = contents.key
+    WHERE content = ? ORDER BY position"""
 
 
 class SqlSuiteWriter:
@@ -27,6 +30,7 @@ class SqlSuiteWriter:
         database: SqlDatabase,
         versions: SuiteVersions,
         staging: CaseStaging,
+        saved_cases: SavedCases,
         *,
         aside: bool = False,
         again: bool = False,
@@ -38,6 +42,7 @@ class SqlSuiteWriter:
             database: a connection to the store's database.
             versions: its versions, over the same connection.
             staging: writes the cases.
+            saved_cases: gets the rows of the cases once they are saved.
             aside: no existing version is changed, and the current version stays the current one.
             again: restores a deleted version.
             name: chooses the name of the suite while no other process can save; None leaves it as it is.
@@ -48,6 +53,7 @@ class SqlSuiteWriter:
         self._database = database
         self._versions = versions
         self._staging = staging
+        self._saved_cases = saved_cases
         self._start()
         self._bodies: list[CaseBody] = []
         self._places: list[CasePosition] = []
@@ -81,6 +87,7 @@ class SqlSuiteWriter:
         digest stays its old version, with the content that was saved last.
         """
         content = "sha256:" + self._content_hasher.hexdigest()
+        bodies, places, body_bytes = self._bodies, self._places, self._body_bytes
         try:
             with self._database.as_store_errors():
                 if self._staging.prepare(content, self._bodies, self._places):
@@ -94,6 +101,17 @@ class SqlSuiteWriter:
                     suite = self._save_version(replace(suite, content=content, name=name))
                 if is_new:
                     self._staging.release()
+            if (
+                suite.content == content
+                and len(bodies) == self._count
+                and fits_memory(self._count, body_bytes)
+                and (is_new or self._has_same_digests(content, places))
+            ):
+                rows = (
+                    (body, sent)
+                    for (_, body), (_, _, sent) in zip(reversed(bodies), reversed(places), strict=True)
+                )
+                self._saved_cases.add(content, rows, self._count, body_bytes)
         finally:
             self.discard()
         return suite
@@ -104,6 +122,14 @@ class SqlSuiteWriter:
             return self._versions.save(suite, aside=self._keeps_current or self._restores)
         delete_unused_contents(self._database)  # what was just written, if the version has other content
         return restored
+
+    def _has_same_digests(self, content: str, places: Sequence[CasePosition]) -> bool:
+        """Returns whether the cases of a content were stored with the same digests of what is sent.
+
+        An earlier version of Proctor may have computed others, by which answers are reused.
+        """
+        stored_digests = [sent for (sent,) in self._database.select(_SENT_DIGESTS, content)]
+        return stored_digests == [sent for _, _, sent in places]
 
     def discard(self) -> None:
         """Discards what was added; the next `add` begins again.

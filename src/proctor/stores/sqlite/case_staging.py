@@ -35,6 +35,7 @@ class SqliteCaseStaging(CaseStaging):
             run_locks: the store's locks.
         """
         super().__init__(database)
+        self._sqlite = database
         self._run_locks = run_locks
 
     def release(self) -> None:
@@ -56,10 +57,9 @@ class SqliteCaseStaging(CaseStaging):
         return key
 
     def _insert(self, key: int, bodies: Sequence[CaseBody], places: Sequence[CasePosition]) -> None:
-        self._database.execute_many("INSERT OR IGNORE INTO cases (digest, body) VALUES (?, ?)", bodies)
-        self._database.execute_many(
-            "INSERT INTO suite_cases VALUES (?, ?, ?, ?)", [(key, *place) for place in places]
-        )
+        self._sqlite.insert_many("INSERT OR IGNORE INTO cases (digest, body)", "(?, ?)", bodies)
+        # The transaction is rolled back if a row fails.
+        self._sqlite.insert_many("INSERT OR FAIL INTO suite_cases", f"({key:d}, ?, ?, ?)", places)
 
     def _in_transactions(self, count: int, act: Callable[[int, int], None]) -> None:
         """Calls the function as often in a transaction as its time allows."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from proctor.stores.sql.database import PAGE_BYTES, SqlDatabase
 from proctor.stores.sqlite.connection import REMEDY, as_store_errors
 from proctor.stores.sqlite.transactions import transaction
+
+_STATEMENT_ROWS: Final = 32
+"""The rows that one statement inserts: more are no faster."""
 
 
 class SqliteDatabase(SqlDatabase):
@@ -59,6 +63,23 @@ class SqliteDatabase(SqlDatabase):
         """Executes a statement once for each row."""
         with as_store_errors(self.address):
             self.connection.executemany(statement, rows)
+
+    def insert_many(self, statement: str, marks: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Inserts rows, many by each statement, which takes two thirds of the time of `execute_many`.
+
+        Args:
+            statement: an insertion without its `VALUES`. `OR FAIL` or `OR IGNORE` spare SQLite a copy of the
+                pages that a failed statement would restore.
+            marks: the values of a row, such as `(7, ?, ?)`.
+            rows: what the question marks stand for.
+        """
+        full = len(rows) - len(rows) % _STATEMENT_ROWS
+        if full:
+            of_many = f"{statement} VALUES {', '.join([marks] * _STATEMENT_ROWS)}"
+            for start in range(0, full, _STATEMENT_ROWS):
+                self.execute(of_many, *chain.from_iterable(rows[start : start + _STATEMENT_ROWS]))
+        if full < len(rows):
+            self.execute_many(f"{statement} VALUES {marks}", rows[full:])
 
     def insert(self, statement: str, *values: object, key: str) -> int:  # noqa: ARG002
         """Inserts a row, and returns its number."""

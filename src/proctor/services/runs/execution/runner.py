@@ -312,7 +312,10 @@ class TrialRunner:
             self._expect(prior_trial.trial.position)
             writer.count(_copied_trial(prior_trial), case, is_stored=prior_trial.is_stored)
 
-        planned_trials = map(self._prepare, self._end_when_known(self._missing_trials(count)))
+        planned_trials = self._missing_trials(count)
+        if self._early_stopping is not None:
+            planned_trials = self._end_when_known(planned_trials)
+        planned_trials = map(self._prepare, planned_trials)
         return planned_trials if self._turns is None else self._turns.plan(planned_trials)
 
     def _end_when_known(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
@@ -332,7 +335,8 @@ class TrialRunner:
 
     def _prepare(self, planned_trial: PlannedTrial) -> PlannedTrial:
         """Returns a trial that is sent next, with the values of variables if it is made in this process."""
-        self._expect(planned_trial.position)
+        if self._early_stopping is not None:
+            self._early_stopping.expect(planned_trial.position)
         if self._opener is not None:
             return planned_trial
         return fill_variables(planned_trial, self._run, self._pool.environ)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from proctor.abilities import list_abilities
 from proctor.lint.related_cases import RelatedCasesRule
 from proctor.lint.suppressions import silenced_codes
-from proctor.model import Case, Params, Run, TargetSpec
+from proctor.model import Case, Params, ResponseFormat, Run, TargetSpec
 from proctor.protocols import Grader
 
 TargetResolver = Callable[[str, Params], TargetSpec]
@@ -70,14 +70,12 @@ class RequirementCollector:
         if case.target is not None:
             self._targets.add(case.target)
             self._note_location(case.target, location)
-        if case.form is not None and case.form.choices:
-            self._choice_cases.setdefault((case.target, case.only_targets), case.id)
+        if case.form is not None:
+            self._add_form(case, case.form)
         if case.variables:
             self._variables.update(case.variables)
         for ability in list_abilities(case):
             self._abilities.setdefault(ability, case.id)
-        if case.form is not None and case.form.params:
-            self._params = {**dict.fromkeys(case.form.params, case.id), **self._params}
         if "lint" in case.metadata:
             self._suppressed_rules |= silenced_codes(case)
         if self._related_cases is not None:
@@ -92,6 +90,12 @@ class RequirementCollector:
                     else:
                         self._judges.add(name)
                         self._note_location(name, location)
+
+    def _add_form(self, case: Case, form: ResponseFormat) -> None:
+        if form.choices:
+            self._choice_cases.setdefault((case.target, case.only_targets), case.id)
+        if form.params:
+            self._params = {**dict.fromkeys(form.params, case.id), **self._params}
 
     def _note_location(self, name: str, location: SourceLocation | None) -> None:
         if location is not None:
