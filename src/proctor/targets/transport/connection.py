@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         if b"keep-alive" in headers:
             self.idle_limit_s = _parse_idle_limit(headers[b"keep-alive"])
         size = (None if length is None else int(length)) if has_body else 0
-        self._response = Http1Response(status, headers, size, self._resume_reading, self._end_response)
+        self._response = Http1Response(status, headers, size, self)
 
     def on_body(self, body: bytes) -> None:
         """Adds a part of the body."""
@@ -276,7 +276,8 @@ class Connection(asyncio.Protocol):
         assert response is not None
         self._response = self._waiter = None
         response.complete()
-        self._resume_reading()
+        if self._is_paused:
+            self.resume_response()
         if self._is_writing:
             self.abort()  # the server does not want the rest of the request
         elif self._keeps:
@@ -286,7 +287,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         if waiter is not None and not waiter.done():
             waiter.set_result(response)
-            self._wake_writer()
+            if self._drain is not None:
+                self._wake_writer()
 
     def _fail(self, error: TransportError) -> None:
         """Ends a reply before its end, and the connection."""
@@ -299,13 +301,14 @@ class Connection(asyncio.Protocol):
         self._wake_writer()
         self.abort()
 
-    def _end_response(self, response: Http1Response) -> None:
+    def end_response(self, response: Http1Response) -> None:
         """Ends the connection whose reply nobody wants."""
         if self._response is response:
             self._response = None
             self.abort()
 
-    def _resume_reading(self) -> None:
+    def resume_response(self) -> None:
+        """Goes on reading a reply that its reader was too slow for."""
         if self._is_paused:
             self._is_paused = False
             if not self._transport.is_closing():
