@@ -154,24 +154,35 @@ def make_usage(inputs: Sequence[Any], outputs: Sequence[Any], parts: tuple[Any, 
     )
 
 
+def make_plain_usage(input_tokens: Any, output_tokens: Any) -> Usage:
+    """Returns the usage of two counts, as `make_usage`."""
+    if (
+        type(input_tokens) is int
+        and type(output_tokens) is int
+        and 0 <= input_tokens <= MAX_TOKENS
+        and 0 <= output_tokens <= MAX_TOKENS
+    ):
+        return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    return make_usage((input_tokens,), (output_tokens,), (None, None, None))
+
+
 def is_valid_usage(usage: Usage) -> bool:
     """Returns whether every count is a whole number from 0 to 10⁹."""
-    return (
-        _is_count(usage.input_tokens)
-        and _is_count(usage.output_tokens)
-        and _is_count(usage.cached_tokens)
-        and _is_count(usage.cache_write_tokens)
-        and _is_count(usage.reasoning_tokens)
-    )
+    for count in (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    ):
+        if type(count) is not int or not 0 <= count <= MAX_TOKENS:
+            return False
+    return True
 
 
 def is_valid_cost(cost: object) -> bool:
     """Returns whether a cost that a target reports for one call is a number from 0 to 10,000 dollars."""
     return type(cost) in (int, float) and 0 <= cost <= MAX_COST_USD  # type: ignore[operator]
-
-
-def _is_count(count: object) -> bool:
-    return type(count) is int and 0 <= count <= MAX_TOKENS
 
 
 def cost_usd(usage: Usage | None, price: Price | None, share: float | None = 1.0) -> float | None:

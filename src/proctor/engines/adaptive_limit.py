@@ -246,12 +246,13 @@ class AdaptiveLimit:
         """Records that the endpoint answered, if only to refuse the request."""
         self.successes += 1
         if self.breaker.failures:
-            self.breaker.succeed()
-            self._admit_waiters()
+            self._close_breaker()
 
     def on_success(self) -> None:
         """Records a success; after as many successes as the current limit, the limit grows by one."""
-        self.on_response()
+        self.successes += 1
+        if self.breaker.failures:
+            self._close_breaker()
         if self.concurrency < self.ceiling:
             self.concurrency = min(float(self.ceiling), self.concurrency + 1 / self.concurrency)
             self._admit_waiters()
@@ -348,6 +349,10 @@ class AdaptiveLimit:
                 self._busy_since = now
         self._sent_count += 1
         self.in_flight += 1
+
+    def _close_breaker(self) -> None:
+        self.breaker.succeed()
+        self._admit_waiters()
 
     def _pause_until(self, until: float) -> None:
         self._paused_until = max(self._paused_until, until)

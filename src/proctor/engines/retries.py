@@ -89,7 +89,7 @@ class RetryingTarget:
             TargetError: the error is permanent, or the retries are used up.
         """
         began = monotonic()
-        tries = _FailedTries()
+        tries: _FailedTries | None = None
         while True:
             if not self._limit.try_acquire():
                 await self._limit.acquire()
@@ -98,6 +98,7 @@ class RetryingTarget:
             try:
                 output = check_output(await self._target.answer(prompt))
             except TargetError as error:
+                tries = tries or _FailedTries()
                 wait_s = self._next_wait_s(tries, error, asked_at)
             except ProctorError:
                 raise

@@ -99,7 +99,7 @@ class AiohttpResponse:
         """Returns the value of the first of these headers that there is."""
         return next((self.headers[name] for name in names if name in self.headers), None)
 
-    def take_body(self, max_size: int) -> None:  # noqa: ARG002
+    def take_body(self, max_size: int) -> None:
         """Returns None: aiohttp does not tell whether the whole body has arrived."""
 
     async def read(self) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
-from proctor.pricing import is_valid_cost, make_usage, read_usage
+from proctor.pricing import is_valid_cost, make_plain_usage, make_usage, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
 from proctor.targets.api.openai.common import parse_call
 
@@ -68,9 +68,10 @@ class ChatAnswer(Struct):
     @property
     def thoughts(self) -> str | None:
         """What the model thought, or the service's summary of it."""
-        for value in (self.reasoning_content, self.reasoning):
-            if isinstance(value, str) and value:
-                return value
+        if self.reasoning_content or self.reasoning:
+            for value in (self.reasoning_content, self.reasoning):
+                if isinstance(value, str) and value:
+                    return value
         if self.reasoning_details is None and not isinstance(self.content, list):
             return None
         parts = self.content if isinstance(self.content, list) else ()
@@ -126,16 +127,18 @@ class ChatReply(Struct):
         """Returns the first answer with its log-probabilities; there must be one."""
         assert self.choices
         choice = self.choices[0]
+        message = choice.message
+        calls = message.tool_calls
         return Output(
-            text=choice.message.text,
-            tool_calls=tuple(map(parse_tool_call, choice.message.tool_calls or ())),
+            text=message.text,
+            tool_calls=tuple(map(parse_tool_call, calls)) if calls else (),
             logprobs=logprobs,
             usage=parse_chat_usage(self.usage),
             finish_reason=choice.finish_reason,
             model=self.model,
             fingerprint=self.system_fingerprint,
-            reasoning=choice.message.thoughts,
-            attachments=choice.message.attachments,
+            reasoning=message.thoughts,
+            attachments=message.attachments,
             response_id=cut_id(self.id),
             service_tier=cut_id(self.service_tier),
         )
@@ -171,7 +174,7 @@ def parse_chat_usage(counts: Any) -> Usage | None:
         return read_usage(counts, (), (), "")
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
     if _PLAIN_COUNTS.issuperset(counts):  # what most services send needs none of what follows
-        return make_usage((prompt,), (completion,), (None, None, None))
+        return make_plain_usage(prompt, completion)
     inside = _get_part(counts, "prompt_tokens_details", "cached_tokens")
     cached = next((counts[name] for name in _CACHED_NAMES if counts.get(name)), None)
     reasoning = _get_part(counts, "completion_tokens_details", "reasoning_tokens")
