@@ -107,15 +107,17 @@ class OpenAiTarget(ApiTarget):
         output = reply.make_output(self._parse_logprobs(reply, params) if has_logprobs else ())
         if self._style.has_cost:
             output = replace(output, cost_usd=reply.parse_cost())
-        unapplied = self._unapplied_params(prompt, params, output)
-        return replace(output, refused_params=unapplied) if unapplied else output
+        if not self._endpoint.refused_names and self._seed_name is not None and params.logprobs is None:
+            return output
+        return replace(output, refused_params=self._unapplied_params(prompt, params, output))
 
     def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "messages": _to_chat_messages(prompt.messages, has_developer=self._style.has_developer_role),
-            **self._write_params(params, refused_names),
         }
+        if fields := self._write_params(params, refused_names):
+            body |= fields
         seed_name = self._seed_name
         if params.seed is not None and seed_name is not None and seed_name not in refused_names:
             body[seed_name] = params.seed + prompt.repeat
@@ -154,8 +156,6 @@ class OpenAiTarget(ApiTarget):
     def _unapplied_params(self, prompt: Prompt, params: Params, output: Output) -> tuple[str, ...]:
         """Returns the parameters that the endpoint refused, that its service lacks or that it ignored."""
         refused_names, seed_name = self._endpoint.refused_names, self._seed_name
-        if not refused_names and seed_name is not None and params.logprobs is None:
-            return ()
         unwritten = {None, *refused_names}
         lacks_logprobs = params.logprobs is not None and bool(output.text) and not output.logprobs
         unapplied = {
