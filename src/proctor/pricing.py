@@ -154,30 +154,20 @@ def make_usage(inputs: Sequence[Any], outputs: Sequence[Any], parts: tuple[Any, 
     )
 
 
-def make_plain_usage(input_tokens: Any, output_tokens: Any) -> Usage:
-    """Returns the usage of two counts, as `make_usage`."""
-    if (
-        type(input_tokens) is int
-        and type(output_tokens) is int
-        and 0 <= input_tokens <= MAX_TOKENS
-        and 0 <= output_tokens <= MAX_TOKENS
-    ):
-        return Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-    return make_usage((input_tokens,), (output_tokens,), (None, None, None))
-
-
 def is_valid_usage(usage: Usage) -> bool:
     """Returns whether every count is a whole number from 0 to 10⁹."""
-    for count in (
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_tokens,
-        usage.cache_write_tokens,
-        usage.reasoning_tokens,
-    ):
-        if type(count) is not int or not 0 <= count <= MAX_TOKENS:
-            return False
-    return True
+    return (
+        type(usage.input_tokens) is int
+        and 0 <= usage.input_tokens <= MAX_TOKENS
+        and type(usage.output_tokens) is int
+        and 0 <= usage.output_tokens <= MAX_TOKENS
+        and type(usage.cached_tokens) is int
+        and 0 <= usage.cached_tokens <= MAX_TOKENS
+        and type(usage.cache_write_tokens) is int
+        and 0 <= usage.cache_write_tokens <= MAX_TOKENS
+        and type(usage.reasoning_tokens) is int
+        and 0 <= usage.reasoning_tokens <= MAX_TOKENS
+    )
 
 
 def is_valid_cost(cost: object) -> bool:

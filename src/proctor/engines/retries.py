@@ -165,7 +165,7 @@ class RetryingTarget:
         if usage is not None and not is_valid_usage(usage):
             self._warn_of_invalid_figures("token counts", f"whole numbers from 0 to {MAX_TOKENS:,}")
             usage = None
-        if usage is not None:
+        if usage is not None and self._limit.counts_tokens:
             self._limit.count_tokens(usage.input_tokens + usage.output_tokens)
         if cost is not None and not is_valid_cost(cost):
             self._warn_of_invalid_figures("costs", f"numbers of US dollars from 0 to {MAX_COST_USD:,.0f}")
