@@ -15,6 +15,8 @@ from yarl import URL
 from proctor.targets.transport import connection_pool
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import connect_socket
+from proctor.targets.transport.connection import Connection
+from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_transport import Http1Transport
 from proctor.targets.transport.protocol import ConnectError, RequestHead, TransportError
 from support.waiting import PATIENCE_S
@@ -107,6 +109,56 @@ async def test_a_head_with_an_end_in_it_uses_its_connection_once(transport: Http
         server.head = RequestHead("POST", server.head.url, {"Connection": "close"})
         assert [await ask(transport, server) for _ in range(2)] == [b"ok"] * 2
         assert server.opened == 2
+
+
+@pytest.mark.parametrize("rest", [b"", OK])
+async def test_a_connection_that_ends_before_its_next_request_is_written_gets_none(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    is_waiting = asyncio.Event()
+    bodies = list[bytes]()
+
+    async def end_later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        bodies.append(await read_request(reader))
+        writer.write(OK)
+        await is_waiting.wait()
+        writer.write(rest)  # nobody asked for that
+        writer.close()
+
+    # The request is held back until the connection has ended.
+    monkeypatch.setattr(HttpConnectionPool, "write_soon", lambda _pool, _connection: is_waiting.set())
+    async with serve(end_later) as server:
+        assert await ask(transport, server, b"1") == b"ok"
+        assert await ask(transport, server, b"2") == b"ok"
+        assert bodies == [b"1", b"2"]
+        assert server.opened == 2
+
+
+async def test_a_call_that_is_cancelled_before_its_request_is_written_sends_nothing(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = list[bytes]()
+    waiting = list[Connection]()
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            bodies.append(await read_request(reader))
+            writer.write(OK)
+
+    monkeypatch.setattr(
+        HttpConnectionPool, "write_soon", lambda _pool, connection: waiting.append(connection)
+    )
+    async with serve(count) as server:
+        assert await ask(transport, server, b"1") == b"ok"
+        call = asyncio.create_task(ask(transport, server, b"2"))
+        await until(lambda: bool(waiting))
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        waiting[0].write_request()
+        await until(lambda: server.closed == 1)
+        assert await ask(transport, server, b"3") == b"ok"
+        assert bodies == [b"1", b"3"]
 
 
 @pytest.mark.parametrize(
