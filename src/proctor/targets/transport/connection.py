@@ -75,7 +75,7 @@ class Connection(asyncio.Protocol):
         """What is wrong with a reply."""
         self._drain: asyncio.Future[None] | None = None
         self._is_full = self._is_writing = self._is_used = False
-        self._unsent: bytes | None = None
+        self._next_request: bytes | None = None
         """A request that is about to be written; what arrives before it is no reply to it."""
         self.idle_limit_s = DEFAULT_IDLE_S
         self.idle_since = 0.0
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
             if is_large:
                 await self._write_large(b"%b%d\r\n\r\n" % (head, len(body)), body, waiter)
             elif self._is_used:
-                self._unsent = b"%b%d\r\n\r\n%b" % (head, len(body), body)
+                self._next_request = b"%b%d\r\n\r\n%b" % (head, len(body), body)
                 self._keeper.write_soon(self)
             else:
                 self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
 
     def write_request(self) -> None:
         """Writes the request that waits for it, if its caller does and the connection can be used."""
-        request, self._unsent = self._unsent, None
+        request, self._next_request = self._next_request, None
         if request is None or self._waiter is None or self._waiter.done():
             return
         if self.is_usable():
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         if (self._waiter is None and self._response is None) or self._parser is None:
             self.abort()  # nobody asked for that
             return
-        if self._unsent is not None:
+        if self._next_request is not None:
             self._fail(UnsentRequest("Server disconnected"))
             return
         self._overhead += len(data)
@@ -326,7 +326,7 @@ class Connection(asyncio.Protocol):
     def _fail(self, error: TransportError) -> None:
         """Ends a reply before its end, and the connection."""
         response, waiter = self._response, self._waiter
-        self._response = self._waiter = self._unsent = None
+        self._response = self._waiter = self._next_request = None
         if response is not None:
             response.fail(error)
         if waiter is not None and not waiter.done():
@@ -352,7 +352,7 @@ class Connection(asyncio.Protocol):
             self._drain.set_result(None)
 
     def _lost_error(self, cause: Exception | None) -> TransportError:
-        if self._unsent is not None:
+        if self._next_request is not None:
             return UnsentRequest("Server disconnected")
         if cause is not None:
             return TransportError(str(cause) or type(cause).__name__)

@@ -32,7 +32,7 @@ class HttpConnectionPool:
         self._idle: dict[Connection, None] = {}
         """The newest is the last."""
         self._connections: set[Connection] = set()
-        self._unwritten: list[Connection] = []
+        self._write_queue: list[Connection] = []
         """The connections whose requests are written at the next turn of the event loop."""
         self._attempts: set[asyncio.Task[Connection]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -61,12 +61,12 @@ class HttpConnectionPool:
         A server that sleeps is woken by each request, which costs much more than a request does. It is woken
         once if they are written one after the other, with nothing in between.
         """
-        if not self._unwritten:
+        if not self._write_queue:
             asyncio.get_running_loop().call_soon(self._write_requests)
-        self._unwritten.append(connection)
+        self._write_queue.append(connection)
 
     def _write_requests(self) -> None:
-        connections, self._unwritten = self._unwritten, []
+        connections, self._write_queue = self._write_queue, []
         for connection in connections:
             connection.write_request()
 
