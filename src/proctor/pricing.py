@@ -157,21 +157,22 @@ def make_usage(inputs: Sequence[Any], outputs: Sequence[Any], parts: tuple[Any, 
 def is_valid_usage(usage: Usage) -> bool:
     """Returns whether every count is a whole number from 0 to 10⁹."""
     return (
-        _is_count(usage.input_tokens)
-        and _is_count(usage.output_tokens)
-        and _is_count(usage.cached_tokens)
-        and _is_count(usage.cache_write_tokens)
-        and _is_count(usage.reasoning_tokens)
+        type(usage.input_tokens) is int
+        and 0 <= usage.input_tokens <= MAX_TOKENS
+        and type(usage.output_tokens) is int
+        and 0 <= usage.output_tokens <= MAX_TOKENS
+        and type(usage.cached_tokens) is int
+        and 0 <= usage.cached_tokens <= MAX_TOKENS
+        and type(usage.cache_write_tokens) is int
+        and 0 <= usage.cache_write_tokens <= MAX_TOKENS
+        and type(usage.reasoning_tokens) is int
+        and 0 <= usage.reasoning_tokens <= MAX_TOKENS
     )
 
 
 def is_valid_cost(cost: object) -> bool:
     """Returns whether a cost that a target reports for one call is a number from 0 to 10,000 dollars."""
     return type(cost) in (int, float) and 0 <= cost <= MAX_COST_USD  # type: ignore[operator]
-
-
-def _is_count(count: object) -> bool:
-    return type(count) is int and 0 <= count <= MAX_TOKENS
 
 
 def cost_usd(usage: Usage | None, price: Price | None, share: float | None = 1.0) -> float | None:

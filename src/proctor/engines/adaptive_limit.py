@@ -182,7 +182,8 @@ class AdaptiveLimit:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = inf
         self._pacer: RatePacer | None = None
-        self._counts_tokens = False
+        self.counts_tokens = False
+        """Whether the endpoint limits tokens."""
         self._tokens_per_call = 0.0
         self._sent_count = 0
         self._busy_since = -inf
@@ -209,10 +210,14 @@ class AdaptiveLimit:
 
     def try_acquire(self) -> bool:
         """Enters if the limit allows it now and no other call waits."""
-        if self.in_flight < int(self.concurrency) and not self._waiters and not self._is_guarded:
+        if self.in_flight + 1 > self.concurrency or self._waiters or self._is_guarded:
+            return False
+        if self.in_flight:
+            self._sent_count += 1
+            self.in_flight += 1
+        else:
             self._admit()
-            return True
-        return False
+        return True
 
     async def acquire(self) -> None:
         """Waits in turn until the limit and the endpoint's pauses allow a request.
@@ -237,7 +242,7 @@ class AdaptiveLimit:
     def release(self) -> None:
         """Ends a request and lets the next one in."""
         self.in_flight -= 1
-        if self.breaker.is_probing and not self.in_flight:
+        if not self.in_flight and self.breaker.is_probing:
             self.breaker.fail_probe(monotonic())  # it was cancelled, or its time was up
         if self._waiters:
             self._admit_waiters()
@@ -246,12 +251,13 @@ class AdaptiveLimit:
         """Records that the endpoint answered, if only to refuse the request."""
         self.successes += 1
         if self.breaker.failures:
-            self.breaker.succeed()
-            self._admit_waiters()
+            self._close_breaker()
 
     def on_success(self) -> None:
         """Records a success; after as many successes as the current limit, the limit grows by one."""
-        self.on_response()
+        self.successes += 1
+        if self.breaker.failures:
+            self._close_breaker()
         if self.concurrency < self.ceiling:
             self.concurrency = min(float(self.ceiling), self.concurrency + 1 / self.concurrency)
             self._admit_waiters()
@@ -294,7 +300,7 @@ class AdaptiveLimit:
         The number of requests counts until one is refused; from then on requests are paced. The tokens must
         suffice for a call of average size.
         """
-        self._counts_tokens = self._counts_tokens or any(quota.resource == "tokens" for quota in quotas)
+        self.counts_tokens = self.counts_tokens or any(quota.resource == "tokens" for quota in quotas)
         for quota in quotas:
             needed = self._tokens_per_call if quota.resource == "tokens" else float(self._pacer is None)
             if quota.remaining < needed and quota.reset_s <= MAX_THROTTLED_S:
@@ -302,7 +308,7 @@ class AdaptiveLimit:
 
     def count_tokens(self, tokens: int) -> None:
         """Records the tokens of a call."""
-        if self._counts_tokens:
+        if self.counts_tokens:
             weight = _NEWEST_CALL_WEIGHT if self._tokens_per_call else 1.0
             self._tokens_per_call += weight * (tokens - self._tokens_per_call)
 
@@ -348,6 +354,10 @@ class AdaptiveLimit:
                 self._busy_since = now
         self._sent_count += 1
         self.in_flight += 1
+
+    def _close_breaker(self) -> None:
+        self.breaker.succeed()
+        self._admit_waiters()
 
     def _pause_until(self, until: float) -> None:
         self._paused_until = max(self._paused_until, until)

@@ -151,7 +151,8 @@ class AsyncioEngine:
 
     async def _run_worker(self, trials: Iterator[PlannedTrial]) -> None:
         for number in count(1):
-            await self._wait_for_room()  # before the next trials are planned, which reads the store
+            if self._long_gradings or self._writer.is_full():
+                await self._wait_for_room()  # before the next trials are planned, which reads the store
             if self._stop_event.is_set():
                 return
             planned_trial = next(trials, None)
@@ -185,7 +186,12 @@ class AsyncioEngine:
             return
         output, failure = planned_trial.output, None
         if output is None:
-            output, failure = await self._call_target(planned_trial, None)
+            try:
+                output = await worker.answer(planned_trial, None)
+            except EndpointFailed:
+                raise
+            except TargetError as error:
+                failure = _to_failure(error)
         mode = worker.grading_mode(case)
         if mode is GradingMode.ACROSS_REPEATS:
             await self._collect_repeats(planned_trial, make_trial(planned_trial, started_at, output, failure))
@@ -196,16 +202,6 @@ class AsyncioEngine:
                 writer.store_answer(make_trial(planned_trial, started_at, output, None), planned_trial)
             scores = await worker.grade(planned_trial, output, None)
             writer.store_trial(make_trial(planned_trial, started_at, output, None, scores), planned_trial)
-
-    async def _call_target(
-        self, planned_trial: PlannedTrial, workspace: str | None
-    ) -> tuple[Output | None, Failure | None]:
-        try:
-            return await self._worker.answer(planned_trial, workspace), None
-        except EndpointFailed:
-            raise
-        except TargetError as error:
-            return None, Failure(stage="target", kind=error.kind, message=_error_text(error))
 
     async def _run_in_workspace(self, planned_trial: PlannedTrial, started_at: datetime) -> None:
         """Runs a trial in a workspace, which stays as the target left it until the answer is graded."""
@@ -224,8 +220,14 @@ class AsyncioEngine:
             if self._stop_event.is_set():
                 passed = True  # nothing happened in the workspace, so it need not be kept
                 return
-            output, failure = await self._call_target(planned_trial, visit.path)
-            if output is not None:
+            output, failure = None, None
+            try:
+                output = await worker.answer(planned_trial, visit.path)
+            except EndpointFailed:
+                raise
+            except TargetError as error:
+                failure = _to_failure(error)
+            else:
                 output = replace(output, file_changes=await visit.diff() or output.file_changes)
             trial = make_trial(planned_trial, started_at, output, failure)
             if worker.grading_mode(planned_trial.case) is GradingMode.ACROSS_REPEATS:
@@ -241,9 +243,9 @@ class AsyncioEngine:
 
     def _queue_finish(self, answered_trial: _AnsweredTrial) -> None:
         self._answered_trials.append(answered_trial)
-        output, failure = answered_trial[2:]
+        _, _, output, failure = answered_trial
         # Failures may end the run, so they are counted immediately.
-        at_once = _is_large(output) or (failure is not None and failure.stage == "target")
+        at_once = _is_large(output) if failure is None else failure.stage == "target"
         if at_once or len(self._answered_trials) >= self._batch_size:
             self._finish_answered()
         elif self._timer is None:
@@ -342,6 +344,10 @@ def _take_batch(planned_trials: Iterator[PlannedTrial], size: int) -> list[Plann
 
 def _is_large(output: Output | None) -> bool:
     return output is not None and len(output.text) >= _LARGE_ANSWER_SIZE
+
+
+def _to_failure(error: TargetError) -> Failure:
+    return Failure(stage="target", kind=error.kind, message=_error_text(error))
 
 
 def _error_text(error: Exception) -> str:

@@ -89,7 +89,7 @@ class RetryingTarget:
             TargetError: the error is permanent, or the retries are used up.
         """
         began = monotonic()
-        tries = _FailedTries()
+        tries: _FailedTries | None = None
         while True:
             if not self._limit.try_acquire():
                 await self._limit.acquire()
@@ -98,6 +98,7 @@ class RetryingTarget:
             try:
                 output = check_output(await self._target.answer(prompt))
             except TargetError as error:
+                tries = tries or _FailedTries()
                 wait_s = self._next_wait_s(tries, error, asked_at)
             except ProctorError:
                 raise
@@ -164,7 +165,7 @@ class RetryingTarget:
         if usage is not None and not is_valid_usage(usage):
             self._warn_of_invalid_figures("token counts", f"whole numbers from 0 to {MAX_TOKENS:,}")
             usage = None
-        if usage is not None:
+        if usage is not None and self._limit.counts_tokens:
             self._limit.count_tokens(usage.input_tokens + usage.output_tokens)
         if cost is not None and not is_valid_cost(cost):
             self._warn_of_invalid_figures("costs", f"numbers of US dollars from 0 to {MAX_COST_USD:,.0f}")

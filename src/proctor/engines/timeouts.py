@@ -27,12 +27,17 @@ class SharedTimer:
         self._timed_out: set[asyncio.Task[Any]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_rechecking = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the latest call, which is cheaper to know than to find."""
 
     def start(self) -> asyncio.Task[Any]:
         """Starts a call of the current task; pass the result to `stop`."""
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        task = None if loop is None else asyncio.current_task(loop)
+        if task is None or loop is None:
+            self._loop = loop = asyncio.get_running_loop()
+            task = asyncio.current_task(loop)
+            assert task is not None
         self._due_times[task] = loop.time() + self._limit_s
         if self._timer is None:
             self._timer = loop.call_later(self._limit_s, self._check, loop)
@@ -44,7 +49,7 @@ class SharedTimer:
         The task then no longer counts as cancelled, unless it was also cancelled for another reason.
         """
         self._due_times.pop(task, None)
-        if task in self._timed_out:
+        if self._timed_out and task in self._timed_out:
             self._timed_out.discard(task)
             return task.uncancel() == 0
         return False

@@ -13,11 +13,12 @@ from proctor.targets.transport import connection_pool
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import connect_socket
 from proctor.targets.transport.connection import Connection
+from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_transport import Http1Transport
 from proctor.targets.transport.protocol import RequestHead, Transport
 from support.certificates import NAME
 from support.hostile_endpoints import start, with_headers
-from support.hostile_http import breathe, hang, open_refusal, read_request, serve
+from support.hostile_http import Peer, breathe, hang, open_refusal, read_request, serve
 from support.transports import Address, Failure, Reply, Stage, exchange
 
 UVLOOP = Stage("http1", "uvloop")
@@ -61,6 +62,50 @@ def test_a_caller_that_is_cancelled_just_as_the_head_arrives_ends_its_connection
             await server.wait_until_unconnected()
 
     UVLOOP.run(main, collect=True)
+
+
+@pytest.mark.parametrize("rest", [b"", with_headers(b"X: y")], ids=["nothing", "a-reply"])
+def test_a_connection_that_ends_before_its_next_request_is_written_gets_none(
+    monkeypatch: pytest.MonkeyPatch, rest: bytes
+) -> None:
+    async def main(transport: Transport) -> None:
+        is_waiting = asyncio.Event()
+
+        async def end_later(peer: Peer) -> None:
+            await is_waiting.wait()
+            await peer.send(rest)  # nobody asked for that
+            peer.close()
+
+        # The request is held back until the connection has ended.
+        monkeypatch.setattr(HttpConnectionPool, "write_soon", lambda _pool, _connection: is_waiting.set())
+        async with serve((read_request, with_headers(b"X: y"), end_later)) as server:
+            await exchange(transport, server.url)
+            assert await exchange(transport, server.url, b"next") == NEXT
+            assert [request.connection for request in server.requests] == [1, 2]
+
+    UVLOOP.run(main)
+
+
+def test_a_call_that_is_cancelled_before_its_request_is_written_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main(transport: Transport) -> None:
+        waiting: asyncio.Queue[Connection] = asyncio.Queue()
+        monkeypatch.setattr(
+            HttpConnectionPool, "write_soon", lambda _pool, connection: waiting.put_nowait(connection)
+        )
+        async with serve() as server:
+            await exchange(transport, server.url, b"first")
+            call = asyncio.create_task(exchange(transport, server.url, b"second"))
+            connection = await waiting.get()
+            call.cancel()
+            await asyncio.wait([call])
+            connection.write_request()
+            await server.wait_until_unconnected()
+            assert await exchange(transport, server.url, b"next") == NEXT
+            assert [request.body for request in server.requests] == [b"first", b"next"]
+
+    UVLOOP.run(main)
 
 
 def test_callers_of_a_name_share_a_lookup_and_a_failed_one_is_forgotten() -> None:

@@ -133,6 +133,7 @@ class JsonEndpoint:
         self.redact_keys = KeyRedactor(self._secrets).redact_output
         """Removes the keys of this endpoint from an output, in case the endpoint echoes one."""
         self._max_bytes = context.max_answer_bytes
+        self._max_whole_bytes = min(self._max_bytes, _MAX_UNRESERVED_BYTES)
         self._large_answer_limit = context.large_answer_limit
         self._quota_observer = None if context.observe is None else QuotaObserver(context.observe)
         self.refused_names: frozenset[str] = frozenset()
@@ -195,31 +196,36 @@ class JsonEndpoint:
         head = self._head if open_stream is None else self._stream_head
         if self._sign is not None:
             head = await self._signed_head(self._sign, head.url, body, is_stream=open_stream is not None)
-        url = head.url
         started = perf_counter()
-        first_token_ms = None
+        first_token_at = None
         try:
             response = await self._transport.send(head, body)
-            try:
-                if open_stream is not None and _is_event_stream(response):
-                    reply, first_token_at = await self._read_events(response, open_stream())
-                    if first_token_at is not None:
-                        first_token_ms = (first_token_at - started) * 1000
-                else:
-                    reply = await self._read_body(response)
-            except BaseException:
-                response.close()
-                raise
+            status = response.status
+            is_plain = open_stream is None and 200 <= status < 300
+            reply = response.take_body(self._max_whole_bytes) if is_plain else None
+            if reply is None:
+                reply, first_token_at = await self._read_reply(response, open_stream)
         except TransportError as error:
-            raise self.redact_error(_connection_error(url, error, self._secrets)) from error
-        if self._quota_observer is not None:
+            raise self.redact_error(_connection_error(head.url, error, self._secrets)) from error
+        if self._quota_observer is not None and not self._quota_observer.is_silent:
             self._quota_observer(response.headers)
-        if 200 <= response.status < 300:
+        if 200 <= status < 300:
             latency_ms = (perf_counter() - started) * 1000
-            return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response.headers))
-        raise self.redact_error(
-            error_for_status(url, response.status, reply, response.headers, self._secrets)
-        )
+            first_token_ms = None if first_token_at is None else (first_token_at - started) * 1000
+            return JsonReply(reply, latency_ms, first_token_ms, _read_request_id(response))
+        raise self.redact_error(error_for_status(head.url, status, reply, response.headers, self._secrets))
+
+    async def _read_reply(
+        self, response: Response, open_stream: Callable[[], StreamedReply] | None
+    ) -> tuple[Body, float | None]:
+        """Returns the body of a reply, and when the first token of a streamed one arrived."""
+        try:
+            if open_stream is not None and _is_event_stream(response):
+                return await self._read_events(response, open_stream())
+            return await self._read_body(response), None
+        except BaseException:
+            response.close()
+            raise
 
     async def _signed_head(self, sign: Sign, url: URL, body: bytes, *, is_stream: bool) -> RequestHead:
         """Returns the head of a request; a signature counts for this body and a few minutes only."""
@@ -338,16 +344,18 @@ def _is_event_stream(response: Response) -> bool:
     return 200 <= response.status < 300 and media_type.strip().lower() == "text/event-stream"
 
 
-def _read_request_id(headers: Mapping[str, str]) -> str | None:
-    for name in _REQUEST_ID_HEADERS:
-        if name in headers:
-            return _read_header(headers, name, "")[:_MAX_HEADER] or None
-    return None
+def _read_request_id(response: Response) -> str | None:
+    value = response.find_header(_REQUEST_ID_HEADERS)
+    return None if value is None else _replace_invalid(value)[:_MAX_HEADER] or None
 
 
 def _read_header(headers: Mapping[str, str], name: str, default: str) -> str:
     """Returns the value of a header; bytes in it that are not UTF-8 become replacement characters."""
-    return headers.get(name, default).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _replace_invalid(headers.get(name, default))
+
+
+def _replace_invalid(value: str) -> str:
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 async def _read_prefix(response: Response, count: int) -> bytearray:

@@ -60,14 +60,15 @@ class QuotaObserver:
 
     def __init__(self, observe: Callable[[list[Quota]], None]) -> None:
         self._observe = observe
-        self._is_silent = False
+        self.is_silent = False
+        """Whether the first reply had none, so that no other needs to be read."""
 
     def __call__(self, headers: Mapping[str, str]) -> None:
         """Reads the headers of one reply."""
-        if self._is_silent:
+        if self.is_silent:
             return
         quotas = parse_quotas(headers)
-        self._is_silent = not quotas
+        self.is_silent = not quotas
         if quotas:
             self._observe(quotas)
 

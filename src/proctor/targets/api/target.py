@@ -124,7 +124,8 @@ class ApiTarget(ABC):
         """
         if prompt.choices:
             return await self._score_choices(prompt)
-        prompt = with_system_message(prompt, self._system)
+        if self._system is not None:
+            prompt = with_system_message(prompt, self._system)
         params = self._params_for(prompt)
         if prompt.params and (conflict := self.find_conflict(self._model, params)):
             raise TargetError(conflict, kind="unsupported")

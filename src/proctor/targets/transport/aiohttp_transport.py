@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from io import BytesIO
 
 from aiohttp import (
@@ -94,6 +94,13 @@ class AiohttpResponse:
     def is_read(self) -> bool:
         """Whether nothing is left to read."""
         return self._response.content.at_eof()
+
+    def find_header(self, names: Sequence[str]) -> str | None:
+        """Returns the value of the first of these headers that there is."""
+        return next((self.headers[name] for name in names if name in self.headers), None)
+
+    def take_body(self, max_size: int) -> None:
+        """Returns None: aiohttp does not tell whether the whole body has arrived."""
 
     async def read(self) -> bytes:
         """Returns the rest of the body; raises TransportError."""

@@ -32,11 +32,18 @@ _LIST_HEADERS = frozenset({b"content-encoding", b"transfer-encoding"})
 _TIMEOUT = re.compile(rb"timeout=(\d{1,6})\b", re.IGNORECASE)
 
 
+class UnsentRequest(TransportError):
+    """A connection that was used before ended before the request was written."""
+
+
 class ConnectionKeeper(Protocol):
     """What becomes of a connection between requests."""
 
     def add(self, connection: Connection) -> None:
         """Notes a connection that is made."""
+
+    def write_soon(self, connection: Connection) -> None:
+        """Lets a connection write its request together with the others of this turn of the loop."""
 
     def release(self, connection: Connection) -> None:
         """Keeps a connection whose reply was read."""
@@ -69,7 +76,9 @@ class Connection(asyncio.Protocol):
         self._fault: TransportError | None = None
         """What is wrong with a reply."""
         self._drain: asyncio.Future[None] | None = None
-        self._is_full = self._is_writing = False
+        self._is_full = self._is_writing = self._is_used = False
+        self._next_request: bytes | None = None
+        """A request that is about to be written; what arrives before it is no reply to it."""
         self.idle_limit_s = DEFAULT_IDLE_S
         self.idle_since = 0.0
 
@@ -84,8 +93,13 @@ class Connection(asyncio.Protocol):
             keeps: whether the connection may be used again.
 
         Raises:
+            UnsentRequest: the connection was used before, and ended before the request was written.
             TransportError: the connection ended before the head of a reply, or that is no HTTP.
         """
+        is_large = len(body) > _MAX_JOINED
+        if self._transport.is_closing() or (is_large and self._is_used and not self.is_usable()):
+            self.abort()
+            raise UnsentRequest("Server disconnected") if self._is_used else self._lost_error(None)
         waiter: asyncio.Future[Http1Response] = self._loop.create_future()
         self._waiter = waiter
         self._headers = {}
@@ -93,10 +107,13 @@ class Connection(asyncio.Protocol):
         self._max_head = MAX_HEAD
         self._is_complete, self._keeps = False, keeps
         try:
-            if len(body) <= _MAX_JOINED:
-                self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
-            else:
+            if is_large:
                 await self._write_large(b"%b%d\r\n\r\n" % (head, len(body)), body, waiter)
+            elif self._is_used:
+                self._next_request = b"%b%d\r\n\r\n%b" % (head, len(body), body)
+                self._keeper.write_soon(self)
+            else:
+                self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
             return await waiter
         except BaseException:
             if self._waiter is waiter:
@@ -105,6 +122,16 @@ class Connection(asyncio.Protocol):
             elif waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 waiter.result().close()  # it came just as the caller was cancelled
             raise
+
+    def write_request(self) -> None:
+        """Writes the request that waits for it, if its caller does and the connection can be used."""
+        request, self._next_request = self._next_request, None
+        if request is None or self._waiter is None or self._waiter.done():
+            return
+        if self.is_usable():
+            self._transport.write(request)
+        else:
+            self._fail(UnsentRequest("Server disconnected"))
 
     async def _write_large(self, head: bytes, body: bytes, waiter: asyncio.Future[Http1Response]) -> None:
         """Writes as fast as the server reads, and no longer than until it replies."""
@@ -120,14 +147,16 @@ class Connection(asyncio.Protocol):
             self._transport.write(view[start : start + _WRITE_SIZE])
         self._is_writing = False
 
-    def is_usable(self) -> bool:
-        """Whether a request may be sent: the server has not closed the connection, and will not just now.
+    def is_open(self) -> bool:
+        """Whether the connection is not known to be closed, and the server will not just now."""
+        return not self._transport.is_closing() and self._loop.time() - self.idle_since <= self.idle_limit_s
 
-        The end of it, or bytes that nobody asked for, may have arrived and not been read.
+    def is_usable(self) -> bool:
+        """Whether a request may be sent: it is open, and nothing has arrived that was not read.
+
+        That would be its end, or bytes that nobody asked for.
         """
-        if self._transport.is_closing() or self._loop.time() - self.idle_since > self.idle_limit_s:
-            return False
-        return not self._has_input()
+        return not self._transport.is_closing() and not self._has_input()
 
     def abort(self) -> None:
         """Ends the connection at once."""
@@ -146,6 +175,9 @@ class Connection(asyncio.Protocol):
         """Reads a part of a reply, or all of it."""
         if (self._waiter is None and self._response is None) or self._parser is None:
             self.abort()  # nobody asked for that
+            return
+        if self._next_request is not None:
+            self._fail(UnsentRequest("Server disconnected"))
             return
         self._overhead += len(data)
         try:
@@ -238,7 +270,7 @@ class Connection(asyncio.Protocol):
         if b"keep-alive" in headers:
             self.idle_limit_s = _parse_idle_limit(headers[b"keep-alive"])
         size = (None if length is None else int(length)) if has_body else 0
-        self._response = Http1Response(status, headers, size, self._resume_reading, self._end_response)
+        self._response = Http1Response(status, headers, size, self)
 
     def on_body(self, body: bytes) -> None:
         """Adds a part of the body."""
@@ -279,22 +311,25 @@ class Connection(asyncio.Protocol):
         assert response is not None
         self._response = self._waiter = None
         response.complete()
-        self._resume_reading()
+        if self._is_paused:
+            self.resume_response()
         if self._is_writing:
             self.abort()  # the server does not want the rest of the request
         elif self._keeps:
+            self._is_used = True
             self.idle_since = self._loop.time()
             self._keeper.release(self)
         else:
             self._transport.close()
         if waiter is not None and not waiter.done():
             waiter.set_result(response)
-            self._wake_writer()
+            if self._drain is not None:
+                self._wake_writer()
 
     def _fail(self, error: TransportError) -> None:
         """Ends a reply before its end, and the connection."""
         response, waiter = self._response, self._waiter
-        self._response = self._waiter = None
+        self._response = self._waiter = self._next_request = None
         if response is not None:
             response.fail(error)
         if waiter is not None and not waiter.done():
@@ -302,13 +337,14 @@ class Connection(asyncio.Protocol):
         self._wake_writer()
         self.abort()
 
-    def _end_response(self, response: Http1Response) -> None:
+    def end_response(self, response: Http1Response) -> None:
         """Ends the connection whose reply nobody wants."""
         if self._response is response:
             self._response = None
             self.abort()
 
-    def _resume_reading(self) -> None:
+    def resume_response(self) -> None:
+        """Goes on reading a reply that its reader was too slow for."""
         if self._is_paused:
             self._is_paused = False
             if not self._transport.is_closing():
@@ -324,6 +360,8 @@ class Connection(asyncio.Protocol):
         return TransportError("the head of the reply is too large")
 
     def _lost_error(self, cause: Exception | None) -> TransportError:
+        if self._next_request is not None:
+            return UnsentRequest("Server disconnected")
         if cause is not None:
             return TransportError(str(cause) or type(cause).__name__)
         if self._response is not None:

@@ -32,17 +32,19 @@ class HttpConnectionPool:
         self._idle: dict[Connection, None] = {}
         """The newest is the last."""
         self._connections: set[Connection] = set()
+        self._write_queue: list[Connection] = []
+        """The connections whose requests are written at the next turn of the event loop."""
         self._attempts: set[asyncio.Task[Connection]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._all_lost: asyncio.Future[None] | None = None
 
     def take(self) -> Connection | None:
-        """Returns an idle connection that can be used; None if there is none."""
+        """Returns an idle connection that seems to be open; None if there is none."""
         idle = self._idle
         while idle:
             connection, _ = idle.popitem()
-            if connection.is_usable():
+            if connection.is_open():
                 return connection
             connection.abort()
         return None
@@ -52,6 +54,21 @@ class HttpConnectionPool:
         self._connections.add(connection)
         if self._is_closed:
             connection.abort()
+
+    def write_soon(self, connection: Connection) -> None:
+        """Lets a connection write its request together with the others of this turn of the event loop.
+
+        A server that sleeps is woken by each request, which costs much more than a request does. It is woken
+        once if they are written one after the other, with nothing in between.
+        """
+        if not self._write_queue:
+            asyncio.get_running_loop().call_soon(self._write_requests)
+        self._write_queue.append(connection)
+
+    def _write_requests(self) -> None:
+        connections, self._write_queue = self._write_queue, []
+        for connection in connections:
+            connection.write_request()
 
     def release(self, connection: Connection) -> None:
         """Keeps a connection whose reply was read."""
@@ -68,6 +85,8 @@ class HttpConnectionPool:
 
     async def connect(self) -> Connection:
         """Returns a new connection; raises ConnectError."""
+        if self._is_closed:
+            raise ConnectError("the transport is closed")
         attempt = asyncio.create_task(self._connect())
         self._attempts.add(attempt)
         attempt.add_done_callback(self._attempts.discard)
@@ -139,7 +158,7 @@ class HttpConnectionPool:
     def _sweep(self) -> None:
         """Closes connections that were idle for too long."""
         self._sweeper = None
-        for connection in [idle for idle in self._idle if not idle.is_usable()]:
+        for connection in [idle for idle in self._idle if not (idle.is_open() and idle.is_usable())]:
             del self._idle[connection]
             connection.abort()
         if self._idle:

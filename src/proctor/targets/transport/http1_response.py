@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from proctor.targets.transport.decompression import MAX_PIECE, Decompressor
 from proctor.targets.transport.protocol import TransportError
@@ -13,6 +14,15 @@ from proctor.targets.transport.protocol import TransportError
 @lru_cache(maxsize=256)
 def _encode_name(name: str) -> bytes:
     return name.lower().encode()
+
+
+@lru_cache(maxsize=64)
+def _encode_names(names: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(map(_encode_name, names))
+
+
+def _decode_value(value: bytes) -> str:
+    return value.strip(b" \t").decode("utf-8", "surrogateescape")
 
 
 class Headers(Mapping[str, str]):
@@ -25,7 +35,7 @@ class Headers(Mapping[str, str]):
         self._raw = raw
 
     def __getitem__(self, name: str) -> str:
-        return self._raw[_encode_name(name)].strip(b" \t").decode("utf-8", "surrogateescape")
+        return _decode_value(self._raw[_encode_name(name)])
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and _encode_name(name) in self._raw
@@ -37,30 +47,34 @@ class Headers(Mapping[str, str]):
         return len(self._raw)
 
 
+class ResponseSource(Protocol):
+    """Where a response comes from."""
+
+    def resume_response(self) -> None:
+        """Lets more of the body arrive, as a part of it was taken."""
+
+    def end_response(self, response: Http1Response) -> None:
+        """Ends a response of whose body nobody wants the rest."""
+
+
 class Http1Response:
     """A response of `Http1Transport`; implements `protocol.Response`."""
 
     __slots__ = (
-        "_abort",
         "_body",
         "_decompressor",
         "_encoding",
         "_error",
+        "_headers",
         "_length",
         "_reader",
-        "_resume",
-        "headers",
+        "_source",
         "is_complete",
         "status",
     )
 
     def __init__(
-        self,
-        status: int,
-        headers: dict[bytes, bytes],
-        length: int | None,
-        resume: Callable[[], None],
-        abort: Callable[[Http1Response], None],
+        self, status: int, headers: dict[bytes, bytes], length: int | None, source: ResponseSource
     ) -> None:
         """Starts without a body.
 
@@ -68,11 +82,10 @@ class Http1Response:
             status: the status.
             headers: their values by names in small letters.
             length: how many bytes will arrive; None if the head does not say.
-            resume: called when a part of the body was taken.
-            abort: called when nobody wants the rest of the body.
+            source: the connection.
         """
         self.status = status
-        self.headers: Mapping[str, str] = Headers(headers)
+        self._headers = headers
         self.is_complete = False
         """Whether the whole body has arrived."""
         encoding = headers.get(b"content-encoding")
@@ -84,9 +97,21 @@ class Http1Response:
         """What has arrived and was not taken."""
         self._error: TransportError | None = None
         self._reader: asyncio.Future[None] | None = None
-        self._resume = resume
-        self._abort = abort
+        self._source = source
         self._decompressor: Decompressor | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, found by names in any case."""
+        return Headers(self._headers)
+
+    def find_header(self, names: Sequence[str]) -> str | None:
+        """Returns the value of the first of these headers that there is."""
+        headers = self._headers
+        for name in _encode_names(names):
+            if name in headers:
+                return _decode_value(headers[name])
+        return None
 
     # --- the body arrives ----------------------------------------------------------------------------------
 
@@ -103,7 +128,8 @@ class Http1Response:
     def complete(self) -> None:
         """Ends the body."""
         self.is_complete = True
-        self.wake()
+        if self._reader is not None:
+            self.wake()
 
     def fail(self, error: TransportError) -> None:
         """Ends the body before its end."""
@@ -128,10 +154,17 @@ class Http1Response:
         is_decompressed = self._decompressor is None or self._decompressor.is_complete
         return self.is_complete and not self._body and is_decompressed
 
+    def take_body(self, max_size: int) -> bytes | bytearray | None:
+        """Returns the whole body, unless it needs to be awaited or decompressed, or is larger than that."""
+        body = self._body
+        if not self.is_complete or self._encoding is not None or len(body) > max_size:
+            return None
+        self._body = b""
+        return body
+
     async def read(self) -> bytes | bytearray:
         """Returns the rest of the body, decompressed; raises TransportError."""
-        if self.is_complete and self._encoding is None:
-            body, self._body = self._body, b""
+        if (body := self.take_body(len(self._body))) is not None:
             return body
         rest = bytearray()
         async for piece in self.pieces():
@@ -168,13 +201,13 @@ class Http1Response:
     def close(self) -> None:
         """Ends the connection, unless the body has arrived to its end."""
         if not self.is_complete:
-            self._abort(self)
+            self._source.end_response(self)
 
     def _take(self) -> bytes | bytearray:
         data = self._body[:MAX_PIECE]
         self._body = self._body[MAX_PIECE:]
         if not self.is_complete:
-            self._resume()
+            self._source.resume_response()
         return data
 
 

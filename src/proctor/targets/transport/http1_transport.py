@@ -4,7 +4,8 @@ A request is never written twice. One that reuses a connection may meet the serv
 (RFC 9112, section 9.5); whether the server has acted is then unknown, and a POST must not be repeated without
 its caller (RFC 9110, section 9.2.2). Such a call fails as any other whose connection ends, and the engine
 counts its next try. So that this is rare, idle connections are closed before servers usually do, the newest
-is reused first, and not if its end waits to be read, even where the event loop has not come to that yet.
+is reused first, and not if its end waits to be read, even where the event loop has not come to that yet. A
+call whose connection ends before its request is written takes another one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ssl
 
 from proctor.targets.transport.addresses import AddressBook
 from proctor.targets.transport.connecting import make_tls_context
+from proctor.targets.transport.connection import UnsentRequest
 from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_response import Http1Response
 from proctor.targets.transport.protocol import ConnectError, Origin, RequestHead
@@ -38,7 +40,12 @@ class Http1Transport:
                 raise ConnectError("the address is not like http://HOST:PORT")
             pool = HttpConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
-        connection = pool.take() or await pool.connect()
+        while connection := pool.take():
+            try:
+                return await connection.exchange(head.encoded, body, keeps=head.keeps_connection)
+            except UnsentRequest:
+                continue  # nothing was written, and the connection has ended
+        connection = await pool.connect()
         return await connection.exchange(head.encoded, body, keeps=head.keeps_connection)
 
     async def aclose(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from yarl import URL
@@ -126,6 +126,15 @@ class Response(Protocol):
     @property
     def is_read(self) -> bool:
         """Whether nothing is left to read."""
+
+    def find_header(self, names: Sequence[str]) -> str | None:
+        """Returns the value of the first of these headers that there is; None if there is none of them."""
+
+    def take_body(self, max_size: int) -> bytes | bytearray | None:
+        """Returns the whole body if it has arrived, and needs no decompression.
+
+        None if it needs to be awaited, or has more bytes than that.
+        """
 
     async def read(self) -> bytes | bytearray:
         """Returns the rest of the body, decompressed.

@@ -103,18 +103,21 @@ class OpenAiTarget(ApiTarget):
         reply = self._endpoint.decode(self._decoder, data)
         if reply.error or not reply.choices:
             raise self._no_answer_error(reply, data)
-        output = reply.make_output(self._parse_logprobs(reply, params))
+        has_logprobs = params.logprobs is not None or reply.choices[0].logprobs is not None
+        output = reply.make_output(self._parse_logprobs(reply, params) if has_logprobs else ())
         if self._style.has_cost:
             output = replace(output, cost_usd=reply.parse_cost())
-        unapplied = self._unapplied_params(prompt, params, output)
-        return replace(output, refused_params=unapplied) if unapplied else output
+        if not self._endpoint.refused_names and self._seed_name is not None and params.logprobs is None:
+            return output
+        return replace(output, refused_params=self._unapplied_params(prompt, params, output))
 
     def _build_request(self, prompt: Prompt, params: Params, refused_names: frozenset[str]) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self._model,
             "messages": _to_chat_messages(prompt.messages, has_developer=self._style.has_developer_role),
-            **self._write_params(params, refused_names),
         }
+        if fields := self._write_params(params, refused_names):
+            body |= fields
         seed_name = self._seed_name
         if params.seed is not None and seed_name is not None and seed_name not in refused_names:
             body[seed_name] = params.seed + prompt.repeat
@@ -140,13 +143,11 @@ class OpenAiTarget(ApiTarget):
         A server that reports more of the likeliest tokens than it was asked for is cut off.
         """
         count = params.logprobs
-        if count is None and reply.choices and reply.choices[0].logprobs is None:
-            return ()
         try:
             logprobs = reply.parse_logprobs()
             return logprobs if count is None else tuple(replace(lp, top=lp.top[:count]) for lp in logprobs)
         except ValueError as error:
-            if params.logprobs is None:
+            if count is None:
                 return ()
             raise TargetError(
                 f"{self._model!r} reports log-probabilities that cannot be read: {error}.", kind="protocol"
@@ -155,8 +156,6 @@ class OpenAiTarget(ApiTarget):
     def _unapplied_params(self, prompt: Prompt, params: Params, output: Output) -> tuple[str, ...]:
         """Returns the parameters that the endpoint refused, that its service lacks or that it ignored."""
         refused_names, seed_name = self._endpoint.refused_names, self._seed_name
-        if not refused_names and seed_name is not None and params.logprobs is None:
-            return ()
         unwritten = {None, *refused_names}
         lacks_logprobs = params.logprobs is not None and bool(output.text) and not output.logprobs
         unapplied = {
@@ -305,14 +304,18 @@ def _describe_tool(tool: Tool) -> dict[str, Any]:
 
 
 def _to_chat_messages(messages: Sequence[Message], *, has_developer: bool) -> list[_ChatMessage]:
-    if not has_developer and any(message.role == "developer" for message in messages):
-        messages = [replace(m, role="system") if m.role == "developer" else m for m in messages]
-    if not any(message.tool_calls or message.role == "tool" for message in messages):
-        return [
-            _ChatMessage(m.role, _to_content_blocks(m) if m.parts else m.content, m.name) for m in messages
-        ]
-    ids = call_ids(messages)
-    return [_to_tool_message(message, ids) for message in messages]
+    chat_messages = []
+    ids: Mapping[str, str] | None = None
+    for message in messages:
+        if message.role == "developer" and not has_developer:
+            message = replace(message, role="system")
+        if message.tool_calls or message.role == "tool":
+            ids = call_ids(messages) if ids is None else ids
+            chat_messages.append(_to_tool_message(message, ids))
+        else:
+            content = _to_content_blocks(message) if message.parts else message.content
+            chat_messages.append(_ChatMessage(message.role, content, message.name))
+    return chat_messages
 
 
 def _to_tool_message(message: Message, ids: Mapping[str, str]) -> _ChatMessage:

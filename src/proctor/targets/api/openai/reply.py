@@ -15,13 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from proctor.model import Attachment, Output, TokenLogprob, ToolCall, Usage
-from proctor.pricing import is_valid_cost, make_usage, read_usage
+from proctor.pricing import MAX_TOKENS, is_valid_cost, make_usage, read_usage
 from proctor.targets.api.answer_media import parse_audio, parse_media_url
 from proctor.targets.api.openai.common import parse_call
 
 MAX_ID_LENGTH = 200
 """The maximum length of an id or a tier that a reply reports; the rest is cut off."""
-_PLAIN_COUNTS = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 _CACHED_NAMES = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")
 """Names of the number of cached tokens beside `prompt_tokens_details`: of DeepSeek, Together and Mistral."""
 
@@ -52,6 +51,19 @@ class ChatAnswer(Struct):
     reasoning_details: Any = None
     audio: Any = None
     images: Any = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a text and nothing else, but for tool calls."""
+        return (
+            isinstance(self.content, str)
+            and bool(self.content)
+            and self.reasoning_content is None
+            and self.reasoning is None
+            and self.reasoning_details is None
+            and self.audio is None
+            and self.images is None
+        )
 
     @property
     def text(self) -> str:
@@ -126,18 +138,20 @@ class ChatReply(Struct):
         """Returns the first answer with its log-probabilities; there must be one."""
         assert self.choices
         choice = self.choices[0]
+        message = choice.message
+        is_plain, calls, tier = message.is_plain, message.tool_calls, self.service_tier
         return Output(
-            text=choice.message.text,
-            tool_calls=tuple(map(parse_tool_call, choice.message.tool_calls or ())),
+            text=message.content if is_plain else message.text,  # type: ignore[arg-type]
+            tool_calls=tuple(map(parse_tool_call, calls)) if calls else (),
             logprobs=logprobs,
             usage=parse_chat_usage(self.usage),
             finish_reason=choice.finish_reason,
             model=self.model,
             fingerprint=self.system_fingerprint,
-            reasoning=choice.message.thoughts,
-            attachments=choice.message.attachments,
+            reasoning=None if is_plain else message.thoughts,
+            attachments=() if is_plain else message.attachments,
             response_id=cut_id(self.id),
-            service_tier=cut_id(self.service_tier),
+            service_tier=None if tier is None else cut_id(tier),
         )
 
     def parse_cost(self) -> float | None:
@@ -170,8 +184,15 @@ def parse_chat_usage(counts: Any) -> Usage | None:
     if not isinstance(counts, dict):
         return read_usage(counts, (), (), "")
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens")
-    if _PLAIN_COUNTS.issuperset(counts):  # what most services send needs none of what follows
-        return make_usage((prompt,), (completion,), (None, None, None))
+    if (
+        len(counts) == 3
+        and "total_tokens" in counts
+        and type(prompt) is int
+        and type(completion) is int
+        and 0 <= prompt <= MAX_TOKENS
+        and 0 <= completion <= MAX_TOKENS
+    ):  # what most servers send needs none of what follows
+        return Usage(input_tokens=prompt, output_tokens=completion)
     inside = _get_part(counts, "prompt_tokens_details", "cached_tokens")
     cached = next((counts[name] for name in _CACHED_NAMES if counts.get(name)), None)
     reasoning = _get_part(counts, "completion_tokens_details", "reasoning_tokens")
