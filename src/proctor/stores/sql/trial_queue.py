@@ -96,14 +96,15 @@ class TrialQueue(ABC):
 
     def put(self, row: TrialRecord) -> None:
         """Adds a row; waits only if very many are pending."""
-        self._raise_error()
+        if self._error is not None:
+            self._raise_error()
         if self._is_closing:
             raise StoreError("The store is closed: nothing more can be written.")
         with self._lock:
+            is_first = not self._pending
             self._pending.append(row)
             self._row_count += 1
             self._byte_count += len(row[4])
-            is_first = len(self._pending) == 1
             if is_first:
                 self._idle.clear()
         if is_first:
