@@ -191,7 +191,8 @@ class WriterThread(TrialQueue):
             with suppress(sqlite3.Error):  # SQLite may have rolled back itself, such as on a full disk
                 db.rollback()
             raise
-        self._ungraded_trials.difference_update([row[:3] for row in rows if row[3] is not None])
+        if self._ungraded_trials:
+            self._ungraded_trials.difference_update([row[:3] for row in rows if row[3] is not None])
         self._ungraded_trials.update([row[:3] for row in rows if row[3] is None])
         if len(self._files) == 1 and not self._cause:
             self._files += _find_log_files(db, self._path)
