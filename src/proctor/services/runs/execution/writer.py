@@ -166,7 +166,9 @@ class RunWriter(TrialWriter):
             self._finish(trial, case, is_stored=False)
 
     def _finish(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
-        trial, tally, run_id = self._mask(trial, case), self.tally, self._run.id
+        tally, run_id = self.tally, self._run.id
+        if case.variables or case.workspace is not None:
+            trial = self._mask(trial, case)
         if trial.source_run is None:
             self._latest = max(self._latest, trial.started_at)
         elif not is_stored and trial.graded_in is None:
