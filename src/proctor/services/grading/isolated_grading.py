@@ -11,7 +11,7 @@ import gc
 import signal
 import threading
 from collections.abc import Callable
-from time import perf_counter, thread_time
+from time import thread_time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet, finalize
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INLINE_LIMIT_S = 0.01
-"""The processor time of one attempt; an event loop is held by two of them at most, one after the other."""
+"""The processor time of one attempt, which ends at most two ticks later; an event loop is held by two attempts
+at most, one after the other."""
 MAX_INLINE_SIZE = 200_000
 """In characters. C code cannot be interrupted, but reads this much in a few milliseconds."""
 _MAX_SIZE_WITHOUT_ALARM = 4_000
@@ -40,22 +41,21 @@ class _InlineAlarm:
     """The process's timer of processor time, and the attempt that it may stop.
 
     The timer runs while attempts follow one another, since starting it for each would cost as much as a short
-    attempt. It ends with the first tick before which no attempt began.
+    attempt, and ends with the first tick before which none began. To read the processor time when an attempt
+    begins would cost as much, so the time of an attempt counts from its first tick.
     """
 
     def __init__(self) -> None:
         self._users = 0
         self._previous_handler: Any = None
         self._is_ticking = False
-        self._tick_at = 0.0
-        """The processor time of the thread at the last tick."""
-        self._ticked_attempt = 0.0
-        """The time at which the attempt of the last tick began."""
-        self._attempt_start = 0.0
-        """The processor time at which it began, or shortly after."""
+        self._ticked_attempt = 0
+        """The number of the last attempt that began before the last tick."""
+        self._first_tick_at = 0.0
+        """The processor time of the thread at the first tick after that attempt began."""
         self._limit_s = 0.0
-        self.attempt = 0.0
-        """The time at which the last attempt began."""
+        self._attempt = 0
+        """The number of the last attempt."""
         self.is_armed = False
         """Whether an attempt is in progress."""
 
@@ -74,12 +74,11 @@ class _InlineAlarm:
 
     def arm(self, limit_s: float) -> None:
         """Begins an attempt."""
+        self._limit_s = limit_s
+        self._attempt += 1  # first, so that a tick from now on does not stop the timer
         if not self._is_ticking:
             self._is_ticking = True
-            self._tick_at = thread_time()
             signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_S, _TICK_S)
-        self._limit_s = limit_s
-        self.attempt = perf_counter()
         self.is_armed = True
 
     def stop(self) -> None:
@@ -88,15 +87,12 @@ class _InlineAlarm:
         self._is_ticking = False
 
     def _tick(self, _number: int, frame: FrameType | None) -> None:
-        now, attempt = thread_time(), self.attempt
-        if attempt != self._ticked_attempt:
-            # It began after the last tick, and has not used more processor time than time.
-            self._ticked_attempt = attempt
-            self._attempt_start = now - min(perf_counter() - attempt, now - self._tick_at)
+        now = thread_time()
+        if self._attempt != self._ticked_attempt:
+            self._ticked_attempt, self._first_tick_at = self._attempt, now
         elif not self.is_armed:
             self.stop()
-        self._tick_at = now
-        if self.is_armed and now - self._attempt_start >= self._limit_s and not _must_not_raise(frame):
+        elif now - self._first_tick_at >= self._limit_s and not _must_not_raise(frame):
             raise InlineTimeout
 
 
