@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from math import fsum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -40,6 +40,11 @@ from proctor.spools import NumberSpool
 from proctor.stats import clustered_exact, clustered_wilson, effective_cases, mean_interval, reaches
 from proctor.stats.exact_sum import add_exactly
 
+# Constants, since Python 3.11 takes 0.15 µs to look up `Verdict.PASS`, and every trial needs several.
+_PASS: Final = Verdict.PASS
+_FAIL: Final = Verdict.FAIL
+_ERROR: Final = Verdict.ERROR
+_UNSCORED: Final = Verdict.UNSCORED
 PassRuleLookup = Callable[[Case], PassRule]
 """Returns the pass rule of a case."""
 _NOT_SENT = frozenset({"budget", "not-asked"})
@@ -74,9 +79,10 @@ def trial_score(trial: Trial) -> float | None:
     """Returns the weighted mean of a trial's scores, from 0 to 1; None if there is nothing to average."""
     total = weights = 0.0
     for score in trial.scores:
-        if score.value is not None and score.weight > 0:
-            total += score.value * score.weight
-            weights += score.weight
+        value, weight = score.value, score.weight
+        if value is not None and weight > 0:
+            total += value * weight
+            weights += weight
     return total / weights if weights else None
 
 
@@ -100,22 +106,26 @@ def decide_verdict(trial: Trial, rule: PassRule) -> Verdict:
     PASS or FAIL by the rule.
     """
     if trial.output is None:
-        return Verdict.ERROR
+        return _ERROR
     counting = unscored = failed = False
     for score in trial.scores:
-        if score.weight <= 0 and score.required is None:
-            continue
+        if score.required is None:
+            if score.weight <= 0:
+                continue
+        elif is_below_gate(score):
+            return _FAIL
         counting = True
-        if is_below_gate(score):
-            return Verdict.FAIL
-        failed = failed or score.outcome is Verdict.FAIL
-        unscored = unscored or score.outcome not in (Verdict.PASS, Verdict.FAIL)
+        outcome = score.outcome
+        if outcome is _FAIL:
+            failed = True
+        elif outcome is not _PASS:
+            unscored = True
     if not counting or unscored:
-        return Verdict.UNSCORED
+        return _UNSCORED
     if rule.threshold is not None:
         mean = trial_score(trial)
         failed = mean is not None and not reaches(mean, rule.threshold)
-    return Verdict.FAIL if failed else Verdict.PASS
+    return _FAIL if failed else _PASS
 
 
 def is_reused(trial: Trial, run: Run) -> bool:
@@ -193,6 +203,8 @@ class CaseShape(NamedTuple):
 
 NO_TRIALS = "0/0/0"
 """The key of a case without trials."""
+_PASSED_TRIAL, _FAILED_TRIAL, _UNMEASURED_TRIAL = "1/1/0", "0/1/0", "0/0/1"
+"""The keys of a case with one trial."""
 _UNMEASURED_CLUSTER = "\0unmeasured"
 """The name of the cluster of what could not be measured."""
 
@@ -268,20 +280,24 @@ class Counts(Struct):
         Returns:
             The key of the trials of its case that are counted now.
         """
-        if verdict is Verdict.PASS:
+        new_shape = _UNMEASURED_TRIAL
+        if verdict is _PASS:
             self.passed += 1
-        elif verdict is Verdict.FAIL:
+            new_shape = _PASSED_TRIAL
+        elif verdict is _FAIL:
             self.failed += 1
-        elif verdict is Verdict.ERROR:
+            new_shape = _FAILED_TRIAL
+        elif verdict is _ERROR:
             self.errors += 1
         else:
             self.unscored += 1
-        new_shape = add_to_shape(shape, verdict)
-        self.shapes[new_shape] = self.shapes.get(new_shape, 0) + 1
+        shapes = self.shapes
         if shape != NO_TRIALS:
-            self.shapes[shape] -= 1
-            if not self.shapes[shape]:
-                del self.shapes[shape]
+            new_shape = add_to_shape(shape, verdict)
+            shapes[shape] -= 1
+            if not shapes[shape]:
+                del shapes[shape]
+        shapes[new_shape] = shapes.get(new_shape, 0) + 1
         if cluster is not None:
             self._add_to_cluster(cluster, parse_shape(shape), parse_shape(new_shape))
         return new_shape
@@ -471,16 +487,17 @@ class UsageTotal(Struct):
             self.cached += 1
             return
         self.calls += 1
-        if call.usage is not None:
-            self.input_tokens += call.usage.input_tokens
-            self.output_tokens += call.usage.output_tokens
-            self.cached_tokens += call.usage.cached_tokens
-            self.cache_write_tokens += call.usage.cache_write_tokens
-            self.reasoning_tokens += call.usage.reasoning_tokens
-        if call.cost_usd is None:
+        usage, cost_usd = call.usage, call.cost_usd
+        if usage is not None:
+            self.input_tokens += usage.input_tokens
+            self.output_tokens += usage.output_tokens
+            self.cached_tokens += usage.cached_tokens
+            self.cache_write_tokens += usage.cache_write_tokens
+            self.reasoning_tokens += usage.reasoning_tokens
+        if cost_usd is None:
             self.has_unknown_cost = True
         else:
-            add_exactly(self.cost_parts, call.cost_usd)
+            add_exactly(self.cost_parts, cost_usd)
 
     @property
     def least_cost_usd(self) -> float:
@@ -518,16 +535,20 @@ class JudgeStats(Struct):
         """
         counting = alone = False
         for score in trial.scores:
-            passes = [judgment.passed for judgment in score.judgments if judgment.passed is not None]
-            if len(passes) > 1:
-                self.panels += 1
-                self.unanimous += len(set(passes)) == 1
-            for judgment in score.judgments:
-                self.prompts.setdefault(judgment.judge, set()).add(judgment.prompt_digest)
+            if score.judgments:
+                self._add_judgments(score.judgments)
             if score.weight > 0 or score.required is not None:
                 alone = bool(score.judgments) and (alone or not counting)
                 counting = True
         return self.judged_counts.add(verdict, shape) if alone else shape
+
+    def _add_judgments(self, judgments: tuple[Judgment, ...]) -> None:
+        passes = [judgment.passed for judgment in judgments if judgment.passed is not None]
+        if len(passes) > 1:
+            self.panels += 1
+            self.unanimous += len(set(passes)) == 1
+        for judgment in judgments:
+            self.prompts.setdefault(judgment.judge, set()).add(judgment.prompt_digest)
 
 
 class ChoiceAccuracy(Struct):
@@ -689,8 +710,8 @@ class Tally:
             case: its case.
             kept: whether it was reused from another run with its scores.
         """
-        rule = self._rule_for(case)
-        verdict = decide_verdict(trial, rule)
+        verdict = decide_verdict(trial, self._rule_for(case))
+        scores = trial.scores
         cluster = None if self._cluster_for is None else self._cluster_key(self._cluster_for(case))
         if count_repeats(case, self._repeats) == 1:
             self.all.add(verdict, cluster=cluster)
@@ -701,11 +722,11 @@ class Tally:
         if (score := trial_score(trial)) is not None:
             add_exactly(self.score_parts, score)
             self.score_count += 1
-        for graded in trial.scores:
+        for graded in scores:
             self.graders.add(graded.grader)
         if MULTIPLE_CHOICE in self.graders:
             self.choice_accuracy.add(trial)
-        if trial.scores and not kept:
+        if scores and not kept:
             self.graded_count += 1
         self._count_output(trial, kept=kept)
         return verdict
@@ -738,7 +759,7 @@ class Tally:
         self, trial: Trial, case: Case, verdict: Verdict, shape: str = NO_TRIALS, cluster: str | None = None
     ) -> None:
         """Counts a trial in its parts, or a case if each case counts once."""
-        if verdict is not Verdict.PASS:
+        if verdict is not _PASS:
             self._note_failure(trial.position)
         if self.cases is not None:
             self.cases.add(verdict, cluster=cluster)
@@ -764,8 +785,8 @@ class Tally:
             del positions[MAX_FIRST_FAILURES:]
 
     def _count_output(self, trial: Trial, *, kept: bool) -> None:
-        output, failure = trial.output, trial.failure
-        if trial.source_run is not None:
+        output, failure, is_own = trial.output, trial.failure, trial.source_run is None
+        if not is_own:
             self.reused_count += 1
         elif output is not None and output.cached:
             self.cached_count += 1
@@ -773,7 +794,7 @@ class Tally:
             self.asked_count += 1
         if output is None:
             return
-        if trial.source_run is None:
+        if is_own:
             self.target_usage.add(output)
         if not kept:
             for score in trial.scores:
@@ -808,13 +829,14 @@ class Tally:
     @property
     def known_cost_usd(self) -> float | None:
         """The cost of the run with its judges; None if one price is unknown, and before any answer."""
-        target, judges = self.target_cost_usd, self.judge_usage.cost_usd
-        return None if target is None or judges is None else target + judges
+        is_unknown = self.target_usage.has_unknown_cost or self.judge_usage.has_unknown_cost
+        return None if is_unknown or not self.answer_count else self.least_cost_usd
 
     @property
     def least_cost_usd(self) -> float:
         """The cost of the run with its judges, without calls of unknown cost."""
-        return self.target_usage.least_cost_usd + self.judge_usage.least_cost_usd
+        target_parts, judge_parts = self.target_usage.cost_parts, self.judge_usage.cost_parts
+        return fsum(target_parts) + (fsum(judge_parts) if judge_parts else 0.0)
 
     @property
     def mean_score(self) -> float | None:

@@ -66,9 +66,10 @@ class Progress:
     def __call__(self, event: events.Event) -> None:
         """Handles one event."""
         if isinstance(event, events.TrialFinished):
-            self._counts[event.verdict] += 1
-            self._costs[event.run] = event.cost_usd
-            self._show_trials()
+            if not self._quiet:
+                self._counts[event.verdict] += 1
+                self._costs[event.run] = event.cost_usd
+                self._show_trials()
         elif isinstance(event, events.WarningMessage):
             self.warn(event.message)
         elif isinstance(event, events.StatusMessage):
@@ -149,7 +150,7 @@ class Progress:
     def _show_trials(self) -> None:
         every = _LINE_EVERY_S if self._bar is None else _DRAW_EVERY_S
         now = monotonic()
-        if self._quiet or now - self._last_line_at < every:
+        if now - self._last_line_at < every:
             return
         self._last_line_at = now
         count = sum(self._counts.values())

@@ -101,6 +101,55 @@ def test_what_is_not_soon_is_ended_in_the_middle() -> None:
 
 
 @needs_timer
+def test_many_short_attempts_are_not_ended_whatever_they_take_together() -> None:
+    def work() -> int:
+        return sum(range(1000))
+
+    with closing(BlockingIsolation()) as isolation:
+        began = process_time()
+        while process_time() - began < 0.1:
+            assert isolation.attempt(work, 0) == 499_500
+
+
+@needs_timer
+def test_what_goes_on_between_attempts_is_not_interrupted() -> None:
+    with closing(BlockingIsolation()) as isolation:
+        for _ in range(3):
+            assert isolation.attempt(_forever, 0) is None
+            began = process_time()
+            while process_time() - began < 0.05:
+                pass
+
+
+@needs_timer
+def test_the_timer_of_attempts_ends_soon_after_the_last() -> None:
+    with closing(BlockingIsolation()) as isolation:
+        assert isolation.attempt(partial(sum, [1, 2]), 0) == 3
+        assert signal.getitimer(signal.ITIMER_VIRTUAL) != (0.0, 0.0)
+        began = process_time()
+        while signal.getitimer(signal.ITIMER_VIRTUAL) != (0.0, 0.0):
+            assert process_time() - began < PATIENCE_S
+    previous = signal.getsignal(signal.SIGVTALRM)
+    with closing(BlockingIsolation()) as isolation:
+        assert isolation.attempt(partial(sum, [1, 2]), 0) == 3
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGVTALRM) is previous
+
+
+@needs_timer
+@pytest.mark.parametrize("closes_first", [True, False])
+def test_the_attempts_of_one_run_end_when_another_run_has_ended(closes_first: bool) -> None:
+    first, second = BlockingIsolation(), BlockingIsolation()
+    ended, going_on = (first, second) if closes_first else (second, first)
+    with closing(going_on):
+        assert ended.attempt(_forever, 0) is None
+        ended.close()
+        ended.close()
+        assert going_on.attempt(_forever, 0) is None
+        assert going_on.attempt(partial(sum, [1, 2]), 0) == 3
+
+
+@needs_timer
 def test_what_is_called_because_an_object_is_freed_runs_to_its_end() -> None:
     class Thing:
         pass

@@ -11,6 +11,7 @@ import gc
 import signal
 import threading
 from collections.abc import Callable
+from time import thread_time
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet, finalize
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INLINE_LIMIT_S = 0.01
-"""The processor time of one attempt; an event loop is held by two of them at most, one after the other."""
+"""The processor time of one attempt, which ends at most two ticks later; an event loop is held by two attempts
+at most, one after the other."""
 MAX_INLINE_SIZE = 200_000
 """In characters. C code cannot be interrupted, but reads this much in a few milliseconds."""
 _MAX_SIZE_WITHOUT_ALARM = 4_000
-_ALARM_AGAIN_S = 0.005
+_TICK_S = 0.005
 """The alarm repeats, as Python ignores exceptions raised while it frees an object."""
 _FREEING_FILES = frozenset({WeakSet.__init__.__code__.co_filename, finalize.__init__.__code__.co_filename})
 """The files of the standard library with the functions that Python calls when it frees an object."""
@@ -35,28 +37,90 @@ class InlineTimeout(BaseException):
     """A computation exceeded its limit; a BaseException, so that no `except Exception` swallows it."""
 
 
+class _InlineAlarm:
+    """The process's timer of processor time, and the attempt that it may stop.
+
+    The timer runs while attempts follow one another, since starting it for each would cost as much as a short
+    attempt, and ends with the first tick before which none began. To read the processor time when an attempt
+    begins would cost as much, so the time of an attempt counts from its first tick.
+    """
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._previous_handler: Any = None
+        self._is_ticking = False
+        self._ticked_attempt = 0
+        """The number of the last attempt that began before the last tick."""
+        self._first_tick_at = 0.0
+        """The processor time of the thread at the first tick after that attempt began."""
+        self._limit_s = 0.0
+        self._attempt = 0
+        """The number of the last attempt."""
+        self.is_armed = False
+        """Whether an attempt is in progress."""
+
+    def install(self) -> None:
+        """Installs the handler, for the first user."""
+        if not self._users:
+            self._previous_handler = signal.signal(signal.SIGVTALRM, self._tick)
+        self._users += 1
+
+    def uninstall(self) -> None:
+        """Restores the previous handler, after the last user."""
+        self._users -= 1
+        if not self._users:
+            self.stop()
+            signal.signal(signal.SIGVTALRM, self._previous_handler)
+
+    def arm(self, limit_s: float) -> None:
+        """Begins an attempt."""
+        self._limit_s = limit_s
+        self._attempt += 1  # first, so that a tick from now on does not stop the timer
+        if not self._is_ticking:
+            self._is_ticking = True
+            signal.setitimer(signal.ITIMER_VIRTUAL, _TICK_S, _TICK_S)
+        self.is_armed = True
+
+    def stop(self) -> None:
+        """Stops the timer."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        self._is_ticking = False
+
+    def _tick(self, _number: int, frame: FrameType | None) -> None:
+        now = thread_time()
+        if self._attempt != self._ticked_attempt:
+            self._ticked_attempt, self._first_tick_at = self._attempt, now
+        elif not self.is_armed:
+            self.stop()
+        elif now - self._first_tick_at >= self._limit_s and not _must_not_raise(frame):
+            raise InlineTimeout
+
+
+_ALARM = _InlineAlarm()
+
+
 class InlineLimit:
     """Stops computations after a number of seconds of processor time; C code stops when it returns."""
 
     def __init__(self, seconds: float) -> None:
         """Takes the limit in seconds; `install` starts it."""
         self._seconds = seconds
-        self._previous_handler: Any = None
-        self._armed = False
+        self._is_installed = False
         self.is_supported = (
             hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         )
 
     def install(self) -> None:
-        """Installs the handler of the system's timer."""
+        """Installs the handler of the system's timer, which all limits of the process share."""
         if self.is_supported:
-            self._previous_handler = signal.signal(signal.SIGVTALRM, self._stop)
+            self._is_installed = True
+            _ALARM.install()
 
     def close(self) -> None:
-        """Restores the previous handler. Safe to call twice."""
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGVTALRM, self._previous_handler)
-            self._previous_handler = None
+        """Restores the previous handler, after the last limit. Safe to call twice."""
+        if self._is_installed:
+            self._is_installed = False
+            _ALARM.uninstall()
 
     def run(self, work: Callable[[], T]) -> T:
         """Returns the result of a computation.
@@ -64,22 +128,17 @@ class InlineLimit:
         Raises:
             InlineTimeout: it exceeded the limit.
         """
-        if self._previous_handler is None:
+        if not self._is_installed:
             return work()
-        self._armed = True
-        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds, _ALARM_AGAIN_S)
+        alarm = _ALARM
+        alarm.arm(self._seconds)
         try:
             try:
                 return work()
             finally:
-                self._armed = False
+                alarm.is_armed = False
         finally:  # also where the alarm came in the line above
-            self._armed = False
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-
-    def _stop(self, _number: int, frame: FrameType | None) -> None:
-        if self._armed and not _must_not_raise(frame):
-            raise InlineTimeout
+            alarm.is_armed = False
 
 
 def _must_not_raise(frame: FrameType | None) -> bool:

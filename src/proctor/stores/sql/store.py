@@ -446,7 +446,7 @@ class SqlStore(ABC):
     def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         """Saves a finished trial; a second one for the same case and repeat is ignored."""
         key = self._keys.get(run_id) or self._key(run_id)
-        self._queue.put((key, trial.position, trial.repeat, verdict.value, encode(trial)))
+        self._queue.put((key, trial.position, trial.repeat, str(verdict), encode(trial)))
 
     def totals(self, run_id: str) -> StoredTotals:
         """Returns the stored totals of a run."""

@@ -96,14 +96,15 @@ class TrialQueue(ABC):
 
     def put(self, row: TrialRecord) -> None:
         """Adds a row; waits only if very many are pending."""
-        self._raise_error()
+        if self._error is not None:
+            self._raise_error()
         if self._is_closing:
             raise StoreError("The store is closed: nothing more can be written.")
         with self._lock:
+            is_first = not self._pending
             self._pending.append(row)
             self._row_count += 1
             self._byte_count += len(row[4])
-            is_first = len(self._pending) == 1
             if is_first:
                 self._idle.clear()
         if is_first:
@@ -201,7 +202,8 @@ class TrialQueue(ABC):
                     self._flush_now.clear()
                     self._has_work.clear()
                     self._write()
-                self._write()  # what came between the last write and the request to close
+                while not self._idle.is_set():  # what came between the last write and the request to close
+                    self._write()
             finally:
                 self._disconnect()
         except Exception as error:  # noqa: BLE001  # whatever it is, the next `put` must report it
@@ -211,15 +213,15 @@ class TrialQueue(ABC):
             self._has_room.set()
 
     def _write(self) -> None:
-        while True:
-            with self._lock:
-                rows, self._pending = self._pending, []
-                states, self._states = self._states, []
-                if not rows and not states:
-                    self._idle.set()
-                    return
+        """Writes what is pending; what comes meanwhile gathers again, or each time would write few rows."""
+        with self._lock:
+            rows, self._pending = self._pending, []
+            states, self._states = self._states, []
+        if rows or states:
             self._write_rows(rows, states)
-            with self._lock:
-                self._row_count -= len(rows)
-                self._byte_count -= sum([len(row[4]) for row in rows])
-            self._has_room.set()
+        with self._lock:
+            self._row_count -= len(rows)
+            self._byte_count -= sum([len(row[4]) for row in rows])
+            if not self._pending and not self._states:
+                self._idle.set()
+        self._has_room.set()

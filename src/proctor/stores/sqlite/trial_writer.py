@@ -14,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import monotonic
 
 from proctor.errors import StoreError
@@ -24,8 +25,8 @@ from proctor.stores.sqlite.connection import connect
 from proctor.stores.sqlite.file_identity import FileChanged, FileIdentity
 from proctor.stores.sqlite.lock_wait import LockWait, is_locked
 
-_CHUNKS = (512, 64, 8, 1)
-"""Rows per statement: few sizes, so that SQLite's statement cache knows them all."""
+_CHUNKS = (512, 256, 128, 64, 32, 16, 8, 4, 2, 1)
+"""Rows per statement: sizes of which any number needs few, and that SQLite's statement cache has room for."""
 
 
 def _insert_statement(rows: int) -> str:
@@ -190,7 +191,8 @@ class WriterThread(TrialQueue):
             with suppress(sqlite3.Error):  # SQLite may have rolled back itself, such as on a full disk
                 db.rollback()
             raise
-        self._ungraded_trials.difference_update([row[:3] for row in rows if row[3] is not None])
+        if self._ungraded_trials:
+            self._ungraded_trials.difference_update([row[:3] for row in rows if row[3] is not None])
         self._ungraded_trials.update([row[:3] for row in rows if row[3] is None])
         if len(self._files) == 1 and not self._cause:
             self._files += _find_log_files(db, self._path)
@@ -257,5 +259,5 @@ def _insert_rows(db: sqlite3.Connection, rows: Sequence[TrialRecord]) -> None:
     for size in _CHUNKS:
         while len(rows) - place >= size:
             chunk = rows[place : place + size]
-            db.execute(_INSERT_STATEMENTS[size], [value for row in chunk for value in row])
+            db.execute(_INSERT_STATEMENTS[size], list(chain.from_iterable(chunk)))
             place += size

@@ -120,11 +120,9 @@ class RunWriter(TrialWriter):
 
     def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Counts and stores a finished trial."""
-        return self.count(
-            without_secret_digests(trial, planned_trial.assertion_digests),
-            planned_trial.case,
-            is_stored=False,
-        )
+        if planned_trial.assertion_digests:
+            trial = without_secret_digests(trial, planned_trial.assertion_digests)
+        return self.count(trial, planned_trial.case, is_stored=False)
 
     def count_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         """Counts a finished trial that its worker has stored."""
@@ -168,17 +166,19 @@ class RunWriter(TrialWriter):
             self._finish(trial, case, is_stored=False)
 
     def _finish(self, trial: Trial, case: Case, *, is_stored: bool) -> Verdict:
-        trial = self._mask(trial, case)
-        if not is_stored and trial.source_run is not None and trial.graded_in is None:
-            trial = replace(trial, graded_in=self._run.id)
+        tally, run_id = self.tally, self._run.id
+        if case.variables or case.workspace is not None:
+            trial = self._mask(trial, case)
         if trial.source_run is None:
             self._latest = max(self._latest, trial.started_at)
-        verdict = self.tally.add(trial, case, kept=is_reused(trial, self._run))
+        elif not is_stored and trial.graded_in is None:
+            trial = replace(trial, graded_in=run_id)
+        verdict = tally.add(trial, case, kept=is_reused(trial, self._run))
         if not is_stored:
-            self._store.save_trial(self._run.id, trial, verdict)
-            if verdict is Verdict.ERROR and not case.problems:
+            self._store.save_trial(run_id, trial, verdict)
+            if trial.output is None and verdict is Verdict.ERROR and not case.problems:
                 self._count_error()
-        self._listen(events.TrialFinished(trial, verdict, self.tally.known_cost_usd, self._run.id))
+        self._listen(events.TrialFinished(trial, verdict, tally.known_cost_usd, run_id))
         if self._early_stopping is not None:
             self._early_stopping.add(trial, case, verdict)
         return verdict
