@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INLINE_LIMIT_S = 0.01
-"""The processor time of one attempt, which ends at most two ticks later; an event loop is held by two attempts
+"""The processor time of one attempt, which ends at most two ticks later; an event loop is held by two of them
 at most, one after the other."""
 MAX_INLINE_SIZE = 200_000
 """In characters. C code cannot be interrupted, but reads this much in a few milliseconds."""
