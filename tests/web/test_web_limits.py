@@ -322,8 +322,9 @@ def test_the_server_may_open_as_many_files_as_the_system_allows(hard: int, open_
         pytest.skip("This system allows fewer.")
     program = (
         f"import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (256, {hard})); "
-        "from proctor.web.server import raise_file_limit; "
-        "print(raise_file_limit(), r.getrlimit(r.RLIMIT_NOFILE)[0])"
+        "from proctor.open_file_limit import raise_open_file_limit; "
+        "from proctor.web.server import MAX_OPEN_FILES; "
+        "print(raise_open_file_limit(MAX_OPEN_FILES), r.getrlimit(r.RLIMIT_NOFILE)[0])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(open_files)] * 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from itertools import chain
@@ -17,11 +16,13 @@ from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import open_store, show, store_location, store_option
 from proctor.errors import UsageError
+from proctor.open_file_limit import raise_open_file_limit
 
 if TYPE_CHECKING:
     from proctor.protocols import Store
     from proctor.services.runs.merging.parts import MergeInput
 
+_OTHER_FILES = 256
 _FILES_PER_STORE = 4
 """The maximum number of files that a store that is read keeps open."""
 
@@ -54,7 +55,7 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
         if not location.exists():
             raise UsageError(f"There is no store at {location.address}. Correct the path, or leave it out.")
         check_store_exists(location)
-    _allow_open_files(len(names))
+    raise_open_file_limit(_OTHER_FILES + _FILES_PER_STORE * len(names))
     with ExitStack() as stack:
         out = stack.enter_context(open_store(store, writes=True))
         inputs = [_open_input(name, out, store, stack) for name in names]
@@ -95,16 +96,3 @@ def _is_same_file(first: str, second: str) -> bool:
         return Path(first).samefile(second)
     except OSError:
         return False
-
-
-def _allow_open_files(store_count: int) -> None:
-    """Raises this process's limit of open files, if it has to, as far as the system allows."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    file_count = 256 + _FILES_PER_STORE * store_count
-    if soft != resource.RLIM_INFINITY and soft < file_count:
-        limit = file_count if hard == resource.RLIM_INFINITY else min(file_count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -100,21 +100,6 @@ def _own_addresses() -> set[str]:
     return {f"[{address}]" if ":" in address else address for address in addresses}
 
 
-def raise_file_limit(file_limit: int = MAX_OPEN_FILES) -> int:
-    """Raises the limit of open files as far as the system allows; returns the new limit."""
-    try:
-        import resource
-    except ImportError:  # Windows, where there is no such limit
-        return file_limit
-    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    allowed = file_limit if hard_limit == unlimited else min(file_limit, hard_limit)
-    if soft_limit == unlimited or soft_limit >= allowed:
-        return file_limit if soft_limit == unlimited else soft_limit
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard_limit))
-    return allowed
-
-
 def serve(project: Project, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serves a project until the process is told to stop.
 

@@ -10,8 +10,8 @@ import pytest
 from yarl import URL
 
 from proctor.targets.transport import connection_pool
-from proctor.targets.transport.addresses import AddressBook
-from proctor.targets.transport.connecting import connect_socket
+from proctor.targets.transport.address_cache import AddressCache
+from proctor.targets.transport.connect import connect_socket
 from proctor.targets.transport.connection import Connection
 from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_transport import Http1Transport
@@ -150,10 +150,10 @@ async def test_a_dead_address_costs_a_moment_once(monkeypatch: pytest.MonkeyPatc
 
             monkeypatch.setattr(loop, "getaddrinfo", resolve)
             monkeypatch.setattr(loop, "sock_connect", record)
-            book = AddressBook()
+            cache = AddressCache()
             for _ in range(2):
-                connected, address = await connect_socket(await book.find(NAME, server.port))
-                book.prefer(NAME, server.port, address)
+                connected, address = await connect_socket(await cache.find(NAME, server.port))
+                cache.prefer(NAME, server.port, address)
                 connected.close()
             await breathe()
     assert attempts == [dead, server.port, server.port]

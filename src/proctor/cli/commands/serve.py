@@ -17,6 +17,7 @@ from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo, echo_err
 from proctor.cli.options import durable_store_address, open_store, store_location, store_option
 from proctor.errors import UsageError
+from proctor.open_file_limit import raise_open_file_limit
 
 _DEFAULT_PORT = 7357
 _MIN_TOKEN_LENGTH = 16
@@ -109,11 +110,11 @@ def command(
     try:
         from proctor.web.project import Project
         from proctor.web.server import (
+            MAX_OPEN_FILES,
             MIN_OPEN_FILES,
             allowed_hosts,
             bind_socket,
             is_loopback,
-            raise_file_limit,
             serve,
         )
     except ModuleNotFoundError as missing:
@@ -139,7 +140,7 @@ def command(
     project.hosts = allowed_hosts(host, socket_.getsockname()[1], more_hosts)
     address = f"http://{_url_host(host)}:{socket_.getsockname()[1]}"
 
-    open_files = raise_file_limit()
+    open_files = raise_open_file_limit(MAX_OPEN_FILES)
 
     def ready() -> None:
         if not tokens.logins:

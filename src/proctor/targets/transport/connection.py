@@ -36,7 +36,7 @@ class UnsentRequest(TransportError):
     """A connection that was used before ended before the request was written."""
 
 
-class ConnectionKeeper(Protocol):
+class ConnectionOwner(Protocol):
     """What becomes of a connection between requests."""
 
     def add(self, connection: Connection) -> None:
@@ -55,9 +55,9 @@ class ConnectionKeeper(Protocol):
 class Connection(asyncio.Protocol):
     """A connection that is idle, or busy with one request."""
 
-    def __init__(self, keeper: ConnectionKeeper) -> None:
+    def __init__(self, owner: ConnectionOwner) -> None:
         """Takes what keeps the connection while it is idle."""
-        self._keeper = keeper
+        self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._has_input: Callable[[], object]
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
                 await self._write_large(b"%b%d\r\n\r\n" % (head, len(body)), body, waiter)
             elif self._is_used:
                 self._next_request = b"%b%d\r\n\r\n%b" % (head, len(body), body)
-                self._keeper.write_soon(self)
+                self._owner.write_soon(self)
             else:
                 self._transport.write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
             return await waiter
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
         self._has_input = make_input_check(self._transport)
-        self._keeper.add(self)
+        self._owner.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Reads a part of a reply, or all of it."""
@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             self._fail(self._lost_error(exc))
         self._parser = None  # it refers to this object
         self._wake_writer()
-        self._keeper.forget(self)
+        self._owner.forget(self)
 
     def pause_writing(self) -> None:
         """Stops writing a large body."""
@@ -318,7 +318,7 @@ class Connection(asyncio.Protocol):
         elif self._keeps:
             self._is_used = True
             self.idle_since = self._loop.time()
-            self._keeper.release(self)
+            self._owner.release(self)
         else:
             self._transport.close()
         if waiter is not None and not waiter.done():

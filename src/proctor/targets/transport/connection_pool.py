@@ -8,8 +8,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from proctor.targets.transport.addresses import AddressBook
-from proctor.targets.transport.connecting import MAX_CONNECT_S, connect_socket, translate_connect_error
+from proctor.targets.transport.address_cache import AddressCache
+from proctor.targets.transport.connect import MAX_CONNECT_S, connect_socket, translate_connect_error
 from proctor.targets.transport.connection import Connection
 from proctor.targets.transport.protocol import ConnectError, Origin
 
@@ -23,7 +23,7 @@ class HttpConnectionPool:
     """Opens connections to one origin, and keeps the idle ones for a while."""
 
     def __init__(
-        self, origin: Origin, addresses: AddressBook, get_tls_context: Callable[[], ssl.SSLContext]
+        self, origin: Origin, addresses: AddressCache, get_tls_context: Callable[[], ssl.SSLContext]
     ) -> None:
         """Opens nothing."""
         self._origin = origin

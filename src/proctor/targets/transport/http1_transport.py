@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import ssl
 
-from proctor.targets.transport.addresses import AddressBook
-from proctor.targets.transport.connecting import make_tls_context
+from proctor.targets.transport.address_cache import AddressCache
+from proctor.targets.transport.connect import make_tls_context
 from proctor.targets.transport.connection import UnsentRequest
 from proctor.targets.transport.connection_pool import HttpConnectionPool
 from proctor.targets.transport.http1_response import Http1Response
@@ -25,7 +25,7 @@ class Http1Transport:
 
     def __init__(self, tls_context: ssl.SSLContext | None = None) -> None:
         """Takes the settings of TLS; None for the usual ones, which are made for the first https address."""
-        self._addresses = AddressBook()
+        self._addresses = AddressCache()
         self._pools: dict[Origin, HttpConnectionPool] = {}
         self._tls_context = tls_context
         self._is_closed = False

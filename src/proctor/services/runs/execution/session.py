@@ -40,6 +40,12 @@ if TYPE_CHECKING:
     from proctor.engines.protocol import WorkerOpener
     from proctor.services.file_log import FileLog
 
+_MANY_CALLS = 50
+"""With more calls at once a run may need more files than the 256 that macOS allows by itself."""
+_OTHER_FILES = 256
+_FILES_PER_CALL = 3
+"""A program has three pipes, a request one connection."""
+
 
 class RunSession:
     """Executes the runs of one request. The listener receives every event."""
@@ -224,9 +230,14 @@ class RunSession:
 
     def _new_pool(self, planned_runs: Sequence[PlannedRun], prices: Prices) -> TargetPool:
         settings = planned_runs[0].run.settings  # a stored run's own, except for what the request changes
+        concurrency = max(planned_run.run.settings.concurrency for planned_run in planned_runs)
+        if concurrency > _MANY_CALLS:
+            from proctor.open_file_limit import raise_open_file_limit
+
+            raise_open_file_limit(_OTHER_FILES + _FILES_PER_CALL * concurrency)
         return TargetPool(
             self._environ,
-            concurrency=max(planned_run.run.settings.concurrency for planned_run in planned_runs),
+            concurrency=concurrency,
             retry_policy=RetryPolicy(timeout_s=settings.timeout_s, retries=settings.retries),
             prices=prices,
             notify=lambda message: self._listen(events.StatusMessage(message)),

@@ -19,7 +19,7 @@ class Address(NamedTuple):
     sockaddr: tuple[object, ...]
 
 
-class AddressBook:
+class AddressCache:
     """The addresses of hosts; several callers who ask for one host share a lookup."""
 
     def __init__(self) -> None:

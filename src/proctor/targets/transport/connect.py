@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 
-from proctor.targets.transport.addresses import Address
+from proctor.targets.transport.address_cache import Address
 from proctor.targets.transport.protocol import ConnectError, TlsError
 
 _ATTEMPT_DELAY_S = 0.25
