@@ -110,6 +110,8 @@ def main() -> None:
         for source in sources.values():
             compile_package(source)
     rows: list[Row] = []
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for cases in sizes:
             rows += measure_size(cases, options.rounds, sources, names, Path(folder))
