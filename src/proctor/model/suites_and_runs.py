@@ -570,6 +570,8 @@ class Run(Record, frozen=True, kw_only=True):
     """The number of trials that the run should have."""
     regrade_of: str | None = None
     """The run whose answers it grades again; it calls no target."""
+    retry_of: str | None = None
+    """The run of which it sends the errors again; the other trials are that run's."""
     imported: SignatureStatus | None = None
     """The signature status of the bundle from which its answers were imported; None if they were not."""
     merged_from: tuple[str, ...] = ()

@@ -176,6 +176,21 @@ async def test_runs_resumed_retried_regraded_and_repeated_ones_have_totals_when_
         check_totals(store, finished.run)
 
 
+async def test_a_retry_that_lost_its_copies_takes_them_from_the_run_again_when_it_is_resumed(
+    make: Make, suite: Callable[..., str], store: Store, module: Callable[[str], str]
+) -> None:
+    path = suite(("a", "one", "one"), ("b", "two", "no"), ("c", "broken", "broken"), ("d", "four", "four"))
+    (first,) = await make(path, f"function:{module(ANSWERS)}:answer")
+    (again,) = await make(retry_errors=first.run.id)
+    lost = replace(again.run, id="lost", status="interrupted", finished_at=None)
+    store.add_run(lost)
+    (resumed,) = await make(resume="lost")
+    assert resumed.tally.all == again.tally.all
+    sources = {stored.trial.case_id: stored.trial.source_run for stored in store.trials("lost")}
+    assert sources == {"a": first.run.id, "b": first.run.id, "c": None, "d": first.run.id}
+    check_totals(store, resumed.run)
+
+
 MOODY = """
 is_broken = False
 def answer(prompt):

@@ -22,6 +22,7 @@ from proctor.engines.protocol import (
     make_trial,
 )
 from proctor.engines.turns import RunTurns
+from proctor.errors import UsageError
 from proctor.graders import GRADERS
 from proctor.grading import GradingMode, grading_mode
 from proctor.model import Case, EarlyStop, Run, Trial, Verdict
@@ -37,7 +38,7 @@ from proctor.plan import (
 from proctor.prompts.fill import read_run_cases
 from proctor.protocols import Store, StoredTrial
 from proctor.services import events
-from proctor.services.runs.execution.reuse import add_reused_answers
+from proctor.services.runs.execution.reuse import add_reused_answers, chain_finders
 from proctor.services.runs.execution.store_watch import check_store, flush_store
 from proctor.services.runs.execution.target_pool import CallAccount, TargetPool
 from proctor.services.runs.execution.trial_variables import fill_variables
@@ -357,13 +358,9 @@ class TrialRunner:
         is_copied = earlier_run is not None and not self._continues
         source = earlier_run if earlier_run is not None and is_copied else run
         source_id, seed = source.id if is_copied else None, run.settings.order_seed
-        find: PriorTrialFinder
-        if seed is None:
-            find = SequentialPriorTrials(store.trials(source.id), self._is_reusable, source_id)
-        else:
-            from proctor.services.runs.execution.shuffled_cases import PriorTrialReader
-
-            find = PriorTrialReader(store, source, self._is_reusable, source_id)
+        find = self._make_finder(source, self._is_reusable, source_id)
+        if self._continues and run.retry_of is not None:
+            find = chain_finders(find, self._make_retry_finder(run.retry_of))
         if not is_copied:
             values = VariableValues(store, self._pool.environ)
             find = add_reused_answers(find, store, run, self._index, values, self._reuse_limits)
@@ -380,6 +377,29 @@ class TrialRunner:
         return plan_cases(
             shuffled_cases, self._index, repeats=repeats, together=_grades_repeats_together, earlier=earlier
         )
+
+    def _make_finder(
+        self,
+        source: Run,
+        stays: Callable[[StoredTrial, Case], bool],
+        source_id: str | None,
+        *,
+        stored: bool = True,
+    ) -> PriorTrialFinder:
+        """Returns a finder of a run's trials in the order in which this run's cases are sent."""
+        if self._run.settings.order_seed is None:
+            return SequentialPriorTrials(self._store.trials(source.id), stays, source_id, stored=stored)
+        from proctor.services.runs.execution.shuffled_cases import PriorTrialReader
+
+        return PriorTrialReader(self._store, source, stays, source_id, stored=stored)
+
+    def _make_retry_finder(self, retried_id: str) -> PriorTrialFinder:
+        """Returns a finder of the trials that a retry takes over, and had not stored when it ended."""
+        try:
+            retried = self._store.run(retried_id)
+        except UsageError:  # it was deleted meanwhile
+            return lambda _position, _case: {}
+        return self._make_finder(retried, self._is_taken_over, retried_id, stored=False)
 
     def _store_reused(self) -> None:
         """Stores all reused trials before the first call, as the run may be interrupted."""
@@ -406,6 +426,10 @@ class TrialRunner:
         """Returns whether an earlier trial is kept as it is."""
         if self._continues:
             return stored_trial.verdict is not None
+        return self._is_taken_over(stored_trial, case)
+
+    def _is_taken_over(self, stored_trial: StoredTrial, case: Case) -> bool:
+        """Returns whether a retry keeps a trial of the run that it retries."""
         return decide_verdict(stored_trial.trial, self._rules(case)) in (Verdict.PASS, Verdict.FAIL)
 
 

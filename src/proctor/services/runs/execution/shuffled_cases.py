@@ -60,6 +60,8 @@ class PriorTrialReader:
         run: Run,
         stays: Callable[[StoredTrial, Case], bool],
         source_run: str | None = None,
+        *,
+        stored: bool = True,
     ) -> None:
         """Stores its arguments; reads nothing.
 
@@ -68,7 +70,9 @@ class PriorTrialReader:
             run: the run.
             stays: returns whether a trial may be reused with its scores.
             source_run: the id of the run, if it is not the one that is planned.
+            stored: whether reused trials are already stored as trials of the run that is planned.
         """
+        self._is_stored = stored
         self._store = store
         self._run = run
         self._is_reusable = stays
@@ -78,4 +82,5 @@ class PriorTrialReader:
         """Returns the prior trials of the case at a position."""
         case_in_run = self._store.case_in_run(self._run, position)
         trials = iter(()) if case_in_run is None else iter(case_in_run.trials)
-        return SequentialPriorTrials(trials, self._is_reusable, self._source_run)(position, stored_case)
+        find = SequentialPriorTrials(trials, self._is_reusable, self._source_run, stored=self._is_stored)
+        return find(position, stored_case)

@@ -70,6 +70,7 @@ def copy_run(earlier: Run, settings: Settings, context: PlanningContext) -> Run:
         stopped=None,
         early_stop=None,
         merged_from=(),
+        retry_of=None,
         tags=(),
     )
 

@@ -33,6 +33,7 @@ def plan_retry(request: Request, context: PlanningContext) -> list[PlannedRun]:
     run = replace(
         copy_run(earlier, resumed_settings(earlier, request, retried=True), context),
         group=request.group or earlier.group,
+        retry_of=earlier.id,
         planned=index.trial_count,  # a run that stopped early has fewer, and this one may send all
     )
     return [PlannedRun(run=run, index=index, required=required, earlier_run=earlier)]
