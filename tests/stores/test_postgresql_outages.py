@@ -138,7 +138,7 @@ def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
         own_server.start()
         assert store.flush()
         assert place.count_trials() == 60
-        assert not store.is_full()
+        wait_until(lambda: not store.is_full())
         wait_until(lambda: store.is_run_locked("r1"))
         store.close()
 
@@ -151,6 +151,7 @@ def test_a_run_has_the_next_cases_before_it_needs_them_or_says_that_it_is_full(p
     store = place.open()
     run = begin_run(store, cases=600)
     store.protect()
+    next(store.cases(run.suite.content))  # which are still in memory, once
     cases = store.cases(run.suite.content)
     ids = [next(cases).case.id]
     wait_until(lambda: not _reads_page())
@@ -166,6 +167,7 @@ def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
     store = place.open()
     run = begin_run(store, cases=600)
     store.protect()
+    next(store.cases(run.suite.content))  # which are still in memory, once
     cases = store.cases(run.suite.content)
     next(cases)
     wait_until(lambda: not _reads_page())
