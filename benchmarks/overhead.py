@@ -209,7 +209,7 @@ class Bench:
         """
         print(f"{title}. Goal: {goal}.")
         for version in self._sources:
-            if base is not None:
+            if base is not None and version in usages:
                 print(f"  {version} : {base}  {compare_usages(usages[version], usages[base]).describe()}")
         if "before" in usages:
             ratios = compare_usages(usages["proctor"], usages["before"])
