@@ -26,7 +26,7 @@ class PositionSet(Collection[int]):
 
     @classmethod
     def make_full(cls, size: int) -> PositionSet:
-        """Returns all positions of a suite with so many cases."""
+        """Returns all positions of a suite of `size` cases."""
         positions = cls((), 0)
         last_byte = (1 << size % 8) - 1
         positions._bits = b"\xff" * (size // 8) + (bytes((last_byte,)) if last_byte else b"")

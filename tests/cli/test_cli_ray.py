@@ -102,7 +102,7 @@ def list_processes() -> list[int]:
 
 
 def has_asked(endpoint: Endpoint, count: int) -> bool:
-    """Whether so many requests have come."""
+    """Whether at least that number of requests has come."""
     return endpoint.asked.total() >= count
 
 

@@ -18,9 +18,9 @@ from typing import Any
 from msgspec import Struct
 
 _TURNS = 6
-"""So many turns of the loop take a piece from one end of a connection on loopback to the other."""
+"""The turns of the loop that take a piece from one end of a connection on loopback to the other."""
 _STILL = 200
-"""What has not moved in so many turns of the loop waits for somebody."""
+"""A number of turns of the loop; what has not moved in them waits for somebody."""
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)\r\n", re.IGNORECASE)
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 

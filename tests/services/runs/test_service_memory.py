@@ -69,7 +69,7 @@ def write_suite(folder: Path, count: int) -> Path:
 
 
 async def measure_peaks(folder: Path, count: int) -> tuple[int, int]:
-    """Returns the peaks of Python's memory until a run of so many cases starts, and until it is reported."""
+    """Returns the peaks of Python's memory until a run starts, and until it is reported."""
     path = write_suite(folder, count)
     peaks = []
 

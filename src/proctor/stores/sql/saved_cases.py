@@ -16,7 +16,7 @@ _ROW_BYTES: Final = 192
 
 
 def fits_memory(count: int, body_bytes: int) -> bool:
-    """Returns whether the rows of so many cases, with bodies of such a size together, stay in memory."""
+    """Returns whether the rows of `count` cases stay in memory; `body_bytes` is the size of all bodies."""
     return count <= MAX_CASES and _size(count, body_bytes) <= MAX_BYTES
 
 
