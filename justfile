@@ -39,6 +39,14 @@ golden:
     -PROCTOR_REWRITE_GOLDEN=1 {{ bin }}pytest tests/dialects/test_goldens.py
     git --no-pager diff --stat -- tests/dialects
 
+# Build the site of the documentation, build/site/index.html, and check its links.
+site:
+    NO_MKDOCS_2_WARNING=1 {{ bin }}mkdocs build --strict
+
+# Show the site while you write.
+site-serve:
+    NO_MKDOCS_2_WARNING=1 {{ bin }}mkdocs serve
+
 # Style and mistakes.
 lint:
     {{ bin }}ruff check .
@@ -72,7 +80,7 @@ bench *ARGS:
 bench-smoke:
     {{ bin }}python benchmarks/overhead.py --smoke
 
-# Everything at once, with kills, for hours: `just soak --hours 1`; see docs/soak.md.
+# Everything at once, with kills, for hours: `just soak --hours 1`; see docs/explanation/soak.md.
 soak *ARGS:
     {{ bin }}python tools/soak.py {{ ARGS }}
 

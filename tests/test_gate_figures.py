@@ -1,4 +1,4 @@
-"""The figures of docs/gates.md: how often gates and runs that stop early decide wrongly."""
+"""How often gates and runs that stop early decide wrongly: docs/guides/gates-and-early-stopping.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from proctor.run_gate import GateDecision
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "gates.md"
+PAGE = ROOT / "docs" / "guides/gates-and-early-stopping.md"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in tool.gates((20, 50, 200)):
-        assert line in lines, "run: python tools/gate_figures.py, and put its tables into docs/gates.md"
+        assert line in lines, f"run: python tools/gate_figures.py, and put its tables into {PAGE.name}"
 
 
 @pytest.mark.parametrize("cases", [20, 50, 200])

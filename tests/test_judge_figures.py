@@ -1,4 +1,4 @@
-"""The figures of docs/judge-figures.md and docs/eval-passk.md, as far as few samples tell."""
+"""Figures of docs/explanation/judge-figures.md and docs/reference/toolbox/passk.md, with few samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "judge-figures.md"
+PAGE = ROOT / "docs" / "explanation/judge-figures.md"
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""docs/reliability.md against the tests that it names."""
+"""docs/explanation/reliability.md against the tests that it names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROWS = re.findall(r"^\| (.+) \| (.+) \|$", (ROOT / "docs/reliability.md").read_text("utf-8"), re.MULTILINE)
+ROWS = re.findall(
+    r"^\| (.+) \| (.+) \|$", (ROOT / "docs/explanation/reliability.md").read_text("utf-8"), re.MULTILINE
+)
 PROMISES = [(promise, tests) for promise, tests in ROWS if promise != "promise"]
 TEST = re.compile(r"`([\w/]+\.py)::(\w+)`")
 

@@ -1,4 +1,4 @@
-"""The recipes of docs/shards.md, run as the processes that each system would start."""
+"""The recipes of docs/guides/scale/shards.md, run as the processes that each system would start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-PAGE = (Path(__file__).parents[1] / "docs" / "shards.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "guides/scale/shards.md").read_text(encoding="utf-8")
 RECIPE = re.compile(r"^```\w+ recipe (\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPES = {(system, name): body for system, name, body in RECIPE.findall(PAGE)}
 CASES = 12

@@ -1,4 +1,4 @@
-"""How often `proctor compare` is right, as the Markdown tables of docs/compare-statistics.md.
+"""How often `proctor compare` is right, as the Markdown tables of docs/explanation/comparison-statistics.md.
 
 Usage: python tools/comparison_figures.py; it takes about two minutes.
 

@@ -1,4 +1,4 @@
-"""How often the intervals of `proctor.stats` contain the truth: the tables of docs/statistics-figures.md.
+"""How often the intervals of `proctor.stats` contain the truth: docs/explanation/statistics-figures.md.
 
 Usage: python tools/coverage_figures.py [CHART.svg]; it takes about a minute.
 

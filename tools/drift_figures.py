@@ -2,7 +2,7 @@
 
 Usage: python tools/drift_figures.py [SERIES [CHART.svg]]; so many series are simulated for each row, 200 by
 default, which takes half an hour. The tables are those of
-docs/drift-figures.md, the chart is that of docs/drift.md.
+docs/explanation/drift-figures.md, the chart is that of docs/guides/watch-a-provider.md.
 """
 
 from __future__ import annotations

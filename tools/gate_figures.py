@@ -1,4 +1,4 @@
-"""How often gates and runs that stop by themselves decide wrongly, as the Markdown tables of docs/gates.md.
+"""How often gates and runs that stop by themselves decide wrongly: docs/guides/gates-and-early-stopping.md.
 
 Usage: python tools/gate_figures.py; it takes some two minutes.
 

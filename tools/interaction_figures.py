@@ -3,7 +3,7 @@
 Usage: python tools/interaction_figures.py; it takes some 15 minutes.
 
 Grids are simulated with a fixed seed, so that a figure is right to a point. Each case has its own pass rates,
-which its trials on all prompts and targets share. The table is in docs/statistics-figures.md.
+which its trials on all prompts and targets share. The table is in docs/explanation/statistics-figures.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How often intervals of a difference in latency are right, as the Markdown tables of docs/latency.md.
+"""How often intervals of a difference in latency are right: docs/guides/compare-latencies.md.
 
 Usage: python tools/latency_figures.py; it takes about a minute.
 

@@ -1,4 +1,4 @@
-"""How often the interval and the test of paired runs are right: tables of docs/compare-statistics.md.
+"""How often the interval and the test of paired runs are right: docs/explanation/comparison-statistics.md.
 
 Usage: python tools/paired_figures.py; it takes about a minute.
 

@@ -1,6 +1,6 @@
 """Draws the README's picture: what `proctor run cheap --target local` prints, as an SVG of a terminal.
 
-Usage: python tools/picture.py [docs/run.svg]
+Usage: python tools/picture.py [docs/images/run.svg]
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = 118
 
 def main() -> None:
     """Draw the newest run of the store."""
-    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/run.svg")
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images/run.svg")
     store = open_store(os.environ.get("PROCTOR_STORE", ".proctor/proctor.db"))
     newest = next(store.runs())
     recorder = Console(record=True, width=COLUMNS, file=io.StringIO(), theme=THEME, force_terminal=True)

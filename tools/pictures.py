@@ -26,7 +26,7 @@ from tools import picture_project
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "images"
 WIDE, PHONE, README = (1280, 860), (390, 844), (1000, 1150)
 PROCTOR = (sys.executable, "-m", "proctor")
 

@@ -1,6 +1,6 @@
 """Does everything to Proctor at once, for hours, and compares its stores with a ledger of its own.
 
-Usage: python tools/soak.py --hours 1, or --minutes 2; docs/soak.md says how to read it.
+Usage: python tools/soak.py --hours 1, or --minutes 2; docs/explanation/soak.md says how to read it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print how often planned comparisons find what they were planned for: `python tools/study_figures.py`.
 
-The tables of docs/plan.md. Every comparison is simulated and decided as `proctor compare` does.
+The tables of docs/guides/plan-a-comparison.md. Comparisons are simulated; `compare` decides them.
 """
 
 from __future__ import annotations

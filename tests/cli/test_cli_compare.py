@@ -139,7 +139,7 @@ def test_json_has_every_number_and_every_flip(proctor: Proctor, asked: Proctor) 
 
 def test_the_page_names_every_field_of_the_json(proctor: Proctor, asked: Proctor) -> None:
     first, second = asked(20), asked(32, error=1)
-    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides/compare-runs.md").read_text(encoding="utf-8")
     for words in ((first, second), (first, second, second)):
         whole = proctor("compare", *words, "--gate", "--json").json
         rows, gate = whole["comparisons"], whole["gate"]
@@ -268,7 +268,7 @@ def test_a_group_of_prompts_and_targets_says_which_is_better(proctor: Proctor, p
         assert words in told.out
     whole = proctor("compare", prompts[0], "--by", "prompt", "--json").json["grid"]
     assert [part["name"] for part in whole["by_prompt"]] == ["terse", "steps"]
-    page = (Path(__file__).parents[2] / "docs" / "compare-prompts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides/compare-prompts.md").read_text(encoding="utf-8")
     rows = [whole, *whole["cells"], whole["prompt"], *whole["prompt"]["levels"], whole["interaction"]]
     names = [name for row in (*rows, *whole["prompt"]["differences"]) for name in row]
     assert [name for name in names if f"`{name}`" not in page] == []

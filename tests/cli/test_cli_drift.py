@@ -429,7 +429,7 @@ def test_the_page_names_every_field(proctor: Proctor, asked: Proctor, nights: Da
     nights()
     found = proctor("drift", "--json").json
     assert found["drift"]["change_point"]
-    page = (Path(__file__).parent.parent.parent / "docs" / "drift.md").read_text("utf-8")
+    page = (Path(__file__).parent.parent.parent / "docs" / "guides/watch-a-provider.md").read_text("utf-8")
     assert [key for key in keys_of(found) if f"`{key}`" not in page and f'"{key}"' not in page] == []
 
 

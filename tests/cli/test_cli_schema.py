@@ -144,7 +144,7 @@ def test_every_key_of_the_file_is_described() -> None:
 
 
 def documents() -> list[Any]:
-    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
     blocks = [
         pytest.param(body, id=page.name)
         for page in pages

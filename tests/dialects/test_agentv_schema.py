@@ -145,7 +145,7 @@ def test_the_lines_of_a_suite_in_json_lines_fit_as_tests(name: str) -> None:
 
 def examples() -> list[Any]:
     """The suites in the documentation and the examples."""
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages = sorted((ROOT / "docs").rglob("*.md"))
     blocks = [
         pytest.param(body, id=f"{page.name}-{name}")
         for page in pages

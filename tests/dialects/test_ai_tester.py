@@ -385,7 +385,7 @@ def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text
 
 
 def test_every_word_of_the_dialect_is_in_its_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "markdown-tests.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference/formats/markdown.md").read_text(encoding="utf-8")
     words = {
         *reader.TEST_FIELDS,
         *prompts.PROMPT_FIELDS,

@@ -16,7 +16,7 @@ from proctor.model import Output, Score, Selection, Settings, Suite, TargetSpec,
 from proctor.reports.drift.report import DriftReport, describe_drift
 from support.series import make_series
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "drift-figures.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "explanation/drift-figures.md"
 Series = Callable[..., list[RunObservation]]
 
 

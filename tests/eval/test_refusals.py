@@ -21,7 +21,7 @@ from proctor.eval.refusals import ALL_HEDGE_PHRASES
 from proctor.graders.lexicons.hedging import find_hedge
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = ROOT / "docs" / "eval-refusals.md"
+PAGE = ROOT / "docs" / "reference/toolbox/refusals.md"
 
 
 @pytest.fixture
@@ -229,7 +229,7 @@ def test_the_sentences_are_as_many_as_the_page_says(tool: Any) -> None:
 def test_the_page_has_the_figures_of_now(tool: Any) -> None:
     for part in tool.parts():
         assert "\n".join(tool.table(part)) in PAGE.read_text(encoding="utf-8"), (
-            f"run: python tools/refusal_figures.py {part}, and put its table into docs/eval-refusals.md"
+            f"run: python tools/refusal_figures.py {part}, and put its table into {PAGE.name}"
         )
 
 

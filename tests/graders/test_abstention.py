@@ -113,7 +113,7 @@ def test_half_of_the_answers_give_what_was_asked(tool: Any) -> None:
 
 @pytest.mark.slow
 def test_the_page_has_the_figures_of_now(tool: Any) -> None:
-    page = (ROOT / "docs" / "graders-abstention.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference/graders/abstention.md").read_text(encoding="utf-8")
     assert "\n".join(tool.abstention_table()) in page, "run: python tools/refusal_figures.py abstention"
 
 

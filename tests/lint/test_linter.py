@@ -21,7 +21,11 @@ from proctor.protocols import BaseGrader, CaseAtLine, GradingInput
 from proctor.services.suites.load import load_suite
 from support.linting import lint_cases
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [
+    page
+    for page in sorted((Path(__file__).parents[2] / "docs/reference/lint").glob("*.md"))
+    if page.stem != "index"
+]
 SUITE = Suite(name="s", dialect="meridian")
 
 
@@ -39,12 +43,12 @@ def case(case_id: str = "a", lint: Any = None, asked: str = "Is 4 + 5 = 9?", exp
 
 
 def test_every_code_has_a_page_and_every_page_a_code() -> None:
-    assert {page.stem for page in (DOCS / "lint").glob("*.md")} == set(CODES)
+    assert {page.stem for page in PAGES} == set(CODES)
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_a_page_begins_with_its_code_and_says_how_to_silence_it(code: str) -> None:
-    text = (DOCS / "lint" / f"{code}.md").read_text(encoding="utf-8")
+    text = (PAGES[0].parent / f"{code}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# {code}\n")
     assert f"--ignore {code}" in text
     assert text.count("\n") <= 80
@@ -52,12 +56,12 @@ def test_a_page_begins_with_its_code_and_says_how_to_silence_it(code: str) -> No
 
 
 def test_the_table_has_every_code_with_a_link_and_what_it_says() -> None:
-    table = (DOCS / "lint.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| \[`([a-z-]+)`\]\(lint/\1\.md\) \| (.+?) \|$", table, re.MULTILINE))
+    table = (PAGES[0].parent / "index.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| \[`([a-z-]+)`\]\(\1\.md\) \| (.+?) \|$", table, re.MULTILINE))
     assert rows == CODES
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "lint").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_of_a_page_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
@@ -69,7 +73,7 @@ EXAMPLE = re.compile(r"^```jsonl (before|after)\n(.*?)^```$", re.MULTILINE | re.
 # `contaminated` and `canary` take two files, and `too-few-cases` is for `run` and `compare` to say.
 @pytest.mark.parametrize("code", sorted(CODES.keys() - {"contaminated", "canary", "too-few-cases"}))
 def test_the_example_of_a_page_shows_the_finding_and_how_it_goes(code: str, tmp_path: Path) -> None:
-    text = (DOCS / "lint" / f"{code}.md").read_text(encoding="utf-8")
+    text = (PAGES[0].parent / f"{code}.md").read_text(encoding="utf-8")
     examples = dict(EXAMPLE.findall(text))
     found = {}
     for name, body in examples.items():

@@ -12,7 +12,7 @@ pytest.importorskip("anyio")
 from proctor.mcp_server.results import ToolResult, object_schema, quote
 from proctor.mcp_server.tools import TOOLS
 
-PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides/use-coding-agents.md"
 
 
 @pytest.mark.parametrize("name", TOOLS)

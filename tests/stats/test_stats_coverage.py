@@ -1,4 +1,4 @@
-"""How often the intervals contain the truth: docs/statistics-figures.md, and what its figures rest on."""
+"""How often intervals contain the truth: docs/explanation/statistics-figures.md, and what it rests on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from proctor.stats import clopper_pearson, wilson
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "statistics-figures.md"
+PAGE = ROOT / "docs" / "explanation/statistics-figures.md"
 
 
 @pytest.fixture
@@ -27,9 +27,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in (*tool.shares((5, 10, 20, 40)), *tool.pairs((10,))):
-        assert line in lines, (
-            "run: python tools/coverage_figures.py, and put its tables into docs/statistics-figures.md"
-        )
+        assert line in lines, f"run: python tools/coverage_figures.py, and put its tables into {PAGE.name}"
 
 
 @pytest.mark.slow
@@ -65,6 +63,6 @@ def test_the_picture_draws_the_figures_of_the_table(tool: Any) -> None:
     drawn = tool.chart().spec["data"]["values"]
     least = min(point["y"] for point in drawn if point["series"] == "Wilson's interval")
     assert f"| 20 | 85.1 % | 9.5 % | 95.3 % | {100 * least:.1f} % |" in PAGE.read_text(encoding="utf-8")
-    assert "How often the interval of 20 cases contains" in (ROOT / "docs" / "statistics.svg").read_text(
-        encoding="utf-8"
-    )
+    assert "How often the interval of 20 cases contains" in (
+        ROOT / "docs" / "images/statistics.svg"
+    ).read_text(encoding="utf-8")

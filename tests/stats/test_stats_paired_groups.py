@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proctor.stats import clustered_newcombe, newcombe_paired, permutation
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "compare-statistics.md"
+PAGE = ROOT / "docs" / "explanation/comparison-statistics.md"
 
 Pair = tuple[bool, bool]
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=5)
@@ -105,9 +105,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in (*tool.limits((5, 10)), *tool.largest_sizes((1, 2))):
-        assert line in lines, (
-            "run: python tools/paired_figures.py, and put its tables into docs/compare-statistics.md"
-        )
+        assert line in lines, f"run: python tools/paired_figures.py, and put its tables into {PAGE.name}"
 
 
 @pytest.mark.slow

@@ -202,7 +202,7 @@ def test_a_file_with_every_kind_and_every_field_fits() -> None:
 
 
 def documents() -> list[Any]:
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages = sorted((ROOT / "docs").rglob("*.md"))
     blocks = [
         pytest.param(body, id=page.name)
         for page in pages

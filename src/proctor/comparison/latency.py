@@ -3,7 +3,7 @@
 All calls of one run share the conditions of its hour: the load of the server, of the network and of this
 machine. Runs one after the other therefore differ by more than the spread of their calls tells, and an
 interval over cases would exclude 0 for equal targets. Calls for one case that are made in turns share their
-conditions, so that the differences of cases are independent: docs/latency.md has the figures.
+conditions, so that the differences of cases are independent; docs/guides/compare-latencies.md has figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The linter: applies all rules to a stream of cases. Pure.
 
 Findings are warnings and never keep a suite from being run. A rule is silenced for one case by the case's
-field `lint`, and for all cases by the caller. `docs/lint.md` describes each code.
+field `lint`, and for all cases by the caller. `docs/reference/lint/index.md` describes each code.
 """
 
 from __future__ import annotations

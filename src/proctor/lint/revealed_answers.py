@@ -1,7 +1,7 @@
 """Finds an expected answer in a prompt, and decides whether it is revealed there or has to be there.
 
 It has to be there if it is one of several choices, a number to calculate with, something that the target is
-told to say, or part of a text to work on. All of this is a heuristic, which `docs/lint/leak.md` describes.
+told to say, or part of a text to work on. docs/reference/lint/leak.md describes this heuristic.
 Pure; knows prompts and answers only as text.
 """
 

@@ -1,6 +1,6 @@
 """Forgeries in one or two places: each is found without a signature, or the signature alone tells.
 
-The rows of the table in docs/verify.md come first, and then what it does not name.
+The rows of the table in docs/guides/verify-a-bundle.md come first, and then what it does not name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Change = Callable[[Forger], object]
 Edit = dict[str, Any] | Change | list[Any]
 """A change, several, or new values by their places: `t3.scores.0.value` is in the trial of case t3."""
-PAGE = Path(__file__).parents[3] / "docs" / "verify.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides/verify-a-bundle.md"
 GONE = object()
 """In the place of a value: it is taken out."""
 

@@ -14,7 +14,7 @@ import pytest
 from proctor.bundles.keys import get_signing_key
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "guides/verify-a-bundle.md").read_text(encoding="utf-8")
 
 
 def written(name: str) -> str:

@@ -1,8 +1,8 @@
 """What every service is sent for every parameter, as a server on loopback records it, against the page.
 
-Each row of the tables in docs/services.md is made of the difference between two recorded requests: with a
-parameter or an ability, and without. With PROCTOR_REWRITE_DOCS=1 and `-n 0` the rows are written anew (twice
-for a new kind); read the difference.
+Each row of the tables in docs/reference/targets/services.md is made of the difference between two recorded
+requests: with a parameter or an ability, and without. With PROCTOR_REWRITE_DOCS=1 and `-n 0` the
+rows are written again (twice for a new kind); read the difference.
 A kind that has an address gets its rows without another line here.
 """
 
@@ -28,7 +28,7 @@ from support.endpoints import serve_app
 from support.interfaces import InterfacesServer
 from support.waiting import PATIENCE_S
 
-PAGE = Path(__file__).parents[3] / "docs" / "services.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference/targets/services.md"
 KINDS = [kind for kind in iter_kinds() if kind.has_address]
 PLAIN = Params(temperature=None, seed=None)
 ENVIRON = {

@@ -18,9 +18,9 @@ from proctor.errors import UsageError
 def command(store: str | None) -> None:
     """Serve coding agents over stdin and stdout, by the Model Context Protocol.
 
-    An agent starts this command itself: put it into the agent's configuration, see docs/mcp.md. It works on
-    the suites below this folder, the targets of targets.yaml and the store of the command line. A run takes a
-    budget, and ends with the server; `proctor run --resume` continues it.
+    An agent starts this command itself: put it into the agent's configuration. It works on the suites below
+    this folder, the targets of targets.yaml and the store of the command line. A run takes a budget, and ends
+    with the server; `proctor run --resume` continues it.
 
     \b
     proctor mcp
@@ -39,8 +39,6 @@ def command(store: str | None) -> None:
             "pip install 'proctor[mcp]'."
         ) from None
     if sys.stdin.isatty():
-        echo_err(
-            "This is a server for coding agents, which start it themselves: see docs/mcp.md. Ctrl-C ends it."
-        )
+        echo_err("This is a server for coding agents, which start it themselves. Ctrl-C stops it.")
     project = AgentProject(durable_store_address(store), folder=Path.cwd(), config=load_cli_config())
     run(serve, project)

@@ -181,7 +181,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             multiple=True,
             metavar="NAME=VALUE",
             help="Any other model parameter, such as top_p=0.9, reasoning_effort=low, stop=END or "
-            "extra_body.min_p=0.1; list in docs/parameters.md. May be repeated.",
+            "extra_body.min_p=0.1; list in docs/reference/targets/parameters.md. May be repeated.",
         ),
         click.option(
             "--stream",

@@ -156,7 +156,7 @@ class TargetPool:
                 "A budget needs the price of each target and judge, and that of "
                 f"{', '.join(unknown)} is not known. Add to a prices.toml beside the store "
                 f"{', '.join(tables)}, each with input and output in US dollars per million tokens. "
-                "See docs/targets.md."
+                "See docs/reference/targets/index.md."
             )
 
     def add_secrets(self, names: Iterable[str]) -> None:
@@ -469,7 +469,7 @@ class Prices(Struct, frozen=True, kw_only=True):
         }
         return [
             f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
-            "beside the store can tell its own: see docs/targets.md."
+            "beside the store can tell its own: see docs/reference/targets/index.md."
             for name, quote in quotes.items()
             if quote is not None and quote.family is not None
         ]

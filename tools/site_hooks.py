@@ -1,0 +1,52 @@
+"""Hooks of `mkdocs build`, for what the pages of `docs/` have that a site has not.
+
+A fence says what a test does with its block: "console check", "yaml write suite.yaml" (CONTRIBUTING.md).
+The site shows the first as a console, and the second under the name of the file. Two pages and the examples,
+which are beside `docs/`, are part of the site.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
+FENCE = re.compile(r"^```(\w+) (?:check|before|after|write (\S+)|recipe \w+(?: (\S+))?)$", re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s]+)\)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """The files of the site, with those beside `docs/`."""
+    examples = (
+        path
+        for path in (ROOT / "examples").rglob("*")
+        if path.is_file() and path.suffix != ".md" and "__pycache__" not in path.parts
+    )
+    for path in (*(ROOT / name for name in PAGES), *sorted(examples)):
+        name = path.relative_to(ROOT).as_posix()
+        files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """The page with fences that `pymdownx.superfences` understands, and links within the site."""
+    folder = posixpath.dirname(page.file.src_uri)
+    place = "." if page.file.src_uri in PAGES else posixpath.join("docs", folder)
+
+    def inside(link: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(place, link[1]))
+        return f"]({posixpath.relpath(target.removeprefix('docs/'), folder or '.')})"
+
+    return LINK.sub(inside, FENCE.sub(_plain_fence, markdown))
+
+
+def _plain_fence(fence: re.Match[str]) -> str:
+    language, name = fence[1], fence[2] or fence[3]
+    return f'```{language} title="{name}"' if name else f"```{language}"
