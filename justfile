@@ -7,7 +7,7 @@ default:
     @{{ just_executable() }} --list --unsorted
 
 # Everything that CI runs, in the environment that is there, the quick things first.
-check: format-check lint layers types suites test-all bench-smoke
+check: format-check lint layers types suites site words test-all bench-smoke
 
 # What CI runs as it runs it: in a fresh environment, which takes a few minutes.
 ci:
@@ -24,6 +24,10 @@ test-all *ARGS:
 # The same on another day and in another time zone.
 test-later *ARGS:
     TZ=Pacific/Kiritimati {{ bin }}python tests/support/clock.py +400d {{ bin }}pytest -m "" {{ ARGS }}
+
+# Build the wheel and try it in a bare environment.
+wheel:
+    {{ bin }}python tools/try_wheel.py
 
 # The tests of the documentation only.
 docs:
@@ -46,6 +50,10 @@ site:
 # Show the site while you write.
 site-serve:
     NO_MKDOCS_2_WARNING=1 {{ bin }}mkdocs serve
+
+# Phrases that users should not have to read.
+words:
+    {{ bin }}python tools/rejected_phrases.py --limit 10
 
 # Style and mistakes.
 lint:

@@ -4,7 +4,7 @@ Each public name is imported when it is first used; `__init__.pyi` tells type ch
 itself imports nothing, not even `typing`, so that the command line is soon there to hear a signal.
 """
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Assertion": "model",

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from shlex import quote
 from shutil import which
+from textwrap import indent
 
 import click
 
@@ -23,7 +24,7 @@ _FILES = {
     ".github/workflows/drift.yml": "drift.yml",
     "drift.cron": "drift.cron",
 }
-"""Templates by their destination; `PROJECT` in them is the folder, and `PROGRAM` this program."""
+"""Templates by their destination; `PROJECT` in them is the folder, `PROGRAM` this program."""
 SCHEMA_FOLDER = ".proctor/schemas"
 """The folder of the JSON Schemas that the templates name in their first lines."""
 
@@ -41,13 +42,19 @@ def command(folder: str, force: bool) -> None:
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not force:
         raise UsageError(f"Already there: {', '.join(existing)}. Nothing was written; --force replaces them.")
-    templates, values = files("proctor") / "templates", {"PROJECT": folder, "PROGRAM": _find_program()}
+    templates = files("proctor") / "templates"
+    script = (templates / "comment.sh").read_text(encoding="utf-8")
+    values = {
+        "PROJECT": _quote_for_cron(folder),
+        "PROGRAM": _quote_for_cron(_find_program()),
+        "COMMENT_SCRIPT": indent(script, 10 * " ").strip(),
+    }
     for name, template in _FILES.items():
         path = Path(folder) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (templates / template).read_text(encoding="utf-8")
-            text = re.sub("|".join(values), lambda match: _quote_for_cron(values[match[0]]), text)
+            text = re.sub("|".join(values), lambda match: values[match[0]], text)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
