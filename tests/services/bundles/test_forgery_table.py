@@ -183,7 +183,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ({"t3.started_at": NO_TIME}, "trials.jsonl:4: the trial began at 2020-01-01"),
         ({"t3.started_at": "2999-01-01T00:00:00Z"}, "trials.jsonl:4: the trial began at 2999-01-01"),
     ],
-    "a trial with both an answer and a failure or neither, scores but no answer, a valid case marked invalid": [
+    "a trial with an answer and a failure or neither, scores but no answer, a valid case marked invalid": [
         ({"t3.failure": FAILURE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE, "t3.scores": GONE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE}, "trials.jsonl:4: there are scores and no answer"),
