@@ -160,7 +160,7 @@ def test_every_word_of_dialect_agentv_is_in_its_page() -> None:
 
 def test_every_word_of_agentv_5_is_in_its_page() -> None:
     words = {*v5.VERSION_5_FIELDS, *assertions.REFUSED_TYPES, *assertions.VERSION_5_TYPES}
-    assert missing(words, "docs/guides/move-from-agentv-5.md") == []
+    assert missing(words, "docs/guides/move-from-agentv.md") == []
 
 
 def test_every_type_of_assertion_has_an_example() -> None:
