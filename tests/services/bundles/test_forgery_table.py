@@ -143,7 +143,7 @@ def hide(part: str, place: int) -> Change:
 NO_RUN, NO_TIME = "20200101-000000-abcdef", "2020-01-01T00:00:00Z"
 FAILURE = {"stage": "target", "kind": "http", "message": "m"}
 ROWS: dict[str, list[tuple[Edit, str]]] = {
-    "an answer, score, verdict, claim or name of a passed test, all hashes made again": [
+    "an answer, score, verdict, claim or name of a passed test changed, all hashes recomputed": [
         (
             {"t1.output.text": "something else"},
             "trials.jsonl:2: score 1 (exact): the outcome is pass, and grading the answer again",
@@ -159,7 +159,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ({"own.claims.all.passed": 9}, "`passed` of the claim on all is 9, and should be 6"),
         (lambda f: f.predicate["passedTests"].append("t0"), "`passedTests` has t0"),
     ],
-    "a failing trial left out, a passing one put in, lines swapped": [
+    "a failing trial removed, a passing trial added, lines swapped": [
         *(
             (leave_out(name), "config.json: the number of planned trials is 9, and should be 10")
             for name in ("t0", "t3", "t9")
@@ -168,14 +168,14 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         (swap, "trials.jsonl:2: the index is 3, and should be 1"),
         (recount_after(swap), "trials.jsonl:2: the trial of case t1 should be here"),
     ],
-    "split, settings, target, run id or times, in one place": [
+    "split, settings, target, run id or times changed in one place": [
         ({"own.split": "all"}, "the split is all, and should be holdout"),
         ({"config.settings.threshold": 0}, "the verdict is fail, and should be pass"),
         ({"config.target.model": "other"}, "the target's digest is"),
         ({"own.run": NO_RUN}, "the run's id is"),
         ({"own.started_at": NO_TIME}, "the time at which the run began is"),
     ],
-    "a run that ends before it begins, or a trial outside of its run": [
+    "a run that ends before it starts, or a trial outside the time of its run": [
         (
             {"config.finished_at": NO_TIME, "own.finished_at": NO_TIME},
             "config.json: the run ended at 2020",
@@ -183,7 +183,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ({"t3.started_at": NO_TIME}, "trials.jsonl:4: the trial began at 2020-01-01"),
         ({"t3.started_at": "2999-01-01T00:00:00Z"}, "trials.jsonl:4: the trial began at 2999-01-01"),
     ],
-    "an answer beside a failure or neither, scores without an answer, a case said to be wrong in its file": [
+    "a trial with an answer and a failure or neither, scores but no answer, a valid case marked invalid": [
         ({"t3.failure": FAILURE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE, "t3.scores": GONE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE}, "trials.jsonl:4: there are scores and no answer"),
@@ -215,16 +215,18 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ({"suite.4.case.category": "a\x9b"}, "has control characters: "),
         ({"config.judges": [{"name": "a\x1bb", "kind": "echo"}]}, "has control characters: "),
     ],
-    "the environment, holdout accesses, a salt, the run id or the times, in all places at once": [
+    "the environment, holdout accesses, a salt, the run id or the times changed in all places at once": [
         ({"environment.versions.python": "9.9"}, ""),
         ({"own.looks": {"rate": 99, "reveal": 0}}, ""),
         ({"suite.1.salt": "ab" * 32}, ""),
         ({"config.id": NO_RUN, "own.run": NO_RUN}, ""),
         (move_back, ""),
     ],
-    "threshold, selection or seed of the split, in all places at once": [(recount_after(pass_all), "")],
+    "threshold, selection or seed of the split changed in all places at once": [
+        (recount_after(pass_all), "")
+    ],
     (
-        "the tags or the category of a case; reason, details and entries of a score; "
+        "tags or category of a case; reason, details and evidence of a score; "
         "model, finish reason, latency and cost within limits"
     ): [
         ({"suite.4.case.tags": ["easy"]}, ""),
@@ -238,27 +240,27 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ),
         ({"t3.output.latency_ms": 1, "t3.output.cost_usd": 0}, ""),
     ],
-    "answers of earlier runs in place of new ones": [({"t3.source_run": NO_RUN}, "")],
-    "a failed answer made an error of the endpoint": [(failed_by_endpoint, "")],
+    "answers of earlier runs used instead of new ones": [({"t3.source_run": NO_RUN}, "")],
+    "a failed answer turned into an error of the endpoint": [(failed_by_endpoint, "")],
 }
 """Edits with the words by which they are found without a signature; none, where only the signature tells."""
 ELSEWHERE = {
-    "a file changed, added, left out, or a link in its place": "test_an_added_file_is_found",
-    "a doubled key, a field that is unknown, or JSON written in another way": (
+    "a file changed, added, removed, or replaced by a link": "test_an_added_file_is_found",
+    "a duplicate key, an unknown field, or JSON in another form than the canonical one": (
         "test_bytes_that_say_the_same_in_another_way_are_found"
     ),
-    "a judgment, its reply left as it is; a judge's reply left out; another rule of counting": (
+    "a judgment changed but not its reply; a judge's reply removed; another aggregation": (
         "test_judgments_that_were_outvoted_or_left_out_are_found"
     ),
-    "a judgment together with its reply": "test_what_judges_said_is_recounted",
-    "the claim on the hidden holdout of a public bundle": (
+    "a judgment changed together with its reply": "test_what_judges_said_is_recounted",
+    "the claim on the hidden holdout of a public bundle changed": (
         "test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone"
     ),
-    "everything made again as a whole, as by running a better target under this one's name": (
+    "the whole bundle made by running a better target under this one's name": (
         "test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_signature_alone"
     ),
     "signed again by the forger": ("test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key"),
-    "another bundle's signature, a foreign key id, or a signature twice": "test_a_signature_twice_is_found",
+    "another bundle's signature, a foreign key ID, or a signature twice": "test_a_signature_twice_is_found",
 }
 """Rows whose forgeries need other bundles: a test of each in test_forgeries.py or test_service_verify.py."""
 OTHER_EDITS: list[tuple[Edit, str]] = [
