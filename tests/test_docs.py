@@ -232,7 +232,7 @@ def test_what_a_page_shows_is_what_its_commands_print(
         request.getfixturevalue("sandboxed")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     text = page.read_text(encoding="utf-8")
-    now = text
+    now, position = "", 0
     begin = today()
     for block in BLOCK.finditer(text):
         _, what, name, body = block.groups()
@@ -240,12 +240,14 @@ def test_what_a_page_shows_is_what_its_commands_print(
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(body, encoding="utf-8")
             continue
-        for written in re.split(r"^(?=\$ )", body, flags=re.MULTILINE):
-            if written:
-                command, _, shown = written[2:].partition("\n")
-                printed = PROGRESS.sub("", run(command, tmp_path))
-                if not re.fullmatch(as_pattern(shown, begin, today()), printed):
-                    now = now.replace(written, f"$ {command}\n{steady(printed)}", 1)
+        now += text[position : block.start(4)]
+        position = block.end(4)
+        for written in filter(None, re.split(r"^(?=\$ )", body, flags=re.MULTILINE)):
+            command, _, shown = written[2:].partition("\n")
+            printed = PROGRESS.sub("", run(command, tmp_path))
+            is_current = re.fullmatch(as_pattern(shown, begin, today()), printed)
+            now += written if is_current else f"$ {command}\n{refreshed(shown, printed)}"
+    now += text[position:]
     if os.environ.get("PROCTOR_REWRITE_DOCS"):
         page.write_text(now, encoding="utf-8")
     assert now.splitlines() == text.splitlines()
@@ -362,7 +364,14 @@ def test_a_date_on_a_page_is_that_date_or_the_day_of_the_test(printed: str, hold
     assert bool(re.fullmatch(pattern, printed)) is holds
 
 
-def steady(printed: str) -> str:
+def refreshed(shown: str, printed: str) -> str:
+    """What a command prints now, where its page had `shown`: lines that a `…` of the page fits stay."""
     for pattern, instead in VARYING:
         printed = pattern.sub(instead, printed)
-    return printed
+    lines = {
+        line: re.compile(as_pattern(line)) for line in shown.splitlines(keepends=True) if "…" in line[:-2]
+    }
+    return "".join(
+        next((old for old, pattern in lines.items() if pattern.fullmatch(line)), line)
+        for line in printed.splitlines(keepends=True)
+    )
