@@ -92,6 +92,22 @@ def load_suite(
     return load_source(source, dialect=dialect, writer=writer, inspect=inspect, tell=tell)
 
 
+@contextmanager
+def _garbage_collection_off() -> Iterator[None]:
+    """Turns the garbage collector off: what is read has no cycles, and it doubles the time of a YAML file.
+
+    It stays off until the suite is saved, or it would first look at all rows that are about to be freed.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@_garbage_collection_off()
 def load_source(
     source: SuiteSource,
     *,
@@ -169,18 +185,6 @@ def load_placeholder(
     reader.add(PlaceholderFactory(source, ()).for_file(problems))
     result = reader.finish()
     return replace(result, suite=writer.commit(result.suite))
-
-
-@contextmanager
-def _garbage_collection_off() -> Iterator[None]:
-    """Turns the garbage collector off: what is read has no cycles, and it doubles the time of a YAML file."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def detect_dialect(source: SuiteSource) -> str:
@@ -262,13 +266,12 @@ class _SuiteReader:
 
     def read(self, dialect: str, source: SuiteSource) -> None:
         """Reads all of a source in a dialect; `find_repeated_ids` and `finish` come next."""
-        with _garbage_collection_off():
-            items = read_suite(DIALECTS.get(dialect), source)
-            for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
-                if type(item) is CaseAtLine:
-                    self._add_case(item)
-                else:
-                    self.add_item(item)
+        items = read_suite(DIALECTS.get(dialect), source)
+        for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
+            if type(item) is CaseAtLine:
+                self._add_case(item)
+            else:
+                self.add_item(item)
 
     def find_repeated_ids(self) -> frozenset[str]:
         """Returns the ids of several cases if not all were reported as such: the suite must be read again."""
