@@ -119,11 +119,6 @@ def _messages_digest(case: Case) -> str:
 
 def judged_digest(case: Case) -> str:
     """Returns the digest of how answers to the case are graded, without what is sent."""
-    return "sha256:" + judged_hash(case).hex()
-
-
-def judged_hash(case: Case) -> bytes:
-    """Returns the same digest as 32 bytes."""
     assertions = [_judging_parts(item) for item in case.assertions]
     judging: tuple[Any, ...] = (case.expected, case.criteria, assertions)
     # Optional parts are appended only if they are set, so that other digests do not change.
@@ -131,9 +126,7 @@ def judged_hash(case: Case) -> bytes:
         judging = (*judging, case.pass_rule)
     if case.problems:  # not where they stand: a file that is moved is the same suite
         judging = (*judging, [(item.code, item.field, item.message) for item in case.problems])
-    hasher = _JUDGED_PREFIX.copy()
-    hasher.update(_ENCODER.encode(judging))
-    return hasher.digest()
+    return _digest(_JUDGED_PREFIX, judging)
 
 
 def assertion_digest(assertion: Assertion) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import SuiteHasher, judged_hash, sent_digest
+from proctor.codec import SuiteHasher, judged_digest, sent_digest
 from proctor.dialects import DIALECTS
 from proctor.dialects.detection import detect, detect_folder
 from proctor.dialects.shared.head import read_head
@@ -211,8 +211,8 @@ def with_repeats_rule(suite: Suite, rule: str | None) -> Suite:
     return suite if rule is None else replace(suite, repeats_rule=rule)
 
 
-_CaseRow = tuple[str, bytes, bytes]
-"""The id of a case and the digests of what is sent and of how it is graded; none of an invalid case."""
+_CaseRow = tuple[str, str, str]
+"""The id of a case and the digests of what is sent and of how it is graded; empty for an invalid case."""
 
 
 class _SuiteReader:
@@ -297,7 +297,7 @@ class _SuiteReader:
         self._problems.append(problem)
         if problem.level == "error" and problem.case and problem.line and problem.case not in self._lines:
             if not self._knows_ids and problem.case not in self._wrong_ids:
-                self._rows.add((problem.case, b"", b""))
+                self._rows.add((problem.case, "", ""))
             self._wrong_ids.setdefault(problem.case, problem.line)
             self._paths.setdefault(problem.case, problem.path)
 
@@ -335,15 +335,15 @@ class _SuiteReader:
         """Adds the next case, with its graders and its location; a placeholder has none."""
         if self._knows_ids and (self._repeated_ids is None or case.id in self._repeated_ids):
             self._lines.setdefault(case.id, location[1])
-        sent_hash = sent_digest(case)
-        self._rows.add((case.id, bytes.fromhex(sent_hash[7:]), judged_hash(case)))
+        sent = sent_digest(case)
+        self._rows.add((case.id, sent, judged_digest(case)))
         self._count += 1
         if self._indexer.add(case):
             self._requirements.add(case, graders, location)
         if case.problems:
             self.has_placeholders = True
         if self._writer is not None:
-            self._writer.add(case, sent_hash)
+            self._writer.add(case, sent)
         if self._count % _PROGRESS_EVERY == 0:
             self._tell(self._count)
         if self._count == MAX_ROWS and self.inspect is None and self._repeated_ids is None:
@@ -357,7 +357,7 @@ class _SuiteReader:
         """Leaves it to `find_repeated_ids` to find further duplicates."""
         self._knows_ids = False
         for case_id in self._wrong_ids.keys() - self._lines.keys():
-            self._rows.add((case_id, b"", b""))
+            self._rows.add((case_id, "", ""))
         self._lines.clear()
         self._paths = {case_id: path for case_id, path in self._paths.items() if case_id in self._wrong_ids}
 
@@ -429,13 +429,14 @@ class _SuiteReader:
         if self._hash_result is None:
             hasher = SuiteHasher(with_repeats_rule(suite, self._repeats_rule))
             last_id, repeated_ids = None, set[str]()
-            rows: list[tuple[str, str, str]] = []
-            for case_id, sent, judged in self._rows:
+            rows: list[_CaseRow] = []
+            for row in self._rows:
+                case_id, sent, _ = row
                 if case_id == last_id:
                     repeated_ids.add(case_id)
                 last_id = case_id
                 if sent:
-                    rows.append((case_id, "sha256:" + sent.hex(), "sha256:" + judged.hex()))
+                    rows.append(row)
                     if len(rows) == _HASHED_ROWS:
                         hasher.add_all(rows)
                         rows.clear()
