@@ -87,6 +87,7 @@ _DECODER = json.JSONDecoder(
 
 
 _FAST_DECODER = msgspec.json.Decoder()
+_TEXT_TYPE: Final = frozenset({str})
 _MAX_BRACKETS: Final = 32
 _TOO_MANY: Final = 1 << 40
 _SPACED_COLONS: Final = (b" :", b"\t:", b"\r:", b"\n:")
@@ -99,15 +100,18 @@ def _decode_usual_object(line: bytes) -> dict[str, Any] | None:
     that has a key twice has more colons than the object has keys. Colons inside of texts count too, unless no
     colon stands behind white space: then those of keys stand behind a quote, and only these count.
     """
-    if line.count(b"{") + line.count(b"[") > _MAX_BRACKETS:
-        return None
     try:
         row = _FAST_DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # explained by the other decoder
         return None
     if type(row) is not dict:
         return None
-    keys = _count_keys(row)
+    if _TEXT_TYPE.issuperset(map(type, row.values())):
+        keys = len(row)
+    elif line.count(b"{") + line.count(b"[") > _MAX_BRACKETS:
+        return None
+    else:
+        keys = _count_keys(row)
     if line.count(b":") == keys:
         return row
     is_compact = line.count(b'":') == keys and not any(colon in line for colon in _SPACED_COLONS)
