@@ -12,12 +12,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 from random import Random
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from proctor.model import Case, SplitRule, Suite, Trial
 from proctor.position_set import PositionSet
 from proctor.spools import RowSorter
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 _NUMBER_BYTES = 5
 SEALED_REASON = "sealed; --reveal shows it"
@@ -26,7 +30,13 @@ SEALED_REASON = "sealed; --reveal shows it"
 
 def rank(seed: int, case_id: str) -> bytes:
     """Returns the sort key by which cases are held out, smallest first."""
-    return sha256(b"%d:" % seed + case_id.encode("utf-8", "surrogatepass")).digest()
+    return _rank(sha256(b"%d:" % seed), case_id)
+
+
+def _rank(seed_hasher: Hash, case_id: str) -> bytes:
+    hasher = seed_hasher.copy()  # a third of what it takes to make one
+    hasher.update(case_id.encode("utf-8", "surrogatepass"))
+    return hasher.digest()
 
 
 def holdout_size(count: int, ratio: float) -> int:
@@ -65,13 +75,14 @@ def select_holdout(cases: Iterable[tuple[str, str | None]], size: int, rule: Spl
     numbers: dict[str, bytes] = {}
     ranked = RowSorter[bytes](bytes)
     """The category's number, the rank and the position of each case: bytes sort faster than tuples."""
+    seed_hasher = sha256(b"%d:" % rule.seed)
     for position, (case_id, category) in enumerate(cases):
         name = category or ""
         counts[name] += 1
         number = numbers.get(name)
         if number is None:
             number = numbers[name] = len(numbers).to_bytes(_NUMBER_BYTES, "big")
-        ranked.add(number + rank(rule.seed, case_id) + position.to_bytes(_NUMBER_BYTES, "big"))
+        ranked.add(number + _rank(seed_hasher, case_id) + position.to_bytes(_NUMBER_BYTES, "big"))
     shares = _apportion(counts, holdout_size(size, rule.ratio))
     return PositionSet(_take_first(ranked, {numbers[name]: share for name, share in shares.items()}), size)
 
