@@ -104,7 +104,10 @@ def _has_labels(case: Case, selection: Selection) -> bool:
 
 def count_repeats(case: Case, run_repeats: int | None) -> int:
     """Returns how often a case is sent: the larger of the run's repeats and the case's own."""
-    return max(run_repeats or 1, case.repeats or 1)
+    own_repeats = case.repeats
+    if own_repeats is None and run_repeats is None:  # the usual case
+        return 1
+    return max(run_repeats or 1, own_repeats or 1)
 
 
 class MediaUse(Struct, frozen=True):
