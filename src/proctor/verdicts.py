@@ -711,19 +711,21 @@ class Tally:
             kept: whether it was reused from another run with its scores.
         """
         verdict = decide_verdict(trial, self._rule_for(case))
-        scores = trial.scores
+        scores, is_judged = trial.scores, False
+        for graded in scores:
+            self.graders.add(graded.grader)
+            is_judged = is_judged or bool(graded.judgments)
         cluster = None if self._cluster_for is None else self._cluster_key(self._cluster_for(case))
         if count_repeats(case, self._repeats) == 1:
             self.all.add(verdict, cluster=cluster)
-            self.judge_stats.add(trial, verdict)
+            if is_judged:
+                self.judge_stats.add(trial, verdict)
             self._count_result(trial, case, verdict, cluster=cluster)
         else:
             self._count_repeat(trial, case, verdict, cluster)
         if (score := trial_score(trial)) is not None:
             add_exactly(self.score_parts, score)
             self.score_count += 1
-        for graded in scores:
-            self.graders.add(graded.grader)
         if MULTIPLE_CHOICE in self.graders:
             self.choice_accuracy.add(trial)
         if scores and not kept:
