@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 # --- the wire ----------------------------------------------------------------------------------------------
 
 
-class _ChatMessage(Struct, omit_defaults=True):
+class _ChatMessage(Struct, omit_defaults=True, gc=False):
     role: str
     content: str | list[dict[str, Any]]
     name: str | None = None

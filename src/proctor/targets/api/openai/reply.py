@@ -25,14 +25,17 @@ _CACHED_NAMES = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens"
 """Names of the number of cached tokens beside `prompt_tokens_details`: of DeepSeek, Together and Mistral."""
 
 
-class ChatFunction(Struct):
+# Like all decoded JSON they have no cycles, so the garbage collector need not track them (`gc=False`).
+
+
+class ChatFunction(Struct, gc=False):
     """The name and the arguments of a tool call."""
 
     name: str
     arguments: Any = "{}"
 
 
-class ChatToolCall(Struct):
+class ChatToolCall(Struct, gc=False):
     """A tool call of an answer."""
 
     function: ChatFunction
@@ -40,7 +43,7 @@ class ChatToolCall(Struct):
     type: str = "function"
 
 
-class ChatAnswer(Struct):
+class ChatAnswer(Struct, gc=False):
     """The message of a reply."""
 
     content: str | list[dict[str, Any]] | None = None
@@ -115,7 +118,7 @@ class ChatAnswer(Struct):
             yield image.get("url") if isinstance(image, dict) else image
 
 
-class ChatChoice(Struct):
+class ChatChoice(Struct, gc=False):
     """The first of the answers of a reply."""
 
     message: ChatAnswer
@@ -123,7 +126,7 @@ class ChatChoice(Struct):
     logprobs: Any = None
 
 
-class ChatReply(Struct):
+class ChatReply(Struct, gc=False):
     """The whole reply."""
 
     choices: list[ChatChoice] | None = None
