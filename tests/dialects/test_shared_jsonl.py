@@ -70,6 +70,7 @@ def test_any_bytes_give_an_object_or_a_problem(line: bytes) -> None:
         (b'{"a": ' + b"9" * 5000 + b"}", "bad-number"),
         (b'{"a": 1, "a": 1}', "duplicate-key"),
         (b'{"a": {"b": 1, "b": 2}}', "duplicate-key"),
+        (b'{"a": ' + b"[" * 64 + b"]" * 64 + b', "a": "x"}', "duplicate-key"),
         (b'{"a": "\xff"}', "bad-encoding"),
         (b'{"a": "\\udc00"}', "bad-encoding"),
         (b'{"a": ' * 100_000, "too-deep"),

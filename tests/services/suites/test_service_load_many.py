@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,25 @@ def test_the_cases_of_one_tag_and_of_given_ids_are_selected_among_many() -> None
     assert list(loaded.index().positions) == [0, 5, 7]
     assert list(loaded.index(case_ids=("h", "i")).positions) == [7, 8]
     assert loaded.indexer.keep_known(["x", "i", "b"]) == ("i", "b")
+
+
+@pytest.mark.parametrize("kind", ["right", "wrong"])
+def test_no_garbage_is_collected_until_a_suite_is_saved(kind: str) -> None:
+    class CollectorState(Cases):
+        def commit(self, suite: Suite) -> Suite:
+            states.append(gc.isenabled())
+            return suite
+
+        def discard(self) -> None:
+            states.append(gc.isenabled())
+
+    states: list[bool] = []
+    was_enabled = gc.isenabled()
+    gc.enable()
+    try:
+        load_source(make_suite([("a", kind)]), dialect="proctor", writer=CollectorState())
+        assert gc.isenabled()
+    finally:
+        if not was_enabled:
+            gc.disable()
+    assert states == [False]
