@@ -3,7 +3,7 @@
 Usage: python -m tools.pictures FOLDER [--docs]
 
 It makes a project in a temporary folder, runs it, and opens the real server over it in Chromium, whose path
-may be given as CHROMIUM. With --docs the pictures of the README are taken anew too.
+may be given as CHROMIUM. With --docs it takes the pictures of the documentation again too.
 """
 
 from __future__ import annotations
@@ -226,15 +226,18 @@ def _see_all(page: Page) -> None:
 
 
 def of_docs(chromium: Browser, url: str, runs: list[str]) -> None:
-    """The pictures of the README."""
+    """The pictures of the README and of the pages in docs/, in both themes."""
     weak, _, _, new, *_ = runs
     compared = urlencode({"run": [weak, new]}, doseq=True)
-    for name, path in (("run", f"/runs/{weak}"), ("compare", f"/compare?{compared}")):
-        shown = Shown(name, path)
-        take(chromium, url, shown, DOCS / f"web-{name}.png", size=README, whole=False)
-    grid = Shown("grid", f"/grid?group={picture_project.GROUP}&show=differ")
-    for ending, theme in (("", "light"), ("-dark", "dark")):
-        take(chromium, url, grid, DOCS / f"web-grid{ending}.png", theme=theme, size=WIDE, whole=False)
+    grid = f"/grid?group={picture_project.GROUP}&show=differ"
+    for name, path, size in (
+        ("run", f"/runs/{weak}", README),
+        ("compare", f"/compare?{compared}", README),
+        ("grid", grid, WIDE),
+    ):
+        for ending, theme in (("", "light"), ("-dark", "dark")):
+            picture = DOCS / f"web-{name}{ending}.png"
+            take(chromium, url, Shown(name, path), picture, theme=theme, size=size, whole=False)
 
 
 if __name__ == "__main__":
