@@ -1,4 +1,4 @@
-# What is done often, each with one word. `just` alone lists it.
+# Common tasks, each with one word. `just` alone lists them.
 
 bin := if path_exists(".venv/bin") == "true" { ".venv/bin/" } else { "" }
 
@@ -6,7 +6,7 @@ bin := if path_exists(".venv/bin") == "true" { ".venv/bin/" } else { "" }
 default:
     @{{ just_executable() }} --list --unsorted
 
-# Everything that CI runs, in the environment that is there, the quick things first.
+# Everything that CI runs, in the current environment, the quick checks first.
 check: format-check lint layers types suites site words test-all bench-smoke
 
 # What CI runs as it runs it: in a fresh environment, which takes a few minutes.
@@ -33,12 +33,12 @@ wheel:
 docs:
     {{ bin }}pytest -m "" tests/test_docs.py
 
-# Put the output of now into pages that are out of date.
+# Replace outputs on pages that are out of date.
 docs-rewrite:
     -PROCTOR_REWRITE_DOCS=1 {{ bin }}pytest -m "" tests/test_docs.py -k page_shows
     git --no-pager diff -- '*.md'
 
-# Write the expected suites of the dialects' example files anew.
+# Write the expected suites of the example files of dialects again.
 golden:
     -PROCTOR_REWRITE_GOLDEN=1 {{ bin }}pytest tests/dialects/test_goldens.py
     git --no-pager diff --stat -- tests/dialects
