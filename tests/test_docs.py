@@ -23,6 +23,7 @@ from unittest.mock import patch
 
 import click
 import pytest
+from tools import cli_reference
 
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
@@ -215,7 +216,20 @@ def test_a_word_is_defined_in_one_sentence(word: str) -> None:
 def test_every_link_inside_the_tree_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8"))
     files = [link.partition("#")[0] for link in links]
-    assert [link for link in files if link and not (page.parent / link).exists()] == []
+    generated = {(ROOT / "docs" / name).resolve() for name in cli_reference.page_names()}
+    broken = [link for link in files if link and not (page.parent / link).exists()]
+    assert [link for link in broken if (page.parent / link).resolve() not in generated] == []
+
+
+def test_every_command_has_a_page_with_its_options() -> None:
+    index = cli_reference.fill_index(text_of("docs/reference/cli/index.md"))
+    for name in COMMANDS:
+        page = cli_reference.render_page(name)
+        command = import_module(f"proctor.cli.commands.{name}").command
+        assert f"({name}.md)" in index
+        for path, flag in options(command, f"proctor {name}"):
+            sub = path.removeprefix(f"proctor {name}").strip()
+            assert f"{{ #{sub}{flag} }}" in page if flag else path in page
 
 
 CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]

@@ -2,14 +2,15 @@
 
 A fence says what a test does with its block: "console check", "yaml write suite.yaml" (CONTRIBUTING.md).
 The site shows the first as a console, and the second under the name of the file. Two pages and the examples,
-which are beside `docs/`, are part of the site.
+which are beside `docs/`, are part of the site. The pages of the commands are generated (`cli_reference.py`).
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from pathlib import Path
+import sys
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -17,9 +18,29 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT))  # mkdocs adds the folder of this file only
+
+from tools import cli_reference  # noqa: E402
+
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 FENCE = re.compile(r"^```(\w+) (?:check|before|after|write (\S+)|recipe \w+(?: (\S+))?)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s]+)\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The configuration, with the pages of the commands after their index in the navigation."""
+    _add_commands(config.nav or [])
+    return config
+
+
+def _add_commands(items: list[Any]) -> None:
+    for index, item in enumerate(items):
+        if item == f"{cli_reference.FOLDER}/index.md":
+            items[index + 1 : index + 1] = cli_reference.page_names()
+            return
+        for inner in item.values() if isinstance(item, dict) else ():
+            if isinstance(inner, list):
+                _add_commands(inner)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -32,11 +53,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path in (*(ROOT / name for name in PAGES), *sorted(examples)):
         name = path.relative_to(ROOT).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(path)))
+    for name in cli_reference.page_names():
+        content = cli_reference.render_page(PurePosixPath(name).stem)
+        files.append(File.generated(config, name, content=content))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page with fences that `pymdownx.superfences` understands, and links within the site."""
+    if page.file.src_uri == f"{cli_reference.FOLDER}/index.md":
+        markdown = cli_reference.fill_index(markdown)
     folder = posixpath.dirname(page.file.src_uri)
     place = "." if page.file.src_uri in PAGES else posixpath.join("docs", folder)
 
