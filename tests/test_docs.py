@@ -23,7 +23,6 @@ from unittest.mock import patch
 
 import click
 import pytest
-from tools import cli_reference
 
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
@@ -42,6 +41,10 @@ from proctor.reports.runs import records
 from proctor.targets import iter_kinds
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools import cli_reference
+
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
