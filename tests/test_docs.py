@@ -24,6 +24,7 @@ from unittest.mock import patch
 import click
 import pytest
 
+import proctor
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
 from proctor.dialects import DIALECTS
@@ -36,14 +37,18 @@ from proctor.dialects.meridian.expected import TYPES
 from proctor.dialects.pramana import reader as pramana
 from proctor.errors import ExitCode
 from proctor.graders import GRADERS
+from proctor.invalid_cases import UNSUPPORTED_CODES
+from proctor.lint.linter import CODES
 from proctor.reports import REPORTS
 from proctor.reports.runs import records
 from proctor.targets import iter_kinds
+from proctor.web.api.problems import PROBLEM_KINDS
+from support.error_codes import SOURCE, failure_kinds, problem_codes
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools import cli_reference
+from tools import cli_reference  # noqa: E402
 
 PAGES = [
     ROOT / "README.md",
@@ -198,6 +203,40 @@ def test_every_name_of_the_toolbox_is_described_in_the_page_of_its_tool(name: st
 def test_every_exit_code_is_in_its_page() -> None:
     page = text_of("docs/reference/exit-codes.md")
     assert [code for code in ExitCode if f"\n| {int(code)} | " not in page] == []
+
+
+def test_every_public_name_is_in_the_page_on_python() -> None:
+    page = text_of("docs/reference/python.md")
+    assert [name for name in proctor.__all__ if f"\n::: proctor.{name}\n" not in page] == []
+
+
+def codes_in(page: str) -> set[str]:
+    """The codes that a page describes: those in the first cells of its tables."""
+    cells = re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE)
+    return {code for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)}
+
+
+def test_every_error_code_is_in_the_page_on_errors() -> None:
+    page = text_of("docs/reference/errors.md")
+    codes = problem_codes() - CODES.keys()
+    kinds = {*failure_kinds(), "http", "invalid", "unsupported"}
+    assert len(codes) > 150
+    assert {*codes, *UNSUPPORTED_CODES, *PROBLEM_KINDS, "bundle"} - codes_in(page) == {"wrong-value"}
+    assert "`wrong-value`" in page
+    failures = page.partition("## Failures")[2].partition("## Store")[0]
+    assert codes_in(failures) == kinds
+
+
+def test_the_page_on_errors_has_no_code_that_is_gone() -> None:
+    source = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    made = {f"unknown-{kind}" for kind in ("image", "file", "audio", "video")}
+    codes = codes_in(text_of("docs/reference/errors.md")) - made
+    assert {code for code in codes if f'"{code}"' not in source} == set()
+
+
+def test_every_lint_code_has_a_page() -> None:
+    pages = {page.stem for page in (ROOT / "docs/reference/lint").glob("*.md")}
+    assert pages - {"index"} == CODES.keys()
 
 
 def definitions() -> dict[str, str]:

@@ -23,6 +23,8 @@ sys.path.append(str(ROOT))  # mkdocs adds the folder of this file only
 from tools import cli_reference  # noqa: E402
 
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
+ERRORS = "reference/errors.md"
+CODE = re.compile(r"^\| `([a-z-]+)`", re.MULTILINE)
 FENCE = re.compile(r"^```(\w+) (?:check|before|after|write (\S+)|recipe \w+(?: (\S+))?)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 
@@ -63,6 +65,8 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page with fences that `pymdownx.superfences` understands, and links within the site."""
     if page.file.src_uri == f"{cli_reference.FOLDER}/index.md":
         markdown = cli_reference.fill_index(markdown)
+    if page.file.src_uri == ERRORS:
+        markdown = _with_anchors(markdown)
     folder = posixpath.dirname(page.file.src_uri)
     place = "." if page.file.src_uri in PAGES else posixpath.join("docs", folder)
 
@@ -71,6 +75,19 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"]({posixpath.relpath(target.removeprefix('docs/'), folder or '.')})"
 
     return LINK.sub(inside, FENCE.sub(_plain_fence, markdown))
+
+
+def _with_anchors(markdown: str) -> str:
+    """The page with an anchor for each code that begins a row; the first of two with the same code."""
+    found: set[str] = set()
+
+    def anchor(code: re.Match[str]) -> str:
+        if code[1] in found:
+            return code[0]
+        found.add(code[1])
+        return f"{code[0]}{{ #{code[1]} }}"
+
+    return CODE.sub(anchor, markdown)
 
 
 def _plain_fence(fence: re.Match[str]) -> str:
