@@ -48,7 +48,7 @@ from support.error_codes import SOURCE, failure_kinds, problem_codes
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tools import cli_reference  # noqa: E402
+from tools import cli_reference, record_tables  # noqa: E402
 
 PAGES = [
     ROOT / "README.md",
@@ -186,12 +186,16 @@ def test_every_form_of_report_is_in_the_page_on_reports() -> None:
     assert missing(REPORTS.names(), "docs/reference/reports.md") == []
 
 
-def test_every_field_of_a_report_is_in_the_page_on_runs() -> None:
-    record_types = (records.RunRecord, records.ExportedTrialRecord, records.ScoreRecord)
-    optional = {"position", "stopped", "bundle"}
-    fields = {name for record_type in record_types for name in record_type.__struct_fields__} - optional
-    assert len(fields) > 40
-    assert missing([f"{name}`" for name in fields], "docs/guides/manage-runs.md") == []
+def test_every_field_of_a_report_is_in_the_page_on_json() -> None:
+    markers = re.findall(r"<!-- record: (\w+) -->", text_of("docs/reference/json.md"))
+    own = [each for each in vars(records).values() if getattr(each, "__module__", "") == records.__name__]
+    names = {each.__name__ for each in own if isinstance(each, type)}
+    bases = {"CallUsageRecord", "ChoiceLikelihoodRecord", "ExportedTrialRecord", "PromptRecord"}
+    assert names - {*markers} == bases
+    fields = map(record_tables.describe_fields, map(record_tables.find_record, markers))
+    described = [field for table in fields for field in table]
+    assert len(described) > 200
+    assert [name for name, _, text in described if not text] == []
 
 
 @pytest.mark.parametrize("name", toolbox.__all__)

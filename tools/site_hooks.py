@@ -2,7 +2,8 @@
 
 A fence says what a test does with its block: "console check", "yaml write suite.yaml" (CONTRIBUTING.md).
 The site shows the first as a console, and the second under the name of the file. Two pages and the examples,
-which are beside `docs/`, are part of the site. The pages of the commands are generated (`cli_reference.py`).
+which are beside `docs/`, are part of the site. The pages of the commands (`cli_reference.py`)
+and the tables of records (`record_tables.py`) are generated.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT))  # mkdocs adds the folder of this file only
 
-from tools import cli_reference  # noqa: E402
+from tools import cli_reference, record_tables  # noqa: E402
 
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 ERRORS = "reference/errors.md"
@@ -65,6 +66,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """The page with fences that `pymdownx.superfences` understands, and links within the site."""
     if page.file.src_uri == f"{cli_reference.FOLDER}/index.md":
         markdown = cli_reference.fill_index(markdown)
+    markdown = record_tables.fill_records(markdown)
     if page.file.src_uri == ERRORS:
         markdown = _with_anchors(markdown)
     folder = posixpath.dirname(page.file.src_uri)
