@@ -26,7 +26,7 @@ from tools import cli_reference, record_tables  # noqa: E402
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 ERRORS = "reference/errors.md"
 CODE = re.compile(r"^\| `([a-z-]+)`", re.MULTILINE)
-FENCE = re.compile(r"^```(\w+) (?:check|before|after|write (\S+)|recipe \w+(?: (\S+))?)$", re.MULTILINE)
+FENCE = re.compile(r"^```(\w+) (?:check|(before|after)|write (\S+)|recipe \w+(?: (\S+))?)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s]+)\)")
 
 
@@ -93,5 +93,5 @@ def _with_anchors(markdown: str) -> str:
 
 
 def _plain_fence(fence: re.Match[str]) -> str:
-    language, name = fence[1], fence[2] or fence[3]
+    language, name = fence[1], (fence[2] or "").capitalize() or fence[3] or fence[4]
     return f'```{language} title="{name}"' if name else f"```{language}"
