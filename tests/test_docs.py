@@ -105,11 +105,11 @@ def test_every_command_and_flag_is_named(command: str, flag: str) -> None:
 
 
 def grader_section(name: str) -> str:
-    pattern = re.compile(rf"^\*\*`{name}`\*\* .*?(?=^\*\*`|^## |\Z)", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(rf"^### `{name}`$.*?(?=^###? |\Z)", re.MULTILINE | re.DOTALL)
     pages = sorted(ROOT.glob("docs/reference/graders/*.md"), reverse=True)
     matches = filter(None, (pattern.search(page.read_text(encoding="utf-8")) for page in pages))
     section = next(matches, None)
-    assert section, f"no page of docs/reference/graders has a paragraph that begins with **`{name}`**"
+    assert section, f"no page of docs/reference/graders has a heading ### `{name}`"
     return section[0]
 
 
