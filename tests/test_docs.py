@@ -6,6 +6,7 @@ PROCTOR_REWRITE_DOCS=1 a block that is out of date gets the output of now; read 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -196,6 +197,43 @@ def test_every_field_of_a_report_is_in_the_page_on_json() -> None:
     described = [field for table in fields for field in table]
     assert len(described) > 200
     assert [name for name, _, text in described if not text] == []
+
+
+JSON_COMMANDS = [
+    *("run examples/arithmetic.jsonl --target echo --json", "run examples/arithmetic.jsonl --target echo -q"),
+    *(
+        "regrade last --json",
+        "runs list --json",
+        "runs show last --json",
+        "runs show last --case sum-1 --json",
+    ),
+    *("validate examples/arithmetic.jsonl --json", "compare last last --json", "drift --json"),
+    *("plan examples/arithmetic.jsonl --detect 5pp --json", "suites list --json"),
+    *("suites versions arithmetic --json", "suites show arithmetic --json"),
+    *(
+        "suites diff arithmetic examples/chat.jsonl --json",
+        "attest last --no-sign --json -o b",
+        "verify b --json",
+    ),
+    *("runs import b --store i.db --json", "replay b --target echo --json", "keys list --keys k --json"),
+    *("store check --json", "store digest --json", "store gc --json", "store migrate --json"),
+    *("store repair r.db --json", "store copy .proctor/proctor.db c.db --json"),
+]
+
+
+@pytest.mark.slow
+def test_every_field_that_a_command_prints_is_in_the_page_on_json(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    page = record_tables.fill_records(text_of("docs/reference/json.md"))
+    for command in JSON_COMMANDS:
+        with printing(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, apart=True) as (out, _):
+            _invoke(command.split())
+        if "--json" in command:
+            printed = json.loads(out.getvalue())
+            firsts = [value[0] for value in printed.values() if isinstance(value, list) and value]
+            rows = [printed, printed.get("drift"), *firsts]
+            names = {name for row in rows if isinstance(row, dict) for name in row}
+            assert (command, {name for name in names if f"`{name}`" not in page}) == (command, set())
 
 
 @pytest.mark.parametrize("name", toolbox.__all__)
