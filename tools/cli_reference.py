@@ -159,6 +159,8 @@ def _metavar(param: click.Option, context: click.Context) -> str:
 
 
 def _range(kind: click.IntRange | click.FloatRange) -> str:
+    if None not in (kind.min, kind.max) and not (kind.min_open or kind.max_open):
+        return f"{kind.min:,} to {kind.max:,}"
     low = "" if kind.min is None else f"{'more than' if kind.min_open else 'at least'} {kind.min:,}"
     high = "" if kind.max is None else f"{'less than' if kind.max_open else 'at most'} {kind.max:,}"
     return " and ".join(filter(None, [low, high]))
