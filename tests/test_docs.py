@@ -311,6 +311,7 @@ def test_every_command_has_a_page_with_its_options() -> None:
         page = cli_reference.render_page(name)
         command = import_module(f"proctor.cli.commands.{name}").command
         assert f"({name}.md)" in index
+        assert not re.search(r"^:   (Required|May|One)", page, re.MULTILINE), "describe it in _ARGUMENTS"
         for path, flag in options(command, f"proctor {name}"):
             sub = path.removeprefix(f"proctor {name}").strip()
             assert f"{{ #{sub}{flag} }}" in page if flag else path in page

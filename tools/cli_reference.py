@@ -22,6 +22,38 @@ FOLDER = "reference/cli"
 _MARKER = "<!-- commands -->"
 """Stands for the table of commands in `docs/reference/cli/index.md`."""
 _CODE = re.compile(r"(`[^`]+`)")
+_NAMES = "index.md#names-and-defaults"
+_ARGUMENTS = {
+    "run SUITE": f"The [suites]({_NAMES}) to run. Default: `suite` of `proctor.toml`.",
+    "validate SUITE": f"The [suites]({_NAMES}) to check. Default: `suite` of `proctor.toml`.",
+    "completion SHELL": "The shell. Default: the one of `$SHELL`.",
+    "schema NAME": "The file that the schema is for.",
+    "targets check TARGET": f"The [targets]({_NAMES}) to check. Default: all of the targets file.",
+    "models pull MODEL": "The model. Default: the chat model.",
+    "init FOLDER": "The folder to write into. Default: the working directory.",
+    "keys new NAME": "The name of the new key. Default: `default`.",
+    "keys show NAME": "The name of the key. Default: `default`.",
+    "keys trust FILE": "The file with the public key, or `-` for stdin.",
+    "store backup FILE": "The new file.",
+    "runs tag TAG": "The tag.",
+    "drift SUITE": f"The [suite]({_NAMES}).",
+    "SUITE": f"The [suite]({_NAMES}).",
+    "attest RUN": f"The [run]({_NAMES}), or the path of a bundle to sign.",
+    "RUN": f"The [run]({_NAMES}).",
+    "RUN|BUNDLE": f"A [run]({_NAMES}), or the path of a bundle.",
+    "BUNDLE": "The path of a bundle, a folder or an archive.",
+    "BASELINE CANDIDATE... | GROUP": f"The [runs]({_NAMES}), or one group or run of a group.",
+    "NAME": "The name of a saved suite.",
+    "NAME[@v2]": "The name of a saved suite, with a version or without.",
+    "OLD NEW | NAME [v1 [v2]]": "Two suites, or a saved suite with one or two of its versions.",
+    "STORE": "The address of a store.",
+    "FROM": "The address of the store to copy.",
+    "TO": "The address of the new store.",
+    "NEWFILE": "The new file.",
+    "KEY": "The name or the full fingerprint of a key.",
+    "FILE": "A file, or `-` for stdin.",
+}
+"""What each argument is, by the command and its name or by the name alone; help texts do not say it."""
 _DEFAULT = re.compile(r"\s*\[default: (.+)\]$|\s*\(default: (.+)\)\.$", re.DOTALL)
 _PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
 _WORD = re.compile(
@@ -70,7 +102,7 @@ def _iter_command(command: click.Command, path: str, prefix: str, level: int) ->
     context = click.Context(command, info_name=path, max_content_width=110)
     yield from _iter_description(command, usage=" ".join([path, *command.collect_usage_pieces(context)]))
     arguments = [param for param in command.params if isinstance(param, click.Argument)]
-    groups = [("Arguments", [_argument(param, command) for param in arguments])]
+    groups = [("Arguments", [_argument(param, path) for param in arguments])]
     for title, options in _option_groups(command, context):
         groups.append((title, [_option(param, context, prefix) for param in options]))
     for title, entries in groups:
@@ -107,21 +139,18 @@ def _iter_description(command: click.Command, usage: str = "") -> Iterator[str]:
             yield from ("```text", usage, "```", "")
 
 
-def _argument(param: click.Argument, command: click.Command) -> str:
-    facts = []
-    if isinstance(param.type, click.Choice):
-        facts.append(f"One of {_join_code(param.type.choices)}.")
-    facts.append("Required." if param.required else "Optional.")
-    if param.nargs != 1:
-        facts.append("May be repeated.")
-    if _is_key(command, param, param.name or ""):
-        facts.append(f"Configuration key: `{param.name}`.")
-    name = (
-        (param.name or "").upper()
-        if isinstance(param.type, click.Choice)
-        else param.human_readable_name.rstrip(".")
-    )
-    return f"`{name}`\n:   {' '.join(facts)}\n"
+def _argument(param: click.Argument, path: str) -> str:
+    is_choice = isinstance(param.type, click.Choice)
+    name = (param.name or "").upper() if is_choice else param.human_readable_name
+    name = re.sub(r"\.{3}$", "", re.sub(r"^\[(.*)\]$", r"\1", name))
+    text = _ARGUMENTS.get(f"{path.removeprefix('proctor ')} {name}") or _ARGUMENTS.get(name, "")
+    facts = [
+        text,
+        f"One of {_join_code(param.type.choices)}." if isinstance(param.type, click.Choice) else "",
+        "Required." if param.required and "Default: " not in text else "",
+        "May be repeated." if param.nargs != 1 and " " not in name else "",
+    ]
+    return f"`{name}`\n:   {' '.join(filter(None, facts))}\n"
 
 
 def _option(param: click.Option, context: click.Context, prefix: str) -> str:
