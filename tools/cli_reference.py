@@ -164,6 +164,7 @@ def _option(param: click.Option, context: click.Context, prefix: str) -> str:
     match = _DEFAULT.search(text)
     extra: Any = param.get_help_extra(context)
     default = next(filter(None, match.groups())) if match else extra.get("default")
+    variables = dict.fromkeys(re.findall(r"\$([A-Z][A-Z_]+)", f"${param.envvar} {default}"))
     long = next(flag for flag in param.opts if flag.startswith("--"))
     facts = [
         (_inline(text[: match.start()] + ("." if match[2] else "")) if match else _inline(text)),
@@ -171,7 +172,7 @@ def _option(param: click.Option, context: click.Context, prefix: str) -> str:
         f"Default: {_value(str(default))}." if default not in (None, "") else "",
         f"Range: {_range(param.type)}." if isinstance(param.type, click.IntRange | click.FloatRange) else "",
         "Required." if param.required else "",
-        f"Environment variable: {_join_code([param.envvar])}." if isinstance(param.envvar, str) else "",
+        f"Environment variable: {_join_code(variables)}." if variables else "",
         f"Configuration key: `{long[2:]}`." if _is_key(context.command, param, long[2:]) else "",
     ]
     term = ", ".join(flags) + (f" *{_escape(value)}*" if value else "")
