@@ -6,6 +6,7 @@ PROCTOR_REWRITE_DOCS=1 a block that is out of date gets the output of now; read 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import runpy
@@ -24,6 +25,7 @@ from unittest.mock import patch
 import click
 import pytest
 
+import proctor
 from proctor import eval as toolbox
 from proctor.cli.main import COMMANDS, _invoke
 from proctor.dialects import DIALECTS
@@ -36,11 +38,19 @@ from proctor.dialects.meridian.expected import TYPES
 from proctor.dialects.pramana import reader as pramana
 from proctor.errors import ExitCode
 from proctor.graders import GRADERS
+from proctor.invalid_cases import UNSUPPORTED_CODES
+from proctor.lint.linter import CODES
 from proctor.reports import REPORTS
 from proctor.reports.runs import records
 from proctor.targets import iter_kinds
+from proctor.web.api.problems import PROBLEM_KINDS
+from support.error_codes import SOURCE, failure_kinds, problem_codes
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools import cli_reference, record_tables  # noqa: E402
+
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -98,11 +108,11 @@ def test_every_command_and_flag_is_named(command: str, flag: str) -> None:
 
 
 def grader_section(name: str) -> str:
-    pattern = re.compile(rf"^\*\*`{name}`\*\* .*?(?=^\*\*`|^## |\Z)", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(rf"^### `{name}`$.*?(?=^###? |\Z)", re.MULTILINE | re.DOTALL)
     pages = sorted(ROOT.glob("docs/reference/graders/*.md"), reverse=True)
     matches = filter(None, (pattern.search(page.read_text(encoding="utf-8")) for page in pages))
     section = next(matches, None)
-    assert section, f"no page of docs/reference/graders has a paragraph that begins with **`{name}`**"
+    assert section, f"no page of docs/reference/graders has a heading ### `{name}`"
     return section[0]
 
 
@@ -179,12 +189,53 @@ def test_every_form_of_report_is_in_the_page_on_reports() -> None:
     assert missing(REPORTS.names(), "docs/reference/reports.md") == []
 
 
-def test_every_field_of_a_report_is_in_the_page_on_runs() -> None:
-    record_types = (records.RunRecord, records.ExportedTrialRecord, records.ScoreRecord)
-    optional = {"position", "stopped", "bundle"}
-    fields = {name for record_type in record_types for name in record_type.__struct_fields__} - optional
-    assert len(fields) > 40
-    assert missing([f"{name}`" for name in fields], "docs/guides/manage-runs.md") == []
+def test_every_field_of_a_report_is_in_the_page_on_json() -> None:
+    markers = re.findall(r"<!-- record: (\w+) -->", text_of("docs/reference/json.md"))
+    own = [each for each in vars(records).values() if getattr(each, "__module__", "") == records.__name__]
+    names = {each.__name__ for each in own if isinstance(each, type)}
+    bases = {"CallUsageRecord", "ChoiceLikelihoodRecord", "ExportedTrialRecord", "PromptRecord"}
+    assert names - {*markers} == bases
+    fields = map(record_tables.describe_fields, map(record_tables.find_record, markers))
+    described = [field for table in fields for field in table]
+    assert len(described) > 200
+    assert [name for name, _, text in described if not text] == []
+
+
+JSON_COMMANDS = [
+    *("run examples/arithmetic.jsonl --target echo --json", "run examples/arithmetic.jsonl --target echo -q"),
+    *(
+        "regrade last --json",
+        "runs list --json",
+        "runs show last --json",
+        "runs show last --case sum-1 --json",
+    ),
+    *("validate examples/arithmetic.jsonl --json", "compare last last --json", "drift --json"),
+    *("plan examples/arithmetic.jsonl --detect 5pp --json", "suites list --json"),
+    *("suites versions arithmetic --json", "suites show arithmetic --json"),
+    *(
+        "suites diff arithmetic examples/chat.jsonl --json",
+        "attest last --no-sign --json -o b",
+        "verify b --json",
+    ),
+    *("runs import b --store i.db --json", "replay b --target echo --json", "keys list --keys k --json"),
+    *("store check --json", "store digest --json", "store gc --json", "store migrate --json"),
+    *("store repair r.db --json", "store copy .proctor/proctor.db c.db --json"),
+]
+
+
+@pytest.mark.slow
+def test_every_field_that_a_command_prints_is_in_the_page_on_json(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    page = record_tables.fill_records(text_of("docs/reference/json.md"))
+    for command in JSON_COMMANDS:
+        with printing(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, apart=True) as (out, _):
+            _invoke(command.split())
+        if "--json" in command:
+            printed = json.loads(out.getvalue())
+            firsts = [value[0] for value in printed.values() if isinstance(value, list) and value]
+            rows = [printed, printed.get("drift"), *firsts]
+            names = {name for row in rows if isinstance(row, dict) for name in row}
+            assert (command, {name for name in names if f"`{name}`" not in page}) == (command, set())
 
 
 @pytest.mark.parametrize("name", toolbox.__all__)
@@ -196,6 +247,40 @@ def test_every_name_of_the_toolbox_is_described_in_the_page_of_its_tool(name: st
 def test_every_exit_code_is_in_its_page() -> None:
     page = text_of("docs/reference/exit-codes.md")
     assert [code for code in ExitCode if f"\n| {int(code)} | " not in page] == []
+
+
+def test_every_public_name_is_in_the_page_on_python() -> None:
+    page = text_of("docs/reference/python.md")
+    assert [name for name in proctor.__all__ if f"\n::: proctor.{name}\n" not in page] == []
+
+
+def codes_in(page: str) -> set[str]:
+    """The codes that a page describes: those in the first cells of its tables."""
+    cells = re.findall(r"^\| (`[^|]+`) \|", page, re.MULTILINE)
+    return {code for cell in cells for code in re.findall(r"`([a-z-]+)`", cell)}
+
+
+def test_every_error_code_is_in_the_page_on_errors() -> None:
+    page = text_of("docs/reference/errors.md")
+    codes = problem_codes() - CODES.keys()
+    kinds = {*failure_kinds(), "http", "invalid", "unsupported"}
+    assert len(codes) > 150
+    assert {*codes, *UNSUPPORTED_CODES, *PROBLEM_KINDS, "bundle"} - codes_in(page) == {"wrong-value"}
+    assert "`wrong-value`" in page
+    failures = page.partition("## Failures")[2].partition("## Store")[0]
+    assert codes_in(failures) == kinds
+
+
+def test_the_page_on_errors_has_no_code_that_is_gone() -> None:
+    source = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    made = {f"unknown-{kind}" for kind in ("image", "file", "audio", "video")}
+    codes = codes_in(text_of("docs/reference/errors.md")) - made
+    assert {code for code in codes if f'"{code}"' not in source} == set()
+
+
+def test_every_lint_code_has_a_page() -> None:
+    pages = {page.stem for page in (ROOT / "docs/reference/lint").glob("*.md")}
+    assert pages - {"index"} == CODES.keys()
 
 
 def definitions() -> dict[str, str]:
@@ -217,7 +302,21 @@ def test_a_word_is_defined_in_one_sentence(word: str) -> None:
 def test_every_link_inside_the_tree_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", page.read_text(encoding="utf-8"))
     files = [link.partition("#")[0] for link in links]
-    assert [link for link in files if link and not (page.parent / link).exists()] == []
+    generated = {(ROOT / "docs" / name).resolve() for name in cli_reference.page_names()}
+    broken = [link for link in files if link and not (page.parent / link).exists()]
+    assert [link for link in broken if (page.parent / link).resolve() not in generated] == []
+
+
+def test_every_command_has_a_page_with_its_options() -> None:
+    index = cli_reference.fill_index(text_of("docs/reference/cli/index.md"))
+    for name in COMMANDS:
+        page = cli_reference.render_page(name)
+        command = import_module(f"proctor.cli.commands.{name}").command
+        assert f"({name}.md)" in index
+        assert not re.search(r"^:   (Required|May|One)", page, re.MULTILINE), "describe it in _ARGUMENTS"
+        for path, flag in options(command, f"proctor {name}"):
+            sub = path.removeprefix(f"proctor {name}").strip()
+            assert f"{{ #{sub}{flag} }}" in page if flag else path in page
 
 
 CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]
