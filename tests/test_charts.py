@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proctor.charts import COLOURS, DARK_COLOURS, Bar, Chart, Point, bars, lines
+from proctor.charts import COLOURS, DARK_COLOURS, Bar, Chart, Point, bars, forest, lines
 from proctor.errors import UsageError
 
 WORDS: Any = {"title": "t", "x": "x", "y": "y"}
@@ -33,6 +33,16 @@ def test_an_interval_is_a_line_over_its_bar() -> None:
     without = bars([Bar("a", 1.0), Bar("b", 2.0)], title="t", unit="u")
     assert [layer["mark"]["type"] for layer in with_interval.spec["layer"]] == ["bar", "rule"]
     assert [layer["mark"]["type"] for layer in without.spec["layer"]] == ["bar"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draw", [bars, forest])
+@pytest.mark.parametrize("label", ["all", "people agree among themselves (2 of 3)", "W" * 200])
+def test_labels_have_room_in_a_font_that_is_wider_than_the_one_measured(draw: Any, label: str) -> None:
+    svg = draw([Bar(label, 0.5)], title="t", unit="u").svg()
+    left = int(re.findall(r"translate\((\d+),", svg)[0])
+    (shown,) = re.findall(r'text-anchor="end" transform="translate\(-6,[^>]*>([^<]+)</text>', svg)
+    assert left >= 6 + 6.8 * len(shown)  # DejaVu Sans, a common replacement of Helvetica, at 12 pixels
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Draws the pictures of the pages on `proctor.eval`: runs each page's program and keeps what it saves.
+"""Draws the pictures of the pages on `proctor.eval`: runs each page's programs and keeps the pictures.
 
 Usage: python tools/draw_docs.py
 """
@@ -15,16 +15,17 @@ from tempfile import TemporaryDirectory
 
 DOCS = Path(__file__).parent.parent / "docs"
 TOOLBOX = DOCS / "reference" / "toolbox"
-PROGRAM = re.compile(r"^```python write (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```\w+ write (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def main() -> None:
-    """Run every program of every page in a folder of its own."""
+    """Runs the programs of each page in a temporary folder."""
     for page in sorted(TOOLBOX.glob("*.md")):
         with TemporaryDirectory() as folder, chdir(folder), redirect_stdout(StringIO()):
-            for name, program in PROGRAM.findall(page.read_text(encoding="utf-8")):
-                Path(name).write_text(program, encoding="utf-8")
-                runpy.run_path(name, run_name="__main__")
+            for name, content in FILE.findall(page.read_text(encoding="utf-8")):
+                Path(name).write_text(content, encoding="utf-8")
+                if name.endswith(".py"):
+                    runpy.run_path(name, run_name="__main__")
             drawn = sorted(Path().glob("*.svg"))
             for picture in drawn:
                 shutil.copyfile(picture, DOCS / "images" / picture.name)

@@ -30,8 +30,13 @@ DARK_COLOURS = (
 """The same colours, in the same order, for a dark page."""
 WIDTH = 520
 """Width of the area within the axes, in pixels."""
+_PADDING = 12
+"""Space around a chart, in pixels."""
 _LETTER_WIDTH = 6.6
 """Approximate width of a letter in a label, in pixels."""
+_LETTER_SLACK = 1.3
+"""Extra width of a letter in a label, in pixels: vl-convert measures Helvetica, and browsers that do not have
+it use wider fonts."""
 _MAX_LEGEND_LENGTH = 72
 """The maximum length of a label in a legend, in characters."""
 
@@ -211,7 +216,8 @@ def bars(values: Sequence[Bar], *, title: str, unit: str, scale: Scale = "number
         ends = {"x": _axis("low", unit, scale), "x2": {"field": "high"}}
         layers.append({"mark": {"type": "rule", "strokeWidth": 1.5, "color": _INK}, "encoding": ends})
     height = {"step": 26 if len(series) == 1 else 18}
-    return Chart(_spec(data, title, {"height": height, "encoding": shared, "layer": layers}))
+    parts = {"height": height, "padding": _row_padding(labels, 44), "encoding": shared, "layer": layers}
+    return Chart(_spec(data, title, parts))
 
 
 def forest(
@@ -246,7 +252,8 @@ def forest(
     if origin is not None:
         mark = {"type": "rule", "color": _INK, "strokeDash": [4, 3]}
         layers.insert(0, {"mark": mark, "encoding": {"x": {"datum": origin}}})
-    return Chart(_spec(data, title, {"height": {"step": 26}, "layer": layers}))
+    parts = {"height": {"step": 26}, "padding": _row_padding(labels, 52), "layer": layers}
+    return Chart(_spec(data, title, parts))
 
 
 def lines(
@@ -332,11 +339,20 @@ def _colour(series: Sequence[str], symbol: str) -> dict[str, Any]:
     """Returns the colour of each series, with a legend that is not wider than the chart."""
     if len(series) <= 1:
         return {"value": COLOURS[0]}
-    widest = min(_MAX_LEGEND_LENGTH, max(map(len, series))) * _LETTER_WIDTH + 32
+    longest = min(_MAX_LEGEND_LENGTH, max(map(len, series)))
+    widest = longest * _LETTER_WIDTH + 32
     columns = max(1, min(len(series), int(WIDTH / widest)))
     legend = {"symbolType": symbol, "symbolOpacity": 1, "columns": columns}
-    legend |= {"symbolStrokeWidth": 3, "labelExpr": _label_expression(series, _MAX_LEGEND_LENGTH)}
+    legend |= {"columnPadding": 10 + round(longest * _LETTER_SLACK), "symbolStrokeWidth": 3}
+    legend |= {"labelExpr": _label_expression(series, _MAX_LEGEND_LENGTH)}
     return {"field": "series", "type": "nominal", "sort": list(series), "legend": legend}
+
+
+def _row_padding(labels: Sequence[str], max_length: int) -> dict[str, int]:
+    """Returns the padding of a chart with row labels, so that a wider font does not cut them off."""
+    longest = min(max_length, max(map(len, labels), default=0))
+    slack = round(longest * _LETTER_SLACK)
+    return {"left": _PADDING + slack, "top": _PADDING, "right": _PADDING, "bottom": _PADDING}
 
 
 def _label_expression(labels: Sequence[str], max_length: int) -> str:
@@ -374,7 +390,7 @@ def _spec(data: Sequence[dict[str, Any]], title: str, parts: dict[str, Any]) -> 
         "$schema": SCHEMA,
         "title": title,
         "width": WIDTH,
-        "padding": 12,
+        "padding": _PADDING,
         "config": _CONFIG,
         "data": {"values": data},
         **parts,

@@ -19,7 +19,7 @@ from proctor.comparison.gate import GateRule
 from proctor.comparison.outcome_table import CaseOutcomes, TrialOutcome
 from proctor.comparison.outcomes import RunOutcomes
 from proctor.comparison.ranking import rank_runs
-from proctor.model import Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
+from proctor.model import Message, PromptTemplate, Run, Selection, Settings, Suite, TargetSpec, Trial, Verdict
 from proctor.reports.comparison import json as comparing_json
 from proctor.reports.comparison.chart import draw_chart
 from proctor.reports.comparison.report import ComparisonReport, document_for
@@ -75,6 +75,10 @@ def two(one: RunOutcomes, other: RunOutcomes, **fields: Any) -> ComparisonReport
 def several(*runs: RunOutcomes, **fields: Any) -> ComparisonReport:
     ranking = rank_runs(runs)
     return ComparisonReport(comparisons=ranking.comparisons, ranking=ranking, **fields)
+
+
+def make_prompt(name: str) -> PromptTemplate:
+    return PromptTemplate(name=name, messages=(Message(role="system", content=name),))
 
 
 def text(found: ComparisonReport, flips: int = 10) -> str:
@@ -330,7 +334,40 @@ def test_the_picture_has_a_dot_on_a_band_for_all_and_each_part(mixed: Comparison
 
 def test_the_picture_of_several_runs_has_a_row_for_each_candidate(four: ComparisonReport) -> None:
     labels = [row["label"] for row in draw_chart(four).spec["data"]["values"]]
-    assert labels == ["high run-high (n = 40)", "near run-near (n = 40)", "cut run-cut (n = 20)"]
+    assert labels == ["high (n = 40)", "near (n = 40)", "cut (n = 20)"]
+
+
+def test_the_picture_of_a_grid_names_the_prompts(of: Make) -> None:
+    terse, steps = make_prompt("terse"), make_prompt("steps")
+    chart = draw_chart(
+        several(
+            of("a", "+-", target="small", prompt=terse),
+            of("b", "++", target="small", prompt=steps),
+            of("c", "--", target="large", prompt=steps),
+        )
+    )
+    assert chart.spec["title"] == "Against small · terse"
+    assert [row["label"] for row in chart.spec["data"]["values"]] == [
+        "small · steps (n = 2)",
+        "large · steps (n = 2)",
+    ]
+
+
+def test_the_picture_of_two_prompts_names_them_in_its_title(of: Make) -> None:
+    terse, steps = make_prompt("terse"), make_prompt("steps")
+    report = two(of("a", "+-", target="small", prompt=terse), of("b", "++", target="small", prompt=steps))
+    assert draw_chart(report).spec["title"] == "small · steps against small · terse"
+
+
+def test_the_picture_tells_runs_of_the_same_target_apart_by_id(of: Make) -> None:
+    chart = draw_chart(
+        several(of("a", "+-", target="t"), of("b", "++", target="t"), of("c", "--", target="t"))
+    )
+    assert chart.spec["title"] == "Against t · run-a"
+    assert [row["label"] for row in chart.spec["data"]["values"]] == [
+        "t · run-b (n = 2)",
+        "t · run-c (n = 2)",
+    ]
 
 
 def test_a_part_that_is_named_as_a_split_is_told_apart(of: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from proctor.charts import Bar, Chart, forest
+from proctor.model import Run
 from proctor.reports.comparison.report import ComparisonReport
 from proctor.safe_text import one_line
 
@@ -28,18 +32,16 @@ def draw_chart(report: ComparisonReport) -> Chart:
             if part in parts
         ]
         baseline, candidate = comparison.baseline, comparison.candidate
-        title = f"{candidate.target.name} against {baseline.target.name}"
-        if candidate.target.name == baseline.target.name:
-            title = f"{candidate.target.name}: {candidate.id} against {baseline.id}"
+        title = f"{candidate.target_title} against {baseline.target_title}"
+        if candidate.target_title == baseline.target_title:
+            title = f"{candidate.target_title}: {candidate.id} against {baseline.id}"
         if len(parts) < len(comparison.parts):
             title += f" (the {_MAX_PARTS} largest of {len(comparison.parts):,} parts)"
     else:
-        rows = [
-            (f"{comparison.candidate.target.name} {comparison.candidate.id}", comparison.whole)
-            for comparison in report.baseline_comparisons
-        ]
-        baseline = report.comparisons[0].baseline
-        title = f"Against {baseline.target.name} {baseline.id}"
+        comparisons = report.baseline_comparisons
+        names = _name_runs([comparisons[0].baseline, *(each.candidate for each in comparisons)])
+        rows = list(zip(names[1:], (each.whole for each in comparisons), strict=True))
+        title = f"Against {names[0]}"
     bars = []
     for name, difference in rows:
         if difference.value is not None and difference.ci95 is not None:
@@ -54,3 +56,12 @@ def draw_chart(report: ComparisonReport) -> Chart:
         scale="number",
         origin=0,
     )
+
+
+def _name_runs(runs: Sequence[Run]) -> list[str]:
+    """Returns the target and the prompt of each run, with its id if other runs have the same."""
+    counts = Counter(run.target_title for run in runs)
+    return [
+        run.target_title if counts[run.target_title] == 1 else f"{run.target_title} · {run.id}"
+        for run in runs
+    ]
