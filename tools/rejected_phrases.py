@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 REJECTED = {
     r"\bask(?:s|ed|ing)?\b(?! for\b)": "call, run, send, request",
-    r"\bnobody (?:is|was|can|could|could be)\b": "no request is sent",
+    r"\bnobody (?:is|was|could)\b": "no request is sent",
     r"\bwhom\b": "the model, agent or program",
-    r"\blooks? at (?:this|the|a) holdout\b|\blook \d|\d+ looks?\b": "holdout access",
+    r"\blooks? at (?:this|the|a) holdout\b|\blook \d|\b\d+ looks?\b(?!-)": "holdout access",
     r"\bsealed\b": "hidden",
     r"\btaken over\b": "reused from",
     r"\bas (?:first|before)\b(?! (?:the|a|it|any|you)\b)": "same as the previous run",
@@ -41,6 +41,8 @@ REJECTED = {
     r"\bis told\b|\bare told\b|\bnot told\b": "is reported, is listed",
     r"\bwhat becomes of\b|\bbecame of\b": "what happens to",
     r"\bof more one reads\b": "",
+    r"\bbrings? along\b|\bsaid of\b|\bheld against\b": "",
+    r"\bit takes \d|\bwhat it takes\b": "it needs",
     r"\bwhose (?:reason|sentence)s? says?\b": "",
     r"\bnone of its own\b": "",
     r"\bis there none\b|\bwhere there (?:is|are) none\b": "if there is none",
@@ -65,11 +67,14 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", type=Path)
     arguments = parser.parse_args()
     count = 0
-    for path in arguments.paths or user_facing_files():
+    places = [path.resolve() for path in arguments.paths] or [ROOT]
+    for path in user_facing_files():
+        if not any(path.is_relative_to(place) for place in places):
+            continue
         for line, phrase, instead in phrases(path):
             count += 1
             hint = f"; write {instead}" if instead else ""
-            print(f"{path.relative_to(ROOT) if path.is_absolute() else path}:{line}: {phrase!r}{hint}")
+            print(f"{path.relative_to(ROOT)}:{line}: {phrase!r}{hint}")
     print(f"{count} rejected phrases in user-facing text.")
     if arguments.limit is not None and count > arguments.limit:
         sys.exit(f"At most {arguments.limit} are allowed.")
@@ -77,7 +82,7 @@ def main() -> None:
 
 def user_facing_files() -> Iterator[Path]:
     """The files that users read, or whose texts they see."""
-    yield ROOT / "README.md"
+    yield from (ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"))
     yield from sorted((ROOT / "docs").rglob("*.md"))
     source = ROOT / "src" / "proctor"
     endings = (".py", ".html", ".toml", ".yaml")
