@@ -294,7 +294,7 @@ def test_a_prompt_with_an_error_is_not_also_unknown(root: Path) -> None:
 def test_a_test_that_names_a_prompt_where_there_is_none_is_told_where_prompts_are_kept(root: Path) -> None:
     write_files(root, {"tests/t.md": with_front("systemPrompts: [a]")})
     (problem,) = read("tests")[1]
-    assert "There is none in a folder `prompts/`" in problem.message
+    assert "There is no prompt in a folder `prompts/`" in problem.message
 
 
 # --- evaluators --------------------------------------------------------------------------------------------
@@ -471,9 +471,9 @@ def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_i
     ("name", "code", "hint"),
     [
         ("gone.png", "missing-file", "'gone.png' is not in"),
-        ("tool.exe", "unknown-ending", "Known are: .txt, .md"),
-        ("none", "unknown-ending", "Known are"),
-        ("", "unknown-ending", "Known are"),
+        ("tool.exe", "unknown-ending", "Known extensions: .txt, .md"),
+        ("none", "unknown-ending", "Known extensions"),
+        ("", "unknown-ending", "Known extensions"),
         ("bad.txt", "bad-encoding", "Byte 1"),
     ],
 )

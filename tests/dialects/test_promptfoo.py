@@ -193,7 +193,7 @@ def test_a_pattern_that_javascript_refuses_is_an_error(tmp_path: Path, pattern: 
     _, cases, (problem,) = read(tmp_path, {"prompts": ["x"], "tests": [test]})
     assert cases == []
     assert problem.code == "bad-pattern"
-    assert f"is '{pattern}', no regular expression: " in problem.message
+    assert f"is '{pattern}', which is not a valid regular expression: " in problem.message
 
 
 def test_every_type_has_an_example_in_the_goldens() -> None:

@@ -75,7 +75,7 @@ def test_a_reason_and_the_entries_tell_figure_and_limit() -> None:
         ("input tokens at most 120", True, "is 100"),
         ("output tokens at most 20", False, "is 30"),
     ]
-    assert mark_of("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is kept."
+    assert mark_of("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is met."
 
 
 FULL: dict[str, Any] = {
@@ -151,7 +151,7 @@ def test_no_tool_calls_in_messages_are_a_figure_and_no_absence() -> None:
 @pytest.mark.parametrize(
     ("grader", "params", "fields", "sentence"),
     [
-        ("latency", {"threshold_ms": 5}, {}, "The target reported no duration that a limit could hold for."),
+        ("latency", {"threshold_ms": 5}, {}, "The target reported no duration to check a limit against."),
         ("cost", {"budget_usd": 5}, {}, "reported no cost that"),
         ("token_usage", {"max_total": 5}, {}, "reported no tokens that"),
         ("token_usage", {"max_input": 5, "max_output": 5}, {}, "no input tokens, no output tokens that"),

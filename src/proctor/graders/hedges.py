@@ -37,5 +37,5 @@ class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         phrase = find_hedge(grading_input.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer admits doubt: {quote(phrase)}.")
-        reason = f"The answer asserts without doubt: {quote(grading_input.output.text)}."
+        reason = f"The answer expresses no doubt: {quote(grading_input.output.text)}."
         return GraderResult(value=0.0, passed=False, reason=reason)

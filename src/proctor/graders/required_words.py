@@ -64,9 +64,9 @@ class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return GraderResult(
             value=1.0 - len(missing) / len(self.words),
             passed=not missing,
-            reason=f"The answer lacks {quote_list(missing)}."
+            reason=f"The answer is missing {quote_list(missing)}."
             if missing
-            else "The answer has every required word.",
+            else "The answer contains every required word.",
             entries=tuple(entries),
         )
 
@@ -90,9 +90,9 @@ class ForbiddenWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return GraderResult(
             value=1.0 - len(hits) / len(self.words),
             passed=not hits,
-            reason=f"The answer has {quote_list(hits)}."
+            reason=f"The answer contains {quote_list(hits)}."
             if hits
-            else "The answer has none of the forbidden words.",
+            else "The answer contains none of the forbidden words.",
             entries=tuple(entries),
         )
 

@@ -38,12 +38,12 @@ COMMON_FIELDS: Final[FileFields] = {
         "items": {"type": "string"},
         "description": "The targets that are called when it fails.",
     },
-    "workers": {"type": "integer", "minimum": 1, "description": "Maximum concurrent calls."},
+    "workers": {"type": "integer", "minimum": 1, "description": "Maximum concurrent requests."},
     "max_retries": {"type": "integer", "minimum": 0, "description": "Maximum retries of a call."},
 }
 """The fields that every target may have."""
 ROOT_FIELDS: Final[FileFields] = {
-    "$schema": {"description": "The JSON Schema of the file, for editors."},
+    "$schema": {"description": "The JSON Schema of this file, for editors."},
     "version": {"description": "Your own version of the file."},
     "targets": {"type": "array", "description": "The targets, each with a name."},
 }
@@ -333,7 +333,7 @@ class _SpecReader:
         """Returns another target of the file, or one as written on the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
-            row.fields.error("cycle", field, f"goes round in a circle: {circle}. Break it.")
+            row.fields.error("cycle", field, f"refers to itself: {circle}. Remove one of these references.")
             return None
         if self._file.get_entry(name) is not None:
             return self.read_target(name, trail)

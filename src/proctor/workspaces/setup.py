@@ -73,7 +73,7 @@ def resolve_own_folder(workspace: Workspace, folder: Path, home: str | None) -> 
         raise WorkspaceError(f"The workspace's path {workspace.path!r} is not a folder.")
     if path == Path(path.anchor) or folder.is_relative_to(path) or (home and Path(home).resolve() == path):
         raise WorkspaceError(
-            f"The workspace's path {workspace.path!r} is {str(path)!r}: an agent would work in the suite "
-            "itself, in a home or in everything there is. Name a folder of its own."
+            f"The workspace path {workspace.path!r} is {str(path)!r}: an agent would work in the suite "
+            f"itself, in a home directory or in the root directory. Name a separate folder."
         )
     return path

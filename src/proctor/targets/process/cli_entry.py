@@ -19,7 +19,7 @@ from proctor.targets.process.command_template import (
 )
 
 _BATCHING_FIELD: Final = "provider_batching"
-_FOLDER: Final = {"type": "string", "description": "The folder in which it runs."}
+_FOLDER: Final = {"type": "string", "description": "The working directory of the command."}
 _HEALTHCHECK_FIELDS: Final[FileFields] = {
     "url": {"type": "string", "description": "An address that must answer."},
     "command": {"type": "string", "description": "A command line that must succeed."},

@@ -159,7 +159,7 @@ class AssertionFields(FieldReader):
     def correct_name(self, wrong: str, right: str) -> None:
         """Notes that a field is misnamed, and renames it."""
         if wrong in self:
-            self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
+            self.error("unknown-field", wrong, f"is an unknown field; did you mean `{right}`?")
             self.rename(wrong, right)
 
     @accepts(of_type("object"), required=False)
@@ -172,7 +172,7 @@ class AssertionFields(FieldReader):
                 name, [candidate for candidate in self.allowed_names if candidate != "type"], n=1, cutoff=0.8
             )
             if near:
-                self.warn("passed-on", name, f"is passed on to the grader. Did you mean `{near[0]}`?")
+                self.warn("passed-on", name, f"is passed to the grader as it is. Did you mean `{near[0]}`?")
             others[name] = to_plain(self.pop(name))
         if inner is not None:
             others |= {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}
