@@ -151,7 +151,7 @@ def test_words_that_do_not_go_together_are_refused(words: list[str], message: st
 
 
 def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
-    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
+    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not accept `top_p`"):
         check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
 
 

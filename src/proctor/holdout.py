@@ -20,8 +20,7 @@ from proctor.position_set import PositionSet
 from proctor.spools import RowSorter
 
 _NUMBER_BYTES = 5
-SEALED_REASON = "sealed; --reveal shows it"
-"""Replaces the reason in a sealed trial."""
+SEALED_REASON = "hidden; use --reveal to show itReplaces the reason in a hidden trial."
 
 
 def rank(seed: int, case_id: str) -> bytes:

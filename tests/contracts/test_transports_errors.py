@@ -119,14 +119,14 @@ def test_a_server_that_cannot_be_trusted_is_not_asked_again(
         async with serve(script, tls=context()) as server:
             url = server.url.replace("http:", "https:")
             error = await fail(transport, url)
-            assert str(error).startswith(f"No encrypted connection to {url}: ")
+            assert str(error).startswith(f"Cannot open an encrypted connection to {url}: ")
             assert reason in str(error)
             assert (error.kind, error.transient, error.fault) == (
                 "connection",
                 False,
                 EndpointFault.PERMANENT,
             )
-            assert error.remedy == "Check the address and its certificate."
+            assert error.remedy == "Check the URL and its certificate."
             assert not server.heads
 
     stage.run(main, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

@@ -113,7 +113,7 @@ def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Pa
     write_files(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
     loaded = load_suite(Path("sky"))
     (error,) = map(str, loaded.errors)
-    assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
+    assert error.startswith("sky/notes/b.md:1: error: The file is not a test: no line begins")
 
 
 def test_a_link_that_leads_nowhere_is_an_error_and_no_test_that_is_missing(root: Path) -> None:

@@ -253,7 +253,7 @@ def test_expected_is_an_object_a_text_or_the_last_assistant_message_with_json(ex
     "expected", [None, "", "one", "42", 42, [{"role": "user", "content": {"x": 1}}], [{"role": "assistant"}]]
 )
 def test_without_expected_json_nothing_can_be_said(expected: Any) -> None:
-    with pytest.raises(CannotScore, match="The case expects no JSON object"):
+    with pytest.raises(CannotScore, match="The case has no JSON object"):
         mark_of([{"path": "x"}], {"x": 1}, expected)
 
 

@@ -112,8 +112,8 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
         (b'{"score": 1}{"score": 1}', "not valid"),
         (b'All is well.\n{"score": 1}', "printed what is not JSON"),
         (b"PASS", "printed what is not JSON"),
-        (b"0.9", "no object"),
-        (b"[]", "no object"),
+        (b"0.9", "not an object"),
+        (b"[]", "not an object"),
         (b"{}", "no score"),
         (b'{"score": "0.9"}', "no score"),
         (b'{"score": true}', "no score"),
@@ -389,13 +389,13 @@ async def test_a_program_that_did_not_measure_is_unscored_even_when_negated(
 
 
 async def test_a_program_that_is_not_there_is_unscored(tmp_path: Path) -> None:
-    with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path begins at the suite's"):
+    with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path is relative to the folder"):
         await Program(command=("./nothing.sh",)).grade(graded(tmp_path))
 
 
 async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
     alone = GradingContext().input_for(Case(id="c", input=()), Output(text="4"))
-    with pytest.raises(CannotScore, match="no programs are run"):
+    with pytest.raises(CannotScore, match="programs are not run"):
         await python("print(1)").grade(alone)
 
 
@@ -403,7 +403,7 @@ async def test_a_program_that_may_ask_needs_a_judge(tmp_path: Path) -> None:
     asking = python("print('{\"score\": 1}')", max_calls=1, judge="big")
     assert (asking.requirements(), asking.judges()) == (frozenset({"judge"}), ("big",))
     assert (python("").requirements(), python("").judges()) == (frozenset(), ())
-    with pytest.raises(CannotScore, match="give one with --judge"):
+    with pytest.raises(CannotScore, match="choose one with --judge"):
         await asking.grade(graded(tmp_path))
 
 

@@ -27,7 +27,7 @@ def case(case_id: str, asked: str, expected: str = "", **fields: object) -> Case
 
 
 def pairs(problems: list[Problem]) -> list[tuple[int | None, str]]:
-    return [(problem.line, problem.message.split(", so that")[0]) for problem in problems]
+    return [(problem.line, problem.message.split(", so one")[0]) for problem in problems]
 
 
 def test_the_same_question_under_two_ids_is_told_once_and_names_the_other() -> None:

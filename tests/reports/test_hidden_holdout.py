@@ -201,7 +201,7 @@ def test_a_sealed_failure_says_of_which_kind_it_is(shut: RunReport) -> None:
     assert plain(trial_record(shut.run, row))["failure"] == {
         "stage": "target",
         "kind": "http",
-        "message": "sealed; --reveal shows it",
+        "message": "hidden; use --reveal to show it",
     }
 
 
@@ -246,10 +246,10 @@ def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
     (suite,) = ET.fromstring(render_report(".xml", [shut])).iter("testsuite")
     tests = {test.attrib["name"]: test for test in suite.iter("testcase")}
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("6", "2", "2")
-    assert tests["c-passed"].findtext("system-out") == "sealed; --reveal shows it"
+    assert tests["c-passed"].findtext("system-out") == "hidden; use --reveal to show it"
     assert "time" not in tests["c-passed"].attrib
     assert [child.attrib["message"] for child in tests["c-gated"] if child.tag == "failure"] == [
-        "sealed; --reveal shows it"
+        "hidden; use --reveal to show it"
     ]
 
 

@@ -354,7 +354,7 @@ async def test_no_answer_and_no_error_shows_the_token(
             "gave no access token: invalid_grant: Invalid JWT",
             EndpointFault.PERMANENT,
         ),
-        (None, "No connection to Google Cloud", EndpointFault.SERVER),
+        (None, "Cannot connect to Google Cloud", EndpointFault.SERVER),
     ],
 )
 async def test_a_token_that_is_refused_is_an_error_of_the_trial(

@@ -223,7 +223,7 @@ def require_cryptography() -> None:
         import cryptography  # noqa: F401  # checks only that it is installed
     except ImportError:
         raise UsageError(
-            "Signatures are made and checked by the package cryptography, which is missing. "
+            "Signatures are made and checked by the package cryptography, which is missing. Install it with "
             "pip install 'proctor[sign]'"
         ) from None
 

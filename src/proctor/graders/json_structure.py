@@ -181,7 +181,7 @@ class JsonKeys(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
         return GraderResult(
             value=1.0 - len(missing) / len(self.keys),
             passed=not missing,
-            reason=f"The answer is missing the keys {quote_list(missing)}."
+            reason=f"The answer lacks the keys {quote_list(missing)}."
             if missing
             else "The answer has every key.",
             entries=tuple(Evidence(text=key, passed=key in value) for key in self.keys),

@@ -64,7 +64,7 @@ class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return GraderResult(
             value=1.0 - len(missing) / len(self.words),
             passed=not missing,
-            reason=f"The answer is missing {quote_list(missing)}."
+            reason=f"The answer lacks {quote_list(missing)}."
             if missing
             else "The answer contains every required word.",
             entries=tuple(entries),

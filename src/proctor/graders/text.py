@@ -230,7 +230,7 @@ class ContainsAll(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return GraderResult(
             value=0.0 if missing else 1.0,
             passed=not missing,
-            reason=f"The answer is missing {quote_list(missing)}: {quote(answer)}."
+            reason=f"The answer lacks {quote_list(missing)}: {quote(answer)}."
             if missing
             else f"The answer contains {quote_list(self.values)}.",
             entries=tuple(entries),

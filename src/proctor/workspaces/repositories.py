@@ -48,7 +48,7 @@ async def checkout_repository(repository: Repository, workspace: Path, folder: P
 def _resolve_local(folder: Path, source: str) -> str:
     path = (folder / source).resolve()
     if not path.is_dir():
-        raise WorkspaceError("There is no such folder; its path begins at the suite's folder.")
+        raise WorkspaceError("There is no such folder; its path is relative to the folder of the suite.")
     return str(path)
 
 

@@ -30,8 +30,8 @@ async def populate(workspace: Workspace, target: Path, folder: Path, git: Git, s
         template = folder / workspace.template
         if not template.is_dir():
             raise WorkspaceError(
-                f"There is no folder {workspace.template!r} for the template of a workspace; its path begins "
-                "at the suite's folder."
+                f"There is no folder {workspace.template!r} for the template of a workspace; its path is "
+                f"relative to the folder of the suite."
             )
         await run_in_thread(copy_template, template, target, skip)
     for repository in workspace.repositories:

@@ -37,7 +37,7 @@ class Http1Transport:
             if self._is_closed:
                 raise ConnectError("the transport is closed")
             if head.origin.scheme not in {"http", "https"} or not head.origin.host:
-                raise ConnectError("the address is not like http://HOST:PORT")
+                raise ConnectError("the URL does not look like http://HOST:PORT")
             pool = HttpConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
         while connection := pool.take():
