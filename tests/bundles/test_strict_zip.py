@@ -247,7 +247,7 @@ def test_an_archive_whose_numbers_all_go_together_is_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"gap": b"hidden"}, "has hidden bytes behind its last entry"),
+        ({"gap": b"hidden"}, "has hidden bytes after its last entry"),
         ({"tail": b"hidden"}, "has hidden bytes in its list of entries"),
         ({"extras": (HIDING, b"")}, "has extra fields"),
         ({"extras": (b"", HIDING)}, "has extra fields"),
@@ -286,7 +286,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path: Path) -> None:
     packed = b"".join(packing.compress(bytes(2**20)) for _ in range(40)) + packing.flush()
     entries = [(name, packed, b"") for name in BUNDLE_FILES]
     path.write_bytes(crafted(entries, 40 * 2**20))
-    refused(path, "times its size (41943040 bytes), as no bundle does")
+    refused(path, "times its size (41943040 bytes), which bundles do not do")
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ def test_entries_that_share_their_data_are_refused(path: Path) -> None:
     second = data.index(b"PK\x01\x02", first + 1)
     struct.pack_into("<I", data, second + 42, 0)
     path.write_bytes(data)
-    refused(path, "overlaps another one")
+    refused(path, "overlaps another entry")
 
 
 def test_an_archive_that_is_cut_off_anywhere_is_refused(path: Path) -> None:

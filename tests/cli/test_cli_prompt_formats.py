@@ -179,7 +179,7 @@ def test_cases_with_nothing_but_variables_need_a_prompt(proctor: Proctor) -> Non
     write("cases.csv", CASES)
     result = proctor("run", "cases.csv", "-t", "echo")
     assert result.code == 4
-    assert "2 cases, such as 'a', have no input. Give a prompt that uses `Lang`, `city`" in result.err
+    assert "2 cases, such as 'a', have no input. Pass a prompt that uses `Lang`, `city`" in result.err
 
 
 def test_variables_that_no_prompt_uses_are_one_warning(proctor: Proctor) -> None:

@@ -53,7 +53,7 @@ def test_a_sound_store_is_0_and_nothing_beside_it_changes(proctor: Proctor, run_
         (
             "UPDATE cases SET body = CAST(replace(body, 'say 1', 'say 2') AS BLOB)",
             "row",
-            "in which columns and content differ",
+            "whose columns and content differ",
         ),
         (
             "UPDATE trials SET position = 77 WHERE position = 7",

@@ -226,7 +226,7 @@ def test_the_answers_json_may_stand_in_prose(answer: str) -> None:
 def test_an_answer_without_json_fails(answer: str) -> None:
     mark = mark_of([{"path": "x"}], answer, {"x": 1})
     assert (mark.value, mark.passed) == (0, False)
-    assert mark.reason.startswith("The answer contains no JSON object:  ")
+    assert mark.reason.startswith("The answer contains no JSON object: ")
 
 
 @pytest.mark.parametrize(

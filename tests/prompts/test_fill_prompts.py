@@ -118,7 +118,7 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
         (
             None,
             [Case(id="c", input=(), vars={"city": "x"})],
-            "Case 'c' has no input. Give a prompt that uses `city`",
+            "Case 'c' has no input. Pass a prompt that uses `city`",
         ),
         (ROLE, [Case(id="c", input=(), vars={"lang": "x"})], "Case 'c' has no input."),
     ],

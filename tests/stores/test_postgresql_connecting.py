@@ -169,7 +169,9 @@ def test_a_password_file_that_does_not_serve_says_why(
     address, file = url(server, user="ana"), tmp_path / ".pgpass"
     file.write_text(f"localhost:*:*:ana:{PASSWORD}\n", "utf-8")
     file.chmod(0o644)
-    assert "~/.pgpass is ignored, as others may read it: chmod 600 ~/.pgpass." in failure(address)
+    assert "~/.pgpass is ignored because other users can read it. Run: chmod 600 ~/.pgpass." in failure(
+        address
+    )
     assert capfd.readouterr().err == ""
     file.chmod(0o600)
     message = failure(address)

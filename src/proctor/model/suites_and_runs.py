@@ -260,7 +260,7 @@ class Params(Record, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     stop: tuple[str, ...] = ()
-    """The texts at which an answer ends."""
+    """The texts that end an answer."""
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     reasoning_effort: str | None = None
@@ -278,7 +278,7 @@ class Params(Record, frozen=True, kw_only=True):
     api_format: Literal["chat", "responses"] = "chat"
     """The interface of OpenAI that is called."""
     extra_body: dict[str, Any] = {}
-    """Fields that are added to the body of each request as they are."""
+    """Fields that are added unchanged to the body of each request."""
     headers: dict[str, str] = {}
     """Headers that are added to each request; `${{ NAME }}` is stored as written and replaced on opening."""
 

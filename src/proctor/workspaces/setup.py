@@ -66,8 +66,8 @@ def resolve_own_folder(workspace: Workspace, folder: Path, home: str | None) -> 
     path = (folder / workspace.path).resolve()
     if workspace.isolation == "per_test":
         raise WorkspaceError(
-            f"The workspace has the path {workspace.path!r}, which all tests share, and the isolation "
-            "per_test. Remove one of them."
+            f"The workspace has the path {workspace.path!r}, which all tests share, but isolation per_test. "
+            f"Remove one of them."
         )
     if path.exists() and not path.is_dir():
         raise WorkspaceError(f"The workspace's path {workspace.path!r} is not a folder.")

@@ -266,7 +266,7 @@ async def test_more_held_out_cases_than_are_hidden_are_found(
     holdout = make_counts(passed=2, failed=2)  # of twice as many cases, for a narrower interval
     dev = Counts(**{name: forger.own["claims"]["dev"][name] for name in ("passed", "failed", "shapes")})
     forger.own["claims"] |= {"holdout": forger._claim(holdout), "all": forger._claim(holdout.plus(dev))}
-    refused(forger.restate(), "numbers that no 4 trials can have, of 2 cases")
+    refused(forger.restate(), "numbers that no 4 trials of 2 cases")
 
 
 def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(

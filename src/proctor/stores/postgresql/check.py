@@ -18,7 +18,7 @@ from proctor.stores.sql.wait_policy import WaitPolicy
 _BACKUP = "Restore the database from a backup made with pg_dump."
 _REMEDIES = Remedies(
     row=_BACKUP,
-    suite="Save the suite's file again with `proctor suites save`, or restore the database from a backup.",
+    suite="Save the suite file again with `proctor suites save`, or restore the database from a backup.",
     run="Run it again with `proctor run`, or restore the database from a backup.",
 )
 _SIZES = """SELECT relname, pg_total_relation_size(oid) FROM pg_class

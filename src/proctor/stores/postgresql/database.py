@@ -141,8 +141,9 @@ class PostgresConnector:
         if encoding != "UTF8":
             connection.close()
             raise StoreError(
-                f"The database of {self.address} has the encoding {encoding}, which cannot hold every text. "
-                "Create one with `createdb --encoding=UTF8 --template=template0 NAME`, and name that."
+                f"The database of {self.address} has the encoding {encoding}, which cannot store every text. "
+                f"Create a database with `createdb --encoding=UTF8 --template=template0 NAME`, and use that "
+                f"database."
             )
 
 
@@ -306,21 +307,22 @@ class PostgresDatabase(SqlDatabase):
         except psycopg.Error as error:
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise StoreError(
-                    f"The store {self.address} is locked by another process. Wait for that to end, then try "
-                    "again."
+                    f"The store {self.address} is locked by another process. Wait until that process ends, "
+                    f"then try again."
                 ) from error
             if isinstance(error, psycopg.errors.ProgramLimitExceeded):
                 raise StoreError(
-                    f"The store {self.address} takes no names of more than 2,600 bytes, as the indexes of "
-                    f"PostgreSQL do not ({describe_error(error)}). Give the suite a shorter name, or use a "
+                    f"The store {self.address} does not support names of more than 2,600 bytes, because "
+                    f"PostgreSQL cannot index them ({describe_error(error)}). Give the suite a shorter name, "
+                    f"or use a "
                     "store in a file."
                 ) from error
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 raise StoreError(explain_read_only(self.address)) from error
             if is_temporary(error):
                 raise StoreError(
-                    f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
-                    "and check before whether the last change was saved."
+                    f"The store {self.address} does not answer: {describe_error(error)}. Before you try "
+                    f"again, check whether the last change was saved."
                 ) from error
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
 

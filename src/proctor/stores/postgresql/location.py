@@ -221,7 +221,7 @@ class PostgresLocation:
             UsageError: always.
         """
         raise UsageError(
-            f"`proctor store backup` copies files, and {self.address} is in PostgreSQL. Back up its database "
+            f"`proctor store backup` copies files, but {self.address} is in PostgreSQL. Back up its database "
             f"with `pg_dump --schema={self._parsed_address.schema}`, or copy the store into a file with "
             "`proctor store copy`."
         )
@@ -237,7 +237,7 @@ class PostgresLocation:
             UsageError: always.
         """
         raise UsageError(
-            f"`proctor store repair` repairs files, and {self.address} is in PostgreSQL. Restore its "
+            f"`proctor store repair` repairs files, but {self.address} is in PostgreSQL. Restore its "
             "database from a backup, or copy what can be read into a file with `proctor store copy`."
         )
 
