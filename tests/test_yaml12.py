@@ -204,7 +204,7 @@ def test_a_field_in_quotes_is_no_merge_key() -> None:
 
 @pytest.mark.parametrize("text", ["? [1, 2]\n: x", "? {a: 1}\n: x", "{[1]: x}"])
 def test_a_field_whose_name_is_no_text_is_refused(text: str) -> None:
-    assert "write a text" in str(refused(text))
+    assert "write text" in str(refused(text))
 
 
 # --- what is no YAML, or too much of it --------------------------------------------------------------------

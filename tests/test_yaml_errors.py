@@ -82,9 +82,14 @@ MISTAKES = [
     ("a: 1\n: 2", 2, ": 2", "The name of the field is missing before the colon."),
     ("a: 1\n// b\nc: 2", 2, "// b", "A comment begins with `#` in YAML. Write `#` instead of `//`."),
     ("a:\n  -b: 1\n   c: 2", 2, "-b: 1", "A space is missing after the dash."),
-    ("a: &x 1\nb: &x 2", 2, "b: &x 2", "The name behind `&` stands already at line 1. Write another one."),
+    ("a: &x 1\nb: &x 2", 2, "b: &x 2", "The name after `&` is already used on line 1. Choose another name."),
     # a sign with a meaning
-    ("a: *x", 1, "a: *x", begins("*") + " Without them `*x` repeats a value, and none has that name."),
+    (
+        "a: *x",
+        1,
+        "a: *x",
+        begins("*") + " Without quotes, `*x` repeats an earlier value, but no value has that name.",
+    ),
     ("a: **bold** text", 1, "a: **bold** text", begins("*")),
     ("- *.py", 1, "- *.py", begins("*")),
     ("a: & co", 1, "a: & co", begins("&")),
@@ -113,7 +118,7 @@ MISTAKES = [
     ("a: [1, 2\nb: 3", 1, "a: [1, 2", open_("[", "]")),
     ("a: {x: 1\nb: 3", 1, "a: {x: 1", open_("{", "}")),
     ("a: [1, 2", 1, "a: [1, 2", open_("[", "]")),
-    ("a: [1, 2}", 1, "a: [1, 2}", "`}` stands where `]` must, as line 1 has the `[`."),
+    ("a: [1, 2}", 1, "a: [1, 2}", "`}` is in the place of `]`: line 1 has the `[`."),
     ("a: [\n  'x'\n  'y'\n]", 3, "'y'", missing("]", "'y'")),
     ('{"a": 1\n "b": 2}', 2, '"b": 2}', missing("}", '"b": 2}')),
     ("a: [\n\n", 1, "a: [", "The text ends where a value is expected. Close every quote, `[` and `{`."),
@@ -140,7 +145,7 @@ MISTAKES = [
     ("a:\n  - b: 1\n   - b: 2", 3, "- b: 2", AN_ITEM),
     ("a: - x", 1, "a: - x", LIST),
     # the whole
-    ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' stands already at line 1. Remove one of them."),
+    ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' is already on line 1. Remove one of them."),
     (
         "a: 1\n---\nb: 2",
         2,

@@ -193,7 +193,7 @@ def test_a_suite_of_variables_is_validated_listed_and_shown(proctor: Proctor) ->
     write("cases.csv", CASES + "c,,hola,Lima,es\n")
     result = proctor("validate", "cases.csv")
     assert result.code in (0, 1), result.err
-    assert "'c' asks the same as test 'a'" in result.out + result.err
+    assert "'c' has the same question as test 'a'" in result.out + result.err
     assert proctor("suites", "save", "cases.csv", "--name", "cases").code == 0
     assert "city=Lima, Lang=es" in proctor("suites", "show", "cases", "--cases").out
 

@@ -34,7 +34,7 @@ class _ForeignDialect(Dialect):
         )
 
     def recognises(self, head: FileHead) -> str | None:
-        """Asks the package's own reader."""
+        """Returns the answer of the reader of the package."""
         reason: str | None = self._reader.recognises(head)
         return reason
 

@@ -106,7 +106,7 @@ def _parse_case(
 
 
 def _parse_id(fields: FieldReader, number: int) -> str:
-    """Returns the id, a number or a text; the position of the entry where there is none."""
+    """Returns the id, a number or a text; the position of the entry if it has no id."""
     if "id" not in fields:
         return str(number)
     value: Any = fields.pop("id")

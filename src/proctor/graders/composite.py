@@ -124,8 +124,8 @@ class JudgeAggregator(
     def build_assertion(self) -> Assertion:
         """Returns the assertion that calls the judge with the prompt.
 
-        The results are passed as metadata of the case: the judge is told that metadata is data, and an answer
-        quoted in them cannot end their section.
+        The results are passed as metadata of the case: the judge prompt says that metadata is data, and an
+        answer quoted in them cannot end their section.
         """
         template, count = _RESULTS_PLACEHOLDER.subn("{{ metadata_json }}", self.prompt)
         params = {"prompt": template if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
@@ -330,7 +330,7 @@ def _combine(
 def _member_entries(name: str, result: Score) -> list[Evidence]:
     """Returns a member's evidence under its name, or its reason if it has none."""
     passed = None if result.outcome is Verdict.UNSCORED else result.outcome is Verdict.PASS
-    entries = result.entries or (Evidence(text=result.reason or "as asked", passed=passed),)
+    entries = result.entries or (Evidence(text=result.reason or "as expected", passed=passed),)
     return [
         Evidence(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
         for entry in entries

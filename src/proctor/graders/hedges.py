@@ -15,7 +15,7 @@ from proctor.protocols import BaseGrader, GradingInput
 
 
 class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer says that it does not know, is not sure, or was not told.
+    """Passes when the answer says that it does not know, is not sure, or lacks the information.
 
     A heuristic over phrases in English, German, French, Spanish, Italian and Chinese. It ignores case, kinds
     of apostrophe, white space and the usual spellings of one phrase ("don't", "do not"), and matches whole

@@ -42,10 +42,11 @@ class _Words(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every word is in the answer.
 
-    A whole word may not be joined to other word characters; that is asked only at those ends of the word
-    that are word characters themselves, so that `C++` can be found. `C` is not in `C++`, nor `GPT-4` in
+    A whole word must not be joined to other word characters. This applies only to ends of the word that are
+    word characters themselves, so that `C++` can be found. `C` is not in `C++`, and `GPT-4` is not in
     `GPT-4.1`. Scripts that write without spaces have no such ends. White space matches any white space, and
-    `5 kg` is `5kg`. An inflected form of an English word counts as the word: `divisions` has `division`.
+    `5 kg` is the same as `5kg`. An inflected form of an English word counts as the word: `divisions`
+    contains `division`.
 
     A number is compared as a number: `$10,000` has `10000` and not `10`, and `$8.7M` has `8.7`; the parts of
     a version, an address or a time are none. A currency or percent sign that the word has must be there too.

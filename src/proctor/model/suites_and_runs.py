@@ -416,7 +416,7 @@ class Selection(Record, frozen=True, kw_only=True):
     """Selects cases whose id matches any of these globs."""
     limit: int | None = None
     failed_in: str | None = None
-    """Selects the cases that did not pass when they last had a result, by this run."""
+    """Selects the cases whose last result up to this run is not PASS."""
     case_ids: tuple[str, ...] = ()
     """The ids of these cases; empty if `failed_in` is None."""
     shard: Shard | None = None

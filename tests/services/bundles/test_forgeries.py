@@ -342,13 +342,13 @@ def test_a_hidden_trial_more_or_less_is_found(public_forger: Forger) -> None:
 )
 def test_an_added_file_is_found(bundle: Path, name: str) -> None:
     (bundle / name).write_text("{}", encoding="utf-8")
-    refused(bundle, f"has {name!r}, which is no file of a bundle")
+    refused(bundle, f"has {name!r}, which is not a file of a bundle")
 
 
 def test_an_added_folder_is_found(bundle: Path) -> None:
     (bundle / "responses").mkdir()
     (bundle / "responses" / "manifest.json").write_text('{"passed": true}', encoding="utf-8")
-    refused(bundle, "has 'responses', which is no file of a bundle")
+    refused(bundle, "has 'responses', which is not a file of a bundle")
 
 
 @pytest.mark.parametrize("name", [*FILES, "envelope.json"])

@@ -87,7 +87,7 @@ def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
 
 
 def _has_multiple_answers(source: SuiteSource) -> bool:
-    """Whether any sample has more than one right choice; then each is asked as if it might."""
+    """Whether any sample has more than one right choice; then every prompt allows several choices."""
     return any(
         len(_parse_letters(_to_texts(item[2].get("target")))) > 1
         for item in read_table(source)

@@ -25,7 +25,7 @@ GraderParams = tuple[str, dict[str, Any]]
 MODEL_GRADED_CLASS: Final = "ModelBasedClassify"
 
 _FACT_SCORES: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
-"""The scores of `fact`, which has none of its own: only D says that the answer disagrees."""
+"""The scores of `fact`, which defines none: only D says that the answer disagrees."""
 _FIELD_NAME: Final = re.compile(r"[\w-]+")
 _UNUSED_ARGS: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
 

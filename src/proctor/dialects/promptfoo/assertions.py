@@ -369,7 +369,7 @@ def _parse_similar(reader: AssertionReader) -> GraderCall:
 
 
 def _parse_question(reader: AssertionReader, question: str) -> GraderCall:
-    """Parses a type that asks a judge for yes or no, with the question before the value."""
+    """Parses a type for which a judge decides yes or no, with the question before the value."""
     return GraderCall("llm_judge", {"prompt": question + reader.text("the criteria for the judge")})
 
 

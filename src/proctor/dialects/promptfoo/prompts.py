@@ -217,7 +217,7 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
         raw = _parse_messages(raw) or raw
     if isinstance(raw, str):
         if not raw.strip():
-            own.error("empty-prompt", f"`{entry.field}` is blank; write what is asked.", entry.field)
+            own.error("empty-prompt", f"`{entry.field}` is blank; write the prompt.", entry.field)
         messages = [Message(role="user", content=raw)]
     else:
         messages = [_parse_message(item, entry.field, place, own) for place, item in enumerate(raw)]

@@ -1,4 +1,4 @@
-"""Calls judges for a grader: sends the prompt, reads the replies, and asks again for unreadable ones.
+"""Calls judges for a grader: sends the prompt, reads the replies, and retries unreadable ones.
 
 `prompt_sections.py` builds the prompt, `reply_parser.py` reads a reply, and `voting.py` combines several
 judgments into one result.

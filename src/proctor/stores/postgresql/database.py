@@ -151,7 +151,7 @@ class PostgresDatabase(SqlDatabase):
     """Implements `SqlDatabase`; a statement outside of a transaction is one by itself.
 
     A lost connection is opened again. What was lost with it is repeated unless that could have another result
-    than once: a transaction that had begun, or an insertion without `ON CONFLICT`.
+    than once: a transaction that had already started, or an insertion without `ON CONFLICT`.
     """
 
     def __init__(self, connector: PostgresConnector, wait_policy: WaitPolicy) -> None:
@@ -190,7 +190,7 @@ class PostgresDatabase(SqlDatabase):
     def is_ready(self) -> bool:
         """Returns whether a statement needs to wait neither long for another thread nor for a connection.
 
-        If the connection is lost, a thread opens it again: an event loop asks here instead of waiting.
+        If the connection is lost, a thread opens it again: an event loop checks here instead of waiting.
         """
         if not self._guard.acquire(blocking=False):
             self._busy_since = self._busy_since or monotonic()

@@ -1,4 +1,4 @@
-"""Reading and writing all rows of a store, table by table: what `proctor store copy` asks of a database."""
+"""Reading and writing all rows of a store, table by table: what `proctor store copy` needs."""
 
 from __future__ import annotations
 

@@ -578,7 +578,7 @@ class SqlStore(ABC):
             return self._run_locks.find_owner(self._key(run_id))
 
     def request_stop(self, run_id: str) -> bool:
-        """Asks the process that has locked a run to stop it; returns False if none can be asked."""
+        """Requests the owner of the lock of a run to stop it; returns False if it cannot be reached."""
         with self._database.as_store_errors():
             return self._run_locks.request_stop(self._key(run_id))
 

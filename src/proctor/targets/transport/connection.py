@@ -37,7 +37,7 @@ class UnsentRequest(TransportError):
 
 
 class ConnectionOwner(Protocol):
-    """What becomes of a connection between requests."""
+    """The state of a connection between requests."""
 
     def add(self, connection: Connection) -> None:
         """Notes a connection that is made."""

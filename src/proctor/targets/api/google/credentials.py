@@ -100,7 +100,7 @@ async def find_token(spec: TargetSpec, context: TargetContext) -> AccessToken:
 
 
 def _find_default(spec: TargetSpec) -> tuple[Credentials, str | None]:
-    """Finds application default credentials, which may ask the machine's metadata server."""
+    """Finds application default credentials, which may call the metadata server of the machine."""
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
