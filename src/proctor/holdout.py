@@ -20,7 +20,8 @@ from proctor.position_set import PositionSet
 from proctor.spools import RowSorter
 
 _NUMBER_BYTES = 5
-SEALED_REASON = "hidden; use --reveal to show itReplaces the reason in a hidden trial."
+SEALED_REASON = "hidden; use --reveal to show it"
+"""Replaces the reason in a hidden trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:

@@ -82,7 +82,7 @@ def test_a_target_that_reports_no_likelihood_leaves_a_case_unscored(proctor: Pro
 
 
 REFUSAL = (
-    "Case 'a' of sky.jsonl has choices, and target {target!r} cannot report their log-probabilities. "
+    "Case 'a' of sky.jsonl has choices, but target {target!r} cannot report their log-probabilities. "
     "Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, `llamacpp:MODEL`, or `openai:MODEL@URL`"
 )
 
@@ -134,7 +134,8 @@ def test_what_a_suite_cannot_mean_is_refused_with_its_line(proctor: Proctor) -> 
         (
             "'one': `form.choices` has only one text; write at least two.",
             "'blank': `form.choices` contains a blank text; each choice must be text.",
-            "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of the choices, or",
+            "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of the "
+            "choices, or",
             "'without', 'multiple_choice': the case has no choices; set them in its `form.choices`.",
             (
                 "'file': `form.choices` can be scored only after text, "

@@ -151,7 +151,9 @@ def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proct
     path = write("capitals/promptfooconfig.yaml", CONFIGURATION)
     refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
     assert refused.code == 4
-    assert "dialect agentv cannot say `defaults.prompts`: the suite has 2 prompts, 'prompt-1'" in refused.err
+    assert (
+        "the format agentv cannot express `defaults.prompts`: the suite has 2 prompts, 'prompt-1'"
+    ) in refused.err
     assert "Dialect proctor keeps them." in refused.err
     assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
     (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")

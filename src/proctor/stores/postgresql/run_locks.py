@@ -3,7 +3,8 @@
 A session advisory lock protects the run, and a row of `run_locks` says who has it, and whether a stop was
 requested. A row counts as long as its session has the lock. The locks of one process are in one session, so
 that its stores share them. A token in the row changes hands with the lock: by it a process whose session
-was lost knows whether the run is still its own."""
+was lost knows whether the run is still its own.
+"""
 
 from __future__ import annotations
 
