@@ -153,7 +153,7 @@ REFUSED = {
     "last --trial nope": "no trial of case 'nope'",
     "last --sign-key nope": "There is no key 'nope'",
     "last -o nowhere/b": "Make it first",
-    "last -o keep": "is there already",
+    "last -o keep": "already exists",
     "keep --public": "Leave --public out",
     "keep --no-sign": "Leave --no-sign out",
     "keep --trial t1": "Leave --trial out",

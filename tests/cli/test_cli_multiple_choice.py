@@ -134,8 +134,10 @@ def test_what_a_suite_cannot_mean_is_refused_with_its_line(proctor: Proctor) -> 
         (
             "'one': `form.choices` has only one text; write at least two.",
             "'blank': `form.choices` contains a blank text; each choice must be text.",
-            "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of the "
-            "choices, or",
+            (
+                "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of the "
+                "choices, or"
+            ),
             "'without', 'multiple_choice': the case has no choices; set them in its `form.choices`.",
             (
                 "'file': `form.choices` can be scored only after text, "

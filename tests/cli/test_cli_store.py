@@ -66,7 +66,7 @@ def test_a_sound_store_is_0_and_nothing_beside_it_changes(proctor: Proctor, run_
             "Table trials has 1 row in which columns",
         ),
         ("UPDATE runs SET status = 'running'", "row", "Table runs has 1 row in which columns"),
-        ("DELETE FROM suite_cases WHERE position = 3", "suite", "lacks some of its cases"),
+        ("DELETE FROM suite_cases WHERE position = 3", "suite", "is missing some of its cases"),
         ("DELETE FROM suite_cases WHERE position = 9", "suite", "(9 cases) do not match its digest"),
         ("DELETE FROM cases WHERE key = 1", "suite", "Cases of 1 suite are missing"),
         ("DELETE FROM contents", "run", "The suite of 1 run is missing"),

@@ -501,8 +501,8 @@ def test_a_prompt_of_several_lines_names_no_file() -> None:
     ("name", "hint"),
     [
         ("outptu", "'output'"),
-        ("output.text", "fields of `metadata` and of the grader's own `config` alone"),
-        ("config.nope", "the grader's own `config` alone"),
+        ("output.text", "Only fields of `metadata` and of the grader's own `config`"),
+        ("config.nope", "the grader's own `config` can"),
         ("metadata.language", None),
         ("metadata.a-b.0", None),
         ("config.tone", None),

@@ -270,7 +270,7 @@ def test_a_column_or_a_field_with_another_name_is_a_variable() -> None:
             "home town",
             "The name of a variable for prompts can contain letters, digits and `_`, such as `city`.",
         ),
-        ("2nd", "A variable for prompts has a name"),
+        ("2nd", "The name of a variable for prompts"),
     ],
 )
 def test_a_misspelt_column_is_no_variable(column: str, advice: str) -> None:

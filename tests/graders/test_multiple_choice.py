@@ -110,7 +110,7 @@ def test_what_cannot_be_compared_is_unscored() -> None:
         ({}, {}, "`expected`: no right choice is given"),
         ({}, {"expected": True}, "`expected`: True is none of the 2 choices"),
         ({}, {"expected": {"a": 1}}, "`expected`: {'a': 1} is none of the 2 choices"),
-        ({"value": 0}, {"form": None}, r"the case has no choices; give them in its `form\.choices`"),
+        ({"value": 0}, {"form": None}, r"the case has no choices; set them in its `form\.choices`"),
     ],
 )
 def test_a_case_that_cannot_be_graded_is_refused_when_it_is_loaded(

@@ -195,7 +195,7 @@ def _without_logprobs(reply: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_like_llamacpp, "sent only those of the generated text.*as `llamacpp:MODEL@URL`"),
+        (_like_llamacpp, "sent only those of the generated text.*use `llamacpp:MODEL@URL`"),
         (_without_echo, "sent only those of the generated text"),
         (_without_logprobs, "sent none"),
         (_change_logprobs(token_logprobs=[None]), "sent not one for each token"),

@@ -560,9 +560,12 @@ async def test_a_failed_response_is_an_error_of_the_target(
         ({"status": "queued", "output": []}, "status 'queued'. Leave `background` out"),
         ({"status": "cancelled", "output": []}, "status 'cancelled'"),
         ({"choices": []}, "has no output"),
-        ({"output": [{"content": "no type"}]}, "did not answer with the JSON"),
-        ({"output": [{"type": "message", "content": [{"text": 3}]}]}, "did not answer with the JSON"),
-        ({"output": 3}, "did not answer with the JSON"),
+        ({"output": [{"content": "no type"}]}, "did not answer with the expected JSON"),
+        (
+            {"output": [{"type": "message", "content": [{"text": 3}]}]},
+            "did not answer with the expected JSON",
+        ),
+        ({"output": 3}, "did not answer with the expected JSON"),
     ],
 )
 async def test_a_reply_of_another_shape_is_an_error_of_the_protocol(api: Api, reply: Any, text: str) -> None:

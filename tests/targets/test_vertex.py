@@ -176,7 +176,7 @@ async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api
     ("environ", "options", "message"),
     [
         (TOKEN, {}, "Set GOOGLE_CLOUD_PROJECT"),
-        ({**TOKEN, **PROJECT}, {"location": "evil.example/"}, "is no location"),
+        ({**TOKEN, **PROJECT}, {"location": "evil.example/"}, "is not a location"),
         ({"VERTEX_ACCESS_TOKEN": "ya29.\nx", **PROJECT}, {}, "VERTEX_ACCESS_TOKEN holds characters"),
         (PROJECT, {"credentials": "missing.json"}, "missing.json.*No such file"),
         (PROJECT, {"credentials": __file__}, "key file of a service account"),

@@ -237,7 +237,7 @@ def _parse_output(stdout: bytes) -> dict[str, Any]:
         value = parse_json(text, strip_fences=False)
     except (NotJson, CannotScore) as error:
         why = error if isinstance(error, NotJson) else "it is nested too deeply or is too long"
-        began = "incomplete or invalid JSON" if text[0] in "{[" else "not JSON"
+        began = "incomplete or invalid JSON" if text[0] in "{[" else "text that is not JSON"
         raise _UnreadableOutput(f"printed {began} ({why}): {quote(text)}. {_EXPECTED_OUTPUT}") from None
     if not isinstance(value, dict):
         raise _UnreadableOutput(f"printed JSON that is not an object: {quote(text)}. {_EXPECTED_OUTPUT}")
