@@ -321,7 +321,7 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
         ({"id": 4}, "wrong-type", "id", "is 4, a number; it must be text."),
         ({"input": ...}, "missing-prompt", "input", "write the prompt. Or remove `input`"),
         ({"input": []}, "missing-prompt", "input", "write the prompt. Or remove `input`"),
-        ({"input": [{"role": "user"}], "vars": {"city": "Lima"}}, "missing-prompt", "input", "remove `in),
+        ({"input": [{"role": "user"}], "vars": {"city": "Lima"}}, "missing-prompt", "input", "remove `in"),
         ({"input": None}, "wrong-type", "input", "is null; it must be a list"),
         ({"input": [{"role": "user"}]}, "missing-prompt", "input", "write the prompt"),
         ({"input": [{"role": "user", "content": " \n"}]}, "missing-prompt", "input", "write the prompt"),
