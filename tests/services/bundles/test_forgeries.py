@@ -246,8 +246,8 @@ def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public_f
         ),
         ({"pass_rate": 0.75}, "`pass_rate` of the claim on holdout is 0.75"),
         ({"passed": 2, "failed": 0}, "the `shapes` of a claim do not have the trials of the claim"),
-        ({"shapes": {"1/1/0": 2, "0/1/0": -1}}, "which cannot be"),
-        ({"shapes": {"x": 2}}, "which cannot be"),
+        ({"shapes": {"1/1/0": 2, "0/1/0": -1}}, "which is impossible"),
+        ({"shapes": {"x": 2}}, "which is impossible"),
         ({"passed": 2, "failed": 0, "shapes": {"1/1/0": 2}}, "`passed` of the claim on all"),
     ):
         public_forger.own["claims"]["holdout"] = {**before, **change}

@@ -186,7 +186,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
     "an answer beside a failure or neither, scores without an answer, a case said to be wrong in its file": [
         ({"t3.failure": FAILURE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE, "t3.scores": GONE}, "trials.jsonl:4: a trial has either an answer or a failure"),
-        ({"t3.output": GONE}, "trials.jsonl:4: there are scores and no answer"),
+        ({"t3.output": GONE}, "trials.jsonl:4: there are scores but no answer"),
         (
             lambda f: failed_by_endpoint(f, "invalid"),
             "the trial failed because of an invalid case, but the case is valid",
@@ -282,7 +282,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"t3.case_id": "t4"}, "trials.jsonl:4: the case's id is t4, but should be t3"),
     ({"t3.sent": "sha256:0"}, "trials.jsonl:4: the digest of what was sent is sha256:0"),
     ({"t3.target": "echo"}, "trials.jsonl:4: the case's own target is echo, but should be None"),
-    (hide("trials", 3), "trials.jsonl:4 is hidden, and nothing of a full bundle is"),
+    (hide("trials", 3), "trials.jsonl:4 is hidden, but nothing in a full bundle is hidden"),
     (
         [leave_out("t3"), {"config.settings.selection": {"ids": ["t[!4]"]}}],
         "trials.jsonl:4: the trial of case t3 should be here",
@@ -300,13 +300,13 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
         [drop_last_case, {"suite.0.suite.case_count": 9}],
         "the digest of the suite is",
     ),
-    (hide("suite", 3), "suite.jsonl:4 is hidden, and nothing of a full bundle is"),
+    (hide("suite", 3), "suite.jsonl:4 is hidden, but nothing in a full bundle is hidden"),
     (recount_after({"t1.split": "holdout"}), "the split is holdout, but should be dev"),
     (recount_after({"t4.split": GONE}), "the split is None, but should be dev"),
     ({"suite.0.suite.split_rule": {"seed": 7}}, ": the split is "),
     (
         {"suite.0.suite.split_rule": {"ratio": 7}},
-        "the share that is held out is 7.0, but should be between 0 and 1",
+        "the holdout share is 7.0, but must be between 0 and 1",
     ),
     (
         [
@@ -324,7 +324,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ),
     (
         {"config.settings.selection": {"ids": [f"*{n}*" for n in range(10_001)]}},
-        "config.json: the run selects by more than 10000 ids",
+        "config.json: the run selects cases by more than 10000 ids",
     ),
     # the record of the run
     ({"config.id": NO_RUN}, "the run's id is"),
@@ -333,10 +333,10 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"config.stopped": "x"}, "why the run was stopped is x, but should be None"),
     ({"config.status": "interrupted"}, "the run's status is interrupted, but should be finished"),
     ({"config.surprise": 1}, "config.json has a field that is unknown"),
-    ({"config.seat": 1}, "config.json cannot be believed"),
-    ({"config.suite": {}}, "config.json cannot be believed"),
+    ({"config.seat": 1}, "config.json is not valid"),
+    ({"config.suite": {}}, "config.json is not valid"),
     ({"environment.started_at": NO_TIME}, "the list of fields is"),
-    ({"environment.versions": {"proctor": 1}}, "config.json cannot be believed"),
+    ({"environment.versions": {"proctor": 1}}, "config.json is not valid"),
     # the statement
     ({"own.group": NO_RUN}, "the run's group is"),
     ({"own.suite.name": "hard", "predicate.configuration.0.name": "hard"}, "the suite's name is hard"),
@@ -351,7 +351,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"own.kind": "public"}, "the number of hidden cases is 0, but should be 2"),
     ({"own.claims.all.ci95": [0.9, 1]}, "`ci95` of the claim on all is"),
     ({"own.claims.holdout.pass_rate": 1}, "`pass_rate` of the claim on holdout"),
-    ({"own.claims.night": {}}, "the statement cannot be believed"),
+    ({"own.claims.night": {}}, "the statement is not valid"),
     (
         {"own.claims.dev": GONE},
         "the list of claims is ['all', 'holdout'], but should be ['all', 'dev', 'holdout']",
@@ -359,14 +359,14 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"own.looks.rate": -1}, "below 0"),
     ({"own.version": 3}, "its version is 3 instead of 2"),
     ({"own.version": 1}, "its claims do not match version 1"),
-    ({"own.surprise": 1}, "the statement cannot be believed"),
+    ({"own.surprise": 1}, "the statement is not valid"),
     ({"predicate.result": "PASSED"}, "the result is PASSED, but should be FAILED"),
     (lambda f: f.predicate["failedTests"].pop(0), "`failedTests` lacks t0"),
     (lambda f: f.predicate["passedTests"].reverse(), "not in the order of the suite"),
-    ({"predicate.url": "https://example.com"}, "the statement cannot be believed"),
+    ({"predicate.url": "https://example.com"}, "the statement is not valid"),
     # salts
     *(
-        ({"suite.2.salt": salt}, "suite.jsonl:3 cannot be believed: its salt is not 64 hexadecimal digits")
+        ({"suite.2.salt": salt}, "suite.jsonl:3 is not valid: its salt is not 64 hexadecimal digits")
         for salt in ("", "AB" * 32, "ab" * 31, "ab " * 21 + "a")
     ),
     (
