@@ -1,4 +1,4 @@
-"""Reads ZIP archives that anybody may have made, without unpacking anything to disk.
+"""Reads ZIP archives from untrusted sources, without unpacking anything to disk.
 
 In an exact archive every byte belongs to one entry or to the central directory. A bundle's archive is exact
 and needs only a small part of the format. Everything else is refused, as two programs could read it in

@@ -25,7 +25,7 @@ class Choice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     options: str = "ABCD"
     """The letters to choose from, in capitals."""
     anywhere: bool = True
-    """A letter that stands alone counts if none is named as the answer."""
+    """A single letter counts if the answer names no letter explicitly."""
 
     def __post_init__(self) -> None:
         if not _LETTERS.fullmatch(self.options) or len(set(self.options)) != len(self.options):

@@ -229,7 +229,7 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             grader.check_case(case)
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores what the aggregator says; the evidence is the members', and `details` has their scores.
+        """Returns the score of the aggregator, with the evidence of the members; `details` has their scores.
 
         A gate of a member's grader, such as a required rubric item, also gates the whole.
 

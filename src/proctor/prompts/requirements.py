@@ -13,7 +13,7 @@ from proctor.plurals import join_names, pluralize
 from proctor.prompts.fill import INPUT_VARIABLE, SYSTEM_ROLES, is_system_prompt, list_placeholders
 
 InputKind = Literal["text", "none", "system", "conversation", "attachments"]
-"""What the input of a case is: one text, nothing, only system messages, or what is no text."""
+"""What the input of a case is: one text, nothing, only system messages, or something other than text."""
 
 _MAX_NAMES: Final = 5
 _MAX_DEPTH: Final = 8

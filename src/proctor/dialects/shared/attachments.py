@@ -59,7 +59,7 @@ DOCUMENT_MEDIA_TYPES: Final = {
     ".epub": "application/epub+zip",
     ".zip": "application/zip",
 }
-"""The same for other files that are no text."""
+"""The same for other files that are not text."""
 TEXT_MEDIA_TYPE: Final = "text/plain"
 UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
 

@@ -309,7 +309,7 @@ def _read_reply(
     """Reads a reply; returns the reading, or None and why it is unreadable, if known.
 
     An unreadable reply is read again without its quotes of the answer. That can only fail the answer, so that
-    no answer gains by being quoted. A passing verdict that stands only in a quote does not count.
+    no answer gains by being quoted. A passing verdict that occurs only in a quote does not count.
     """
     reply, answer = unwrap_json_string(reply), grading_input.output.text
 

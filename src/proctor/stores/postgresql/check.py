@@ -35,7 +35,7 @@ def check_store(
         on_progress: called with the amount done and the total.
 
     Raises:
-        StoreError: it cannot be read at all, or has not the tables of this version.
+        StoreError: it cannot be read at all, or does not have the tables of this version.
     """
     with (
         closing(PostgresDatabase(connector, WaitPolicy())) as database,

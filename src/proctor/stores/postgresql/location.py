@@ -98,7 +98,7 @@ class PostgresLocation:
             notify: called with a sentence if the server is starting.
 
         Raises:
-            StoreError: the database cannot be reached, or has not the tables of this version.
+            StoreError: the database cannot be reached, or does not have the tables of this version.
         """
         connector = self._make_connector(notify)
         from proctor.stores.postgresql.store import PostgresStore

@@ -43,7 +43,7 @@ class PostgresStore(SqlStore):
             folder: the absolute path of the project's folder, to which paths of suites are relative.
 
         Raises:
-            StoreError: the database cannot be reached, or has not the tables of this version.
+            StoreError: the database cannot be reached, or does not have the tables of this version.
         """
         self.shared_address = connector.address
         self._wait_policy = WaitPolicy()

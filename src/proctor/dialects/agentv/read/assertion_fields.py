@@ -114,7 +114,7 @@ class AssertionFields(FieldReader):
         return None if value is None else self.within(name, value, allowed)
 
     def within(self, place: str, row: dict[str, Any], allowed: Collection[str]) -> AssertionFields:
-        """Returns the fields of an object that stands at a place inside this one."""
+        """Returns the fields of an object at a place inside this one."""
         return AssertionFields(row, self.problem_log, f"{self.path_to(place)}.", self.source, allowed)
 
     def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:

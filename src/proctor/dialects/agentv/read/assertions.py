@@ -93,7 +93,7 @@ def parse_assertions(items: Any, field: str, notes: ProblemLog, source: SuiteSou
     """Parses a list of assertions.
 
     Args:
-        items: the list: objects, and texts that together make one rubric in place of the first.
+        items: the list: objects, and texts that together form one rubric at the place of the first text.
         field: its name in messages.
         notes: takes the problems; nothing is raised.
         source: finds prompts, templates and custom graders.

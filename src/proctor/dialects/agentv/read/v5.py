@@ -398,7 +398,7 @@ def _with_assertions(
 
 
 def _group_texts(items: Any) -> YamlList:
-    """Merges the texts of a list into one checklist in place of the first, with their total weight."""
+    """Merges the texts of a list into one checklist at the place of the first, with their total weight."""
     groups = YamlList(getattr(items, "line", 0))
     if not isinstance(items, list):
         return groups

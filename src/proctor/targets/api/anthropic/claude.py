@@ -1,4 +1,4 @@
-"""What Claude models take wherever they run: how they think, and the schemas of their answers. Pure.
+"""What Claude models accept on every service: how they think, and the schemas of their answers. Pure.
 
 Sources: https://platform.claude.com/docs/en/build-with-claude/extended-thinking, adaptive-thinking, effort
 and structured-outputs there.

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _OWN_HOST = lazy_pattern(
     r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.(?:com|com\.cn|eu)$"
 )
-"""Matches the hosts that get a key of Bedrock; other hosts at Amazon may be anybody's."""
+"""Matches the hosts that get a key of Bedrock; other hosts at Amazon may belong to anyone."""
 _DOMAINS = {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}
 """Amazon's other domains by the first part of their regions."""
 _KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
