@@ -24,7 +24,7 @@ FITS_NONE = (
     "the lines of a long text no further left than its first."
 )
 NO_ITEM = (
-    "The line stands among the items of the list that begins on line 2, and does not begin with `- `. Indent "
+    "The line is among the items of the list that begins on line 2, but does not begin with `- `. Indent "
     "it like the fields of its item, or less than the list."
 )
 AN_ITEM = (

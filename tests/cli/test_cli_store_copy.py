@@ -77,7 +77,7 @@ def test_the_cache_is_copied_with_its_flag(proctor: Proctor, half: str) -> None:
         (("none.db", "c.db"), "There is no store at none.db."),
         ((":memory:", "c.db"), "a store in memory"),
         ((STORE, ":memory:"), "a store in memory"),
-        (("what://x", "c.db"), "There is no store for addresses that begin with what://"),
+        (("what://x", "c.db"), "There is no kind of store for addresses that begin with what://"),
         (("suite.txt", "c.db"), "damaged or is not a store"),
         ((STORE, "suite.txt"), "damaged or is not a store"),
     ],

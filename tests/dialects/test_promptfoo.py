@@ -286,7 +286,7 @@ def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
 
 @pytest.mark.parametrize("values", [{"a": "{{ a }}"}, {"a": "{{ b }}", "b": ["{{ a }}"]}])
 def test_vars_that_go_round_in_circles_are_refused(values: dict[str, Any]) -> None:
-    with pytest.raises(BadTemplate, match=r"circles: a names .*a\."):
+    with pytest.raises(BadTemplate, match=r"itself: a names .*a\."):
         resolve_values(values)
 
 

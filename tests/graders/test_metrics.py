@@ -153,10 +153,10 @@ def test_no_tool_calls_in_messages_are_a_figure_and_no_absence() -> None:
     [
         ("latency", {"threshold_ms": 5}, {}, "The target reported no duration to check a limit against."),
         ("cost", {"budget_usd": 5}, {}, "reported no cost to"),
-        ("token_usage", {"max_total": 5}, {}, "reported no tokens that"),
-        ("token_usage", {"max_input": 5, "max_output": 5}, {}, "no input tokens, no output tokens that"),
-        ("execution_metrics", {"max_tool_calls": 5}, {}, "reported no tool calls that"),
-        ("execution_metrics", {"max_llm_calls": 5}, {"text": " "}, "reported no LLM calls that"),
+        ("token_usage", {"max_total": 5}, {}, "reported no tokens to"),
+        ("token_usage", {"max_input": 5, "max_output": 5}, {}, "no input tokens, no output tokens to"),
+        ("execution_metrics", {"max_tool_calls": 5}, {}, "reported no tool calls to"),
+        ("execution_metrics", {"max_llm_calls": 5}, {"text": " "}, "reported no LLM calls to"),
         ("execution_metrics", {"target_exploration_ratio": 0.5}, {}, "no tool call, so no exploration ratio"),
         # one that is not known leaves the share unknown
         ("execution_metrics", {"max_cost_usd": 5, "max_tokens": 5}, {"cost_usd": 0.1}, "reported no tokens"),

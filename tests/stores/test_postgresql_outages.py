@@ -310,7 +310,7 @@ def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_re
     fault = store.health().fault
     assert fault is not None
     assert fault.path.startswith("postgresql://")
-    assert "does not answer. 3 answers that it does not have are in" in fault.message
+    assert "does not answer. 3 answers that the store does not have are in" in fault.message
     assert [answer[1] for answer in load_answers(store._folder, "r1")] == [2, 3, 4]
     store.close()
     place.proxy.resume()
