@@ -306,7 +306,7 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
     _, cases, (problem,) = read(HEADER + line(**of_part(kind="file", path="../n.md", text=None)))
     assert (cases, problem.code, problem.line) == ([], "missing-file", 2)
     assert problem.field == "input[0].parts[0].path"
-    for word in ("'../n.md'", "the suite's folder", "`text`", "`data`"):
+    for word in ("'../n.md'", "the folder of the suite", "`text`", "`data`"):
         assert word in problem.message
 
 
