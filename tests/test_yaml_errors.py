@@ -19,9 +19,8 @@ COLUMN = (
     "and put text that contains `: ` in quotes."
 )
 FITS_NONE = (
-    "The indentation of the line matches no line above it. Begin the fields of an object in the same column, "
-    "and "
-    "the lines of a long text no further left than its first."
+    "The indentation of the line matches no line above it. Begin the fields of an object in the same "
+    "column, and the lines of a long text no further left than its first."
 )
 NO_ITEM = (
     "The line is among the items of the list that begins on line 2, but does not begin with `- `. Indent "

@@ -88,7 +88,7 @@ def test_a_refused_connection_says_where_nobody_listens(stage: Stage) -> None:
     async def main(transport: Transport) -> None:
         with open_refusal() as port:
             error = await fail(transport, f"http://127.0.0.1:{port}/v1")
-            assert str(error).startswith(f"No connection to http://127.0.0.1:{port}/v1: Connect")
+            assert str(error).startswith(f"Cannot connect to http://127.0.0.1:{port}/v1: Connect")
             assert str(error).endswith(". Is a server listening there?")
             assert (error.transient, error.fault) == (True, EndpointFault.UNREACHABLE)
 

@@ -125,7 +125,7 @@ def test_a_bench_is_one_line_where_there_is_no_notebook() -> None:
 
 @pytest.mark.parametrize("name", ["n", "name", "n_success", "n_failure", "latency_ms", "wall_seconds"])
 def test_a_metric_takes_no_key_of_the_summary(name: str) -> None:
-    with pytest.raises(ValueError, match=f"cannot be named '{name}'"):
+    with pytest.raises(ValueError, match=f"cannot be called '{name}'"):
         Bench("b", metrics=["ok", name])
 
 

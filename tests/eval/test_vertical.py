@@ -360,7 +360,7 @@ def test_a_scorer_is_given_its_arguments() -> None:
     ("scorer", "given", "message"),
     [
         (near, {"of": 1.0}, "unexpected keyword argument 'of'"),
-        (exact_match, {"tolerance": 1}, "exact_match cannot be named"),
+        (exact_match, {"tolerance": 1}, "exact_match cannot be called"),
         (patent_claim_validity, {}, "judge"),
         (near, {"expected": "x"}, "expected"),
     ],

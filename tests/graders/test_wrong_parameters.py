@@ -112,7 +112,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
         (
             {"schema": {"unevaluatedProperties": False, "patternProperties": {"a": True}}},
-            "in place of the first",
+            "instead of `unevaluatedProperties`",
         ),
         ({"schema": "{}"}, r"Expected `(object \| bool|bool \| object)`"),
         (

@@ -112,7 +112,7 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
         (
             ASK,
             [Case(id="talk", input=CONVERSATION)],
-            "The input of case 'talk' is a conversation, which the prompt 'ask' would replace by its own",
+            "The input of case 'talk' is a conversation, which the prompt 'ask' would replace with its own",
         ),
         (ASK, [Case(id="c", input=(PICTURE,))], "The input of case 'c' has attachments, which"),
         (

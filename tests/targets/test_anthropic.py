@@ -80,7 +80,7 @@ async def test_a_temperature_beside_thinking_is_left_out_and_told_unless_it_is_1
 
 
 async def test_parameters_that_exclude_each_other_stop_the_run_before_its_first_request(api: Api) -> None:
-    with pytest.raises(UsageError, match=r"Target 'anthropic:m': `max_tokens` is 2000 and must be more"):
+    with pytest.raises(UsageError, match=r"Target 'anthropic:m': `max_tokens` is 2000 but must be more"):
         await api.open("anthropic", thinking_budget=2048, max_tokens=2000)
     target = await api.open("anthropic", max_tokens=2000)
     with pytest.raises(TargetError, match="`max_tokens` is 2000") as caught:

@@ -394,7 +394,7 @@ async def test_a_claude_model_that_thinks_is_sent_no_temperature(bedrock: Signed
 @pytest.mark.parametrize(
     ("model", "params", "words"),
     [
-        ("meta.llama3-1-70b-instruct-v1:0", {"top_k": 5}, "Models of meta on Bedrock take no `top_k`"),
+        ("meta.llama3-1-70b-instruct-v1:0", {"top_k": 5}, "Models of meta on Bedrock do not accept `top_k`"),
         ("us.amazon.nova-pro-v1:0", {"thinking_budget": 2048}, "Only Claude models on Bedrock"),
         ("global.anthropic.claude-opus-4-7", {"thinking_budget": 2048}, "Set `reasoning_effort` instead"),
         (CLAUDE, {"thinking_budget": 5}, "0 or at least 1024"),

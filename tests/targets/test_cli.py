@@ -250,7 +250,7 @@ async def test_temporary_files_are_kept_where_that_is_asked_for() -> None:
 
 
 async def test_an_output_file_that_became_a_pipe_is_an_error_and_not_waited_for(run: Make) -> None:
-    with pytest.raises(TargetError, match=r"OUTPUT_FILE. but it is not a file") as caught:
+    with pytest.raises(TargetError, match=r"OUTPUT_FILE., but it is not a file") as caught:
         await run("mkfifo {OUTPUT_FILE}")
     assert caught.value.kind == "program"
 

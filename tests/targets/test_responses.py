@@ -557,7 +557,7 @@ async def test_a_failed_response_is_an_error_of_the_target(
 @pytest.mark.parametrize(
     ("reply", "text"),
     [
-        ({"status": "queued", "output": []}, "status 'queued'. Leave `background` out"),
+        ({"status": "queued", "output": []}, "status 'queued'. Remove `background`"),
         ({"status": "cancelled", "output": []}, "status 'cancelled'"),
         ({"choices": []}, "has no output"),
         ({"output": [{"content": "no type"}]}, "did not answer with the expected JSON"),

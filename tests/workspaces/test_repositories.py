@@ -109,7 +109,7 @@ async def test_a_clone_shares_no_file_with_the_folder_it_came_from(
         ({"ref": "--upload-pack=touch x"}, r"a ref cannot begin with '-'"),
         ({"ancestor": 4}, r"Fewer than 4 commits come before 'HEAD'"),
         ({"ancestor": 4, "depth": 1}, r"Fewer than 4 commits come before 'HEAD'"),
-        ({"source": "../missing"}, r"'../missing' cannot be put.*There is no such folder"),
+        ({"source": "../missing"}, r"'../missing' cannot be cloned.*There is no such folder"),
         ({"source": "."}, r"`git clone` ended with exit code 128: .*does not exist"),
         ({"source": "ext::sh -c 'touch x'", "local": False}, r"transport 'ext' not allowed"),
         ({"path": "../repo"}, r"The path of a repository is '../repo'"),
