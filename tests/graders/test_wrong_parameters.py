@@ -104,8 +104,8 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"schema": {"$ref": "https://a.example/schema.json"}}, "Proctor fetches nothing"),
         ({"schema": {"properties": {"a": {"$ref": "file:///etc/passwd"}}}}, "Proctor fetches nothing"),
         ({"schema": {"$ref": "#/$defs/gone"}}, "does not exist"),
-        ({"schema": {"$schema": "https://a.example/mine"}}, "is not known"),
-        ({"schema": {"$schema": 3}}, "is not known"),
+        ({"schema": {"$schema": "https://a.example/mine"}}, "is unknown"),
+        ({"schema": {"$schema": 3}}, "is unknown"),
         (
             {"schema": {"$defs": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}}},
             "one draft for the whole",
@@ -208,7 +208,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "instructions": [
         ({"evaluators": [{"system": "x"}]}, "missing required field `id`"),
         ({"evaluators": [{"id": " ", "user": "x"}]}, "`id` of a judge prompt is empty"),
-        ({"evaluators": [{"id": "a", "user": " "}]}, "'a' has no text"),
+        ({"evaluators": [{"id": "a", "user": " "}]}, "'a' is empty"),
         ({"evaluators": [{"id": "a", "user": "x"}] * 2}, "Two evaluators have the id 'a'"),
         ({"evaluators": [{"id": "a", "user": "x", "model": "y"}]}, "unknown field `model`"),
         ({"judge": ""}, "`judge` is empty"),
