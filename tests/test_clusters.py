@@ -53,7 +53,7 @@ def test_without_a_field_cases_are_independent(field: str | None) -> None:
 
 @pytest.mark.parametrize("field", ["document", "metadata.", "tag:", "", "Category"])
 def test_what_is_no_field_is_refused_with_what_there_is(field: str) -> None:
-    with pytest.raises(UsageError, match=r"Give `metadata\.FIELD`"):
+    with pytest.raises(UsageError, match=r"Use `metadata\.FIELD`"):
         check_cluster_field(field)
 
 

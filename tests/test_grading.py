@@ -272,7 +272,7 @@ def test_a_grader_that_cannot_tell_is_unscored_also_negated_and_keeps_its_judgme
 def test_a_grader_that_breaks_is_unscored_with_what_broke(negated: bool) -> None:
     found = score_of(Assertion(grader="broken", negated=negated))
     assert (found.name, found.outcome) == ("broken", Verdict.UNSCORED)
-    assert found.reason == "The grader 'broken' broke: ZeroDivisionError: no cases"
+    assert found.reason == "The grader 'broken' failed with ZeroDivisionError: no cases"
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ async def test_a_grader_that_breaks_while_waiting_or_before_it_begins_is_unscore
 ) -> None:
     (found,) = await grade(asking(assertion), Output(text=""), GRADERS_HERE, GradingContext())
     assert found.outcome is Verdict.UNSCORED
-    assert found.reason.startswith(f"The grader {assertion.grader!r} broke: ")
+    assert found.reason.startswith(f"The grader {assertion.grader!r} failed with ")
 
 
 def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
@@ -382,7 +382,9 @@ async def test_with_every_output_missing_there_are_no_scores() -> None:
 async def test_a_grader_that_breaks_over_repeats_is_unscored_in_each() -> None:
     kinds: dict[str, type[Any]] = KINDS | {"spread": Torn}
     found = await grade_repeats(SPREAD, [Output(text="a"), Output(text="b")], kinds.__getitem__, HELP)
-    assert [scores[1].reason for scores in found] == ["The grader 'spread' broke: KeyError: 'nothing'"] * 2
+    assert [scores[1].reason for scores in found] == [
+        "The grader 'spread' failed with KeyError: 'nothing'"
+    ] * 2
 
 
 class Torn(Spread, frozen=True, forbid_unknown_fields=True):

@@ -51,12 +51,12 @@ def test_a_grader_of_texts_reads_the_reasoning_only_if_it_is_asked_to(
 def test_an_answer_without_reasoning_is_unscored(reasoning: str | None) -> None:
     score = score_of(check(value="37"), Output(text="37", reasoning=reasoning))
     assert (score.outcome, score.value) == (Verdict.UNSCORED, None)
-    assert score.reason.startswith("The answer came without reasoning")
+    assert score.reason.startswith("This check grades the reasoning")
 
 
 @pytest.mark.parametrize("grader", ["latency", "tool_trajectory", "token_usage", "ttft"])
 def test_a_grader_that_reads_no_text_refuses_it_before_any_request(grader: str) -> None:
-    with pytest.raises(ValueError, match=f"'{grader}' reads no text, so it cannot grade the reasoning"):
+    with pytest.raises(ValueError, match=f"'{grader}' does not read text, so it cannot grade the reasoning"):
         build_grader(check(grader), GRADERS.get)
 
 

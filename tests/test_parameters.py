@@ -114,12 +114,12 @@ def test_a_word_sets_one_parameter(word: str, value: Any) -> None:
         ("temperature=1", "write --temperature 1"),
         ("api_format=x", "'chat' or 'responses'"),
         ("stop=[]", "a list of 1 to 16 texts"),
-        ("extra_body.messages=[]", "may not have `messages`"),
+        ("extra_body.messages=[]", "cannot contain `messages`"),
         ("headers.Authorization=Bearer abc", "must name a variable"),
-        ("headers.Content-Length=3", "may not have `Content-Length`"),
+        ("headers.Content-Length=3", "cannot contain `Content-Length`"),
         ("headers.X-A=a\nb", "cannot be sent as a header"),
-        ("reasoning_effort=LOW!", "a word in small letters"),
-        ("reasoning_effort=low\n", "a word in small letters"),
+        ("reasoning_effort=LOW!", "a word in lower case"),
+        ("reasoning_effort=low\n", "a word in lower case"),
         ("service_tier=\u202eflex", "must be a word"),
         ("top_k=1" + "0" * 400, "at least 1"),
         ("top_p=1" + "0" * 400, "at most 1"),
@@ -151,7 +151,7 @@ def test_words_that_do_not_go_together_are_refused(words: list[str], message: st
 
 
 def test_a_kind_refuses_a_parameter_that_it_does_not_take() -> None:
-    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not take `top_p`"):
+    with pytest.raises(UsageError, match="Target 'echo': targets of kind `echo` do not accept `top_p`"):
         check_params_taken(parse_target("echo", Params(top_p=0.5), {}))
 
 

@@ -214,7 +214,7 @@ def any_of_two() -> RunReport:
     return make_report(*pairs, suite=suite, settings=Settings(repeats=2, min_pass_rate=0.5))
 
 
-SENTENCE = "Each case counts once: it passes if any of its trials does; 1 of 4 trials passed."
+SENTENCE = "Each case counts once: it passes if any of its trials passes; 1 of 4 trials passed."
 
 
 def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:

@@ -16,38 +16,37 @@ from proctor.yaml12 import YamlError, load
 
 COLUMN = (
     "A field cannot begin below the text of another one. Begin the fields of an object in the same column, "
-    "and put a text with `: ` in it into quotes."
+    "and put text that contains `: ` in quotes."
 )
 FITS_NONE = (
-    "The indentation of the line fits none above it. Begin the fields of an object in the same column, and "
-    "the lines of a long text no further left than its first."
+    "The indentation of the line matches no line above it. Begin the fields of an object in the same "
+    "column, and the lines of a long text no further left than its first."
 )
 NO_ITEM = (
-    "The line stands among the items of the list that begins on line 2, and does not begin with `- `. Indent "
+    "The line is among the items of the list that begins on line 2, but does not begin with `- `. Indent "
     "it like the fields of its item, or less than the list."
 )
 AN_ITEM = (
-    "An item of a list stands among the fields of an object. Begin it in the column of the items above, or "
+    "A list item is among the fields of an object. Begin it in the column of the items above, or "
     "indent it below its field."
 )
 LIST = (
-    "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
-    "quotes."
+    "A list begins on its own line, below the name of its field. A text that begins with `- ` needs quotes."
 )
 ESCAPE = (
-    "In double quotes `\\` begins an escape such as `\\n`, and this is none. Write `\\\\`, or use single "
-    "quotes."
+    "In double quotes, `\\` begins an escape such as `\\n`, but this is not an escape. Write `\\\\`, "
+    "or use single quotes."
 )
 NO_COLON = "The line has no `: `. Write `name: value`, or indent it if it continues the text above."
 TAB = "A tab cannot indent a line in YAML. Use spaces."
 NO_COMMA = "`,` is missing before `y: 2}`. A value with `: ` in it needs quotes."
 NO_SPACE = "U+00A0 cannot indent a line in YAML. Use spaces."
-NEEDS_END = "A line `---` must follow on the lines that begin with `%`. Add it, or put a text into quotes."
+NEEDS_END = "A line `---` must follow the lines that begin with `%`. Add it, or put the text in quotes."
 
 
 def ends(rest: str, quote: str) -> str:
     return (
-        f"The quotes end before `{rest}`. Put all of the value into quotes, and write `{quote}` for a quote "
+        f"The quotes end before `{rest}`. Put the whole value in quotes, and write `{quote}` for a quote "
         "inside it."
     )
 
@@ -61,8 +60,8 @@ def open_(bracket: str, end: str) -> str:
 
 def missing(end: str, rest: str) -> str:
     return (
-        f"`,` or `{end}` is missing before `{rest}`. A text with commas, brackets or quotes in it needs "
-        "quotes around it."
+        f"`,` or `{end}` is missing before `{rest}`. Text that contains commas, brackets or quotes needs "
+        f"quotes around it."
     )
 
 
@@ -80,11 +79,16 @@ MISTAKES = [
     ("a: 1\nb\nc: 2", 2, "b", NO_COLON),
     ("b\nc: 2", 1, "b", NO_COLON),
     ("a: 1\n: 2", 2, ": 2", "The name of the field is missing before the colon."),
-    ("a: 1\n// b\nc: 2", 2, "// b", "A comment begins with `#` in YAML. Write that in place of `//`."),
+    ("a: 1\n// b\nc: 2", 2, "// b", "A comment begins with `#` in YAML. Write `#` instead of `//`."),
     ("a:\n  -b: 1\n   c: 2", 2, "-b: 1", "A space is missing after the dash."),
-    ("a: &x 1\nb: &x 2", 2, "b: &x 2", "The name behind `&` stands already at line 1. Write another one."),
+    ("a: &x 1\nb: &x 2", 2, "b: &x 2", "The name after `&` is already used on line 1. Choose another name."),
     # a sign with a meaning
-    ("a: *x", 1, "a: *x", begins("*") + " Without them `*x` repeats a value, and none has that name."),
+    (
+        "a: *x",
+        1,
+        "a: *x",
+        begins("*") + " Without quotes, `*x` repeats an earlier value, but no value has that name.",
+    ),
     ("a: **bold** text", 1, "a: **bold** text", begins("*")),
     ("- *.py", 1, "- *.py", begins("*")),
     ("a: & co", 1, "a: & co", begins("&")),
@@ -95,7 +99,12 @@ MISTAKES = [
     ("a: ? x", 1, "a: ? x", begins("?")),
     ("a: , x", 1, "a: , x", begins(",")),
     ("a: !x!y 1", 1, "a: !x!y 1", begins("!")),
-    ("a: >= 3", 1, "a: >= 3", begins(">") + " Where `>` begins a long text, that starts on the next line."),
+    (
+        "a: >= 3",
+        1,
+        "a: >= 3",
+        begins(">") + " Where `>` begins a long text, the text starts on the next line.",
+    ),
     ("a: {{name}}", 1, "a: {{name}}", begins("{{")),
     ("- {{ name }} and more", 1, "- {{ name }} and more", begins("{{")),
     ("a: 1\nb: {{x}} {{y}}", 2, "b: {{x}} {{y}}", begins("{{")),
@@ -108,20 +117,20 @@ MISTAKES = [
     ("a: [1, 2\nb: 3", 1, "a: [1, 2", open_("[", "]")),
     ("a: {x: 1\nb: 3", 1, "a: {x: 1", open_("{", "}")),
     ("a: [1, 2", 1, "a: [1, 2", open_("[", "]")),
-    ("a: [1, 2}", 1, "a: [1, 2}", "`}` stands where `]` must, as line 1 has the `[`."),
+    ("a: [1, 2}", 1, "a: [1, 2}", "`}` is in the place of `]`: line 1 has the `[`."),
     ("a: [\n  'x'\n  'y'\n]", 3, "'y'", missing("]", "'y'")),
     ('{"a": 1\n "b": 2}', 2, '"b": 2}', missing("}", '"b": 2}')),
-    ("a: [\n\n", 1, "a: [", "The text ends where a value must stand. Close every quote, `[` and `{`."),
-    ("a: [x] y", 1, "a: [x] y", "The value ends before `y`. Put all of it into quotes if it is a text."),
-    ("a: [1]]", 1, "a: [1]]", "`]` closes nothing. Remove it, or put the value into quotes if it is a text."),
+    ("a: [\n\n", 1, "a: [", "The text ends where a value is expected. Close every quote, `[` and `{`."),
+    ("a: [x] y", 1, "a: [x] y", "The value ends before `y`. Put all of it in quotes if it is text."),
+    ("a: [1]]", 1, "a: [1]]", "`]` closes nothing. Remove it, or put the value in quotes if it is text."),
     ('a: ["x" "y"]', 1, 'a: ["x" "y"]', missing("]", '"y"]')),
     ("a: {x: 1 y: 2}", 1, "a: {x: 1 y: 2}", NO_COMMA),
     ('{"a" 1}', 1, '{"a" 1}', "`:` is missing before `1}`."),
     ("{a:[1]}", 1, "{a:[1]}", "A space is missing after the colon."),
-    ("a: [1,, 2]", 1, "a: [1,, 2]", "`,` stands where a value must. Remove it, or put a text into quotes."),
-    ('"a": "x",\n"b": "y"', 1, '"a": "x",', "Outside brackets no `,` stands between fields. Remove it."),
+    ("a: [1,, 2]", 1, "a: [1,, 2]", "`,` is in the place of a value. Remove it, or put the text in quotes."),
+    ('"a": "x",\n"b": "y"', 1, '"a": "x",', "Outside brackets, there is no `,` between fields. Remove it."),
     ('{"a": "x,\n "b": "y"}', 1, '{"a": "x,', 'The `"` is not closed. Add `"` at its end.'),
-    ('a: "\\ud83d"', 1, 'a: "\\ud83d"', "Half of a character stands there. Write the character itself."),
+    ('a: "\\ud83d"', 1, 'a: "\\ud83d"', "There is only half of a character. Write the character itself."),
     # indentation
     ("a:\n\tb: 1", 2, "\\tb: 1", TAB),
     ("a:\n  b: 1\n\tc: 2", 3, "\\tc: 2", TAB),
@@ -135,20 +144,20 @@ MISTAKES = [
     ("a:\n  - b: 1\n   - b: 2", 3, "- b: 2", AN_ITEM),
     ("a: - x", 1, "a: - x", LIST),
     # the whole
-    ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' stands already at line 1. Remove one of them."),
+    ("a: 1\nb: 2\na: 3", 3, "a: 3", "Field 'a' is already on line 1. Remove one of them."),
     (
         "a: 1\n---\nb: 2",
         2,
         "---",
-        "`---` begins a second document, and there can be one only. Remove the line.",
+        "`---` begins a second document, but only one is allowed. Remove the line.",
     ),
     ("%YAML 1.2\na: 1", 1, "%YAML 1.2", NEEDS_END),
-    ('{"a": 1}\nb', 2, "b", "The document has ended above this line. Keep one object or list."),
+    ('{"a": 1}\nb', 2, "b", "The document ends above this line. Keep only one object or list."),
     (
         "a: !important",
         1,
         "a: !important",
-        "The tag !important is not known here. Remove it, or put the value into quotes.",
+        "The tag !important is unknown. Remove it, or put the value in quotes.",
     ),
     ("a: \x07", 1, "a: \\x07", "The character U+0007 is not allowed in YAML; remove it."),
 ]

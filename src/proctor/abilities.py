@@ -106,7 +106,7 @@ def _says(word: str) -> Callable[[Output], str | None]:
 
 def _fits_schema(output: Output) -> str | None:
     if "response_format" in output.refused_params:
-        return "The endpoint takes no schema for the answer."
+        return "The endpoint does not support a schema for the answer."
     try:
         answer = json.loads(output.text)
     except ValueError:
@@ -117,14 +117,18 @@ def _fits_schema(output: Output) -> str | None:
 
 def _calls_tool(output: Output) -> str | None:
     if "tools" in output.refused_params:
-        return "The endpoint takes no tools."
+        return "The endpoint does not support tools."
     names = [call.name for call in output.tool_calls]
     return None if names == ["get_weather"] else f"It called no tool and answered {_quote(output.text)}."
 
 
 def _thinks(output: Output) -> str | None:
     tokens = 0 if output.usage is None else output.usage.reasoning_tokens
-    return None if output.reasoning or tokens else "The answer came without reasoning and reasoning tokens."
+    return (
+        None
+        if output.reasoning or tokens
+        else "The answer came without reasoning and without reasoning tokens."
+    )
 
 
 def _streams(output: Output) -> str | None:

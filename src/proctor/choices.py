@@ -38,7 +38,7 @@ def find_right_choices(value: Any, choices: Sequence[str]) -> frozenset[int]:
     """
     values = list(value) if isinstance(value, list | tuple) else [value]
     if not values or value is None:
-        raise ValueError("no right choice is given; write one of the choices, or its index from 0.")
+        raise ValueError("the correct choice is missing; write one of the choices, or its index from 0.")
     return frozenset().union(*[_find_choices(entry, choices) for entry in values])
 
 
@@ -49,8 +49,8 @@ def _find_choices(value: Any, choices: Sequence[str]) -> frozenset[int]:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(choices):
         return frozenset([value])
     raise ValueError(
-        f"{repr(value)[:60]} is none of the {len(choices)} choices; write one of them, or its index from 0 "
-        f"to {len(choices) - 1}."
+        f"{repr(value)[:60]} is none of the {len(choices)} choices; write one of the choices, or its index "
+        f"from 0 to {len(choices) - 1}."
     )
 
 
@@ -62,10 +62,12 @@ def check_choices(case: Case) -> None:
     """
     choices = () if case.form is None else case.form.choices
     if len(choices) < 2:
-        raise ValueError("`form.choices` has one text; give at least two.")
+        raise ValueError("`form.choices` has only one text; write at least two.")
     if not all(choice.strip() for choice in choices):
-        raise ValueError("`form.choices` has a blank text; each choice must be a text.")
+        raise ValueError("`form.choices` contains a blank text; each choice must be text.")
     if any(
         isinstance(part, Attachment) and part.text is None for message in case.input for part in message.parts
     ):
-        raise ValueError("`form.choices` are scored after a text, and `input` has an image or another file.")
+        raise ValueError(
+            "`form.choices` can be scored only after text, but `input` contains an image or another file."
+        )

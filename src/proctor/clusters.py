@@ -34,9 +34,9 @@ def check_cluster_field(field: str) -> str:
     """
     if _FORMS.fullmatch(field) is None:
         raise UsageError(
-            f"Cases cannot be clustered by {field[:80]!r}. Give `metadata.FIELD` for a field of their "
-            "metadata, `tag:PREFIX` for the tag that begins so, `category`, `id` for the part of their ids "
-            "before `[` or `~`, or `none`."
+            f"Cases cannot be clustered by {field[:80]!r}. Use `metadata.FIELD` for a metadata field, "
+            f"`tag:PREFIX` for the tag with that prefix, `category`, `id` for the part of the id before `[` "
+            f"or `~`, or `none`."
         )
     return field
 

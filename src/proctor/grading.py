@@ -100,8 +100,8 @@ def build_grader(assertion: Assertion, graders: GraderLookup) -> Grader:
     kind = graders(assertion.grader)
     if assertion.on != "answer" and not kind.reads_text:
         raise ValueError(
-            f"The grader {assertion.grader!r} reads no text, so it cannot grade the {assertion.on}. "
-            "Remove `on`."
+            f"The grader {assertion.grader!r} does not read text, so it cannot grade the {assertion.on}. "
+            f"Remove `on`."
         )
     try:
         return cast("Grader", msgspec.convert(assertion.params, kind))
@@ -115,7 +115,7 @@ def _format_error(message: str, field_names: tuple[str, ...]) -> str:
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL)
     if unknown:
         return f"Unknown parameter {unknown[1]!r}. {suggestion(unknown[1], field_names)}"
-    text = re.sub(r"^Object missing", "Give a value for the missing", text)
+    text = re.sub(r"^Object missing", "Set a value for the missing", text)
     field = place.rstrip("`").lstrip(".")
     sentence = text if text.endswith((".", "?")) else text + "."
     return f"{field}: {sentence}" if field else sentence
@@ -164,7 +164,9 @@ def score_immediately(assertion: Assertion, grading_input: GradingInput, graders
         return result
     if isinstance(result, Coroutine):
         result.close()
-    reason = f"The grader {assertion.grader!r} wants to wait, and does not say in `needs` for whom."
+    reason = (
+        f"The grader {assertion.grader!r} needs to wait for another service, but does not name it in `needs`."
+    )
     return _unscored_result(assertion, CannotScore(reason))
 
 
@@ -361,8 +363,8 @@ def _reasoning_input(grading_input: GradingInput) -> GradingInput:
 def _reasoning_output(output: Output) -> Output:
     if not output.reasoning:
         raise CannotScore(
-            "The answer came without reasoning, which this check grades. Call a model that returns its "
-            "reasoning, such as with --param reasoning_effort=high, or remove `on` from the check."
+            "This check grades the reasoning, but the answer came without any. Use a model that returns its "
+            "reasoning, for example with --param reasoning_effort=high, or remove `on` from the check."
         )
     unread = {"messages": (), "tool_calls": (), "file_changes": None, "attachments": (), "logprobs": ()}
     return replace(output, text=output.reasoning, reasoning=None, **unread)
@@ -371,14 +373,14 @@ def _reasoning_output(output: Output) -> Output:
 def _score_from_error(assertion: Assertion, error: Exception) -> Score:
     """Turns any exception of a grader, which may be third-party code, into an UNSCORED score."""
     if not isinstance(error, CannotScore):
-        error = CannotScore(f"The grader {assertion.grader!r} broke: {type(error).__name__}: {error}")
+        error = CannotScore(f"The grader {assertion.grader!r} failed with {type(error).__name__}: {error}")
     return _unscored_result(assertion, error)
 
 
 def _score_from_timeout(assertion: Assertion, limit: TimeLimitExceeded) -> Score:
     reason = (
         f"The grader {assertion.grader!r} did not end within {limit}. Simplify its parameters, such as "
-        "patterns and schemas, or ask for shorter answers."
+        f"patterns and schemas, or have the target write shorter answers."
     )
     return _unscored_result(assertion, CannotScore(reason))
 

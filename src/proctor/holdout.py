@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 _NUMBER_BYTES = 5
-SEALED_REASON = "sealed; --reveal shows it"
-"""Replaces the reason in a sealed trial."""
+SEALED_REASON = "hidden; use --reveal to show it"
+"""Replaces the reason in a hidden trial."""
 
 
 def rank(seed: int, case_id: str) -> bytes:

@@ -7,7 +7,7 @@ def raise_open_file_limit(count: int) -> int:
     """Raises the limit to `count` files, as far as the system allows, and never lowers it.
 
     Returns:
-        The limit that holds now, or `count` where there is none.
+        The current limit, or `count` if there is no limit.
     """
     try:
         import resource

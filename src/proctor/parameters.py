@@ -30,78 +30,79 @@ PARAMETERS: Final[Mapping[str, FieldSchema]] = {
         "type": "number",
         "exclusiveMinimum": 0,
         "maximum": 1,
-        "description": "Samples from the likeliest tokens whose probabilities add up to this.",
+        "description": "Samples from the most likely tokens whose probabilities add up to this value.",
     },
     "top_k": {
         "type": "integer",
         "minimum": 1,
-        "description": "Samples from this number of likeliest tokens.",
+        "description": "Samples from this number of most likely tokens.",
     },
     "stop": {
         "type": "array",
         "items": {"type": "string", "pattern": r"[\s\S]"},
         "minItems": 1,
         "maxItems": MAX_STOPS,
-        "description": "The texts at which an answer ends.",
+        "description": "The texts that end an answer.",
     },
     "presence_penalty": {
         "type": "number",
         "minimum": -2,
         "maximum": 2,
-        "description": "Above 0: makes tokens that occurred before less likely.",
+        "description": "A value above 0 makes tokens less likely once they have occurred.",
     },
     "frequency_penalty": {
         "type": "number",
         "minimum": -2,
         "maximum": 2,
-        "description": "Above 0: makes tokens less likely, the more often they occurred before.",
+        "description": "A value above 0 makes tokens less likely the more often they have occurred.",
     },
     "reasoning_effort": {
         "type": "string",
         "pattern": r"^[a-z]+$",
-        "description": "How long the model thinks: a word of its service, such as low, medium or high.",
+        "description": "How long the model thinks: a value of its service, such as low, medium or high.",
     },
     "thinking_budget": {
         "type": "integer",
         "minimum": 0,
-        "description": "Maximum tokens to think; 0 turns thinking off where the service allows that.",
+        "description": "Maximum thinking tokens; 0 turns thinking off if the service allows it.",
     },
     "verbosity": {
         "type": "string",
         "pattern": r"^[a-z]+$",
-        "description": "How long answers are: a word of its service, such as low, medium or high.",
+        "description": "How long answers are: a value of its service, such as low, medium or high.",
     },
     "service_tier": {
         "type": "string",
         "pattern": r"^[!-~]+$",
-        "description": "The tier of the service that answers, such as flex or priority.",
+        "description": "The service tier, such as flex or priority.",
     },
     "logprobs": {
         "type": "integer",
         "minimum": 0,
         "maximum": 20,
-        "description": "Reports log-probabilities of the answer's tokens, and of this number of likeliest.",
+        "description": "Returns the log-probabilities of the answer's tokens, and of this number of most "
+        "likely tokens.",
     },
     "prompt_cache": {
         "type": "boolean",
-        "description": "Marks the beginning of each prompt to be cached by the service.",
+        "description": "Marks the beginning of each prompt for caching by the service.",
     },
     "stream": {
         "type": "boolean",
-        "description": "Streams answers, which measures the time to the first token.",
+        "description": "Streams answers, so that the time to the first token is measured.",
     },
     "api_format": {
         "enum": ["chat", "responses"],
-        "description": "The interface of OpenAI that is called: chat completions, or responses.",
+        "description": "The OpenAI API to use: chat completions or responses.",
     },
     "extra_body": {
         "type": "object",
-        "description": "Fields that are added to the body of each request as they are.",
+        "description": "Fields that are added unchanged to the body of each request.",
     },
     "headers": {
         "type": "object",
         "additionalProperties": {"type": "string"},
-        "description": "Headers that are added to each request; secrets only as ${{ NAME }}.",
+        "description": "Headers that are added to each request. Write secrets only as ${{ NAME }}.",
     },
 }
 """The parameters besides temperature, seed and maximum tokens, each with the JSON Schema of its value."""
@@ -177,8 +178,8 @@ def check_parameters(values: Mapping[str, Any], allowed: Iterable[str]) -> dict[
     for name in values:
         if name not in names:
             raise UsageError(
-                f"There is no parameter {name[:60]!r}. {suggestion(name[:60], names)} Use "
-                f"`extra_body.NAME` for a field that Proctor does not know."
+                f"There is no parameter {name[:60]!r}. {suggestion(name[:60], names)} For a field that "
+                f"Proctor does not know, use `extra_body.NAME`."
             )
     return {name: check_parameter(name, value) for name, value in values.items()}
 
@@ -238,18 +239,18 @@ def _describe(schema: FieldSchema) -> str:
     if schema["type"] == "array":
         return f"a list of 1 to {schema['maxItems']} texts"
     if schema["type"] == "string":
-        return "a word in small letters" if "a-z" in schema["pattern"] else "a word"
+        return "a word in lower case" if "a-z" in schema["pattern"] else "a word"
     return "true or false" if schema["type"] == "boolean" else "an object of names and values"
 
 
 def _check_body(body: Mapping[str, Any]) -> None:
     if reserved := sorted(_RESERVED_FIELDS & body.keys()):
-        raise UsageError(f"`extra_body` may not have `{reserved[0]}`, which each case sets.")
+        raise UsageError(f"`extra_body` cannot contain `{reserved[0]}`, because each case sets it.")
     parts: list[tuple[Any, int]] = [(body, 1)]
     while parts:
         part, depth = parts.pop()
         if depth > MAX_DEPTH:
-            raise UsageError(f"`extra_body` has more than {MAX_DEPTH} objects and lists inside each other.")
+            raise UsageError(f"`extra_body` nests more than {MAX_DEPTH} objects and lists.")
         if isinstance(part, Mapping):
             parts += [(item, depth + 1) for pair in part.items() for item in pair]
         elif isinstance(part, list | tuple):
@@ -280,11 +281,11 @@ def _check_headers(headers: Mapping[str, str]) -> None:
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
             raise UsageError(f"`headers` has {name[:60]!r}, which cannot be sent as a header.")
         if name.lower() in _RESERVED_HEADERS:
-            raise UsageError(f"`headers` may not have `{name}`, which each request sets.")
+            raise UsageError(f"`headers` cannot contain `{name}`, because each request sets it.")
         if SECRET_HEADER.search(name) and not names_in(value):
             raise UsageError(
                 f"The header `{name}` must name a variable, as in ${{{{ MY_KEY }}}}: keys in files and "
-                "commands leak."
+                f"commands can leak."
             )
 
 
@@ -303,7 +304,7 @@ def parse_parameters(words: Iterable[str]) -> dict[str, Any]:
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or not name:
-            raise UsageError(f"--param {word[:60]!r} needs the form NAME=VALUE, such as top_p=0.9.")
+            raise UsageError(f"--param {word[:60]!r} must have the form NAME=VALUE, such as top_p=0.9.")
         if name in PLAIN_PARAMETERS:
             flag = f"--{name.replace('_', '-')}"
             raise UsageError(f"--param {word[:60]!r}: write {flag} {text or 'N'}.")

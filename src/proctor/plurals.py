@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 _REPEATS_RULES = {
-    "any": "it passes if any of its trials does",
+    "any": "it passes if any of its trials passes",
     "mean": "by the mean of its trials' scores",
     "lower_bound": "by the lower end of the 95 % interval of its trials' mean score",
 }
@@ -20,7 +20,7 @@ def describe_repeats_rule(rule: str, threshold: float | None) -> str | None:
         threshold: the lowest mean score that passes; None if every assertion must pass.
     """
     if rule == "mean" and threshold is None:
-        return "it passes if all of its trials do"
+        return "it passes if all of its trials pass"
     return _REPEATS_RULES.get(rule)
 
 

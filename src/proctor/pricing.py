@@ -60,7 +60,7 @@ def read_prices(table: dict[str, Any], path: str) -> dict[str, Price]:
     models = table.pop("models", None)
     if table or not isinstance(models, dict):
         raise UsageError(
-            f'{path}: The file needs tables [models."NAME"] and nothing else{_list_names(table)}.'
+            f'{path}: The file must contain tables [models."NAME"] and nothing else{_list_names(table)}.'
         )
     prices: dict[str, Price] = {}
     for name, fields in models.items():
@@ -68,7 +68,7 @@ def read_prices(table: dict[str, Any], path: str) -> dict[str, Price]:
         price = _parse_price(fields, where)
         for priced in (name, *_parse_snapshots(fields, where)):
             if priced in prices:
-                raise UsageError(f"{path}: Model {priced!r} has two prices. Leave one of them out.")
+                raise UsageError(f"{path}: Model {priced!r} has two prices. Remove one of them.")
             prices[priced] = price
     return prices
 
@@ -238,13 +238,15 @@ def _parse_price(fields: Any, where: str) -> Price:
 def _parse_snapshots(fields: Any, where: str) -> list[str]:
     names = fields.get("snapshots", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UsageError(f"{where} needs snapshots as a list of names of models, not {names!r}.")
+        raise UsageError(f"{where} needs `snapshots` as a list of model names, not {names!r}.")
     return names
 
 
 def _parse_amount(value: Any, name: str, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise UsageError(f"{where} needs {name} as a number of US dollars per million tokens, not {value!r}.")
+        raise UsageError(
+            f"{where} needs `{name}` as a number of US dollars per million tokens, not {value!r}."
+        )
     return float(value)
 
 

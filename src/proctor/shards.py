@@ -28,12 +28,12 @@ def parse_shard(text: str) -> Shard:
     match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip(), re.ASCII)
     if match is None:
         raise UsageError(
-            f"{text[:80]!r} is no shard. Write I/N: --shard 0/4 is the first of four shards, and --shard 3/4 "
-            "the last."
+            f"{text[:80]!r} is not a shard. Write I/N: --shard 0/4 is the first of four shards, and --shard "
+            f"3/4 is the last."
         )
     index, count = int(match[1]), int(match[2])
     if not 1 <= count <= MAX_SHARDS:
-        raise UsageError(f"{text!r} is no shard: N must be from 1 to {MAX_SHARDS:,}.")
+        raise UsageError(f"{text!r} is not a shard: N must be from 1 to {MAX_SHARDS:,}.")
     if index >= count:
         shards = "is --shard 0/1" if count == 1 else f"are --shard 0/{count} to --shard {count - 1}/{count}"
         raise UsageError(

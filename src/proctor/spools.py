@@ -77,8 +77,8 @@ def _write_error(error: OSError) -> StoreError:
     except OSError:
         folder = "for temporary files"
     return StoreError(
-        f"The folder {folder} cannot be written: {error.strerror or error}. Make room there, or name another "
-        "folder with the environment variable TMPDIR."
+        f"The folder {folder} cannot be written: {error.strerror or error}. Free some space there, or set "
+        f"the environment variable TMPDIR to another folder."
     )
 
 

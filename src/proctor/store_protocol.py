@@ -391,7 +391,7 @@ class Store(Protocol):
         """Returns the process that has locked the run, which may be this process; None if none has."""
 
     def request_stop(self, run_id: str) -> bool:
-        """Asks the process that has locked a run to stop it, on whichever machine it is.
+        """Requests the process that has locked a run to stop it, on any machine.
 
         The request ends with the lock. Returns False if no process has locked the run, and for a store whose
         processes are all on this machine: those are stopped by signals.

@@ -36,7 +36,7 @@ class CaseChange(Struct, frozen=True):
 
 
 class CaseRename(Struct, frozen=True):
-    """A case with a new id that is sent and graded as before."""
+    """A case with a new id that is sent and graded in the same way."""
 
     old: str
     new: str

@@ -365,7 +365,7 @@ class FieldReader:
             hint = (advice or {}).get(name) or (
                 suggestion(name[:60], known_names)
                 if known_names
-                else "No more fields belong here; remove it."
+                else "No other fields are allowed here; remove it."
             )
             self.problem_log.error(
                 "unknown-field",

@@ -54,7 +54,7 @@ ORDER_SEED = 42
 MULTIPLE_CHOICE = "multiple_choice"
 """The name of the grader whose measures are totals of a run."""
 MAX_FIRST_FAILURES = 10
-"""A tally remembers this many cases that did not pass."""
+"""A tally remembers this many cases that failed or errored."""
 RepeatsRule = Literal["each", "any", "mean", "lower_bound"]
 """The type of `Suite.repeats_rule`."""
 
@@ -187,7 +187,7 @@ class CaseRepeats:
 
 
 class CaseShape(NamedTuple):
-    """The trials of one case, counted by what they came to."""
+    """The trials of one case, counted by verdict."""
 
     passed: int = 0
     measured: int = 0

@@ -178,7 +178,7 @@ def _line_end_replacements(text: str) -> dict[int, int]:
         zip(_LINE_ENDS, (code for code in _PRIVATE_USE if code not in used_codes), strict=False)
     )
     if len(replacements) < len(_LINE_ENDS):
-        raise YamlError("The text has all characters for private use; remove some.", 1)
+        raise YamlError("The text uses all private-use characters; remove some.", 1)
     return replacements
 
 
@@ -187,12 +187,16 @@ def _encode_source(text: str) -> bytes:
     lone = _LONE_RETURN.search(text) if "\r" in text else None
     if lone is not None:
         line = text.count("\n", 0, lone.start()) + 1
-        raise YamlError("A carriage return stands there without a line feed. End each line with one.", line)
+        raise YamlError(
+            "There is a carriage return without a line feed. End each line with a line feed.", line
+        )
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
-        raise YamlError("Half of a character (a surrogate) is not allowed; write all of it.", line) from None
+        raise YamlError(
+            "Half of a character (a surrogate) is not allowed; write the whole character.", line
+        ) from None
 
 
 @cache
@@ -241,7 +245,7 @@ class _Constructor:
         kind = node.id
         if self._count > self._max_values:
             raise YamlError(
-                f"The text stands for more than {self._max_values:,} values; use fewer aliases.",
+                f"The text expands to more than {self._max_values:,} values; use fewer aliases.",
                 node.start_mark.line + 1,
             )
         if kind == "scalar":
@@ -254,7 +258,7 @@ class _Constructor:
         if depth >= MAX_NESTING:
             raise _too_deep(line)
         if id(node) in self._open:
-            raise YamlError("An alias stands inside what it is an alias of.", line)
+            raise YamlError("An alias is inside the value that it refers to.", line)
         if node.tag != (_SEQ if kind == "sequence" else _MAP):
             raise _unknown_tag(node.tag, line)
         self._open.add(id(node))
@@ -283,18 +287,16 @@ class _Constructor:
             if key_node.id != "scalar":
                 if key_node.id == "mapping" and key_node.start_mark.index == node.start_mark.index + 1:
                     raise YamlError("A value that begins with `{{` needs quotes.", key_line)
-                raise YamlError("The name of a field is a list or an object; write a text.", key_line)
+                raise YamlError("The name of a field is a list or an object; write text.", key_line)
             key: str = self._text(key_node) if self._originals else key_node.value
             if key == "<<" and key_node.tag == _PLAIN:
                 if merged is not None:
-                    raise YamlError("The merge key `<<` stands already above. Write one list.", key_line)
+                    raise YamlError("The merge key `<<` appears twice. Write one list.", key_line)
                 merged = _merged_objects(self.construct(child, depth + 1), key_line)
                 continue
             if key in lines:
                 first = lines[key]
-                raise YamlError(
-                    f"Field {key!r} stands already at line {first}. Remove one of them.", key_line
-                )
+                raise YamlError(f"Field {key!r} is already on line {first}. Remove one of them.", key_line)
             lines[key] = key_line
             fields[key] = self.construct(child, depth + 1)
         for other in merged or ():
@@ -313,13 +315,13 @@ def _merged_objects(value: Any, line: int) -> list[YamlMap]:
     objects = value if isinstance(value, list) else [value]
     if not all(isinstance(item, YamlMap) for item in objects):
         raise YamlError(
-            "The merge key `<<` takes an object or a list of objects. Write the fields out.", line
+            "The merge key `<<` needs an object or a list of objects. Write the fields out.", line
         )
     return objects
 
 
 def _unknown_tag(tag: str, line: int) -> YamlError:
-    message = f"The tag {_short_tag(tag)} is not known here. Remove it, or put the value into quotes."
+    message = f"The tag {_short_tag(tag)} is unknown. Remove it, or put the value in quotes."
     return YamlError(message, line)
 
 
@@ -347,11 +349,13 @@ def _read_number(text: str, line: int) -> Any:
     if _BASED_INT.fullmatch(text):
         return _read_integer(text, 0, line)
     if _INFINITY_OR_NAN.fullmatch(text):
-        raise YamlError(f"{text} is a number that JSON cannot hold; put it in quotes if it is a text.", line)
+        raise YamlError(
+            f"{text} is a number that JSON cannot represent; put it in quotes if it is text.", line
+        )
     if _FLOAT.fullmatch(text):
         number = float(text)
         if number in (float("inf"), float("-inf")):
-            raise YamlError(f"{text} is a number that is too large; put it in quotes if it is a text.", line)
+            raise YamlError(f"{text} is a number that is too large; put it in quotes if it is text.", line)
         return number
     return text
 
@@ -372,7 +376,7 @@ def _read_tagged_scalar(tag: str, text: str, line: int) -> Any:
     if types is None:
         raise _unknown_tag(tag, line)
     if type(value) not in types:
-        raise YamlError(f"{text!r} is not what its tag {_short_tag(tag)} says.", line)
+        raise YamlError(f"{text!r} does not match its tag {_short_tag(tag)}.", line)
     return float(value) if tag == _CORE + "float" else value
 
 

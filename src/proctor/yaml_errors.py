@@ -105,13 +105,15 @@ def _advise_sign(mistake: Mistake) -> Advice:
 
 def _advise_alias(mistake: Mistake) -> Advice:
     name = excerpt(re.split(r"[\s,\]}]", mistake.after)[0], _MAX_PART_LENGTH)
-    message = f"{_needs_quotes('*')} Without them `{name}` repeats a value, and none has that name."
+    message = (
+        f"{_needs_quotes('*')} Without quotes, `{name}` repeats an earlier value, but no value has that name."
+    )
     return mistake.line, message
 
 
 def _advise_block_text(mistake: Mistake) -> Advice:
     sign = mistake.opening
-    message = f"{_needs_quotes(sign)} Where `{sign}` begins a long text, that starts on the next line."
+    message = f"{_needs_quotes(sign)} Where `{sign}` begins a long text, the text starts on the next line."
     return mistake.begin_line, message
 
 
@@ -119,10 +121,10 @@ def _advise_nothing(mistake: Mistake) -> Advice:
     """Something that cannot begin a value, or the end where one must be."""
     if mistake.after and "flow node" in mistake.problem:
         sign = mistake.after[0]
-        return mistake.line, f"`{sign}` stands where a value must. Remove it, or put a text into quotes."
+        return mistake.line, f"`{sign}` is in the place of a value. Remove it, or put the text in quotes."
     if mistake.after:
         return mistake.line, _needs_quotes(mistake.after[0])
-    return _line_above(mistake), "The text ends where a value must stand. Close every quote, `[` and `{`."
+    return _line_above(mistake), "The text ends where a value is expected. Close every quote, `[` and `{`."
 
 
 def _advise_odd_space(mistake: Mistake) -> Advice | None:
@@ -149,7 +151,7 @@ def _advise_colon(mistake: Mistake) -> Advice:
         return above, _NO_COLON
     return mistake.line, (
         "A field cannot begin below the text of another one. Begin the fields of an object in the same "
-        "column, and put a text with `: ` in it into quotes."
+        "column, and put text that contains `: ` in quotes."
     )
 
 
@@ -173,10 +175,10 @@ def _advise_open_quote(mistake: Mistake) -> Advice:
 
 def _advise_escape(mistake: Mistake) -> Advice:
     if _SURROGATE_ESCAPE.search(mistake.text(mistake.line), max(0, mistake.column - 2)):
-        return mistake.line, "Half of a character stands there. Write the character itself."
+        return mistake.line, "There is only half of a character. Write the character itself."
     return mistake.line, (
-        "In double quotes `\\` begins an escape such as `\\n`, and this is none. Write `\\\\`, or use single "
-        "quotes."
+        "In double quotes, `\\` begins an escape such as `\\n`, but this is not an escape. Write `\\\\`, or "
+        "use single quotes."
     )
 
 
@@ -192,7 +194,7 @@ def _advise_open_bracket(mistake: Mistake) -> Advice:
         )
     if remainder.startswith(("]", "}")):
         origin = f"line {mistake.begin_line + 1} has the `{opening}`"
-        return mistake.line, f"`{remainder[0]}` stands where `{closing}` must, as {origin}."
+        return mistake.line, f"`{remainder[0]}` is in the place of `{closing}`: {origin}."
     return _advise_in_brackets(mistake, closing)
 
 
@@ -211,8 +213,8 @@ def _advise_in_brackets(mistake: Mistake, closing: str) -> Advice:
     elif closing == "}" and _QUOTED_KEY.search(before):
         return mistake.line, f"`:` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`."
     return mistake.line, (
-        f"`,` or `{closing}` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`. A text with commas, "
-        "brackets or quotes in it needs quotes around it."
+        f"`,` or `{closing}` is missing before `{excerpt(remainder, _MAX_PART_LENGTH)}`. Text that contains "
+        f"commas, brackets or quotes needs quotes around it."
     )
 
 
@@ -233,19 +235,19 @@ def _advise_text_behind(mistake: Mistake) -> Advice:
         if re.search(r"(?:^|[:-] ) *\{\{", mistake.before):
             return mistake.line, _needs_quotes("{{")
         if remainder.startswith(("]", "}")):
-            more = "Remove it, or put the value into quotes if it is a text."
+            more = "Remove it, or put the value in quotes if it is text."
             return mistake.line, f"`{remainder[0]}` closes nothing. {more}"
         return (
             mistake.line,
-            f"The value ends before `{remainder}`. Put all of it into quotes if it is a text.",
+            f"The value ends before `{remainder}`. Put all of it in quotes if it is text.",
         )
     if mistake.before.count(end) == 1:
         return _advise_odd_quote(mistake, end)
     if remainder == ",":
-        return mistake.line, "Outside brackets no `,` stands between fields. Remove it."
+        return mistake.line, "Outside brackets, there is no `,` between fields. Remove it."
     quote = "''" if end == "'" else r"\""
     return mistake.line, (
-        f"The quotes end before `{remainder}`. Put all of the value into quotes, and write `{quote}` for "
+        f"The quotes end before `{remainder}`. Put the whole value in quotes, and write `{quote}` for "
         "a quote inside it."
     )
 
@@ -261,17 +263,17 @@ def _advise_structure(mistake: Mistake) -> Advice:
         return mistake.line, "The name of the field is missing before the colon."
     if mistake.after.startswith("- "):
         message = (
-            "An item of a list stands among the fields of an object. Begin it in the column of the items "
+            "A list item is among the fields of an object. Begin it in the column of the items "
             "above, or indent it below its field."
         )
     elif "'-' indicator" in mistake.problem:
         message = (
-            f"The line stands among the items of the list that begins on line {mistake.begin_line + 1}, and "
-            "does not begin with `- `. Indent it like the fields of its item, or less than the list."
+            f"The line is among the items of the list that begins on line {mistake.begin_line + 1}, "
+            f"but does not begin with `- `. Indent it like the fields of its item, or less than the list."
         )
     else:
         message = (
-            "The indentation of the line fits none above it. Begin the fields of an object in the same "
+            "The indentation of the line matches no line above it. Begin the fields of an object in the same "
             "column, and the lines of a long text no further left than its first."
         )
     return mistake.line, message
@@ -287,13 +289,13 @@ def _indent(line: str) -> int:
 def _advise_no_colon(mistake: Mistake) -> Advice:
     sign = mistake.text(mistake.begin_line).strip()[:2]
     if sign in ("//", "/*"):
-        return mistake.begin_line, f"A comment begins with `#` in YAML. Write that in place of `{sign}`."
+        return mistake.begin_line, f"A comment begins with `#` in YAML. Write `#` instead of `{sign}`."
     return mistake.begin_line, _NO_COLON
 
 
 def _advise_list(mistake: Mistake) -> Advice:
     return mistake.line, (
-        "A list begins on a line of its own, below the name of its field. A text that begins with `- ` needs "
+        "A list begins on its own line, below the name of its field. A text that begins with `- ` needs "
         "quotes."
     )
 
@@ -302,14 +304,14 @@ def _advise_more(mistake: Mistake) -> Advice:
     if mistake.lines[0].startswith("%"):
         return (
             0,
-            "A line `---` must follow on the lines that begin with `%`. Add it, or put a text into quotes.",
+            "A line `---` must follow the lines that begin with `%`. Add it, or put the text in quotes.",
         )
-    return mistake.line, "The document has ended above this line. Keep one object or list."
+    return mistake.line, "The document ends above this line. Keep only one object or list."
 
 
 def _advise_anchor(mistake: Mistake) -> Advice:
     first = f"line {mistake.begin_line + 1}"
-    return mistake.line, f"The name behind `&` stands already at {first}. Write another one."
+    return mistake.line, f"The name after `&` is already used on {first}. Choose another name."
 
 
 def _at_line(sentence: str) -> Callable[[Mistake], Advice]:
@@ -340,8 +342,6 @@ _ADVISERS: Final[dict[str, Callable[[Mistake], Advice]]] = {
     "expected '-' indicator": _advise_structure,
     "could not find expected ':'": _advise_no_colon,
     "expected <document start>": _advise_more,
-    "another document": _at_line(
-        "`---` begins a second document, and there can be one only. Remove the line."
-    ),
+    "another document": _at_line("`---` begins a second document, but only one is allowed. Remove the line."),
 }
 """The advisers, by words in libyaml's message."""

@@ -67,7 +67,7 @@ def test_a_line_that_does_not_end_and_one_that_is_too_long_are_refused(
     monkeypatch.setattr(reader, "MAX_BUNDLE_LINE_BYTES", 64)
     monkeypatch.setattr(reader, "_CHUNK_BYTES", 16)
     for data, words in (
-        (b"a\nb", "suite.jsonl:2 does not end"),
+        (b"a\nb", "suite.jsonl:2 is incomplete"),
         (b"a\n" + b"b" * 99, "suite.jsonl:2 is longer"),
     ):
         (folder / "suite.jsonl").write_bytes(data)
@@ -78,7 +78,7 @@ def test_a_line_that_does_not_end_and_one_that_is_too_long_are_refused(
 @pytest.mark.parametrize("name", BUNDLE_FILES)
 def test_a_file_that_is_missing_or_called_otherwise_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder / name.upper())
-    refused(folder, f"has {name.upper()!r}, which is no file of a bundle")
+    refused(folder, f"has {name.upper()!r}, which is not a file of a bundle")
     (folder / name.upper()).unlink()
     refused(folder, f"lacks {name}")
 
@@ -105,7 +105,7 @@ def test_links_pipes_sockets_and_folders_are_no_plain_files(folder: Path, tmp_pa
         for make in makers:
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
             make()
-            refused(folder, "trials.jsonl is a link, a folder or a device and no plain file")
+            refused(folder, "trials.jsonl is a link, a folder or a device, not a regular file")
 
 
 def test_a_link_to_a_whole_bundle_is_one(folder: Path, tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_name_that_is_taken_is_never_made_anew(folder: Path) -> None:
 )
 def test_a_name_is_never_a_path(folder: Path, name: str) -> None:
     for use in (keys.create_key, keys.get_signing_key):
-        with pytest.raises(UsageError, match="cannot be called"):
+        with pytest.raises(UsageError, match="cannot be named"):
             use(folder, name, {})
     assert not folder.parent.exists()
 
@@ -192,7 +192,7 @@ def test_a_damaged_key_is_left_as_it_is(folder: Path, content: bytes) -> None:
     keys.get_signing_key(folder, None, {})
     path = folder / "default.key.pem"
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"default\.key\.pem is no private key"):
+    with pytest.raises(UsageError, match=r"default\.key\.pem is not a private key"):
         keys.get_signing_key(folder, None, {})
     assert path.read_bytes() == content
 
@@ -202,10 +202,10 @@ def test_a_key_of_another_kind_is_refused(folder: Path) -> None:
     other = generate_private_key(SECP256R1())
     data = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "default.key.pem").write_bytes(data)
-    with pytest.raises(UsageError, match="another kind than Ed25519"):
+    with pytest.raises(UsageError, match="not an Ed25519 key"):
         keys.get_signing_key(folder, None, {})
     public = other.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    with pytest.raises(ValueError, match="no Ed25519"):
+    with pytest.raises(ValueError, match="not an Ed25519"):
         keys.fingerprint(public.decode())
 
 
@@ -244,7 +244,7 @@ def test_a_key_in_a_folder_that_cannot_be_written_signs(
 def test_a_pipe_in_the_place_of_a_key_holds_nobody_up(folder: Path) -> None:
     folder.mkdir(parents=True)
     os.mkfifo(folder / "default.key.pem")
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         keys.get_signing_key(folder, None, {})
 
 
@@ -282,7 +282,7 @@ def test_a_link_that_leads_nowhere_is_no_key(folder: Path) -> None:
     keys.create_key(folder, "mine", {})
     (folder / "lost.key.pem").symlink_to(folder / "nowhere.pem")
     assert keys.list_names(folder) == ["mine"]
-    with pytest.raises(UsageError, match="leads nowhere"):
+    with pytest.raises(UsageError, match="broken link"):
         keys.create_key(folder, "lost", {})
     assert not (folder / "nowhere.pem").exists()
 
@@ -335,7 +335,7 @@ def test_however_a_public_key_is_written_its_fingerprint_is_the_same(raw: bytes)
 )
 def test_what_is_no_public_key_is_refused(text: str) -> None:
     for use in (keys.fingerprint, keys.normalize_pem, lambda pem: keys.verify_signature(pem, b"", bytes(64))):
-        with pytest.raises(ValueError, match=r"^it (has|is)|^its"):
+        with pytest.raises(ValueError, match=r"^it (does|has|is)|^its"):
             use(text)
 
 

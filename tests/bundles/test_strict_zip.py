@@ -94,7 +94,7 @@ def test_two_entries_are_read_in_step(path: Path) -> None:
 )
 def test_an_entry_elsewhere_or_under_another_name_is_refused(path: Path, name: str) -> None:
     texts = {name if key == "suite.jsonl" else key: data for key, data in TEXTS.items()}
-    refused(write(path, texts), "no file of a bundle" if not name.endswith("/") else "")
+    refused(write(path, texts), "not a file of a bundle" if not name.endswith("/") else "")
 
 
 def test_an_entry_more_less_or_twice_is_refused(path: Path) -> None:
@@ -174,8 +174,8 @@ def sized(local: int, central: int, value: int) -> Callable[[bytearray], bytearr
         (sized(0, 42, 10), ""),
         (lambda data: data[:40] + b"\x00" + data[41:], ""),
         (lambda data: b"MZ" * 30 + data, "hidden bytes"),
-        (lambda data: data + b"\x00", "cut off, or has bytes behind its end"),
-        (lambda data: data[:-2] + b"\x05\x00hello", "cut off, or has bytes behind its end"),
+        (lambda data: data + b"\x00", "cut off, or has bytes after its end"),
+        (lambda data: data[:-2] + b"\x05\x00hello", "cut off, or has bytes after its end"),
         (lambda data: data[: at_central(data)] + b"hello" + data[at_central(data) :], "hidden bytes"),
         (lambda data: b"PK", "too short"),
     ],
@@ -189,7 +189,7 @@ def test_a_lie_about_where_or_how_large_something_is_is_found(
 def test_comments_and_extra_fields_are_refused(path: Path) -> None:
     with ZipFile(write(path), "a") as archive:
         archive.comment = b"see here"
-    refused(path, "cut off, or has bytes behind its end")
+    refused(path, "cut off, or has bytes after its end")
     for field, words in (("comment", "has a comment"), ("extra", "has extra fields")):
         with ZipFile(path, "w") as archive:
             for name, data in TEXTS.items():
@@ -247,14 +247,14 @@ def test_an_archive_whose_numbers_all_go_together_is_read(path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"gap": b"hidden"}, "has hidden bytes behind its last entry"),
+        ({"gap": b"hidden"}, "has hidden bytes after its last entry"),
         ({"tail": b"hidden"}, "has hidden bytes in its list of entries"),
         ({"extras": (HIDING, b"")}, "has extra fields"),
         ({"extras": (b"", HIDING)}, "has extra fields"),
         ({"extras": (b"", TIMES[:-1])}, "has extra fields"),
         ({"extras": (struct.pack("<HH33s", 0x5455, 33, b"hide"), b"")}, "has extra fields"),
         ({"size": 7}, "has two sizes"),
-        ({"disk": 1}, "in several parts"),
+        ({"disk": 1}, "several parts"),
     ],
 )
 def test_what_hides_where_all_numbers_go_together_is_found(
@@ -274,7 +274,7 @@ def test_packed_data_that_break_off_are_found(path: Path) -> None:
 
 def test_an_entry_that_is_too_large_is_refused_unread(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(reader._MAX_FILE_BYTES, False, 10)
-    refused(write(path), "config.json has 400 bytes; more than 10 are read of no bundle")
+    refused(write(path), "config.json has 400 bytes; a bundle can have at most 10")
 
 
 # --- bombs and cuts ----------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(path: Path) -> None:
     packed = b"".join(packing.compress(bytes(2**20)) for _ in range(40)) + packing.flush()
     entries = [(name, packed, b"") for name in BUNDLE_FILES]
     path.write_bytes(crafted(entries, 40 * 2**20))
-    refused(path, "times its size (41943040 bytes), as no bundle does")
+    refused(path, "times its size (41943040 bytes), which bundles do not do")
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ def test_entries_that_share_their_data_are_refused(path: Path) -> None:
     second = data.index(b"PK\x01\x02", first + 1)
     struct.pack_into("<I", data, second + 42, 0)
     path.write_bytes(data)
-    refused(path, "overlaps another one")
+    refused(path, "overlaps another entry")
 
 
 def test_an_archive_that_is_cut_off_anywhere_is_refused(path: Path) -> None:

@@ -152,13 +152,13 @@ REFUSED = {
     "last --repeat-number 1": "Name a case with --trial",
     "last --trial nope": "no trial of case 'nope'",
     "last --sign-key nope": "There is no key 'nope'",
-    "last -o nowhere/b": "Make it first",
-    "last -o keep": "is there already",
+    "last -o nowhere/b": "Create it first",
+    "last -o keep": "already exists",
     "keep --public": "Leave --public out",
     "keep --no-sign": "Leave --no-sign out",
     "keep --trial t1": "Leave --trial out",
     "keep -o x": "Leave --output out",
-    "keep": "is no bundle",
+    "keep": "is not a bundle",
     "last --store nowhere.db": "There is no store",
 }
 

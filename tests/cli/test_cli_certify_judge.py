@@ -182,7 +182,7 @@ def test_labels_of_held_out_answers_count_as_a_look_and_show_no_reason(
         labels([line for line in lines if line["case_id"] in held]),
     )
     assert told.code == 0
-    assert "people fail it: sealed; --reveal shows it" in told.out
+    assert "people fail it: hidden; use --reveal to show it" in told.out
     assert "Question" not in told.out + told.err
     assert "the sealed reason" not in told.out
     assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2

@@ -104,7 +104,7 @@ def test_too_few_cases_are_told_where_a_gate_or_a_rank_rests_on_them(
 ) -> None:
     runs = [asked(count, "--limit", 10) for count in passing]
     given = proctor("compare", *runs, *words)
-    assert given.err.count("Too few cases to tell targets apart") == told
+    assert given.err.count("Too few cases to distinguish targets") == told
     assert ("80 % of the time with these 10 cases." in given.out) is (passing == (5, 8))
     json = proctor("compare", *runs, *words, "--json").json
     assert len(json["warnings"]) == told

@@ -176,7 +176,7 @@ def test_where_nobody_listens_the_run_stops(proctor: Proctor, endpoint: Endpoint
     assert (told.code, told.run["errors"]) == (3, 0)
     assert told.run["stopped"].startswith("Every call failed, 5 times in a row: No connection")
     assert "there? Check the address" in told.run["stopped"]
-    assert "Check the address, and that the server runs." in told.err
+    assert "Check the URL and that the server is running." in told.err
 
 
 def test_an_unknown_host_stops_the_run(proctor: Proctor, many: str) -> None:

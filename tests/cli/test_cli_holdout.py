@@ -324,7 +324,7 @@ def test_reveal_shows_all_of_it(proctor: Proctor, one: str) -> None:
 
 def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one: str) -> None:
     told = proctor("run", one, *SHUFFLED, "--target", "echo")
-    assert "FAIL      t4  sealed; --reveal shows it\n" in told.out
+    assert "FAIL      t4  hidden; use --reveal to show it\n" in told.out
     for words in (("--failures",), ("--case", "t4")):
         out = proctor("runs", "show", "last", *words).out
         assert out.startswith("FAIL t4\n  score:     0.00\n  sealed:    ")
@@ -371,7 +371,7 @@ def test_answers_behind_the_seal_can_be_graded_again_and_stay_behind_it(
 ) -> None:
     proctor("run", one, *SHUFFLED, "--target", "echo", "-q")
     told = proctor("regrade", "last")
-    assert "FAIL      t4  sealed; --reveal shows it" in told.out
+    assert "FAIL      t4  hidden; use --reveal to show it" in told.out
     assert SECRET not in told.out + told.err
 
 

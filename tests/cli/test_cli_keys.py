@@ -117,7 +117,7 @@ def test_trust_cannot_come_from_a_bundle(proctor: Proctor, folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "no file"), (b"\xff\xfe", "no public key"), (b"x" * 2_000_000, "larger")]
+    ("content", "why"), [(None, "no file"), (b"\xff\xfe", "no public key"), (b"x" * 2_000_000, "too large")]
 )
 def test_what_is_no_key_file_is_refused(
     proctor: Proctor, folder: Path, content: bytes | None, why: str

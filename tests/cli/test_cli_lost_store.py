@@ -315,7 +315,7 @@ def test_a_short_command_says_that_the_store_is_locked(
     monkeypatch.setattr("proctor.stores.sql.wait_policy.DEFAULT_PATIENCE_S", 0.1)
     told = proctor("runs", *words, "--store", work / "p.db")
     assert told.code == 4
-    assert "is locked by another process. Wait for that to end, then try again." in told.err
+    assert "is locked by another process. Wait until that process ends, then try again." in told.err
     holder.let_go()
     assert proctor("runs", *words, "--store", work / "p.db").code == 0
 

@@ -74,12 +74,15 @@ def test_a_run_without_choices_says_nothing_of_them(proctor: Proctor) -> None:
 
 def test_a_target_that_reports_no_likelihood_leaves_a_case_unscored(proctor: Proctor) -> None:
     result = proctor("run", write_suite(make_case("a", "no", "yes")), "--target", "function:scorer:answer")
-    assert "UNSCORED  a  multiple_choice: The target did not report how likely the choices are." in result.out
+    assert (
+        "UNSCORED  a  multiple_choice: The target did not report the likelihoods of the choices."
+        in result.out
+    )
     assert "Multiple choice:" not in result.out
 
 
 REFUSAL = (
-    "Case 'a' of sky.jsonl has choices, and target {target!r} cannot report their log-probabilities. "
+    "Case 'a' of sky.jsonl has choices, but target {target!r} cannot report their log-probabilities. "
     "Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, `llamacpp:MODEL`, or `openai:MODEL@URL`"
 )
 
@@ -129,11 +132,17 @@ def test_what_a_suite_cannot_mean_is_refused_with_its_line(proctor: Proctor) -> 
     err = proctor("validate", suite).err
     for number, words in enumerate(
         (
-            "'one': `form.choices` has one text; give at least two.",
-            "'blank': `form.choices` has a blank text; each choice must be a text.",
-            "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of them, or",
-            "'without', 'multiple_choice': the case has no choices; give them in its `form.choices`.",
-            "'file': `form.choices` are scored after a text, and `input` has an image or another file.",
+            "'one': `form.choices` has only one text; write at least two.",
+            "'blank': `form.choices` contains a blank text; each choice must be text.",
+            (
+                "'none', 'multiple_choice': `value`: 'maybe' is none of the 2 choices; write one of the "
+                "choices, or"
+            ),
+            "'without', 'multiple_choice': the case has no choices; set them in its `form.choices`.",
+            (
+                "'file': `form.choices` can be scored only after text, "
+                "but `input` contains an image or another file."
+            ),
         ),
         start=2,
     ):

@@ -143,4 +143,4 @@ def test_a_parameter_for_a_target_without_parameters_is_refused(tmp_path: Path, 
     write_suite(tmp_path, {})
     result = proctor("run", "sums.jsonl", "-t", "echo", "--param=top_p=0.5")
     assert result.code == 4
-    assert "targets of kind `echo` do not take `top_p`" in " ".join(result.err.split())
+    assert "targets of kind `echo` do not accept `top_p`" in " ".join(result.err.split())

@@ -180,7 +180,7 @@ def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_no
     other = suite(*in_own_format(90, "no", name="other"), name="other.jsonl")
     told = proctor("plan", other, "--against", run)
     assert told.code == 4
-    assert "is of the suite 'desk', which says nothing about 'other'" in told.err
+    assert "is of the suite 'desk', which is blank about 'other'" in told.err
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_holdout_is_not_shown_where_the_look_cannot_be_counted(
     )
     for command, (code, out, err) in run_read_only(*commands).items():
         assert (code, out) == (4, ""), command
-        assert "held-out cases, and each such access is counted in the store" in err
+        assert "holdout cases, and the store must count each holdout access" in err
         assert "is read-only, so nothing is shown." in err
     assert not (folder / "o.json").exists()
     assert not (folder / "bundle").exists()

@@ -86,7 +86,7 @@ def test_what_cannot_be_asks_nobody(proctor: Proctor, bundle: str) -> None:
     refused = {
         "b.zip": (4, "--target"),
         "nope.zip -t echo": (4, "There is no bundle"),
-        "s.jsonl -t echo": (4, "is no bundle"),
+        "s.jsonl -t echo": (4, "is not a bundle"),
         "b.zip -t ehco": (4, "'echo'"),
         "b.zip -t echo -o x.txt": (4, "ending"),
         "b.zip -t echo -o no/x.md": (4, "does not exist"),

@@ -206,7 +206,7 @@ def test_a_suite_whose_file_is_gone_runs_by_its_name_from_the_store(
 
 # --- too few cases -----------------------------------------------------------------------------------------
 
-FEW = "Too few cases to tell targets apart or to decide by a gate"
+FEW = "Too few cases to distinguish targets or to decide a gate"
 
 
 @pytest.mark.parametrize(

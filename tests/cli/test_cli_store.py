@@ -53,20 +53,20 @@ def test_a_sound_store_is_0_and_nothing_beside_it_changes(proctor: Proctor, run_
         (
             "UPDATE cases SET body = CAST(replace(body, 'say 1', 'say 2') AS BLOB)",
             "row",
-            "in which columns and content differ",
+            "whose columns and content differ",
         ),
         (
             "UPDATE trials SET position = 77 WHERE position = 7",
             "row",
-            "Table trials has 1 row in which columns",
+            "Table trials has 1 row whose columns",
         ),
         (
             "UPDATE trials SET verdict = 'maybe' WHERE position = 7",
             "row",
-            "Table trials has 1 row in which columns",
+            "Table trials has 1 row whose columns",
         ),
-        ("UPDATE runs SET status = 'running'", "row", "Table runs has 1 row in which columns"),
-        ("DELETE FROM suite_cases WHERE position = 3", "suite", "lacks some of its cases"),
+        ("UPDATE runs SET status = 'running'", "row", "Table runs has 1 row whose columns"),
+        ("DELETE FROM suite_cases WHERE position = 3", "suite", "is missing some of its cases"),
         ("DELETE FROM suite_cases WHERE position = 9", "suite", "(9 cases) do not match its digest"),
         ("DELETE FROM cases WHERE key = 1", "suite", "Cases of 1 suite are missing"),
         ("DELETE FROM contents", "run", "The suite of 1 run is missing"),
@@ -404,7 +404,7 @@ def test_a_store_that_was_emptied_is_told_from_a_new_one(proctor: Proctor, half:
     STORE.write_bytes(b"")
     told = proctor("run", half, "--target", "echo")
     assert told.code == 4
-    assert "is empty, though proctor.db-claims shows that it was not" in told.err
+    assert "is empty, but proctor.db-claims shows that it had content" in told.err
     assert STORE.read_bytes() == b""
 
 

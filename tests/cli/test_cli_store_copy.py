@@ -73,13 +73,13 @@ def test_the_cache_is_copied_with_its_flag(proctor: Proctor, half: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((STORE, STORE), "has content already"),
+        ((STORE, STORE), "already has content"),
         (("none.db", "c.db"), "There is no store at none.db."),
         ((":memory:", "c.db"), "a store in memory"),
         ((STORE, ":memory:"), "a store in memory"),
-        (("what://x", "c.db"), "There is no store for addresses that begin with what://"),
-        (("suite.txt", "c.db"), "damaged or not a store"),
-        ((STORE, "suite.txt"), "damaged or not a store"),
+        (("what://x", "c.db"), "There is no kind of store for addresses that begin with what://"),
+        (("suite.txt", "c.db"), "damaged or is not a store"),
+        ((STORE, "suite.txt"), "damaged or is not a store"),
     ],
 )
 def test_what_cannot_be_copied_is_one_sentence(

@@ -250,7 +250,7 @@ def test_check_finds_what_is_damaged(postgres_server: PostgresServer, schema: st
     assert result.code == 1
     assert "Table trials has 1 row that cannot be read" in result.out
     assert "is marked as finished but has" in result.out
-    assert "lacks some of its cases" in result.out
+    assert "is missing some of its cases" in result.out
 
 
 def test_operations_on_files_say_what_to_do_instead(

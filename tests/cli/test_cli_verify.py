@@ -56,7 +56,7 @@ def test_what_is_wrong_is_one_sentence_and_exit_code_1(proctor: Proctor, bundle:
     (folder / "b" / "responses.json").write_text("{}", encoding="utf-8")
     told = proctor("verify", bundle)
     assert (told.code, told.out) == (1, "")
-    assert told.err == "proctor: error: b has 'responses.json', which is no file of a bundle.\n"
+    assert told.err == "proctor: error: b has 'responses.json', which is not a file of a bundle.\n"
 
 
 def test_no_bundle_is_exit_code_4(proctor: Proctor, half: str) -> None:

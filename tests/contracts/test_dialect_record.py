@@ -114,7 +114,7 @@ def test_a_folder_is_one_suite_of_the_dialect_whose_tests_it_has(folder: Path) -
 
 def test_a_folder_with_tests_of_two_dialects_is_refused(folder: Path) -> None:
     (folder / "c.md").write_text("# 👤\n\nHello\n", encoding="utf-8")
-    with pytest.raises(SuiteError, match=r"more than one dialect: ai_tester, tides"):
+    with pytest.raises(SuiteError, match=r"more than one suite format: ai_tester, tides"):
         detect_dialect(source_from_path(folder))
 
 

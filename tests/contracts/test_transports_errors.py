@@ -88,7 +88,7 @@ def test_a_refused_connection_says_where_nobody_listens(stage: Stage) -> None:
     async def main(transport: Transport) -> None:
         with open_refusal() as port:
             error = await fail(transport, f"http://127.0.0.1:{port}/v1")
-            assert str(error).startswith(f"No connection to http://127.0.0.1:{port}/v1: Connect")
+            assert str(error).startswith(f"Cannot connect to http://127.0.0.1:{port}/v1: Connect")
             assert str(error).endswith(". Is a server listening there?")
             assert (error.transient, error.fault) == (True, EndpointFault.UNREACHABLE)
 
@@ -119,14 +119,14 @@ def test_a_server_that_cannot_be_trusted_is_not_asked_again(
         async with serve(script, tls=context()) as server:
             url = server.url.replace("http:", "https:")
             error = await fail(transport, url)
-            assert str(error).startswith(f"No encrypted connection to {url}: ")
+            assert str(error).startswith(f"Cannot open an encrypted connection to {url}: ")
             assert reason in str(error)
             assert (error.kind, error.transient, error.fault) == (
                 "connection",
                 False,
                 EndpointFault.PERMANENT,
             )
-            assert error.remedy == "Check the address and its certificate."
+            assert error.remedy == "Check the URL and its certificate."
             assert not server.heads
 
     stage.run(main, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))

@@ -43,7 +43,7 @@ def test_one_object_with_the_evals_of_a_skill_is_recognised(path: str, indent: i
 
 def test_without_the_name_of_a_skill_the_name_of_the_file_decides() -> None:
     assert found({"evals": EVALS}, "a/evals.json", 2) == "agent_skills"
-    with pytest.raises(SuiteError, match="more than one dialect"):
+    with pytest.raises(SuiteError, match="more than one suite format"):
         found({"evals": EVALS}, "a/other.json", 2)
 
 

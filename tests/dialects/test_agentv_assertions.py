@@ -310,7 +310,7 @@ empty-value | value[1] | empty | {type: contains-any, value: [a, '']}
 wrong-type | value[1] | text | {type: contains-any, value: [a, null]}
 bad-flag | flags | 'x' | {type: regex, value: a, flags: ix}
 wrong-type | flags | text | {type: regex, value: a, flags: [i]}
-bad-regex | value | '(a', no regular expression: missing ) | {type: regex, value: '(a'}
+bad-regex | value | '(a', which is not a valid regular expression: missing ) | {type: regex, value: '(a'}
 missing-field | prompt | blank | {type: llm-grader, prompt: ''}
 missing-prompt-file | prompt | './none.md' | {type: llm-grader, prompt: ./none.md}
 missing-prompt-file | prompt | Correct the path | {type: llm-grader, prompt: graders/none.txt}
@@ -347,7 +347,7 @@ bad-number | timeout_seconds | more than 0 | {type: word-count, timeout_seconds:
 missing-field | mode | any_order | {type: tool-trajectory}
 unknown-type | type | is 'closed'. The file 'closed.js' is not executable. | {type: closed}
 unknown-value | mode | 'ordered' | {type: tool-trajectory, mode: ordered, expected: []}
-missing-field | minimums | how often | {type: tool-trajectory, mode: any_order}
+missing-field | minimums | minimum number of calls | {type: tool-trajectory, mode: any_order}
 empty-list | minimums | empty | {type: tool-trajectory, mode: any_order, minimums: {}}
 wrong-type | minimums.a | at least 1 | {type: tool-trajectory, mode: any_order, minimums: {a: 0}}
 missing-field | expected | a list | {type: tool-trajectory, mode: in_order}
@@ -501,8 +501,8 @@ def test_a_prompt_of_several_lines_names_no_file() -> None:
     ("name", "hint"),
     [
         ("outptu", "'output'"),
-        ("output.text", "fields of `metadata` and of the grader's own `config` alone"),
-        ("config.nope", "the grader's own `config` alone"),
+        ("output.text", "Only fields of `metadata` and of the grader's own `config`"),
+        ("config.nope", "the grader's own `config` can"),
         ("metadata.language", None),
         ("metadata.a-b.0", None),
         ("config.tone", None),
@@ -518,7 +518,7 @@ def test_a_name_in_a_prompt_that_nothing_stands_for_is_warned_about(name: str, h
         return
     (problem,) = notes.problems
     assert (problem.code, problem.level) == ("unknown-variable", "warning")
-    assert f"{{{{ {name} }}}}, which stays as it is. " in problem.message
+    assert f"{{{{ {name} }}}}, which is not replaced. " in problem.message
     assert hint in problem.message
 
 
@@ -677,7 +677,7 @@ missing-field | aggregator.threshold | share | MEMBERS, aggregator: {type: thres
 bad-number | aggregator.threshold | 0 to 1 | MEMBERS, aggregator: {type: threshold, threshold: 2}
 unknown-field | aggregator.weights.c | a, b | MEMBERS, aggregator: {type: weighted_average, weights: {c: 1}}
 bad-number | aggregator.weights | all 0 | MEMBERS, aggregator: {type: weighted_average, weights: {a: 0, b: 0}}
-missing-field | aggregator.prompt | asked | MEMBERS, aggregator: {type: llm-grader}
+missing-field | aggregator.prompt | judge prompt | MEMBERS, aggregator: {type: llm-grader}
 missing-field | aggregator.command | shell | MEMBERS, aggregator: {type: code-grader}
 unknown-field | aggregator.threshold | weights | MEMBERS, aggregator: {type: weighted_average, threshold: 1}
 """

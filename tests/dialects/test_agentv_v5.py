@@ -231,7 +231,7 @@ def test_an_assertion_that_names_what_no_variable_is_called_is_an_error() -> Non
 def test_a_field_of_a_suite_that_means_something_else_names_the_version(field: str) -> None:
     problem = read(f"prompts: [x]\n{field}: {{a: b}}\n{TESTS}")[2][0]
     assert (problem.code, problem.field, problem.line) == ("not-supported", field, 2)
-    assert problem.message.startswith(f"`{field}` is a field of AgentV 5 that is not read here. ")
+    assert problem.message.startswith(f"`{field}` is an AgentV 5 field that Proctor does not support. ")
 
 
 @pytest.mark.parametrize("field", ["provider", "prompts", "provider_output", "options", "environment"])
@@ -318,7 +318,7 @@ def test_a_type_that_means_something_else_names_the_version(kind: str, prefix: s
         if one.level == "error"
     ]
     assert (problem.code, problem.line) == ("not-supported", 4)
-    assert "a type of AgentV 5" in problem.message
+    assert "an AgentV 5 type" in problem.message
 
 
 NAMES = st.sampled_from(

@@ -480,7 +480,7 @@ def test_what_it_cannot_say_is_an_error_that_names_case_and_feature(place: str, 
     assert made.fields == [(case.id, place)]
     (told,) = made.told
     assert (told.level, told.code) == ("error", "unsayable")
-    assert told.message.startswith(f"Case {case.id!r}: dialect agentv cannot say `{place}`: ")
+    assert told.message.startswith(f"Case {case.id!r}: the format agentv cannot express `{place}`: ")
     assert told.message.endswith(".")
     assert [one.id for one in made.cases] == ["first", "last"]
     assert made.wrong == []

@@ -150,7 +150,7 @@ def test_a_rule_above_the_last_one_sends_what_may_be_instructions(text: str, lin
     (problem,) = read(text)[2]
     last = text.count("\n", 0, text.rindex("---")) + 1
     assert (problem.level, problem.code, problem.line) == ("warning", "rule-in-turn", line)
-    assert f"The instructions begin below the last `---`, on line {last}," in problem.message
+    assert f"The grading instructions begin below the last `---`, on line {last}," in problem.message
     assert "is sent to the target" in problem.message
 
 
@@ -169,7 +169,7 @@ def test_a_rule_in_code_or_above_another_turn_cannot_begin_instructions(text: st
 
 def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
     (problem,) = read("# 👤\nx\n--- \nz")[2]
-    assert (problem.code, problem.message.endswith("Line 3 is not, as it has blanks.")) == (
+    assert (problem.code, problem.message.endswith("Line 3 does not count, because it contains spaces.")) == (
         "no-instructions",
         True,
     )

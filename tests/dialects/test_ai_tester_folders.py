@@ -113,7 +113,7 @@ def test_a_file_in_the_folder_that_is_no_test_is_an_error_that_names_it(root: Pa
     write_files(root, {"sky/a.md": TEST, "sky/notes/b.md": "---\ntags: [x]\n---\nForgot the marker.\n"})
     loaded = load_suite(Path("sky"))
     (error,) = map(str, loaded.errors)
-    assert error.startswith("sky/notes/b.md:1: error: The file is no test: it has no line that begins")
+    assert error.startswith("sky/notes/b.md:1: error: The file is not a test: no line begins")
 
 
 def test_a_link_that_leads_nowhere_is_an_error_and_no_test_that_is_missing(root: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_prompt_with_an_error_is_not_also_unknown(root: Path) -> None:
 def test_a_test_that_names_a_prompt_where_there_is_none_is_told_where_prompts_are_kept(root: Path) -> None:
     write_files(root, {"tests/t.md": with_front("systemPrompts: [a]")})
     (problem,) = read("tests")[1]
-    assert "There is none in a folder `prompts/`" in problem.message
+    assert "There is no prompt in a folder `prompts/`" in problem.message
 
 
 # --- evaluators --------------------------------------------------------------------------------------------
@@ -471,9 +471,9 @@ def test_a_file_can_be_named_by_replacements_and_its_content_is_a_part_of_what_i
     ("name", "code", "hint"),
     [
         ("gone.png", "missing-file", "'gone.png' is not in"),
-        ("tool.exe", "unknown-ending", "Known are: .txt, .md"),
-        ("none", "unknown-ending", "Known are"),
-        ("", "unknown-ending", "Known are"),
+        ("tool.exe", "unknown-ending", "Known extensions: .txt, .md"),
+        ("none", "unknown-ending", "Known extensions"),
+        ("", "unknown-ending", "Known extensions"),
         ("bad.txt", "bad-encoding", "Byte 1"),
     ],
 )

@@ -426,7 +426,7 @@ def test_what_it_cannot_say_is_an_error_that_names_case_and_feature(
     assert made.fields == [("month", place)]
     (told,) = made.told
     assert (told.level, told.code) == ("error", "unsayable")
-    assert told.message.startswith(f"Case 'month': dialect ai_tester cannot say `{place}`: ")
+    assert told.message.startswith(f"Case 'month': the format ai_tester cannot express `{place}`: ")
     assert told.message.endswith(".")
     assert set(made.cases) == {"first", "last"}
     assert made.wrong == []

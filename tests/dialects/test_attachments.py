@@ -165,7 +165,12 @@ def test_audio_and_video_blocks_are_read_with_their_media_type(
     ("kind", "name", "data", "words"),
     [
         ("audio", "a.mov", media.MOV, "a file of type video/quicktime. Write `type: video`"),
-        ("audio", "a.bin", b"\xfe", "whose type is not known. The name of an audio file ends in one of .wav"),
+        (
+            "audio",
+            "a.bin",
+            b"\xfe",
+            "whose type is unknown. The name of an audio file must end in one of .wav",
+        ),
         ("video", "a.pdf", media.PDF, "a file of type application/pdf. Write `type: file`"),
         ("image", "a.png", media.WAV, "a file of type audio/wav. Write `type: audio`"),
     ],

@@ -160,13 +160,13 @@ def test_two_columns_with_a_right_answer_are_not_guessed_between(
 ) -> None:
     row = json.dumps(dict.fromkeys(fields, "x"))
     for text in (row, f"[{row}]"):
-        with pytest.raises(SuiteError, match=f"more than one dialect: {dialects} .*--dialect"):
+        with pytest.raises(SuiteError, match=f"more than one suite format: {dialects} .*--dialect"):
             found(text)
 
 
 @pytest.mark.parametrize(("first", "second"), [("target", "expected"), ("target", "expected_output")])
 def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
-    with pytest.raises(SuiteError, match="more than one dialect"):
+    with pytest.raises(SuiteError, match="more than one suite format"):
         found(f"input,{first},{second}\nx,y,z\n", "suite.csv")
 
 
@@ -231,7 +231,7 @@ def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both(rows: list[dict[str
     ],
 )
 def test_a_file_of_no_dialect_says_so_and_names_the_option(text: str) -> None:
-    assert f"--dialect; known are: {', '.join(sorted(KNOWN))}." in message(text, "suite.jsonl")
+    assert f"--dialect: {', '.join(sorted(KNOWN))}." in message(text, "suite.jsonl")
 
 
 # --- YAML --------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ REGISTRY = "match:\n  id: match.dev.v0\nmatch.dev.v0:\n  class: evals.elsuite.ba
 @pytest.mark.parametrize("path", ["other.yaml", "OTHER.YML"])
 def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead: str, path: str) -> None:
     told = message(text, path)
-    assert told.startswith(f"The file looks like {kind} and is no suite. ")
+    assert told.startswith(f"The file looks like {kind} and is not a suite. ")
     assert instead in told
 
 
@@ -323,7 +323,7 @@ def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead:
 )
 def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> None:
     told = message(text)
-    assert told.startswith("No suite format fits the file: its fields are '")
+    assert told.startswith("The file does not match any suite format: its fields are '")
     assert "YAML with `tests`" in told
     assert "--dialect" in told
 
@@ -344,9 +344,9 @@ def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
 def test_results_of_agentv_are_called_what_they_are(more: dict[str, Any]) -> None:
     row = {"timestamp": "2026-01-01T00:00:00Z", "test_id": "a", "score": 0.5, "target": "t", **more}
     told = message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
-    assert told == "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
+    assert told == "The file contains AgentV results and is not a suite. Pass the suite that produced them."
 
 
 def test_lines_of_tests_without_their_prompts_are_called_what_they_are() -> None:
     told = message('{"id": "a", "vars": {"q": "x"}, "assert": ["Is short"]}\n', "cases.jsonl")
-    assert told.startswith("The file looks like a list of tests for agentv and is no suite. ")
+    assert told.startswith("The file looks like a list of tests for agentv and is not a suite. ")

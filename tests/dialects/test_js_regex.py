@@ -120,7 +120,7 @@ def test_a_pattern_means_what_it_means_in_javascript(
         ("a???", "nothing to repeat"),
         (r"\b+", "nothing to repeat"),
         ("^*", "nothing to repeat"),
-        ("[a", "has no end"),
+        ("[a", "is not closed"),
     ],
 )
 def test_what_javascript_refuses_is_no_pattern(pattern: str, wrong: str) -> None:

@@ -180,5 +180,5 @@ def test_an_array_of_long_objects_is_told_by_their_own_fields(size: int) -> None
 
 @pytest.mark.parametrize("text", ["[]", "[1, 2]", '["a"]', "[", '[["a"]]'])
 def test_an_array_of_no_objects_is_no_suite(text: str) -> None:
-    with pytest.raises(SuiteError, match="No suite format fits the file"):
+    with pytest.raises(SuiteError, match="The file does not match any suite format"):
         detect(read_head("suite.json", [text.encode()]), KNOWN)

@@ -25,7 +25,10 @@ def test_a_feature_that_is_noted_names_the_case_and_the_field(lossy: bool) -> No
     assert (unsaid.problems, unsaid.is_refused) == ([], False)
     unsaid.note("assertions[0].weight", "it has no weights.")
     (problem,) = unsaid.problems
-    assert problem.message == "Case 'a': dialect some cannot say `assertions[0].weight`: it has no weights."
+    assert (
+        problem.message
+        == "Case 'a': the format some cannot express `assertions[0].weight`: it has no weights."
+    )
     assert (problem.code, problem.case, problem.field) == ("unsayable", "a", "assertions[0].weight")
     assert problem.level == ("warning" if lossy else "error")
     assert unsaid.is_refused is not lossy

@@ -183,7 +183,7 @@ def test_an_unknown_scorer_field_or_type_is_an_error_with_a_suggestion(
 def test_a_parameter_of_a_case_is_an_error_that_names_its_place(name: str, value: object) -> None:
     (problem,) = problems(line({"id": "a", "input": "x", "expected": "y", name: value}))
     assert problem.level == "error"
-    assert f"`{name}` of a case is `form.params.{name}` in dialect proctor." in problem.message
+    assert f"In the format proctor, `{name}` of a case is `form.params.{name}`." in problem.message
 
 
 @pytest.mark.parametrize(
@@ -258,10 +258,19 @@ def test_a_column_or_a_field_with_another_name_is_a_variable() -> None:
 @pytest.mark.parametrize(
     ("column", "advice"),
     [
-        ("expcted", "Did you mean 'expected'? A variable for prompts needs a name less like it."),
+        (
+            "expcted",
+            (
+                "Did you mean 'expected'? To use it as a variable for prompts, choose a name that is less "
+                "similar."
+            ),
+        ),
         ("Tag", "Did you mean 'tags'?"),
-        ("home town", "A variable for prompts has a name of letters, digits and `_`, such as `city`."),
-        ("2nd", "A variable for prompts has a name"),
+        (
+            "home town",
+            "The name of a variable for prompts can contain letters, digits and `_`, such as `city`.",
+        ),
+        ("2nd", "The name of a variable for prompts"),
     ],
 )
 def test_a_misspelt_column_is_no_variable(column: str, advice: str) -> None:

@@ -306,7 +306,7 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
     _, cases, (problem,) = read(HEADER + line(**of_part(kind="file", path="../n.md", text=None)))
     assert (cases, problem.code, problem.line) == ([], "missing-file", 2)
     assert problem.field == "input[0].parts[0].path"
-    for word in ("'../n.md'", "the suite's folder", "`text`", "`data`"):
+    for word in ("'../n.md'", "the folder of the suite", "`text`", "`data`"):
         assert word in problem.message
 
 
@@ -319,12 +319,12 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
         ({"id": ...}, "missing-field", "id", "must be text"),
         ({"id": "  "}, "missing-field", "id", "is blank"),
         ({"id": 4}, "wrong-type", "id", "is 4, a number; it must be text."),
-        ({"input": ...}, "missing-prompt", "input", "write what is asked, or `vars`"),
-        ({"input": []}, "missing-prompt", "input", "write what is asked, or `vars`"),
-        ({"input": [{"role": "user"}], "vars": {"city": "Lima"}}, "missing-prompt", "input", "without `in"),
+        ({"input": ...}, "missing-prompt", "input", "write the prompt. Or remove `input`"),
+        ({"input": []}, "missing-prompt", "input", "write the prompt. Or remove `input`"),
+        ({"input": [{"role": "user"}], "vars": {"city": "Lima"}}, "missing-prompt", "input", "remove `in"),
         ({"input": None}, "wrong-type", "input", "is null; it must be a list"),
-        ({"input": [{"role": "user"}]}, "missing-prompt", "input", "write what is asked"),
-        ({"input": [{"role": "user", "content": " \n"}]}, "missing-prompt", "input", "write what is asked"),
+        ({"input": [{"role": "user"}]}, "missing-prompt", "input", "write the prompt"),
+        ({"input": [{"role": "user", "content": " \n"}]}, "missing-prompt", "input", "write the prompt"),
         ({"input": [{"content": "x"}]}, "missing-field", "input[0].role", "it must be text"),
         ({"input": [{"role": "user", "contents": "x"}]}, "unknown-field", "input[0].contents", "'content'"),
         (of_part(kind="film", path="x"), "unknown-value", "input[0].parts[0].kind", "Did you mean 'file'?"),

@@ -211,7 +211,7 @@ def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
     for problem in errors(made.problems):
         assert problem.code == "unsayable"
         assert repr(problem.case or one.suite.name)[1:40] in problem.message
-        assert f"dialect {to} " in problem.message
+        assert f"the format {to} " in problem.message
         assert problem.field
     named = {problem.case for problem in errors(made.problems)}
     assert named <= {None, *one.digests}

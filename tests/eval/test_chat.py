@@ -231,9 +231,9 @@ def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     ("base_url", "model", "api_key", "complaint"),
     [
-        ("localhost:8000", "deep", None, "needs to be like http://HOST:PORT/v1"),
-        ("http://me:pw@localhost/v1", "deep", None, "holds a user name or password"),
-        ("http://localhost/v1?key=1", "deep", None, r"may not have a part after \?"),
+        ("localhost:8000", "deep", None, "must look like http://HOST:PORT/v1"),
+        ("http://me:pw@localhost/v1", "deep", None, "contains a user name or password"),
+        ("http://localhost/v1?key=1", "deep", None, r"cannot have a part after \?"),
         ("http://localhost/v1", "", None, "needs the name of a model"),
         ("http://localhost/v1", "deep", f"{KEY}\n", "api_key holds characters that no key has"),
     ],

@@ -338,7 +338,7 @@ def test_a_search_that_does_not_end_is_ended(root: Path) -> None:
     passed, detail = one(root, "file_contents_match_regex", "trap", regex="(a|aa)+$")
     assert not passed
     assert "did not end within" in detail
-    assert "repeats too much" in one(root, "file_contents_match_regex", "trap", regex="(x{5000}){5000}")[1]
+    assert "repeats too often" in one(root, "file_contents_match_regex", "trap", regex="(x{5000}){5000}")[1]
 
 
 # --- many --------------------------------------------------------------------------------------------------

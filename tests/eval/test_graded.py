@@ -91,7 +91,7 @@ def test_an_answer_is_checked_and_told_why(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "says"),
-    [("(", "is not valid"), ("(x+x+)+y", "did not end"), ("x{40000}", "repeats too much")],
+    [("(", "is not valid"), ("(x+x+)+y", "did not end"), ("x{40000}", "repeats too often")],
 )
 def test_a_pattern_that_is_none_or_has_no_end_fails_and_says_so(pattern: str, says: str) -> None:
     result = score_answer("x" * 5000, CheckSpec("regex", all=(pattern,)))

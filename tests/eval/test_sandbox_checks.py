@@ -84,7 +84,7 @@ CHEATS = {
     "the other process": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\ndef double(n): return 0",
     "a reply before it is asked": f"{FRAMES}\nfor _ in range(3): send(b'V', many(b't', number(8), NOTHING))",
     "at the end": "import atexit, os\natexit.register(lambda: os._exit(0))\ndef double(n): return 0",
-    "a check of its own": "def check(candidate): return True\ndef double(n): return 0",
+    "a separate check": "def check(candidate): return True\ndef double(n): return 0",
     "nothing": "",
     "no function": "double = 8",
     "a coroutine": "async def double(n): return n + n",

@@ -257,7 +257,7 @@ async def test_a_judge_sees_the_results_as_data_and_gives_the_score(prompt: str)
 async def test_a_judge_that_cannot_be_read_leaves_the_whole_unscored_and_is_kept() -> None:
     judge = ScriptedJudge("Well.")
     grader = composite(says("one"), type="llm_grader", prompt="Weigh.")
-    with pytest.raises(CannotScore, match="no verdict that can be read") as caught:
+    with pytest.raises(CannotScore, match="no readable verdict") as caught:
         await mark(grader, judges=make_judges(judge))
     assert {judgment.raw for judgment in caught.value.judgments} == {"Well."}
 

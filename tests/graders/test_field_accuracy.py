@@ -226,7 +226,7 @@ def test_the_answers_json_may_stand_in_prose(answer: str) -> None:
 def test_an_answer_without_json_fails(answer: str) -> None:
     mark = mark_of([{"path": "x"}], answer, {"x": 1})
     assert (mark.value, mark.passed) == (0, False)
-    assert mark.reason.startswith("The answer has no JSON object: ")
+    assert mark.reason.startswith("The answer contains no JSON object: ")
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_expected_is_an_object_a_text_or_the_last_assistant_message_with_json(ex
     "expected", [None, "", "one", "42", 42, [{"role": "user", "content": {"x": 1}}], [{"role": "assistant"}]]
 )
 def test_without_expected_json_nothing_can_be_said(expected: Any) -> None:
-    with pytest.raises(CannotScore, match="The case expects no JSON object"):
+    with pytest.raises(CannotScore, match="The case has no JSON object"):
         mark_of([{"path": "x"}], {"x": 1}, expected)
 
 
@@ -288,7 +288,7 @@ def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> No
 
 A, B, B_IF_THERE = {"path": "a"}, {"path": "b"}, {"path": "b", "required": False}
 WANTED = {"a": 1, "b": 2}
-ANY_JSON = "The expected output has none of the fields, so that any JSON is right."
+ANY_JSON = "The expected output contains none of the fields, so any JSON passes."
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ ANY_JSON = "The expected output has none of the fields, so that any JSON is righ
         # all or nothing wants every field whatever it weighs; where none counts, the share is nothing
         ([A, {**B, "weight": 0}], {"a": 1, "b": 3}, WANTED, 1, 0, ""),
         ([{**A, "weight": 0}, B_IF_THERE], {"a": 1}, WANTED, 0, 1, ""),
-        ([{**A, "weight": 0}], {}, WANTED, 0, 0, "No field counts."),
-        ([{**A, "required": False}], {}, WANTED, 0, 1, "No field counts."),
+        ([{**A, "weight": 0}], {}, WANTED, 0, 0, "No field has a weight above 0."),
+        ([{**A, "required": False}], {}, WANTED, 0, 1, "No field has a weight above 0."),
     ],
 )
 def test_the_value_is_a_weighted_share_or_all_or_nothing(

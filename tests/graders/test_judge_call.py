@@ -84,12 +84,12 @@ async def test_an_answer_without_text_may_have_done_something(output: Output) ->
 
 @pytest.mark.parametrize("criteria", [None, "", " \n"])
 async def test_a_case_without_instructions_cannot_be_scored(criteria: str | None) -> None:
-    with pytest.raises(CannotScore, match="no instructions"):
+    with pytest.raises(CannotScore, match="no grading instructions"):
         await judge_answer(Instructions(), ScriptedJudge(), case=replace(CASE, criteria=criteria))
 
 
 async def test_texts_beyond_the_limits_are_unscored() -> None:
-    with pytest.raises(CannotScore, match="has 1,000,001 characters, and a judge is shown at most 1,000,000"):
+    with pytest.raises(CannotScore, match="has 1,000,001 characters, but a judge can read at most 1,000,000"):
         await judge_answer(YES_NO, ScriptedJudge(), answer="a" * (MAX_ANSWER_LENGTH + 1))
     with pytest.raises(CannotScore, match="It has 1,000,003 characters, and only 1,000,000 are read"):
         await judge_answer(YES_NO, ScriptedJudge("YES" + " " * MAX_REPLY_LENGTH))
@@ -178,7 +178,7 @@ async def test_a_judge_is_told_what_was_wrong_and_mends_it(
 @pytest.mark.parametrize("grader", [YES_NO, SCALE, LlmGrader(), ITEMS, Instructions(evaluators=(STRICT,))])
 async def test_after_two_repairs_nothing_is_scored_and_every_reply_is_kept(grader: Any) -> None:
     judge = ScriptedJudge("hm", "", "well", "YES")
-    with pytest.raises(CannotScore, match="no verdict that can be read in 3 replies") as caught:
+    with pytest.raises(CannotScore, match="no readable verdict in 3 replies") as caught:
         await judge_answer(grader, judge)
     assert len(judge.prompts) == 1 + MAX_REPAIRS
     evaluator = "strict" if isinstance(grader, Instructions) else None

@@ -49,7 +49,7 @@ async def get_shown(
 ) -> ScriptedJudge:
     """A judge that was asked by a grader and said nothing that can be read."""
     judge = ScriptedJudge("?")
-    with pytest.raises(CannotScore, match="no verdict that can be read"):
+    with pytest.raises(CannotScore, match="no readable verdict"):
         await judge_answer(grader, judge, answer=answer, case=case, **fields)
     assert judge.prompts[0].response_schema is not None
     assert judge.prompts[0].case_id == case.id

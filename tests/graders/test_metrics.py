@@ -70,12 +70,12 @@ def test_tokens_keep_every_limit_or_earn_nothing(limits: dict[str, int], passed:
 def test_a_reason_and_the_entries_tell_figure_and_limit() -> None:
     usage = Usage(input_tokens=100, output_tokens=30)
     mark = mark_of("token_usage", {"max_input": 120, "max_output": 20}, usage=usage)
-    assert mark.reason == "Not so: output tokens at most 20 (is 30)."
+    assert mark.reason == "Limit not met: output tokens at most 20 (is 30)."
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("input tokens at most 120", True, "is 100"),
         ("output tokens at most 20", False, "is 30"),
     ]
-    assert mark_of("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is kept."
+    assert mark_of("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is met."
 
 
 FULL: dict[str, Any] = {
@@ -151,12 +151,12 @@ def test_no_tool_calls_in_messages_are_a_figure_and_no_absence() -> None:
 @pytest.mark.parametrize(
     ("grader", "params", "fields", "sentence"),
     [
-        ("latency", {"threshold_ms": 5}, {}, "The target reported no duration that a limit could hold for."),
-        ("cost", {"budget_usd": 5}, {}, "reported no cost that"),
-        ("token_usage", {"max_total": 5}, {}, "reported no tokens that"),
-        ("token_usage", {"max_input": 5, "max_output": 5}, {}, "no input tokens, no output tokens that"),
-        ("execution_metrics", {"max_tool_calls": 5}, {}, "reported no tool calls that"),
-        ("execution_metrics", {"max_llm_calls": 5}, {"text": " "}, "reported no LLM calls that"),
+        ("latency", {"threshold_ms": 5}, {}, "The target reported no duration to check a limit against."),
+        ("cost", {"budget_usd": 5}, {}, "reported no cost to"),
+        ("token_usage", {"max_total": 5}, {}, "reported no tokens to"),
+        ("token_usage", {"max_input": 5, "max_output": 5}, {}, "no input tokens, no output tokens to"),
+        ("execution_metrics", {"max_tool_calls": 5}, {}, "reported no tool calls to"),
+        ("execution_metrics", {"max_llm_calls": 5}, {"text": " "}, "reported no LLM calls to"),
         ("execution_metrics", {"target_exploration_ratio": 0.5}, {}, "no tool call, so no exploration ratio"),
         # one that is not known leaves the share unknown
         ("execution_metrics", {"max_cost_usd": 5, "max_tokens": 5}, {"cost_usd": 0.1}, "reported no tokens"),

@@ -52,7 +52,7 @@ def test_a_reason_names_the_likeliest_choice_and_what_is_expected() -> None:
         "The likeliest choice is 'no'; expected 'certainly', 'été'."
     )
     split = output(("no", -2.0), ("yes", -3.0), splits_token=True)
-    assert "of 'no', 'yes' the beginning does not count" in (
+    assert "of 'no', 'yes' the first token does not count" in (
         grade_answer("multiple_choice", {"value": 0}, split).reason.lower()
     )
 
@@ -93,7 +93,7 @@ def test_without_a_value_the_expected_output_is_right(expected: Any) -> None:
 
 def test_what_cannot_be_compared_is_unscored() -> None:
     answer = output(("no", -2.0), ("yes", -3.0))
-    with pytest.raises(CannotScore, match="did not report how likely"):
+    with pytest.raises(CannotScore, match="did not report the likelihoods"):
         grade_answer("multiple_choice", {"value": "no"}, "no")
     with pytest.raises(CannotScore, match="of other choices: 'no', 'yes'"):
         grade_answer("multiple_choice", {"value": "no"}, answer, case=case("no", "perhaps"))
@@ -110,7 +110,7 @@ def test_what_cannot_be_compared_is_unscored() -> None:
         ({}, {}, "`expected`: no right choice is given"),
         ({}, {"expected": True}, "`expected`: True is none of the 2 choices"),
         ({}, {"expected": {"a": 1}}, "`expected`: {'a': 1} is none of the 2 choices"),
-        ({"value": 0}, {"form": None}, r"the case has no choices; give them in its `form\.choices`"),
+        ({"value": 0}, {"form": None}, r"the case has no choices; set them in its `form\.choices`"),
     ],
 )
 def test_a_case_that_cannot_be_graded_is_refused_when_it_is_loaded(

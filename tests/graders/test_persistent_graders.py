@@ -131,7 +131,7 @@ def test_a_program_that_may_call_a_judge_cannot_stay_alive() -> None:
 
 async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
     alone = GradingInput(case=Case(id="c", input=()), output=Output(text="4"))
-    with pytest.raises(CannotScore, match="no programs are run"):
+    with pytest.raises(CannotScore, match="programs are not run"):
         await Program(command=("x",), persistent=True).grade(alone)
 
 

@@ -106,24 +106,24 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
     [
         (b"", "printed nothing"),
         (b" \n", "printed nothing"),
-        (b'{"score": 1', "JSON that breaks off"),
-        (b"[1, 2", "JSON that breaks off"),
+        (b'{"score": 1', "incomplete or invalid JSON"),
+        (b"[1, 2", "incomplete or invalid JSON"),
         (b'{"score": NaN}', "NaN is not JSON"),
         (b'{"score": 1}{"score": 1}', "not valid"),
-        (b'All is well.\n{"score": 1}', "printed what is not JSON"),
-        (b"PASS", "printed what is not JSON"),
-        (b"0.9", "no object"),
-        (b"[]", "no object"),
+        (b'All is well.\n{"score": 1}', "printed text that is not JSON"),
+        (b"PASS", "printed text that is not JSON"),
+        (b"0.9", "not an object"),
+        (b"[]", "not an object"),
         (b"{}", "no score"),
         (b'{"score": "0.9"}', "no score"),
         (b'{"score": true}', "no score"),
         (b'{"pass": "yes"}', "no score"),
         (b'{"assertions": []}', "no score"),
         (b'{"assertions": [{"text": "a"}]}', "has no `passed`"),
-        (b'{"score": 1, "assertions": "all good"}', "no list of objects"),
-        (b'{"score": 1, "assertions": ["good"]}', "no list of objects"),
-        (b'{"score": 1, "reasoning": "\\ud800"}', "cannot be kept"),
-        (b"[" * 100_000, "breaks off"),
+        (b'{"score": 1, "assertions": "all good"}', "not a list of objects"),
+        (b'{"score": 1, "assertions": ["good"]}', "not a list of objects"),
+        (b'{"score": 1, "reasoning": "\\ud800"}', "cannot be stored"),
+        (b"[" * 100_000, "incomplete"),
     ],
 )
 def test_what_is_no_result_is_unscored_and_says_what_is_wanted(printed: bytes, said: str) -> None:
@@ -365,7 +365,7 @@ async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path
         ),
         ("import sys; sys.exit('the cause')", r"exit code 1\. Its stderr ends with: the cause"),
         ("pass", "printed nothing"),
-        ("print('{\"score\": 1', end='')", "breaks off"),
+        ("print('{\"score\": 1', end='')", "incomplete"),
         (
             "import sys, time; print('half', flush=True); sys.stderr.write('busy\\n'); time.sleep(3600)",
             r"within \S+ s and was killed\. Its stdout ends with: half Its stderr ends with: busy",
@@ -389,13 +389,13 @@ async def test_a_program_that_did_not_measure_is_unscored_even_when_negated(
 
 
 async def test_a_program_that_is_not_there_is_unscored(tmp_path: Path) -> None:
-    with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path begins at the suite's"):
+    with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path is relative to the folder"):
         await Program(command=("./nothing.sh",)).grade(graded(tmp_path))
 
 
 async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
     alone = GradingContext().input_for(Case(id="c", input=()), Output(text="4"))
-    with pytest.raises(CannotScore, match="no programs are run"):
+    with pytest.raises(CannotScore, match="programs are not run"):
         await python("print(1)").grade(alone)
 
 
@@ -403,7 +403,7 @@ async def test_a_program_that_may_ask_needs_a_judge(tmp_path: Path) -> None:
     asking = python("print('{\"score\": 1}')", max_calls=1, judge="big")
     assert (asking.requirements(), asking.judges()) == (frozenset({"judge"}), ("big",))
     assert (python("").requirements(), python("").judges()) == (frozenset(), ())
-    with pytest.raises(CannotScore, match="give one with --judge"):
+    with pytest.raises(CannotScore, match="choose one with --judge"):
         await asking.grade(graded(tmp_path))
 
 

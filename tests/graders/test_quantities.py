@@ -326,7 +326,7 @@ def test_any_text_has_a_quantity_or_none(text: str) -> None:
 
 @pytest.mark.parametrize("tolerance", [-0.01, math.nan, math.inf])
 def test_a_tolerance_that_cannot_be_is_refused(tolerance: float) -> None:
-    with pytest.raises(ValueError, match="give a number of 0 or more"):
+    with pytest.raises(ValueError, match="must be a number of 0 or more"):
         numeric_equal("1", "1", rel_tolerance=tolerance)
 
 

@@ -37,7 +37,7 @@ def test_a_streamed_answer_is_held_against_the_limit(
 
 def test_the_reason_says_the_limit_and_the_figure() -> None:
     result = grade_answer("ttft", {"max_ms": 400}, Output(**STREAMED))
-    assert result.reason == "Not so: first token after at most 400 ms (is 500 ms)."
+    assert result.reason == "Limit not met: first token after at most 400 ms (is 500 ms)."
 
 
 @pytest.mark.parametrize(("grader", "params"), [("ttft", {"max_ms": 1}), ("tokens_per_second", {"min": 1})])

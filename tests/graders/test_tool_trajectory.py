@@ -218,7 +218,7 @@ def test_entries_name_what_was_missing_wrong_and_too_much() -> None:
         ("read {'path': 'a'}", False, "called: read {'path': 'b'}"),
         ("write, which is not expected", False, "called: write {}"),
     ]
-    assert mark.reason == """Not so: "read {'path': 'a'}", 'write, which is not expected'."""
+    assert mark.reason == """The tool calls differ: "read {'path': 'a'}", 'write, which is not expected'."""
     assert mark.details == {"calls": {"plan": 1, "read": 1, "write": 1}}
 
 

@@ -25,11 +25,11 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"value": 4}, "Expected `str`"),
         ({"value": "a", "case": True}, "unknown field `case`"),
     ],
-    "contains": [({"value": ""}, "every answer contains that")],
+    "contains": [({"value": ""}, "every answer would pass")],
     "contains_any": [({"values": []}, "at least one text")],
-    "contains_all": [({"values": ["a", ""]}, "every answer contains that")],
-    "starts_with": [({"value": " "}, "every answer begins and ends with that")],
-    "ends_with": [({"value": "", "trim": False}, "every answer begins and ends with that")],
+    "contains_all": [({"values": ["a", ""]}, "every answer would pass")],
+    "starts_with": [({"value": " "}, "every answer would pass")],
+    "ends_with": [({"value": "", "trim": False}, "every answer would pass")],
     "regex": [
         ({"pattern": ""}, "match every answer"),
         ({"pattern": "(a"}, r"'\(a' is not valid"),
@@ -39,14 +39,14 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "forbidden_words": [({"words": []}, "at least one text")],
     "fuzzy_match": [
         ({"values": []}, "values"),
-        ({"values": ["the"]}, "no word left"),
+        ({"values": ["the"]}, "no word to search"),
         ({"values": [""]}, "blank"),
     ],
     "hedges": [
         ({"phrases": []}, "`phrases` is empty"),
         ({"phrases": ["ok", " "]}, "`phrases` has the blank"),
     ],
-    "unscored": [({"reason": " "}, "say in a sentence")],
+    "unscored": [({"reason": " "}, "write a sentence")],
     "choice": [
         ({"value": "E"}, "one of the letters ABCD"),
         ({"value": "AB"}, "one of the letters ABCD"),
@@ -69,7 +69,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "length": [
         ({}, "at least one"),
         ({"min_words": -1}, "`min_words` is -1"),
-        ({"min_words": 3, "max_words": 2}, "no answer can have both"),
+        ({"min_words": 3, "max_words": 2}, "no answer can satisfy both"),
         ({"max_words": "3"}, "Expected `int"),
     ],
     "number": [
@@ -80,7 +80,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"value": True}, "Expected `float`"),
     ],
     "numeric_match": [
-        ({"value": "none"}, "has no digit; give the right number"),
+        ({"value": "none"}, "contains no digit; write the expected number"),
         ({"value": "5", "rel_tolerance": -1}, "0 or more"),
     ],
     "numeric_equal": [
@@ -91,7 +91,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "json_keys": [({"keys": []}, "at least one key")],
     "json_array": [
         ({"min_items": -1}, "0 or more"),
-        ({"min_items": 3, "max_items": 2}, "no array can have both"),
+        ({"min_items": 3, "max_items": 2}, "no array can satisfy both"),
         ({"schema": {"type": "colour"}}, "not valid at"),
     ],
     "contains_json": [({"schema": {"type": "objekt"}}, "schema")],
@@ -101,18 +101,18 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"schema": {"pattern": "("}}, "is not valid"),
         ({"schema": {"patternProperties": {"(": True}}}, "is not valid"),
         ({"schema": {"properties": {"a": {"items": {"pattern": "*"}}}}}, "is not valid"),
-        ({"schema": {"$ref": "https://a.example/schema.json"}}, "nothing is ever fetched"),
-        ({"schema": {"properties": {"a": {"$ref": "file:///etc/passwd"}}}}, "nothing is ever fetched"),
-        ({"schema": {"$ref": "#/$defs/gone"}}, "leads nowhere"),
-        ({"schema": {"$schema": "https://a.example/mine"}}, "is not known"),
-        ({"schema": {"$schema": 3}}, "is not known"),
+        ({"schema": {"$ref": "https://a.example/schema.json"}}, "Proctor fetches nothing"),
+        ({"schema": {"properties": {"a": {"$ref": "file:///etc/passwd"}}}}, "Proctor fetches nothing"),
+        ({"schema": {"$ref": "#/$defs/gone"}}, "does not exist"),
+        ({"schema": {"$schema": "https://a.example/mine"}}, "is unknown"),
+        ({"schema": {"$schema": 3}}, "is unknown"),
         (
             {"schema": {"$defs": {"a": {"$schema": "http://json-schema.org/draft-07/schema#"}}}},
-            "one draft for all",
+            "one draft for the whole",
         ),
         (
             {"schema": {"unevaluatedProperties": False, "patternProperties": {"a": True}}},
-            "in place of the first",
+            "instead of `unevaluatedProperties`",
         ),
         ({"schema": "{}"}, r"Expected `(object \| bool|bool \| object)`"),
         (
@@ -121,8 +121,11 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ),
     ],
     "field_accuracy": [
-        ({"fields": []}, "give at least one field"),
-        *(({"fields": [{"path": path}]}, "is no path") for path in ("", "a..b", ".a", "a.", "a[x]", "a[0]b")),
+        ({"fields": []}, "add at least one field"),
+        *(
+            ({"fields": [{"path": path}]}, "is not a valid path")
+            for path in ("", "a..b", ".a", "a.", "a[x]", "a[0]b")
+        ),
         ({"fields": [{"path": "a", "match": "fuzzy"}]}, "Invalid enum value 'fuzzy'"),
         ({"fields": [{"path": "a", "weight": -1}]}, "`weight` of 'a' is -1"),
         (
@@ -132,8 +135,11 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"fields": [{"path": "a", "tolerance": 1}]}, "set its `match` to 'numeric_tolerance'"),
         ({"fields": [{"path": "a", "relative": True}]}, "set its `match` to 'numeric_tolerance'"),
         ({"fields": [{"path": "a", "formats": ["DD/MM/YYYY"]}]}, "set its `match` to 'date'"),
-        ({"fields": [{"path": "a", "match": "date", "formats": ["DD/MM"]}]}, "'DD/MM' is no date format"),
-        ({"fields": [{"path": "a", "match": "date", "formats": ["%d/%m/%Y"]}]}, "is no date format"),
+        (
+            {"fields": [{"path": "a", "match": "date", "formats": ["DD/MM"]}]},
+            "'DD/MM' is not a valid date format",
+        ),
+        ({"fields": [{"path": "a", "match": "date", "formats": ["%d/%m/%Y"]}]}, "is not a valid date format"),
         ({"fields": [{"path": "a", "name": "b"}]}, "unknown field `name`"),
     ],
     "latency": [
@@ -141,9 +147,9 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"threshold_ms": -1}, "`threshold_ms` is -1"),
     ],
     "cost": [({"budget_usd": INF}, "`budget_usd` is inf"), ({"budget_usd": NAN}, "`budget_usd` is nan")],
-    "token_usage": [({}, "No limit is given"), ({"max_total": "many"}, "Expected `float")],
+    "token_usage": [({}, "No limit is set"), ({"max_total": "many"}, "Expected `float")],
     "execution_metrics": [
-        ({"exploration_tolerance": 0.1}, "No limit is given"),
+        ({"exploration_tolerance": 0.1}, "No limit is set"),
         ({"max_tokens": -1}, "`max_tokens` is -1"),
         ({"target_exploration_ratio": 1.5}, "`target_exploration_ratio` is 1.5"),
         ({"target_exploration_ratio": 0.5, "exploration_tolerance": -1}, "`exploration_tolerance` is -1"),
@@ -160,9 +166,9 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"mode": "exact", "expected": [{"tool": "a", "arguments": {}}]}, "unknown field `arguments`"),
         ({"mode": "exact", "expected": [{"tool": "a", "args_match": "partial"}]}, "args_match"),
         ({"mode": "exact", "expected": [], "args_match": []}, "an empty list"),
-        ({"mode": "exact", "expected": [], "args_match": ["a..b"]}, "is no path"),
+        ({"mode": "exact", "expected": [], "args_match": ["a..b"]}, "is not a valid path"),
     ],
-    "skill_trigger": [({"skill": " "}, "give the name of a skill")],
+    "skill_trigger": [({"skill": " "}, "write the name of a skill")],
     "semantic_similarity": [
         ({"value": ""}, "blank text"),
         ({"value": []}, "at least one text"),
@@ -183,7 +189,7 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     "llm_judge": [({"prompt": " "}, "YES or NO"), ({}, "missing required field")],
     "rubric": [
         ({"rubric": ""}, "is empty"),
-        ({"rubric": "r", "lowest": 5, "highest": 5}, "a scale that rises"),
+        ({"rubric": "r", "lowest": 5, "highest": 5}, "must be below"),
         ({"rubric": "r", "min_score": 6}, "from 1 to 5"),
         ({"rubric": "r", "highest": 9.5}, "Expected `int`"),
     ],
@@ -201,8 +207,8 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
     ],
     "instructions": [
         ({"evaluators": [{"system": "x"}]}, "missing required field `id`"),
-        ({"evaluators": [{"id": " ", "user": "x"}]}, "`id` of an evaluator is empty"),
-        ({"evaluators": [{"id": "a", "user": " "}]}, "'a' has no text"),
+        ({"evaluators": [{"id": " ", "user": "x"}]}, "`id` of a judge prompt is empty"),
+        ({"evaluators": [{"id": "a", "user": " "}]}, "'a' is empty"),
         ({"evaluators": [{"id": "a", "user": "x"}] * 2}, "Two evaluators have the id 'a'"),
         ({"evaluators": [{"id": "a", "user": "x", "model": "y"}]}, "unknown field `model`"),
         ({"judge": ""}, "`judge` is empty"),
@@ -214,11 +220,11 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"items": [ONE_ITEM, ONE_ITEM]}, "Two items have the id 'a'"),
         ({"items": [{**ONE_ITEM, "id": " "}]}, "`id` of an item is empty"),
         ({"items": [{"id": "a"}]}, "empty `outcome`"),
-        ({"items": [{**ONE_ITEM, "weight": -1}]}, "a number from 0 up"),
-        ({"items": [{**ONE_ITEM, "weight": NAN}]}, "a number from 0 up"),
-        ({"items": [{**ONE_ITEM, "weight": 0}]}, "Every item has the weight 0"),
-        ({"items": [{**ONE_ITEM, "min_score": 0}]}, "above 0 and up to 1"),
-        ({"items": [{**ONE_ITEM, "min_score": 7}]}, "above 0 and up to 1"),
+        ({"items": [{**ONE_ITEM, "weight": -1}]}, "a number of 0 or more"),
+        ({"items": [{**ONE_ITEM, "weight": NAN}]}, "a number of 0 or more"),
+        ({"items": [{**ONE_ITEM, "weight": 0}]}, "Every item has weight 0"),
+        ({"items": [{**ONE_ITEM, "min_score": 0}]}, "above 0 and at most 1"),
+        ({"items": [{**ONE_ITEM, "min_score": 7}]}, "above 0 and at most 1"),
         ({"items": [{**ONE_ITEM, "optional": True}]}, "unknown field `optional`"),
         (ranged((0, 9)), "do not cover 0 to 10"),
         (ranged((1, 10)), "do not cover 0 to 10"),

@@ -30,7 +30,7 @@ def test_the_message_begins_as_the_format_says() -> None:
         make_checked_case("Is it true that 3 * 3 = 9?", exact("9"), id="math_7", expected="9")
     )
     begins = "LEAK WARNING: Test 'math_7' input contains expected answer"
-    assert problem.message.startswith(f"{begins}: '9' stands in the prompt.")
+    assert problem.message.startswith(f"{begins}: '9' appears in the prompt.")
     assert (problem.level, problem.code, problem.line, problem.case) == ("warning", "leak", 1, "math_7")
     assert problem.field == "expected"
 
@@ -152,7 +152,7 @@ def test_an_answer_that_has_to_stand_there_is_no_leak(asked: str, answer: str) -
 def test_the_message_says_where_the_answer_stands(turns: list[tuple[str, str]], place: str) -> None:
     told = leak_of(lint_cases(make_checked_case(turns, exact("Zanzibar"))))
     assert told
-    assert f"'Zanzibar' stands in {place}." in told
+    assert f"'Zanzibar' appears in {place}." in told
 
 
 def test_labels_that_few_shot_turns_give_are_no_leak() -> None:

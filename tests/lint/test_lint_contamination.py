@@ -64,7 +64,7 @@ def test_less_than_half_of_it_is_not_found(text: str) -> None:
 
 def test_an_answer_behind_the_question_is_told() -> None:
     (problem,) = search(f"{QUESTION} It is the skagen GREY light, of course.")
-    assert "and its expected answer behind it" in problem.message
+    assert "followed by its expected answer" in problem.message
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def text(number: int) -> str:
 def test_the_message_says_what_groups_the_cases_and_how_to_run_them() -> None:
     cases = [case(n, metadata={"document": f"{n // 5}.pdf" if n < 60 else f"alone {n}"}) for n in range(100)]
     assert message(cases) == (
-        "Cases look related: 60 of 100 share their `metadata.document` with others (12 groups, such as "
-        "'0.pdf' with 5 cases), so that intervals would be too narrow. Run with `--cluster metadata.document`"
+        "Cases look related: 60 of 100 share their `metadata.document` with other cases (12 groups, such as "
+        "'0.pdf' with 5 cases), so intervals would be too narrow. Run with `--cluster metadata.document`"
         ", or with `--cluster none` if they are independent."
     )
 
@@ -83,7 +83,7 @@ def test_tags_for_topics_are_none(tag: str) -> None:
 def test_ids_that_differ_only_in_their_variant_are_evidence(mark: str) -> None:
     warning = message(case(n, id=f"port{n // 4}{mark.format(n % 4)}") for n in range(40)) or ""
     assert warning.startswith(
-        "Cases look related: 40 of 40 have ids that are the same as others' before `[` or `~`"
+        "Cases look related: 40 of 40 have ids that are the same as those of other cases before `[` or `~`"
     )
     assert "Run with `--cluster id`" in warning
 
@@ -91,8 +91,8 @@ def test_ids_that_differ_only_in_their_variant_are_evidence(mark: str) -> None:
 @pytest.mark.parametrize("pattern", ["{}\n\n", "{}\n", "{} ", "Answer by this:\n\n{}\n\n", "Text: {}\n"])
 def test_a_text_that_several_prompts_have_is_evidence(pattern: str) -> None:
     warning = message(case(n, pattern.format(text(n // 5))) for n in range(40)) or ""
-    assert "40 of 40 have a long text or an attachment in their prompts that others have too (8 gr" in warning
-    assert "Name it in a field of their metadata, such as `document`" in warning
+    assert "40 of 40 share a long text or an attachment in their prompts with other cases (8 gr" in warning
+    assert "Add a metadata field for it, such as `document`" in warning
 
 
 def test_a_text_of_another_turn_and_an_attachment_are_evidence() -> None:
@@ -115,7 +115,7 @@ def test_a_field_is_named_before_a_text_and_of_fields_that_of_the_most_cases() -
     ]
     assert "32 of 40 share their `metadata.document`" in (message(cases) or "")
     nested = [case(n, metadata={"paragraph": n // 2, "document": n // 4}) for n in range(40)]
-    assert "`metadata.document` with others (10 groups" in (message(nested) or "")
+    assert "`metadata.document` with other cases (10 groups" in (message(nested) or "")
 
 
 # --- what is none ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ def test_fewer_than_twenty_cases_are_too_few(count: int, told: bool) -> None:
 def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, said: str) -> None:
     message = too_few_cases({"small": count}) or ""
     assert said in message
-    assert message.startswith("Too few cases to tell targets apart or to decide by a gate: 'small' (")
+    assert message.startswith("Too few cases to distinguish targets or to decide a gate: 'small' (")
 
 
 def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:

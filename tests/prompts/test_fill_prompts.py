@@ -112,13 +112,13 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
         (
             ASK,
             [Case(id="talk", input=CONVERSATION)],
-            "The input of case 'talk' is a conversation, which the prompt 'ask' would replace by its own",
+            "The input of case 'talk' is a conversation, which the prompt 'ask' would replace with its own",
         ),
         (ASK, [Case(id="c", input=(PICTURE,))], "The input of case 'c' has attachments, which"),
         (
             None,
             [Case(id="c", input=(), vars={"city": "x"})],
-            "Case 'c' has no input. Give a prompt that uses `city`",
+            "Case 'c' has no input. Pass a prompt that uses `city`",
         ),
         (ROLE, [Case(id="c", input=(), vars={"lang": "x"})], "Case 'c' has no input."),
     ],

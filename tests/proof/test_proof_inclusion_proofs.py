@@ -130,14 +130,14 @@ def test_a_changed_line_place_or_path_is_refused(lines: Lines, part: str) -> Non
 
 
 def test_a_trial_with_the_case_of_another_is_refused(lines: Lines) -> None:
-    with pytest.raises(ValueError, match="not one of its case"):
+    with pytest.raises(ValueError, match="does not belong to its case"):
         check_proof(lines.proof(2, of_case=3))
 
 
 def test_a_trial_that_was_sent_something_else_than_its_case_is_refused(lines: Lines) -> None:
     salt = merkle.line_salt(b"s" * 32, "cases", 2)
     lines.cases[2] = case_line(2, salt, make_case("c2", "question2"), "sha256:1")
-    with pytest.raises(ValueError, match="not one of its case"):
+    with pytest.raises(ValueError, match="does not belong to its case"):
         check_proof(lines.proof(2))
 
 
@@ -151,7 +151,7 @@ def test_a_hidden_line_proves_nothing(lines: Lines, part: str) -> None:
 @pytest.mark.parametrize("part", ["trials", "cases"])
 def test_a_line_with_the_number_of_another_is_refused(lines: Lines, part: str) -> None:
     getattr(lines, part)[2] = getattr(lines, part)[3]
-    with pytest.raises(ValueError, match="another place"):
+    with pytest.raises(ValueError, match="the place of a line"):
         check_proof(lines.proof(2))
 
 

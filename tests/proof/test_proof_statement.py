@@ -163,14 +163,14 @@ def test_a_statement_of_another_shape_is_refused(change: Callable[[Any], Any]) -
 
 @pytest.mark.parametrize("data", [None, [], "x", 1, {}, {"predicate": 1}, {"predicate": {}}])
 def test_what_is_no_statement_at_all_is_refused(data: Any) -> None:
-    with pytest.raises(ValueError, match="shape of a statement"):
+    with pytest.raises(ValueError, match="structure of a statement"):
         parse_statement(data)
 
 
 @pytest.mark.parametrize("field", ["started_at", "finished_at"])
 def test_a_time_without_a_zone_is_refused(field: str) -> None:
     nowhere = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
-    with pytest.raises(ValueError, match="shape of a statement"):
+    with pytest.raises(ValueError, match="structure of a statement"):
         parse_statement(statement_data(nowhere))
 
 

@@ -123,4 +123,4 @@ def test_another_program_tells_that_it_has_neither_grader_nor_target() -> None:
     code, told = command("run", f"--retry-errors={plain.id}", "--store", "s.db")
     assert code == 4
     assert "is a Python function, " in told
-    assert "this program does not have it" in told
+    assert "this program does not define" in told

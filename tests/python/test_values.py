@@ -196,7 +196,7 @@ def test_whatever_a_target_raises_is_an_error_of_its_trial(target: Any) -> None:
 def test_what_is_no_answer_is_an_error_of_its_trial(result: Any) -> None:
     run = proctor.run([ROW], target=lambda _question: result, **QUIET)
     assert run.errors == 1
-    assert "neither a text nor an output" in next(run.failures()).reason
+    assert "neither text nor an output" in next(run.failures()).reason
 
 
 class Agent:
@@ -248,7 +248,7 @@ def test_a_cell_that_runs_again_gives_its_lambda_the_same_name() -> None:
 def test_a_class_is_called_as_a_function() -> None:
     run = proctor.run([ROW], target=Agent, **QUIET)
     assert run.errors == 1
-    assert "returned Agent, neither a text" in next(run.failures()).reason
+    assert "returned Agent, which is neither text" in next(run.failures()).reason
 
 
 def test_the_project_file_names_target_and_judge() -> None:

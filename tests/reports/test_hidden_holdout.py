@@ -197,21 +197,21 @@ def test_a_sealed_row_keeps_id_verdict_score_and_split_and_has_null_for_the_rest
 
 def test_a_sealed_failure_says_of_which_kind_it_is(shut: RunReport) -> None:
     (row,) = (row for row in shut.rows() if row.trial.case_id == "c-broken")
-    assert row.reason == "http: sealed; --reveal shows it"
+    assert row.reason == "http: hidden; use --reveal to show it"
     assert plain(trial_record(shut.run, row))["failure"] == {
         "stage": "target",
         "kind": "http",
-        "message": "sealed; --reveal shows it",
+        "message": "hidden; use --reveal to show it",
     }
 
 
 def test_the_console_names_what_is_sealed(shut: RunReport) -> None:
     listed = [line for line in render_terminal(console.document_for(shut)) if "--reveal" in line]
     assert listed == [
-        "FAIL      c-failed  sealed; --reveal shows it",
-        "FAIL      c-gated  sealed; --reveal shows it",
-        "UNSCORED  c-unscored  sealed; --reveal shows it",
-        "ERROR     c-broken  http: sealed; --reveal shows it",
+        "FAIL      c-failed  hidden; use --reveal to show it",
+        "FAIL      c-gated  hidden; use --reveal to show it",
+        "UNSCORED  c-unscored  hidden; use --reveal to show it",
+        "ERROR     c-broken  http: hidden; use --reveal to show it",
     ]
 
 
@@ -246,10 +246,10 @@ def test_junit_counts_what_is_sealed_and_says_so(shut: RunReport) -> None:
     (suite,) = ET.fromstring(render_report(".xml", [shut])).iter("testsuite")
     tests = {test.attrib["name"]: test for test in suite.iter("testcase")}
     assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("6", "2", "2")
-    assert tests["c-passed"].findtext("system-out") == "sealed; --reveal shows it"
+    assert tests["c-passed"].findtext("system-out") == "hidden; use --reveal to show it"
     assert "time" not in tests["c-passed"].attrib
     assert [child.attrib["message"] for child in tests["c-gated"] if child.tag == "failure"] == [
-        "sealed; --reveal shows it"
+        "hidden; use --reveal to show it"
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_case_with_several_answers_is_sealed_as_one() -> None:
     suite = Suite(name="s", dialect="d", split_rule=SplitRule(), repeats_rule="mean")
     made = make_report(*pairs, suite=suite)
     text = displayed(replace(made, rows=lambda: map(seal, made.rows())))
-    assert "FAIL      a  1 of 3 trials passed; sealed; --reveal shows it" in text["console"]
+    assert "FAIL      a  1 of 3 trials passed; hidden; use --reveal to show it" in text["console"]
     assert not any(SECRET in shown for shown in text.values())
 
 

@@ -51,7 +51,7 @@ def test_an_address_of_no_store_is_a_sentence(address: str) -> None:
 
 
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"mysql://\. Known are memory://, postgres"):
+    with pytest.raises(UsageError, match=r"mysql://\. Known schemes: memory://, postgres"):
         locate_store("mysql://host/runs")
 
 

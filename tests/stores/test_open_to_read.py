@@ -75,10 +75,10 @@ def test_a_store_of_an_earlier_version_is_not_migrated(kept: Path) -> None:
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(b"no store" * 100)
-    with pytest.raises(StoreError, match="is damaged or not a store"):
+    with pytest.raises(StoreError, match="is damaged or is not a store"):
         locate_store(str(path)).open_to_read()
     with closing(sqlite3.connect(tmp_path / "y.db")) as db:
         db.execute("CREATE TABLE t (x)")
         db.commit()
-    with pytest.raises(StoreError, match="is another program's database"):
+    with pytest.raises(StoreError, match="is the database of another program"):
         locate_store(str(tmp_path / "y.db")).open_to_read()

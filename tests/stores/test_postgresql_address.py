@@ -113,7 +113,7 @@ def test_the_refusal_of_a_password_says_where_it_belongs() -> None:
         ("db/evals?schema=pg_x", "lower-case"),
         ("db/evals?schema=information_schema", "lower-case"),
         ("db/evals?schema=a_trash", "deleted suites of the store 'a'"),
-        ("a,b/evals?port=1,2,3", "as many ports"),
+        ("a,b/evals?port=1,2,3", "numbers of ports"),
     ],
 )
 def test_a_malformed_address_is_a_sentence(rest: str, message: str) -> None:

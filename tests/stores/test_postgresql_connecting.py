@@ -99,7 +99,7 @@ class TestAnotherMachine:
 
     def test_an_unknown_certificate_is_refused(self, server: PostgresServer) -> None:
         message = failure(url(server, host="localhost"))
-        assert "is signed by no authority that this machine trusts" in message
+        assert "is not signed by an authority that this machine trusts" in message
         assert "sslrootcert=FILE" in message
 
     def test_a_certificate_of_a_known_authority_is_trusted(
@@ -142,7 +142,7 @@ class TestAnotherMachine:
             message = failure(url(plain, host="localhost"))
         finally:
             plain.stop()
-        assert "has no TLS" in message
+        assert "does not use TLS" in message
         assert "sslmode=disable" in message
 
 
@@ -169,7 +169,9 @@ def test_a_password_file_that_does_not_serve_says_why(
     address, file = url(server, user="ana"), tmp_path / ".pgpass"
     file.write_text(f"localhost:*:*:ana:{PASSWORD}\n", "utf-8")
     file.chmod(0o644)
-    assert "~/.pgpass is ignored, as others may read it: chmod 600 ~/.pgpass." in failure(address)
+    assert "~/.pgpass is ignored because other users can read it. Run: chmod 600 ~/.pgpass." in failure(
+        address
+    )
     assert capfd.readouterr().err == ""
     file.chmod(0o600)
     message = failure(address)
@@ -183,7 +185,7 @@ def test_a_password_file_that_does_not_serve_says_why(
     [
         ("postgresql://bo@127.0.0.1:{port}/nowhere", "createdb -h 127.0.0.1 -p {port} nowhere"),
         ("postgresql://nobody@127.0.0.1:{port}/postgres", "createuser -h 127.0.0.1 -p {port} nobody"),
-        ("postgresql://full_up@127.0.0.1:{port}/postgres", "has no connection left"),
+        ("postgresql://full_up@127.0.0.1:{port}/postgres", "has no free connection"),
         ("postgresql://bo@127.0.0.1:{port}/private", 'GRANT CONNECT ON DATABASE "private" TO "bo"'),
         ("postgresql://bo@127.0.0.1:{closed}/postgres", "Start PostgreSQL there"),
         ("postgresql://bo@none.invalid/postgres?sslmode=disable", "none.invalid"),

@@ -105,7 +105,7 @@ def test_sessions_that_end_lose_no_answer_and_no_lock(place: Place) -> None:
     store.flush()
     assert place.count_trials() == 300
     wait_until(lambda: store.is_run_locked("r1"))
-    with pytest.raises(StoreError, match="being made by"):
+    with pytest.raises(StoreError, match="is in progress in"):
         place.open(directly=True).lock_run("r1")
 
 
@@ -310,7 +310,7 @@ def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_re
     fault = store.health().fault
     assert fault is not None
     assert fault.path.startswith("postgresql://")
-    assert "does not answer. 3 answers that it does not have are in" in fault.message
+    assert "does not answer. 3 answers that the store does not have are in" in fault.message
     assert [answer[1] for answer in load_answers(store._folder, "r1")] == [2, 3, 4]
     store.close()
     place.proxy.resume()

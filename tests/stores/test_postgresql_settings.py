@@ -81,7 +81,9 @@ def test_settings_of_a_role_change_nothing(postgres_server: PostgresServer, role
 def test_a_role_that_is_set_read_only_is_told_so(postgres_server: PostgresServer, role: str) -> None:
     with postgres_server.connect() as connection:
         connection.execute(f"ALTER ROLE {role} SET default_transaction_read_only = on")
-    with pytest.raises(StoreError, match="is read-only: its server is a standby, or set so"):
+    with pytest.raises(
+        StoreError, match="is read-only: its server is a standby, or the database or your role"
+    ):
         locate(postgres_server, role).migrate()
 
 
@@ -90,7 +92,7 @@ def test_a_name_that_no_index_takes_is_a_sentence(postgres_location: PostgresLoc
     with (
         closing(postgres_location.open_store()) as store,
         pytest.raises(
-            StoreError, match=r"takes no names of more than 2,600 bytes, .* Give the suite a short"
+            StoreError, match=r"does not support names of more than 2,600 bytes, .* Give the suite a short"
         ),
     ):
         save_cases(store, [make_case("c")], name=name)

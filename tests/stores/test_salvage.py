@@ -216,7 +216,7 @@ def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
 @pytest.mark.parametrize("content", [b"", b"hello\n" * 5000, b"SQLite format 3\x00" + bytes(9000)])
 def test_what_was_no_store_makes_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.db").write_bytes(content)
-    with pytest.raises(StoreError, match="has no row of a store"):
+    with pytest.raises(StoreError, match="contains no rows of a store"):
         salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
 

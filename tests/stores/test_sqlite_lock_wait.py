@@ -80,7 +80,9 @@ def test_a_store_of_a_short_command_gives_up_in_a_sentence(
         lambda: store.delete_run("r1"),
     ]
     for method in [*methods, store.close]:
-        with pytest.raises(StoreError, match=r"is locked by another process\..* Wait for that to end"):
+        with pytest.raises(
+            StoreError, match=r"is locked by another process\..* Wait until that process ends"
+        ):
             method()
 
 
@@ -98,7 +100,7 @@ def test_a_wait_of_two_seconds_is_told_once(
     wait_until(lambda: told)
     holder.let_go()
     waiting.join()
-    assert told == [f"Waiting for another process, which has locked {tmp_path / 'kept.db'}."]
+    assert told == [f"Waiting for another process that has locked {tmp_path / 'kept.db'}."]
 
 
 @pytest.mark.parametrize(("rows", "text"), [(trial_queue.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])

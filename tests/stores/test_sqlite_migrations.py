@@ -102,7 +102,7 @@ def test_another_programs_database_is_refused(tmp_path: Path, wal: bool) -> None
         other.execute("PRAGMA journal_mode = WAL")  # so that the file itself stays empty for a while
     other.execute("CREATE TABLE customers (name)")
     with _untouched(path):
-        _refused(path, "another program's database")
+        _refused(path, "the database of another program")
     other.close()
 
 
@@ -113,7 +113,7 @@ def test_another_programs_empty_database_is_refused(tmp_path: Path, pragma: str)
         other.execute(f"PRAGMA {pragma}")
     other.close()
     with _untouched(path):
-        _refused(path, "another program's database")
+        _refused(path, "the database of another program")
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ async def test_a_name_of_google_that_is_no_batch_reaches_no_other_address(
     open_batches: Open, host: BatchHost, name: str
 ) -> None:
     service = await open_batches("google")
-    with pytest.raises(TargetError, match="is no name of a batch"):
+    with pytest.raises(TargetError, match="is not the name of a batch"):
         await service.poll(name)
     assert host.calls == []
 
@@ -196,7 +196,7 @@ async def test_a_list_that_is_cut_off_can_be_read_again(open_batches: Open, api:
 async def test_a_service_that_answers_with_a_page_is_no_batch_service(open_batches: Open, api: Api) -> None:
     api.reply(b"<html>Welcome</html>")
     service = await open_batches("openai", api.url)
-    with pytest.raises(TargetError, match="did not answer with the JSON of its interface"):
+    with pytest.raises(TargetError, match="did not answer with the expected JSON"):
         await service.poll("b")
 
 

@@ -152,7 +152,7 @@ async def test_a_wrong_secret_is_an_error_with_a_remedy(bedrock: SignedApi) -> N
     error = await bedrock.fail("bedrock", environ=ACCOUNT | {"AWS_SECRET_ACCESS_KEY": "another-secret"})
     assert "403" in str(error)
     assert "The signature does not match" in str(error)
-    remedy = "Check the key and its permissions, or the headers that a gateway wants."
+    remedy = "Check the key and its permissions, or the headers that a gateway needs."
     assert (error.fault, error.remedy) == (EndpointFault.PERMANENT, remedy)
 
 
@@ -198,7 +198,7 @@ async def test_what_is_missing_is_an_error_with_its_remedy(
 ) -> None:
     with pytest.raises(UsageError, match=r"needs a region. Set AWS_REGION"):
         await bedrock.open("bedrock", environ=no_account)
-    with pytest.raises(UsageError, match=r"'x/../y' is no region"):
+    with pytest.raises(UsageError, match=r"'x/../y' is not an AWS region"):
         await bedrock.open("bedrock", environ=no_account | {"AWS_REGION": "x/../y"})
     region = no_account | {"AWS_REGION": "us-east-1"}
     with pytest.raises(UsageError, match=r"needs AWS credentials.*aws configure.*key in PROCTOR_API_KEY"):
@@ -394,7 +394,7 @@ async def test_a_claude_model_that_thinks_is_sent_no_temperature(bedrock: Signed
 @pytest.mark.parametrize(
     ("model", "params", "words"),
     [
-        ("meta.llama3-1-70b-instruct-v1:0", {"top_k": 5}, "Models of meta on Bedrock take no `top_k`"),
+        ("meta.llama3-1-70b-instruct-v1:0", {"top_k": 5}, "Models of meta on Bedrock do not accept `top_k`"),
         ("us.amazon.nova-pro-v1:0", {"thinking_budget": 2048}, "Only Claude models on Bedrock"),
         ("global.anthropic.claude-opus-4-7", {"thinking_budget": 2048}, "Set `reasoning_effort` instead"),
         (CLAUDE, {"thinking_budget": 5}, "0 or at least 1024"),
@@ -411,7 +411,7 @@ async def test_what_a_model_does_not_take_is_an_error_before_the_first_request(
 @pytest.mark.parametrize("params", [{"stream": True}, {"logprobs": 1}, {"verbosity": "low"}])
 def test_what_converse_lacks_is_refused(params: dict[str, Any]) -> None:
     (name,) = params
-    with pytest.raises(UsageError, match=f"`bedrock` do not take `{name}`"):
+    with pytest.raises(UsageError, match=f"`bedrock` do not accept `{name}`"):
         check_params_taken(parse_target("bedrock:m", Params(**params), {}))
 
 

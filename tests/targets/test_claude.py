@@ -79,10 +79,10 @@ def test_thinking_is_requested_in_the_form_of_the_model_and_has_tokens_of_its_ow
         (
             "m",
             Params(thinking_budget=1023),
-            "`thinking_budget` is 1023; Claude models take 0 or at",
+            "`thinking_budget` is 1023; Claude models accept 0 or at",
         ),
         ("claude-opus-4-7", Params(thinking_budget=2000), "Set `reasoning_effort` instead."),
-        ("m", Params(thinking_budget=2000, max_tokens=2000), "`max_tokens` is 2000 and must be more than"),
+        ("m", Params(thinking_budget=2000, max_tokens=2000), "`max_tokens` is 2000 but must be more than"),
         ("m", Params(thinking_budget=2000, top_k=5), "`top_k` cannot be set"),
         ("m", Params(reasoning_effort="low", top_p=0.9), "`top_p` is 0.9; for a Claude model that thinks"),
     ],

@@ -250,7 +250,7 @@ async def test_temporary_files_are_kept_where_that_is_asked_for() -> None:
 
 
 async def test_an_output_file_that_became_a_pipe_is_an_error_and_not_waited_for(run: Make) -> None:
-    with pytest.raises(TargetError, match=r"OUTPUT_FILE. that is no file") as caught:
+    with pytest.raises(TargetError, match=r"OUTPUT_FILE., but it is not a file") as caught:
         await run("mkfifo {OUTPUT_FILE}")
     assert caught.value.kind == "program"
 
@@ -260,7 +260,7 @@ async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(opening: M
     target = await open_target(made, opening(**HERE))
     assert target.kept_folder is not None
     Path(target.kept_folder).rmdir()
-    with pytest.raises(TargetError, match=r"cannot be given its files: .* No such file") as caught:
+    with pytest.raises(TargetError, match=r"cannot receive its files: .* No such file") as caught:
         await target.answer(make_prompt("hello"))
     assert caught.value.kind == "program"
 

@@ -97,9 +97,9 @@ async def test_a_case_without_a_record_has_no_answer(batch: Batch, tmp_path: Pat
     ("record", "said"),
     [
         ("not json", "line 2 is not JSON"),
-        ([1], "line 2 is no object with a text `id`"),
-        ({"text": "eins"}, "line 2 is no object with a text `id`"),
-        ({"id": 7, "text": "eins"}, "line 2 is no object with a text `id`"),
+        ([1], "line 2 is not an object with a text `id`"),
+        ({"text": "eins"}, "line 2 is not an object with a text `id`"),
+        ({"id": 7, "text": "eins"}, "line 2 is not an object with a text `id`"),
         ({"id": "a", "text": "uno"}, "line 2 has the id 'a' of an earlier line"),
     ],
 )

@@ -161,7 +161,7 @@ async def test_a_token_across_the_boundary_is_cut_where_the_harness_cuts_it(
 
 async def test_a_choice_without_a_token_of_its_own_is_an_error(server: EchoServer, opening: Make) -> None:
     prompt = make_prompt("un", choices=("true", "even"), choice_delimiter="")
-    with pytest.raises(TargetError, match="No token of the choice 'true' is left") as caught:
+    with pytest.raises(TargetError, match="No token of the choice 'true' remains") as caught:
         await score(server, opening, prompt=prompt)
     assert caught.value.kind == "unsupported"
 
@@ -195,13 +195,13 @@ def _without_logprobs(reply: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_like_llamacpp, "sent only those of what it generated.*as `llamacpp:MODEL@URL`"),
-        (_without_echo, "sent only those of what it generated"),
-        (_without_logprobs, "sent none"),
-        (_change_logprobs(token_logprobs=[None]), "sent not one for each token"),
-        (_change_logprobs(token_logprobs=[None] * 6), "sent n"),
-        (lambda reply: reply | {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}, "sent not one"),
-        (lambda reply: reply | {"usage": {"prompt_tokens": 4, "completion_tokens": 0}}, "sent not one"),
+        (_like_llamacpp, "returned only those of the generated text.*use `llamacpp:MODEL@URL`"),
+        (_without_echo, "returned only those of the generated text"),
+        (_without_logprobs, "returned none"),
+        (_change_logprobs(token_logprobs=[None]), "returned not one for each token"),
+        (_change_logprobs(token_logprobs=[None] * 6), "returned n"),
+        (lambda reply: reply | {"usage": {"prompt_tokens": 3, "completion_tokens": 1}}, "returned not one"),
+        (lambda reply: reply | {"usage": {"prompt_tokens": 4, "completion_tokens": 0}}, "returned not one"),
         (lambda _reply: {"error": {"message": "no such model"}}, "no such model"),
         (lambda _reply: {"choices": []}, "200"),
     ],
@@ -235,11 +235,11 @@ async def test_a_server_may_generate_nothing_and_report_no_usage(server: EchoSer
 
 async def test_messages_need_a_template_that_only_the_server_has(server: EchoServer, opening: Make) -> None:
     turns = (Message(role="system", content="Be brief."), "Is it late?")
-    with pytest.raises(TargetError, match="has several messages, whose chat template"):
+    with pytest.raises(TargetError, match="has several messages, and only the server"):
         await score(server, opening, prompt=make_prompt(*turns, choices=("yes", "no")))
     with pytest.raises(TargetError, match="has several messages"):
         await score(server, opening, "yes", "no", options={"system_prompt": "Be brief."})
-    with pytest.raises(TargetError, match="this one is blank"):
+    with pytest.raises(TargetError, match="this prompt is blank"):
         await score(server, opening, prompt=make_prompt(" \n", choices=("yes", "no")))
     assert server.seen == []
 
@@ -269,7 +269,7 @@ async def test_a_service_that_reports_no_likelihood_is_sent_nothing(
 ) -> None:
     spec = make_spec(kind, "m", f"{server.url}/v1")
     target = await TARGETS.get(kind).open_target(spec, opening(PROCTOR_API_KEY=KEY))
-    with pytest.raises(TargetError, match="'m' does not report how likely choices are") as caught:
+    with pytest.raises(TargetError, match="'m' does not report the likelihoods of choices") as caught:
         await target.answer(make_prompt("Is it late?", choices=("yes", "no")))
     assert (caught.value.kind, server.seen) == ("unsupported", [])
 

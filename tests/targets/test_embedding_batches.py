@@ -94,7 +94,7 @@ async def test_a_text_that_is_refused_leaves_only_its_own_call_without_vectors(b
     good, failed, also_good = await asyncio.gather(*calls, return_exceptions=True)
     assert (good, also_good) == ([[1.0]], [[3.0]])
     assert failed == [] if bad == "missing" else isinstance(failed, TargetError)
-    with pytest.raises(TargetError, match=r"bell|gave 0 vectors for 1 texts"):
+    with pytest.raises(TargetError, match=r"bell|returned 0 vectors for 1 texts"):
         await batching.embed([bad])
 
 

@@ -268,7 +268,7 @@ def test_the_body_does_not_depend_on_where_the_stream_is_cut(cuts: list[int]) ->
 @pytest.mark.parametrize(
     ("events", "check"),
     [
-        (split_reply()[:-1], lambda error: error.transient and "ended its stream" in str(error)),
+        (split_reply()[:-1], lambda error: error.transient and "ended the stream" in str(error)),
         (
             [*split_reply()[:2], {"error": {"code": 503, "message": "Overloaded."}}],
             lambda error: error.transient and error.busy and "Overloaded" in str(error),

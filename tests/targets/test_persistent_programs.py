@@ -231,7 +231,7 @@ async def test_what_comes_before_the_first_line_is_no_answer_to_it(tmp_path: Pat
     async with asyncio.timeout(PATIENCE_S):
         while not process.has_stray_output:
             await asyncio.sleep(0.001)
-    with pytest.raises(TargetError, match="'sh' wrote to stdout before it was given a line and was killed"):
+    with pytest.raises(TargetError, match="'sh' wrote to stdout before it received a line and was killed"):
         await process.exchange(b"a", "sh", PATIENCE_S)
     await process.kill()
 

@@ -105,7 +105,7 @@ def test_plain_text_of_a_file_keeps_its_final_newline(written: str) -> None:
         ('{"output": []}', ""),
         ('{"output": [{"role": "user", "content": "mine"}], "text": "4"}', "4"),
         ('{"output": [{"role": "assistant", "content": "5"}], "text": "4"}', "5"),
-        ('{"output": "no list", "output_messages": [{"role": "assistant", "content": "5"}]}', "5"),
+        ('{"output": "not a list", "output_messages": [{"role": "assistant", "content": "5"}]}', "5"),
     ],
 )
 def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) -> None:
@@ -148,10 +148,10 @@ def test_content_that_is_no_text_is_json(content: Any, text: str) -> None:
     ("message", "said"),
     [
         ({"role": 5}, "message 0: its role"),
-        ({"role": "assistant", "tool_calls": {}}, "no list"),
-        ({"role": "assistant", "tool_calls": [5]}, "tool call 0: it is no object"),
+        ({"role": "assistant", "tool_calls": {}}, "not a list"),
+        ({"role": "assistant", "tool_calls": [5]}, "tool call 0: it is not an object"),
         ({"role": "assistant", "tool_calls": [{"input": {}}]}, "no name"),
-        ({"role": "assistant", "content": "\ud800"}, "cannot be kept"),
+        ({"role": "assistant", "content": "\ud800"}, "cannot be stored"),
     ],
 )
 def test_messages_in_a_wrong_form_are_an_error_and_not_a_text(message: Any, said: str) -> None:

@@ -117,8 +117,8 @@ async def test_a_program_leads_a_group_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("#! /bin/sh\r\n", r"an interpreter that is not there, '/bin/sh\\r': '.*/script'"),
-        ("#!/no/such/place -x\n", "an interpreter that is not there, '/no/such/place -x'"),
+        ("#! /bin/sh\r\n", r"an interpreter that does not exist, '/bin/sh\\r': '.*/script'"),
+        ("#!/no/such/place -x\n", "an interpreter that does not exist, '/no/such/place -x'"),
         ("echo\n", "its first line names no interpreter, such as #!/bin/sh"),
     ],
 )

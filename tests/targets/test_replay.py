@@ -83,7 +83,7 @@ async def test_a_sealed_trial_says_how_to_export_what_can_be_replayed(tmp_path: 
     for case_id in "ab":
         error = await _error(path, case_id)
         assert error.kind == "missing"
-        assert "is sealed" in str(error)
+        assert "is hidden" in str(error)
         assert "--reveal" in str(error)
 
 

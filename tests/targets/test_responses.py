@@ -309,7 +309,7 @@ async def test_azure_has_the_deployment_in_the_body(api: Api, at: str, options: 
 @pytest.mark.parametrize("name", ["stop", "presence_penalty", "top_k", "prompt_cache"])
 def test_what_the_interface_lacks_is_an_error_before_the_first_call(name: str) -> None:
     value = {"stop": ("END",), "top_k": 3, "presence_penalty": 1.0, "prompt_cache": True}[name]
-    with pytest.raises(UsageError, match=f"do not take `{name}`. Leave it out"):
+    with pytest.raises(UsageError, match=f"do not accept `{name}`. Remove it"):
         check_params_taken(make_spec("openai", **{name: value, **RESPONSES}))
 
 
@@ -321,12 +321,12 @@ def test_over_the_interface_a_kind_takes_what_both_take_and_no_audio() -> None:
     assert kind.takes("audio", "audio/wav")
     assert not over_responses.takes("audio", "audio/wav")
     assert over_responses.takes("image", "image/png")
-    assert "with `api_format: responses` do not take `stop`" in over_responses.describe_refusal("stop")
+    assert "with `api_format: responses` do not accept `stop`" in over_responses.describe_refusal("stop")
 
 
 async def test_audio_that_reaches_it_all_the_same_is_refused(api: Api) -> None:
     audio = Attachment(kind="audio", path="a.wav", media_type="audio/wav", data=b"RIFF")
-    with pytest.raises(TargetError, match="the Responses API does not take") as caught:
+    with pytest.raises(TargetError, match="the Responses API does not accept") as caught:
         await ask(api, Message(role="user", parts=(audio,)))
     assert (caught.value.kind, api.seen) == ("refused", [])
 
@@ -557,12 +557,15 @@ async def test_a_failed_response_is_an_error_of_the_target(
 @pytest.mark.parametrize(
     ("reply", "text"),
     [
-        ({"status": "queued", "output": []}, "status 'queued'. Leave `background` out"),
+        ({"status": "queued", "output": []}, "status 'queued'. Remove `background`"),
         ({"status": "cancelled", "output": []}, "status 'cancelled'"),
         ({"choices": []}, "has no output"),
-        ({"output": [{"content": "no type"}]}, "did not answer with the JSON"),
-        ({"output": [{"type": "message", "content": [{"text": 3}]}]}, "did not answer with the JSON"),
-        ({"output": 3}, "did not answer with the JSON"),
+        ({"output": [{"content": "no type"}]}, "did not answer with the expected JSON"),
+        (
+            {"output": [{"type": "message", "content": [{"text": 3}]}]},
+            "did not answer with the expected JSON",
+        ),
+        ({"output": 3}, "did not answer with the expected JSON"),
     ],
 )
 async def test_a_reply_of_another_shape_is_an_error_of_the_protocol(api: Api, reply: Any, text: str) -> None:

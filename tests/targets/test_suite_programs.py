@@ -76,9 +76,10 @@ async def test_a_relative_path_and_the_folder_it_runs_in_begin_at_the_suite(tmp_
         ([""], None, "The command is empty"),
         (["no-such-program-anywhere"], None, "no program 'no-such-program-anywhere' on the PATH"),
         (["plain.txt"], None, "write ./plain.txt for the file beside the suite"),
-        (["./missing.sh"], None, "no program './missing.sh'; its path begins at the suite's folder"),
+        (["./missing.sh"], None, ("no program './missing.sh'; its path is relative to the folder of the "
+"suite")),
         (["./folder"], None, "no program './folder'"),
-        (["./plain.txt"], None, "'./plain.txt' may not be run; make it executable"),
+        (["./plain.txt"], None, "'./plain.txt' cannot be run; make it executable"),
         (["./broken"], None, "'./broken' could not be started"),
         (["python", "a\0b"], None, "could not be started"),
         (["python", "-c", "1"], "gone", "no folder 'gone' to run a program in"),

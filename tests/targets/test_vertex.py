@@ -176,8 +176,8 @@ async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api
     ("environ", "options", "message"),
     [
         (TOKEN, {}, "Set GOOGLE_CLOUD_PROJECT"),
-        ({**TOKEN, **PROJECT}, {"location": "evil.example/"}, "is no location"),
-        ({"VERTEX_ACCESS_TOKEN": "ya29.\nx", **PROJECT}, {}, "VERTEX_ACCESS_TOKEN holds characters"),
+        ({**TOKEN, **PROJECT}, {"location": "evil.example/"}, "is not a location"),
+        ({"VERTEX_ACCESS_TOKEN": "ya29.\nx", **PROJECT}, {}, "VERTEX_ACCESS_TOKEN contains characters"),
         (PROJECT, {"credentials": "missing.json"}, "missing.json.*No such file"),
         (PROJECT, {"credentials": __file__}, "key file of a service account"),
     ],
@@ -351,10 +351,10 @@ async def test_no_answer_and_no_error_shows_the_token(
     [
         (
             (400, {"error": "invalid_grant", "error_description": "Invalid JWT."}),
-            "gave no access token: invalid_grant: Invalid JWT",
+            "returned no access token: invalid_grant: Invalid JWT",
             EndpointFault.PERMANENT,
         ),
-        (None, "No connection to Google Cloud", EndpointFault.SERVER),
+        (None, "Cannot connect to Google Cloud", EndpointFault.SERVER),
     ],
 )
 async def test_a_token_that_is_refused_is_an_error_of_the_trial(

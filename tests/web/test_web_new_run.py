@@ -466,7 +466,7 @@ def test_further_parameters_are_flags_of_the_command(site: Project, save: Save) 
         ("top_p=7", "must be a number above 0"),
         ("headers.X-A=${{ HOME }}", "cannot be set on this page"),
         ('extra_body={"a": 1}', "cannot be set on this page"),
-        ("nonsense", "needs the form NAME=VALUE"),
+        ("nonsense", "must have the form NAME=VALUE"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_an_error_of_its_field(

@@ -43,7 +43,7 @@ def test_a_path_that_stays_inside_is_that_place(path: str, tmp_path: Path) -> No
 def test_a_link_out_of_the_folder_is_no_way_out(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "link").symlink_to(tmp_path)
-    with pytest.raises(WorkspaceError, match="'link/x', which leads out of the workspace through a link"):
+    with pytest.raises(WorkspaceError, match="'link/x', which leads outside the workspace through a link"):
         resolve_inside((tmp_path / "in").resolve(), "link/x", "It")
 
 
@@ -91,7 +91,7 @@ def test_a_template_is_copied_with_modes_links_and_empty_folders_but_without_git
 def test_a_link_out_of_the_template_is_refused(template: Path, where: str) -> None:
     (template / "bad").symlink_to(where)
     (template / "src" / "out").symlink_to("../../secret")
-    with pytest.raises(WorkspaceError, match="is not inside the template"):
+    with pytest.raises(WorkspaceError, match="is outside the template"):
         _copied(template)
 
 
@@ -99,13 +99,13 @@ def test_an_absolute_link_into_the_template_is_refused_as_an_agent_would_change_
     template: Path,
 ) -> None:
     (template / "bad").symlink_to(template / "src")
-    with pytest.raises(WorkspaceError, match="is not inside the template"):
+    with pytest.raises(WorkspaceError, match="is outside the template"):
         _copied(template)
 
 
 def test_a_pipe_in_a_template_is_refused(template: Path) -> None:
     os.mkfifo(template / "pipe")
-    with pytest.raises(WorkspaceError, match="neither a file, a folder nor a link"):
+    with pytest.raises(WorkspaceError, match="not a file, a folder or a link"):
         _copied(template)
 
 

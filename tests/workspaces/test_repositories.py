@@ -106,10 +106,10 @@ async def test_a_clone_shares_no_file_with_the_folder_it_came_from(
     [
         ({"ref": "nowhere"}, r"couldn't find remote ref nowhere"),
         ({"ref": "nowhere", "depth": 1}, r"couldn't find remote ref nowhere"),
-        ({"ref": "--upload-pack=touch x"}, r"no ref begins with '-'"),
+        ({"ref": "--upload-pack=touch x"}, r"a ref cannot begin with '-'"),
         ({"ancestor": 4}, r"Fewer than 4 commits come before 'HEAD'"),
         ({"ancestor": 4, "depth": 1}, r"Fewer than 4 commits come before 'HEAD'"),
-        ({"source": "../missing"}, r"'../missing' cannot be put.*There is no such folder"),
+        ({"source": "../missing"}, r"'../missing' cannot be cloned.*There is no such folder"),
         ({"source": "."}, r"`git clone` ended with exit code 128: .*does not exist"),
         ({"source": "ext::sh -c 'touch x'", "local": False}, r"transport 'ext' not allowed"),
         ({"path": "../repo"}, r"The path of a repository is '../repo'"),
@@ -129,6 +129,6 @@ async def test_a_repository_does_not_go_through_a_link_out_of_the_workspace(
     ground: Ground, origin: Path, workspace: Path
 ) -> None:
     (workspace / "link").symlink_to(ground.suite)
-    with pytest.raises(WorkspaceError, match="leads out of the workspace through a link"):
+    with pytest.raises(WorkspaceError, match="leads outside the workspace through a link"):
         await _placed(ground, workspace, path="link/repo")
     assert list(ground.suite.iterdir()) == []

@@ -112,7 +112,7 @@ async def test_a_folder_of_the_users_that_cannot_be_filled_is_as_empty_as_before
         ("own", {"isolation": "per_test"}, "isolation per_test"),
         (".", {}, "in the suite itself"),
         ("..", {}, "in the suite itself"),
-        ("/", {}, "in everything there is"),
+        ("/", {}, "in the root directory"),
         ("../home", {}, "in a home"),
         ("file", {}, "is not a folder"),
     ],

@@ -241,14 +241,16 @@ async def test_failing_hooks_after_a_test_are_warnings(ground: Ground) -> None:
 
 
 async def test_a_missing_template_says_where_its_path_begins(ground: Ground) -> None:
-    with pytest.raises(WorkspaceError, match=r"no folder 'nowhere' for the template .* the suite's folder"):
+    with pytest.raises(
+        WorkspaceError, match=r"no folder 'nowhere' for the template .* the folder of the suite"
+    ):
         await ground.environment().enter(ground.case(workspace=Workspace(template="nowhere")), 0)
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 async def test_where_no_folder_can_be_made_another_place_is_suggested(ground: Ground, isolation: Any) -> None:
     ground.root.write_text("no folder", encoding="utf-8")
-    with pytest.raises(WorkspaceError, match=r"could not be made: .*PROCTOR_CACHE names another one\."):
+    with pytest.raises(WorkspaceError, match=r"could not be created: .*set PROCTOR_CACHE\."):
         await ground.environment().enter(ground.case(workspace=Workspace(isolation=isolation)), 0)
 
 

@@ -77,7 +77,7 @@ def keys_folder(environ: Mapping[str, str]) -> Path:
             settings = str(Path(environ.get("HOME") or Path.home()) / ".config")
         except RuntimeError:
             raise UsageError(
-                "You have no home folder for keys. Set the environment variable PROCTOR_KEYS to one."
+                "You have no home directory for keys. Set the environment variable PROCTOR_KEYS to a folder."
             ) from None
     return Path(settings) / "proctor" / "keys"
 
@@ -100,7 +100,7 @@ def get_signing_key(folder: Path, name: str | None, environ: Mapping[str, str] =
     if key is None:
         raise UsageError(
             f"There is no key {name!r} in {folder}. {suggestion(name, list_names(folder))} "
-            f"`proctor keys new {name}` makes it."
+            f"To create it, run `proctor keys new {name}`."
         )
     return key
 
@@ -113,7 +113,7 @@ def create_key(folder: Path, name: str, environ: Mapping[str, str] = os.environ)
     """
     key = _make_key(folder, check_name(name), environ)
     if not key.is_new:
-        raise UsageError(f"There is a key {name!r} in {folder} already. Name another one.")
+        raise UsageError(f"The key {name!r} already exists in {folder}. Choose another name.")
     return key
 
 
@@ -130,7 +130,7 @@ def list_names(folder: Path) -> list[str]:
             if file.exists()
         ]
     except OSError as error:
-        raise UsageError(f"The folder of keys {folder} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"The key folder {folder} cannot be read: {error.strerror}.") from None
     return sorted(name for name in key_names if _NAME.fullmatch(name))
 
 
@@ -148,7 +148,7 @@ def read_public_pem(folder: Path, name: str, environ: Mapping[str, str] = os.env
         return normalize_pem(data.decode("utf-8", "replace"))
     except ValueError as error:
         raise UsageError(
-            f"{path} is no public key: {error}. Delete it; it is made again when you sign."
+            f"{path} is not a public key: {error}. Delete it; Proctor creates it again when you sign."
         ) from None
 
 
@@ -207,8 +207,8 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name) or _DIGEST.fullmatch(name):
         raise UsageError(
-            f"A key cannot be called {name!r}. Take 1 to 64 of the characters a-z 0-9 . _ -, "
-            "not a dot first, and no fingerprint."
+            f"A key cannot be named {name!r}. Use 1 to 64 of the characters a-z 0-9 . _ -, do not begin with "
+            f"a dot, and do not use a fingerprint."
         )
     return name
 
@@ -223,7 +223,7 @@ def require_cryptography() -> None:
         import cryptography  # noqa: F401  # checks only that it is installed
     except ImportError:
         raise UsageError(
-            "Signatures are made and checked by the package cryptography, which is missing. "
+            "Signatures need the package cryptography, which is missing. Install it with "
             "pip install 'proctor[sign]'"
         ) from None
 
@@ -247,9 +247,7 @@ def _make_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey
     if not create_private(private_path(folder, name), data, 0o600):
         existing_key = _load_key(folder, name, environ)
         if existing_key is None:
-            raise UsageError(
-                f"{private_path(folder, name)} is a link that leads nowhere, or was removed just now."
-            )
+            raise UsageError(f"{private_path(folder, name)} is a broken link, or was just removed.")
         return existing_key
     key = SigningKey(name, private, is_new=True)
     create_private(folder / f"{name}{_PUBLIC_SUFFIX}", key.public_pem.encode(), 0o644)
@@ -268,7 +266,8 @@ def _load_key(folder: Path, name: str, environ: Mapping[str, str]) -> SigningKey
             create_private(public, key.public_pem.encode(), 0o644)
     elif read_public_pem(folder, name) != key.public_pem:
         raise UsageError(
-            f"{public} is not the public key of {path}. Nothing was signed; find out why, then delete it."
+            f"{public} is not the public key of {path}. Nothing was signed. Find out why the two differ, "
+            f"then delete the public key."
         )
     return key
 
@@ -277,7 +276,7 @@ def _get_password(environ: Mapping[str, str]) -> bytes:
     password = os.fsencode(environ.get(PASSWORD_VARIABLE, ""))
     if len(password) > _MAX_PASSWORD_BYTES:
         raise UsageError(
-            f"{PASSWORD_VARIABLE} is longer than {_MAX_PASSWORD_BYTES:,} bytes. Take a shorter password."
+            f"{PASSWORD_VARIABLE} is longer than {_MAX_PASSWORD_BYTES:,} bytes. Choose a shorter password."
         )
     return password
 
@@ -292,7 +291,7 @@ def _load_private_key(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed
     password = _get_password(environ) if encrypted else None
     if encrypted and not password:
         raise UsageError(
-            f"{path} is encrypted. Put its password into the environment variable {PASSWORD_VARIABLE}."
+            f"{path} is encrypted. Set the environment variable {PASSWORD_VARIABLE} to its password."
         )
     try:
         private = load_pem_private_key(data, password)
@@ -300,12 +299,12 @@ def _load_private_key(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed
         why = (
             f"is damaged, or {PASSWORD_VARIABLE} is not its password"
             if encrypted
-            else "is no private key, or damaged"
+            else "is not a private key, or is damaged"
         )
-        raise UsageError(f"{path} {why}. It was left as it is.") from None
+        raise UsageError(f"{path} {why}. It was not changed.") from None
     if not isinstance(private, Ed25519PrivateKey):
         raise UsageError(
-            f"{path} is a private key of another kind than Ed25519. Make one with `proctor keys new`."
+            f"{path} is a private key, but not an Ed25519 key. Create a key with `proctor keys new`."
         )
     return private
 
@@ -313,13 +312,13 @@ def _load_private_key(path: Path, data: bytes, environ: Mapping[str, str]) -> Ed
 def _parse_der(text: str) -> bytes:
     blocks = _PEM_BLOCK.findall(text)
     if len(blocks) != 1:
-        raise ValueError("it has not one block BEGIN PUBLIC KEY")
+        raise ValueError("it does not have exactly one block BEGIN PUBLIC KEY")
     try:
         der = b64decode("".join(blocks[0].split()), validate=True)
     except Base64Error:
         raise ValueError("its Base64 is damaged") from None
     if not der.startswith(_ED25519_PREFIX) or len(der) != len(_ED25519_PREFIX) + 32:
-        raise ValueError("it is no Ed25519 public key")
+        raise ValueError("it is not an Ed25519 public key")
     return der
 
 

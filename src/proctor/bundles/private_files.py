@@ -27,7 +27,7 @@ def make_private_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"The folder of keys {folder} cannot be made: {error.strerror}.") from None
+        raise UsageError(f"The key folder {folder} cannot be created: {error.strerror}.") from None
 
 
 def create_private(path: Path, data: bytes, mode: int) -> bool:
@@ -82,7 +82,7 @@ def read_private(path: Path, *, secret: bool = False) -> bytes | None:
     """
     try:
         if path.exists() and not path.is_file():  # opening a pipe would wait for its other end
-            raise UsageError(f"{path} is no file. Move it away, or name another folder of keys.")
+            raise UsageError(f"{path} is not a file. Move it away, or choose another key folder.")
         with path.open("rb") as file:
             _check_mode(path, os.fstat(file.fileno()), secret=secret)
             data = file.read(_MAX_BYTES + 1)
@@ -91,7 +91,7 @@ def read_private(path: Path, *, secret: bool = False) -> bytes | None:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     if len(data) > _MAX_BYTES:
-        raise UsageError(f"{path} is larger than any file of keys. Is it the right one?")
+        raise UsageError(f"{path} is too large to be a key file. Check that it is the right file.")
     return data
 
 
@@ -121,7 +121,8 @@ def _check_mode(path: Path, status: os.stat_result, *, secret: bool) -> None:
         )
     if mode & _OTHERS_WRITE:
         raise UsageError(
-            f"Anybody may write {path}. See that what it says is yours, then: chmod 644 {quote(str(path))}"
+            f"Every user can write to {path}. Check that its content is yours, then run: chmod 644 "
+            f"{quote(str(path))}"
         )
 
 

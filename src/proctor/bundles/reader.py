@@ -91,8 +91,8 @@ class Bundle:
             first, *lines = piece.split(b"\n")
             if len(partial_line) + len(first) > MAX_BUNDLE_LINE_BYTES:
                 raise BundleError(
-                    f"{self.path}: {name}:{count + 1} is longer than {MAX_BUNDLE_LINE_BYTES} bytes, as no "
-                    "line may be."
+                    f"{self.path}: {name}:{count + 1} is longer than {MAX_BUNDLE_LINE_BYTES} bytes, which is "
+                    f"the limit for a line."
                 )
             if not lines:
                 partial_line += first
@@ -102,7 +102,8 @@ class Bundle:
             partial_line, count = lines[-1], count + len(lines)
         if partial_line:
             raise BundleError(
-                f"{self.path}: {name}:{count + 1} does not end: it is cut off, or its last newline is gone."
+                f"{self.path}: {name}:{count + 1} is incomplete: it is cut off, or its last newline is "
+                f"missing."
             )
 
     def _read(self, name: str) -> Iterator[bytes]:
@@ -133,7 +134,7 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
             elif stat.S_ISREG(status.st_mode):
                 bundle = _open_archive(Path(path), str(path), stack)
             else:
-                raise UsageError(f"{path} is neither a folder nor a file, and so no bundle.")
+                raise UsageError(f"{path} is neither a folder nor a file, so it is not a bundle.")
         except FileNotFoundError:
             raise UsageError(f"There is no bundle at {path}.{suggest_file(str(path))}") from None
         except (OSError, ValueError) as error:  # a name with a null character is a ValueError
@@ -149,12 +150,12 @@ def _open_folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
             if entry.name not in BUNDLE_FILES:
                 if not any((folder / name).is_symlink() or (folder / name).exists() for name in BUNDLE_FILES):
                     raise UsageError(
-                        f"The folder {path} is no bundle: it has none of {', '.join(BUNDLE_FILES)}."
+                        f"The folder {path} is not a bundle: it contains none of {', '.join(BUNDLE_FILES)}."
                     )
-                raise BundleError(f"{path} has {entry.name!a}, which is no file of a bundle.")
+                raise BundleError(f"{path} has {entry.name!a}, which is not a file of a bundle.")
             names.append(entry.name)
     if not names:
-        raise UsageError(f"The folder {path} is no bundle: it is empty.")
+        raise UsageError(f"The folder {path} is not a bundle: it is empty.")
     _check_names(path, names)
     files = {name: _open_plain_file(folder / name, f"{path}: {name}", stack) for name in BUNDLE_FILES}
     sizes = {name: os.fstat(file.fileno()).st_size for name, file in files.items()}
@@ -163,7 +164,7 @@ def _open_folder(folder: Path, path: str, stack: ExitStack) -> Bundle:
 
 
 def _open_plain_file(path: Path, called: str, stack: ExitStack) -> BinaryIO:
-    wrong = BundleError(f"{called} is a link, a folder or a device and no plain file.")
+    wrong = BundleError(f"{called} is a link, a folder or a device, not a regular file.")
     if not stat.S_ISREG(path.lstat().st_mode):
         raise wrong
     file = _open_file(path, _OPEN_FLAGS | getattr(os, "O_NOFOLLOW", 0), stack)
@@ -191,14 +192,14 @@ def _read_chunks(file: BinaryIO, size: int) -> Iterator[bytes]:
 def _open_archive(file_path: Path, path: str, stack: ExitStack) -> Bundle:
     file = _open_file(file_path, _OPEN_FLAGS, stack)
     if file.read(2) != strict_zip.MAGIC and file_path.suffix.lower() != ".zip":
-        raise UsageError(f"{path} is no bundle: it is neither a folder nor a ZIP archive.")
+        raise UsageError(f"{path} is not a bundle: it is neither a folder nor a ZIP archive.")
     try:
         zip_members = strict_zip.read_members(file, len(BUNDLE_FILES))
     except BadArchive as error:
         raise BundleError(f"{path} {error}.") from None
     for member in zip_members:
         if member.name not in BUNDLE_FILES:
-            raise BundleError(f"{path} has the entry {member.name!a}, which is no file of a bundle.")
+            raise BundleError(f"{path} has the entry {member.name!a}, which is not a file of a bundle.")
     _check_names(path, [member.name for member in zip_members])
     members = {member.name: member for member in zip_members}
     _check_sizes(path, {name: member.size for name, member in members.items()})
@@ -216,4 +217,4 @@ def _check_sizes(path: str, sizes: dict[str, int]) -> None:
     for name, size in sizes.items():
         most = _MAX_FILE_BYTES[name.endswith(".jsonl")]
         if size > most:
-            raise BundleError(f"{path}: {name} has {size} bytes; more than {most} are read of no bundle.")
+            raise BundleError(f"{path}: {name} has {size} bytes; a bundle can have at most {most}.")

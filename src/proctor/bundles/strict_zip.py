@@ -1,4 +1,4 @@
-"""Reads ZIP archives that anybody may have made, without unpacking anything to disk.
+"""Reads ZIP archives from untrusted sources, without unpacking anything to disk.
 
 In an exact archive every byte belongs to one entry or to the central directory. A bundle's archive is exact
 and needs only a small part of the format. Everything else is refused, as two programs could read it in
@@ -83,7 +83,7 @@ def read_members(file: BinaryIO, count: int, *, exact: bool = True) -> list[ZipM
     place, result = 0, []
     for entry in sorted(entries, key=lambda item: item.offset):
         if entry.offset < place or (exact and entry.offset > place):
-            what = "overlaps another one" if entry.offset < place else "has hidden bytes before it"
+            what = "overlaps another entry" if entry.offset < place else "has hidden bytes before it"
             raise BadArchive(f"is damaged: the entry {entry.name!a} {what}")
         member = _read_local_header(file, entry, exact)
         place = member.start + member.packed_size
@@ -91,7 +91,7 @@ def read_members(file: BinaryIO, count: int, *, exact: bool = True) -> list[ZipM
             raise BadArchive(f"is damaged: the entry {member.name!a} is longer than the archive")
         result.append(member)
     if exact and place != start:
-        raise BadArchive("has hidden bytes behind its last entry")
+        raise BadArchive("has hidden bytes after its last entry")
     return result
 
 
@@ -104,7 +104,7 @@ def _read_directory(file: BinaryIO, length: int, count: int, exact: bool) -> tup
         file.read(_END_RECORD.size)
     )
     if magic != b"PK\x05\x06" or comment:
-        raise BadArchive("is cut off, or has bytes behind its end")
+        raise BadArchive("is cut off, or has bytes after its end")
     if exact and (
         disk
         or first_disk
@@ -112,7 +112,7 @@ def _read_directory(file: BinaryIO, length: int, count: int, exact: bool) -> tup
         or 0xFFFF in (entries_here, total)
         or 0xFFFFFFFF in (size, start)
     ):
-        raise BadArchive("is in several parts or in the 64-bit form, as no bundle is")
+        raise BadArchive("has several parts or the 64-bit format, which bundles do not use")
     if total != count:
         raise BadArchive(f"has {total} entries instead of {count}")
     if start + size + _END_RECORD.size != length:
@@ -132,18 +132,20 @@ def _parse_entry(data: bytes, place: int, exact: bool) -> tuple[ZipMember, int]:
     """Parses the entry at an offset of a directory; returns it and the offset of the next one."""
     header = data[place : place + _CENTRAL_HEADER.size]
     if len(header) < _CENTRAL_HEADER.size or not header.startswith(b"PK\x01\x02"):
-        raise BadArchive("is damaged: its list of entries breaks off")
+        raise BadArchive("is damaged: its list of entries is incomplete")
     system, *common, name_length, extra_length, comment, disk, mode, offset = _CENTRAL_HEADER.unpack(header)
     name_start = place + _CENTRAL_HEADER.size
     extra_start = name_start + name_length
     end = extra_start + extra_length + comment
     if len(data) < end:
-        raise BadArchive("is damaged: its list of entries breaks off")
+        raise BadArchive("is damaged: its list of entries is incomplete")
     entry = ZipMember(mode, offset, data[name_start:extra_start], *common)
     if exact:
         name = ascii(entry.name)
         if comment or disk:
-            raise BadArchive(f"has a comment at the entry {name}, or is in several parts, as no bundle is")
+            raise BadArchive(
+                f"has a comment at the entry {name}, or has several parts, which bundles do not use"
+            )
         _check_extra(name, data[extra_start:end])
         _check_kind(name, system, mode)
         _check_packing(name, entry)
@@ -154,7 +156,7 @@ def _check_kind(name: str, system: int, mode: int) -> None:
     """Refuses links, folders and devices; only Unix-like systems store file types, in the upper half."""
     kind = stat.S_IFMT(mode >> 16) if system in (3, 19) else 0
     if kind not in (0, stat.S_IFREG) or mode & 0x10:
-        raise BadArchive(f"has the entry {name}, which is a link, a folder or a device and no plain file")
+        raise BadArchive(f"has the entry {name}, which is a link, a folder or a device, not a regular file")
 
 
 def _check_extra(name: str, extra: bytes) -> None:
@@ -167,10 +169,11 @@ def _check_extra(name: str, extra: bytes) -> None:
 
 def _check_packing(name: str, entry: ZipMember) -> None:
     if entry.flags & ~(_UTF8_FLAG | _SPEED_FLAGS):
-        raise BadArchive(f"has the entry {name} encrypted or streamed, as no bundle has it")
+        raise BadArchive(f"has the entry {name} encrypted or streamed, which bundles do not use")
     if entry.method not in (_METHOD_STORED, _METHOD_DEFLATED):
         raise BadArchive(
-            f"has the entry {name} packed by method {entry.method}; read are stored and deflated"
+            f"has the entry {name} packed by method {entry.method}; only stored and deflated entries can be "
+            f"read"
         )
     if entry.method == _METHOD_STORED and entry.packed_size != entry.size:
         raise BadArchive(f"is damaged: the stored entry {name} has two sizes")
@@ -178,7 +181,7 @@ def _check_packing(name: str, entry: ZipMember) -> None:
         raise BadArchive(
             f"has the entry {name}, which unpacks to {entry.size // max(entry.packed_size, 1)} times its "
             "size "
-            f"({entry.size} bytes), as no bundle does"
+            f"({entry.size} bytes), which bundles do not do"
         )
 
 

@@ -71,7 +71,7 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
     try:
         pem = keys.normalize_pem(public_pem)
     except ValueError as error:
-        raise UsageError(f"That is no public key to trust: {error}.") from None
+        raise UsageError(f"That is not a public key: {error}.") from None
     key = TrustedKey(keys.fingerprint(pem), name, pem, now)
     make_private_folder(folder)
     with lock_private(folder / f"{TRUST_FILE}.lock"):
@@ -80,15 +80,16 @@ def trust(folder: Path, public_pem: str, name: str, now: datetime) -> tuple[Trus
             trusted_key = trusted_keys[key.id]
             if name not in (trusted_key.name, trusted_key.own_name):
                 raise UsageError(
-                    f"The key {key.id} is trusted as {trusted_key.name!r} already. "
-                    f"Distrust it first, or leave --name out."
+                    f"The key {key.id} is trusted as {trusted_key.name!r} already. Distrust it first, or "
+                    f"remove --name."
                 )
             return trusted_key, False
         for other in trusted_keys.values():
             if other.name == name:
                 raise UsageError(
                     f"{name!r} is the name of another key that you trust, {other.id}. Nothing was changed. "
-                    "If it has a new key, distrust the old one first, or give this one another name."
+                    f"If this key replaces that one, distrust the old key first. Otherwise choose another "
+                    f"name."
                 )
         _write(folder, [*_read_trust_file(folder), key])
     return key, True
@@ -114,11 +115,11 @@ def distrust(folder: Path, word: str) -> TrustedKey:
     for own in _load_own_keys(folder):
         if word in (own.id, own.name, own.own_name):
             raise UsageError(
-                f"{word!r} is a key of your own. It stops being trusted when its two files leave {folder}."
+                f"{word!r} is your own key. To stop trusting it, move its two files out of {folder}."
             )
     names = [key.name for key in _read_trust_file(folder)]
     raise UsageError(
-        f"No key {word!r} is trusted. Name it by its full fingerprint or its name. {suggestion(word, names)}"
+        f"No key {word!r} is trusted. Write its full fingerprint or its name. {suggestion(word, names)}"
     )
 
 
@@ -149,15 +150,17 @@ def _read_trust_file(folder: Path) -> list[TrustedKey]:
     except RecursionError:
         raise _damaged_error(path, 1, "it is nested too deeply") from None
     if not isinstance(read, dict) or set(read) != {"keys", "version"} or not isinstance(read["keys"], list):
-        raise _damaged_error(path, 1, "it needs the fields `keys`, a list, and `version`, and no other")
+        raise _damaged_error(path, 1, "it must have exactly the fields `keys`, a list, and `version`")
     if read["version"] != _VERSION:
-        raise _damaged_error(path, 1, f"its version is {read['version']!r} and this Proctor reads {_VERSION}")
+        raise _damaged_error(
+            path, 1, f"its version is {read['version']!r} but this Proctor reads version {_VERSION}"
+        )
     keys_by_id: dict[str, TrustedKey] = {}
     for entry in read["keys"]:
         try:
             key = _parse_key(entry)
             if key.id in keys_by_id or any(key.name == other.name for other in keys_by_id.values()):
-                raise ValueError(f"the key {key.name!r} is there twice")
+                raise ValueError(f"the key {key.name!r} is listed twice")
         except (ValueError, UsageError) as error:
             raise _damaged_error(path, _find_line(text, entry), str(error).rstrip(".")) from None
         keys_by_id[key.id] = key
@@ -170,7 +173,7 @@ def _parse_key(entry: Any) -> TrustedKey:
         or set(entry) != _ENTRY_FIELDS
         or not all(isinstance(v, str) for v in entry.values())
     ):
-        raise ValueError(f"an entry has not the fields {', '.join(sorted(_ENTRY_FIELDS))}, all text")
+        raise ValueError(f"an entry does not have the fields {', '.join(sorted(_ENTRY_FIELDS))}, all text")
     if keys.fingerprint(entry["public_pem"]) != entry["id"]:
         raise ValueError(f"{entry['id']!r} is not the fingerprint of its key")
     since = datetime.fromisoformat(entry["since"])
@@ -192,8 +195,8 @@ def _find_line(text: str, entry: Any) -> int:
 
 def _damaged_error(path: Path, line: int, why: str) -> UsageError:
     return UsageError(
-        f"{path}:{line}: The trust file cannot be believed: {why}. No key in it counts until it is mended; "
-        "or move it away, and trust its keys again."
+        f"{path}:{line}: The trust file is not valid: {why}. Until you correct it, none of its keys is "
+        f"trusted. You can also move it away and trust its keys again."
     )
 
 

@@ -103,7 +103,7 @@ def check_bundle_path(path: Path) -> None:
         UsageError: its folder does not exist, or something else is at the path.
     """
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
+        raise UsageError(f"The folder of {str(path)!r} does not exist. Create it first.")
     if not os.path.lexists(path):
         return
     folder = path.is_dir()
@@ -155,7 +155,9 @@ def _check_unchanged(path: Path, before: bytes) -> None:
 
 
 def _changed_error(path: Path) -> BundleError:
-    return BundleError(f"{path} was changed while it was signed, and your signature is not in it. Try again.")
+    return BundleError(
+        f"{path} changed while you signed it, so it does not contain your signature. Try again."
+    )
 
 
 def _is_archive(path: Path) -> bool:
@@ -209,8 +211,8 @@ def _pack(folder: Path) -> Path:
                     shutil.copyfileobj(read, target, _BUFFER_BYTES)
     except (LargeZipFile, RuntimeError):
         raise UsageError(
-            "The bundle is larger than an archive of 2 GiB holds. Write it as a folder: give a path that "
-            f"does not end in {ARCHIVE_SUFFIX}."
+            "The bundle is larger than 2 GiB, the limit of an archive. Write it as a folder: use a path that "
+            "does not end in {ARCHIVE_SUFFIX}."
         ) from None
     archive_path.chmod(0o644)
     return archive_path
@@ -255,8 +257,8 @@ def _taken_path_message(path: Path, part: Path) -> str:
             payload = loads(bundle.read(ENVELOPE))["payload"]
         if payload == loads((part / ENVELOPE).read_bytes())["payload"]:
             return (
-                f"{str(path)!r} is a bundle of this run already, with other signatures. To add "
-                f"yours: `proctor attest {quote(str(path))}`."
+                f"{str(path)!r} is already a bundle of this run, with other signatures. To add yours, "
+                f"run: `proctor attest {quote(str(path))}`."
             )
     except (BundleError, UsageError, OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
@@ -264,7 +266,7 @@ def _taken_path_message(path: Path, part: Path) -> str:
 
 
 def _exists_message(path: Path) -> str:
-    return f"{str(path)!r} is there already, and is not this bundle. Name another path, or move it away."
+    return f"{str(path)!r} already exists and is not this bundle. Choose another path, or move it away."
 
 
 # --- single files ------------------------------------------------------------------------------------------
@@ -277,9 +279,9 @@ def check_file_path(path: Path) -> None:
         UsageError: its folder does not exist, or the path is a folder.
     """
     if path.is_dir():
-        raise UsageError(f"{str(path)!r} is a folder. Name a file with -o.")
+        raise UsageError(f"{str(path)!r} is a folder. Choose a file with -o.")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"The folder of {str(path)!r} does not exist. Make it first.")
+        raise UsageError(f"The folder of {str(path)!r} does not exist. Create it first.")
 
 
 def write_new_file(path: Path, data: bytes) -> None:

@@ -34,7 +34,7 @@ class _ForeignDialect(Dialect):
         )
 
     def recognises(self, head: FileHead) -> str | None:
-        """Asks the package's own reader."""
+        """Returns the answer of the reader of the package."""
         reason: str | None = self._reader.recognises(head)
         return reason
 
@@ -87,4 +87,6 @@ def get_writable(name: str) -> Dialect:
     if dialect.renderer:
         return dialect
     names = ", ".join(writable_names())
-    raise UsageError(f"Dialect {name!r} is only read. A suite can be written as: {names}.")
+    raise UsageError(
+        f"Proctor can read suites in the format {name!r} but cannot write them. It can write: {names}."
+    )

@@ -106,7 +106,7 @@ def _parse_case(
 
 
 def _parse_id(fields: FieldReader, number: int) -> str:
-    """Returns the id, a number or a text; the position of the entry where there is none."""
+    """Returns the id, a number or a text; the position of the entry if it has no id."""
     if "id" not in fields:
         return str(number)
     value: Any = fields.pop("id")
@@ -155,7 +155,7 @@ def _parse_items(fields: FieldReader, name: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for place, text in enumerate(fields.texts(name)):
         if isinstance(text, str) and not text.strip():
-            fields.error("empty-value", f"{name}[{place}]", "is blank; write a statement, or remove it.")
+            fields.error("empty-value", f"{name}[{place}]", "is blank; write a statement or remove it.")
         items.append({"id": f"{_STATEMENT_FIELDS[name]}-{place + 1}", "outcome": text})
     return items
 
@@ -163,7 +163,11 @@ def _parse_items(fields: FieldReader, name: str) -> list[dict[str, Any]]:
 def _make_trigger_assertion(fields: FieldReader, skill: str) -> Assertion:
     should_trigger = fields.boolean("should_trigger", True)
     if not skill:
-        fields.error("missing-field", "should_trigger", "needs the skill's name; write `skill_name` above.")
+        fields.error(
+            "missing-field",
+            "should_trigger",
+            "needs the name of the skill; add `skill_name` at the top of the file.",
+        )
     params: dict[str, Any] = {"skill": skill} if should_trigger else {"skill": skill, "should_trigger": False}
     return Assertion(grader="skill_trigger", params=params, label=f"skill-trigger-{skill}")
 

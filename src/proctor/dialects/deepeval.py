@@ -24,8 +24,9 @@ TYPES: Final = ("expected_output",)
 UNGRADED_FIELDS: Final = ("actual_output", "expected_tools", "expectations", "expected_labels")
 """Fields that DeepEval's metrics may use, and no grader here does."""
 _DEFAULT_METRIC_MESSAGE: Final = (
-    "Goldens name no metric, so a judge decides whether an answer has the content of `expected_output`. "
-    "For other checks write the cases in another format with `proctor convert`."
+    "Goldens name no metric, so a judge decides whether an answer matches the "
+    "content of `expected_output`. To use other checks, convert the cases to another format with "
+    "`proctor convert`."
 )
 _EMBEDDED_FILE: Final = lazy_pattern(r"\[DEEPEVAL:(?:IMAGE|PDF):[^\]]*\]")
 
@@ -60,12 +61,14 @@ def _parse_case(notes: ProblemLog, row: dict[str, Any], number: int) -> CaseAtLi
         notes.warn("default-metric", _DEFAULT_METRIC_MESSAGE, "expected_output")
     notes.case = case_id = fields.required_text("id") if "id" in fields else f"golden-{number}"
     if "scenario" in fields:
-        message = "makes the golden a conversation that DeepEval simulates, and a case here sends one input."
+        message = (
+            "makes the golden a conversation that DeepEval simulates, but a Proctor case sends one input."
+        )
         fields.error("unsupported", "scenario", message)
         return CaseAtLine(Case(id=case_id, input=()), notes.line)
     prompt = fields.required_text("input")
     if _EMBEDDED_FILE.search(prompt):
-        message = "names a picture or PDF that only the program that wrote it had; write the text of it."
+        message = "names an image or PDF that is not part of the file; write its text instead."
         fields.error("unsupported", "input", message)
     expected = fields.text("expected_output")
     case = Case(

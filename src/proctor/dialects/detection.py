@@ -40,7 +40,9 @@ def detect_folder(source: SuiteSource, dialects: Mapping[str, Dialect]) -> str:
     matches = [name for name, dialect in readers.items() if _has_tests(source, dialect)]
     if len(matches) > 1:
         names = ", ".join(matches)
-        message = f"The folder has tests of more than one dialect: {names}. Say which with --dialect."
+        message = (
+            f"The folder contains tests in more than one suite format: {names}. Choose one with --dialect."
+        )
         raise SuiteError([Problem(code="ambiguous-dialect", message=message, path=source.path, line=1)])
     return matches[0] if matches else next(iter(readers))
 
@@ -61,7 +63,7 @@ def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
         SuiteError: none does (`unknown-dialect`), or several do (`ambiguous-dialect`).
     """
     if is_agentv_results(head):  # several dialects would read them as cases
-        message = "The file has results of AgentV and is no suite. Pass the suite whose tests gave them."
+        message = "The file contains AgentV results and is not a suite. Pass the suite that produced them."
         raise SuiteError([Problem(code="unknown-dialect", message=message, path=head.path, line=1)])
     reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}
     if len(reasons) == 1:
@@ -69,7 +71,7 @@ def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
     if reasons:
         code = "ambiguous-dialect"
         because = "; ".join(f"{name} because {reason}" for name, reason in reasons.items())
-        message = f"The file could be of more than one dialect: {because}. Say which with --dialect."
+        message = f"The file matches more than one suite format: {because}. Choose one with --dialect."
     else:
         code = "unknown-dialect"
         message = _unknown_message(head, sorted(dialects))
@@ -79,11 +81,12 @@ def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
 def _unknown_message(head: FileHead, names: list[str]) -> str:
     kind = detect_non_suite(head)
     if kind is not None:
-        return f"The file looks like {kind.name} and is no suite. {kind.advice}"
+        return f"The file looks like {kind.name} and is not a suite. {kind.advice}"
     return (
-        f"No suite format fits the file: {_describe(head)}. A suite is JSON Lines or a JSON array of cases, "
+        f"The file does not match any suite format: {_describe(head)}. A suite is JSON Lines or a JSON "
+        f"array of cases, "
         "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
-        f"`expected`. Name the format with --dialect; known are: {', '.join(names)}."
+        f"`expected`. Or choose the format with --dialect: {', '.join(names)}."
     )
 
 

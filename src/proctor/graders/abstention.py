@@ -31,7 +31,7 @@ class Abstention(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
         phrase = find_abstention(answer, question)
         if phrase is None:
-            reason = f"The answer neither declines nor says that it does not know: {quote(answer)}."
+            reason = f"The answer does not decline and does not say that it does not know: {quote(answer)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         reply = find_given_answer(answer, question)
         if reply is not None:

@@ -25,13 +25,13 @@ class Choice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     options: str = "ABCD"
     """The letters to choose from, in capitals."""
     anywhere: bool = True
-    """A letter that stands alone counts if none is named as the answer."""
+    """A single letter counts if the answer names no letter explicitly."""
 
     def __post_init__(self) -> None:
         if not _LETTERS.fullmatch(self.options) or len(set(self.options)) != len(self.options):
-            raise ValueError(f"`options` is {self.options!r}; give different capital letters, such as ABCD.")
+            raise ValueError(f"`options` is {self.options!r}; use different capital letters, such as ABCD.")
         if len(self.value) != 1 or self.value not in self.options:
-            raise ValueError(f"`value` is {self.value!r}; give one of the letters {self.options}.")
+            raise ValueError(f"`value` is {self.value!r}; use one of the letters {self.options}.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it does, else 0; `details` has the letter."""

@@ -74,7 +74,7 @@ class Threshold(
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
-            raise ValueError(f"`threshold` is {self.threshold:g}; give a share from 0 to 1.")
+            raise ValueError(f"`threshold` is {self.threshold:g}; it must be from 0 to 1.")
 
     async def aggregate(
         self,
@@ -86,7 +86,7 @@ class Threshold(
         failed = _failed_names(scores)
         passed, count = len(scores) - len(failed), len(scores)
         value = passed / count
-        reason = f"{passed} of {count} checks passed; needed is a share of {self.threshold:g}"
+        reason = f"{passed} of {count} checks passed; the required share is {self.threshold:g}"
         reason += f". Failed: {quote_list(failed)}." if failed else "."
         return GraderResult(value=value, passed=reaches(value, self.threshold), reason=reason)
 
@@ -119,13 +119,13 @@ class JudgeAggregator(
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
-            raise ValueError("`prompt` is empty; say how the judge is to weigh the results.")
+            raise ValueError("`prompt` is empty; describe how the judge should weigh the results.")
 
     def build_assertion(self) -> Assertion:
         """Returns the assertion that calls the judge with the prompt.
 
-        The results are passed as metadata of the case: the judge is told that metadata is data, and an answer
-        quoted in them cannot end their section.
+        The results are passed as metadata of the case: the judge prompt says that metadata is data, and an
+        answer quoted in them cannot end their section.
         """
         template, count = _RESULTS_PLACEHOLDER.subn("{{ metadata_json }}", self.prompt)
         params = {"prompt": template if count else f"{self.prompt}\n\n{{{{ metadata_json }}}}"}
@@ -196,19 +196,19 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         names = [member.name for member in self.members]
         if not names:
-            raise ValueError("`members` is empty; give at least one check.")
+            raise ValueError("`members` is empty; add at least one check.")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"Two members are called {twice[0]!r}; give each a name of its own.")
+            raise ValueError(f"Two members are called {twice[0]!r}; give each member its own name.")
         weights = self.aggregator.weights if isinstance(self.aggregator, WeightedAverage) else {}
         unknown = sorted(weights.keys() - set(names))
         if unknown:
             raise ValueError(f"`weights` names {unknown[0]!r}, and the members are {quote_list(names)}.")
         for name, weight in self._get_weights().items():
             if not (math.isfinite(weight) and weight >= 0):
-                raise ValueError(f"The weight of {name!r} is {weight:g}; give a number of 0 or more.")
+                raise ValueError(f"The weight of {name!r} is {weight:g}; it must be 0 or more.")
         if not any(self._get_weights().values()):
-            raise ValueError("Every member has the weight 0, so that none counts; give one a weight.")
+            raise ValueError("Every member has weight 0, so no member counts; give at least one a weight.")
         self._bind_graders()
 
     def requirements(self) -> frozenset[str]:
@@ -229,7 +229,7 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             grader.check_case(case)
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
-        """Scores what the aggregator says; the evidence is the members', and `details` has their scores.
+        """Returns the score of the aggregator, with the evidence of the members; `details` has their scores.
 
         A gate of a member's grader, such as a required rubric item, also gates the whole.
 
@@ -252,7 +252,7 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if silent:
             reasons = " ".join(f"{name!r}: {scores[name].reason}" for name in silent)
             raise CannotScore(
-                f"Of the checks, {quote_list(silent)} could not be scored. {reasons}", judgments
+                f"Of the checks, {quote_list(silent)} could not be graded. {reasons}", judgments
             )
         try:
             mark = await self.aggregator.aggregate(counting, weights, grading_input)
@@ -286,7 +286,8 @@ def _bind_member(owner: str, assertion: Assertion) -> Grader:
         raise ValueError(f"{owner}: {error}") from None
     if grader.grades_repeats:
         raise ValueError(
-            f"{owner}: {assertion.grader!r} looks at all repeats of a case; make it a check of its own."
+            f"{owner}: {assertion.grader!r} grades all repeats of a case together and cannot be a member; "
+            f"make it a separate check."
         )
     return grader
 
@@ -329,7 +330,7 @@ def _combine(
 def _member_entries(name: str, result: Score) -> list[Evidence]:
     """Returns a member's evidence under its name, or its reason if it has none."""
     passed = None if result.outcome is Verdict.UNSCORED else result.outcome is Verdict.PASS
-    entries = result.entries or (Evidence(text=result.reason or "as asked", passed=passed),)
+    entries = result.entries or (Evidence(text=result.reason or "as expected", passed=passed),)
     return [
         Evidence(text=f"[{name}] {entry.text}", passed=entry.passed, evidence=entry.evidence)
         for entry in entries

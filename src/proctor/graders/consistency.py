@@ -35,9 +35,9 @@ class Consistency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __post_init__(self) -> None:
         if not 0 < self.min_share <= 1:
-            raise ValueError(f"`min_share` is {self.min_share}; give a share above 0 and at most 1.")
+            raise ValueError(f"`min_share` is {self.min_share}; it must be above 0 and at most 1.")
         if self.expected is not None and not self.expected.strip():
-            raise ValueError("`expected` is blank; leave it out where no answer is expected.")
+            raise ValueError("`expected` is blank; write the expected answer, or remove the field.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the most frequent answer; 0 if that is empty or not the expected one.
@@ -48,8 +48,8 @@ class Consistency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
         outputs = grading_input.outputs
         if len(outputs) < 2:
             raise CannotScore(
-                f"Consistency needs at least two answers to a case and has {len(outputs)}; "
-                "ask more often with --repeat."
+                f"Consistency needs at least two answers per case and has {len(outputs)}; use a higher "
+                f"--repeat."
             )
         counts = Counter(normalize_answer(output.text) for output in outputs)
         ranked = counts.most_common(_MAX_ANSWERS)
@@ -69,7 +69,7 @@ class Consistency(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=T
     def _describe_error(self, answer: str) -> str:
         """Returns what is wrong with the most frequent answer, as a clause; empty if nothing is."""
         if not answer:
-            return ", which says nothing"
+            return ", which is blank"
         if self.expected is None:
             return ""
         expected = normalize_answer(self.expected)

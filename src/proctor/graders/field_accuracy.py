@@ -24,7 +24,7 @@ from proctor.protocols import BaseGrader, GradingInput
 
 ABSENT: Final = object()
 """What `get_value_at` returns for a path that does not exist."""
-_NOT_EXPECTED: Final = "the expected output does not have it"
+_NOT_EXPECTED: Final = "the expected output does not contain it"
 
 _PATH = re.compile(r"(?:[^.\[\]]+|\[\d{1,9}\])(?:\.[^.\[\]]+|\[\d{1,9}\])*")
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
@@ -59,10 +59,12 @@ class Field(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         parse_path(self.path)
         if not 0 <= self.weight < math.inf:
-            raise ValueError(f"`weight` of {self.path!r} is {self.weight}; it must be 0 or more, and finite.")
+            raise ValueError(
+                f"`weight` of {self.path!r} is {self.weight}; it must be a finite number of 0 or more."
+            )
         if not 0 <= self.tolerance < math.inf:
             raise ValueError(
-                f"`tolerance` of {self.path!r} is {self.tolerance}; it must be 0 or more, and finite."
+                f"`tolerance` of {self.path!r} is {self.tolerance}; it must be a finite number of 0 or more."
             )
         if self.match != "numeric_tolerance" and (self.tolerance or self.relative):
             raise ValueError(
@@ -82,7 +84,7 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         if not self.fields:
-            raise ValueError("`fields` is empty; give at least one field.")
+            raise ValueError("`fields` is empty; add at least one field.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the weighted share of the fields that are right, with one entry per field.
@@ -96,7 +98,7 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
         try:
             answer = _answer_json(grading_input.output.text)
         except NotJson as error:
-            reason = f"The answer has no JSON object: {error}: {quote(grading_input.output.text)}."
+            reason = f"The answer contains no JSON object: {error}: {quote(grading_input.output.text)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         entries = tuple(
             _compare_field(field, get_value_at(answer, field.path), get_value_at(expected, field.path))
@@ -105,7 +107,7 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
         wrong = [entry.text for entry in entries if entry.passed is False]
         reason = f"Wrong: {quote_list(wrong)}." if wrong else "Every field is right."
         if all(entry.evidence == _NOT_EXPECTED for entry in entries):
-            reason = "The expected output has none of the fields, so that any JSON is right."
+            reason = "The expected output contains none of the fields, so any JSON passes."
         if self.aggregation == "all_or_nothing":
             return GraderResult(value=float(not wrong), passed=not wrong, reason=reason, entries=entries)
         countable = [
@@ -114,7 +116,9 @@ class FieldAccuracy(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields
             if entry.passed is not None and field.weight > 0
         ]
         if not countable:
-            return GraderResult(value=0.0, passed=False, reason="No field counts.", entries=entries)
+            return GraderResult(
+                value=0.0, passed=False, reason="No field has a weight above 0.", entries=entries
+            )
         value = math.fsum(weight for weight, passed in countable if passed)
         value /= math.fsum(weight for weight, _ in countable)
         right = all(passed for _, passed in countable)
@@ -152,10 +156,7 @@ def _expected_json(expected: Any) -> Any:
                 continue
         if isinstance(content, dict | list):
             return content
-    raise CannotScore(
-        "The case expects no JSON object, so that there are no fields to compare with; give it one as its "
-        "expected output."
-    )
+    raise CannotScore("The case has no JSON object to compare fields with; set one as its expected output.")
 
 
 def is_conversation(expected: Any) -> bool:
@@ -186,7 +187,7 @@ def parse_path(path: str) -> tuple[str | int, ...]:
         ValueError: the path is invalid.
     """
     if not _PATH.fullmatch(path):
-        raise ValueError(f"{path!r} is no path; write keys and places, such as 'items[0].price'.")
+        raise ValueError(f"{path!r} is not a valid path; write keys and indexes, such as 'items[0].price'.")
     return tuple(int(place) if place else key for place, key in _STEP.findall(path))
 
 
@@ -296,7 +297,8 @@ def _date_order(date_format: str) -> str:
     order = "".join(token[0] for token in _FORMAT_TOKENS.findall(date_format) if token[0] in "YMD")
     if _FORMAT_TOKENS.sub("", date_format) or sorted(order) != ["D", "M", "Y"]:
         raise ValueError(
-            f"{date_format!r} is no date format; write one such as 'DD/MM/YYYY' or 'DD-MMM-YYYY'."
+            f"{date_format!r} is not a valid date format; write a format such as 'DD/MM/YYYY' or "
+            f"'DD-MMM-YYYY'."
         )
     return "" if "MMM" in date_format else order
 

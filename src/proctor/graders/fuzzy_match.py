@@ -28,7 +28,7 @@ class FuzzyMatch(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         require_texts("values", self.values)
         for value in self.values:
             if not normalize_words(value):
-                raise ValueError(f"`values` has {value!r}, which has no word left to look for; remove it.")
+                raise ValueError(f"`values` has {value!r}, which contains no word to search for; remove it.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if one of the texts matches, else 0; the reason names the first match."""

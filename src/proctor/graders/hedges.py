@@ -15,7 +15,7 @@ from proctor.protocols import BaseGrader, GradingInput
 
 
 class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Passes when the answer says that it does not know, is not sure, or was not told.
+    """Passes when the answer says that it does not know, is not sure, or lacks the information.
 
     A heuristic over phrases in English, German, French, Spanish, Italian and Chinese. It ignores case, kinds
     of apostrophe, white space and the usual spellings of one phrase ("don't", "do not"), and matches whole
@@ -37,5 +37,5 @@ class Hedges(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         phrase = find_hedge(grading_input.output.text, self.phrases or HEDGE_PHRASES)
         if phrase is not None:
             return GraderResult(value=1.0, passed=True, reason=f"The answer admits doubt: {quote(phrase)}.")
-        reason = f"The answer asserts without doubt: {quote(grading_input.output.text)}."
+        reason = f"The answer expresses no doubt: {quote(grading_input.output.text)}."
         return GraderResult(value=0.0, passed=False, reason=reason)

@@ -49,7 +49,7 @@ class ContainsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         texts = find_json_objects(grading_input.output.text)
         if not texts:
-            reason = f"No JSON object stands in the answer: {quote(grading_input.output.text)}."
+            reason = f"The answer contains no JSON object: {quote(grading_input.output.text)}."
             return GraderResult(value=0.0, passed=False, reason=reason)
         first: GraderResult | None = None
         for text in texts[-1:] if self.which == "last" else texts:
@@ -70,7 +70,7 @@ class ContainsJson(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         alone = replace(grading_input, output=replace(grading_input.output, text=text))
         marks = [check.grade(alone) for check in self._build_checks()]
         if not marks:
-            return GraderResult(value=1.0, passed=True, reason="A JSON object stands in the answer.")
+            return GraderResult(value=1.0, passed=True, reason="The answer contains a JSON object.")
         return min(marks, key=lambda result: result.value or 0.0)
 
 
@@ -95,7 +95,7 @@ def find_json_objects(text: str) -> list[str]:
             at = getattr(error, "pos", start)
             read += at - start + at // 16
         if read > _MAX_WASTED_CHARACTERS:
-            raise CannotScore("The answer has too many beginnings of JSON objects that are none.")
+            raise CannotScore("The answer has too many opening braces that do not begin a JSON object.")
         begins = _OBJECT_START.search(text, end)
     return objects
 

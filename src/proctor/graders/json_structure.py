@@ -103,9 +103,9 @@ def _decode(text: str, pairs_hook: PairsHook | None) -> Any:
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
-        raise CannotScore("The answer's JSON is nested more deeply than can be read.") from None
+        raise CannotScore("The JSON of the answer is nested too deeply to be read.") from None
     except ValueError:
-        raise CannotScore("The answer's JSON has a number longer than can be read.") from None
+        raise CannotScore("The JSON of the answer contains a number that is too long to be read.") from None
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -166,7 +166,7 @@ class JsonKeys(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if not self.keys:
-            raise ValueError("`keys` is empty; give at least one key.")
+            raise ValueError("`keys` is empty; add at least one key.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the share of the keys that are present, with one entry per key."""
@@ -202,10 +202,11 @@ class JsonArray(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         for name, limit in (("min_items", self.min_items), ("max_items", self.max_items)):
             if limit is not None and limit < 0:
-                raise ValueError(f"`{name}` is {limit}; give a count of 0 or more.")
+                raise ValueError(f"`{name}` is {limit}; it must be 0 or more.")
         if self.min_items is not None and self.max_items is not None and self.min_items > self.max_items:
             raise ValueError(
-                f"`min_items` is {self.min_items} and `max_items` {self.max_items}; no array can have both."
+                f"`min_items` is {self.min_items} and `max_items` {self.max_items}; no array can satisfy "
+                f"both."
             )
         if self.schema is not None:
             _get_validator(self.schema)
@@ -261,17 +262,17 @@ def _grade_values(validator: Any, places: list[tuple[str, Any]]) -> GraderResult
             for error in validator.iter_errors(value)
         ]
     except RecursionError:
-        raise CannotScore("Checking the answer against the schema goes round in circles.") from None
+        raise CannotScore("The answer cannot be checked: the schema refers to itself without end.") from None
     except (ArithmeticError, ValueError, Unresolvable) as error:
         raise CannotScore(f"The answer cannot be checked against the schema: {error}.") from None
     if not errors:
-        return GraderResult(value=1.0, passed=True, reason="The answer keeps the schema.")
+        return GraderResult(value=1.0, passed=True, reason="The answer matches the schema.")
     entries = tuple(
         Evidence(text=clip(path), passed=False, evidence=clip(message, 200))
         for path, message in errors[:_MAX_VIOLATIONS]
     )
     more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
-    reason = f"The answer breaks the schema at {entries[0].text}: {clip(errors[0][1])}{more}."
+    reason = f"The answer does not match the schema at {entries[0].text}: {clip(errors[0][1])}{more}."
     return GraderResult(value=0.0, passed=False, reason=reason, entries=entries)
 
 
@@ -286,7 +287,7 @@ def _get_validator(schema: Schema, formats: bool = False) -> Any:
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise ValueError(f"The schema is not JSON: {error}. Correct it.") from None
     except RecursionError:
-        raise ValueError("The schema is nested more deeply than can be read; make it flatter.") from None
+        raise ValueError("The schema is nested too deeply to be read; flatten it.") from None
 
 
 @lru_cache(maxsize=_MAX_CACHED_SCHEMAS)
@@ -303,7 +304,7 @@ def _build_validator(encoded: bytes, formats: bool) -> Any:
         kind = validators.validator_for(schema, default=None) if isinstance(dialect_uri, str) else None  # type: ignore[arg-type]  # None is a sound default, which the stubs do not know
         if kind is None:
             raise ValueError(
-                f"The schema's `$schema` {dialect_uri!r} is not known; use that of a published draft."
+                f"The schema's `$schema` {dialect_uri!r} is unknown; use the `$schema` of a published draft."
             )
     wrong = next(kind(kind.META_SCHEMA).iter_errors(schema), None)
     if wrong is not None:
@@ -347,7 +348,9 @@ class _SchemaChecker:
         self._checked_ids.add(id(schema))
         self._keywords.update(schema)
         if schema.pop("$schema", self.dialect_uri) != self.dialect_uri:
-            raise ValueError("A part of the schema has a `$schema` of its own; use one draft for all of it.")
+            raise ValueError(
+                "A part of the schema sets its own `$schema`; use one draft for the whole schema."
+            )
         for pattern in (schema.get("pattern"), *schema.get("patternProperties", ())):
             if isinstance(pattern, str):
                 safe_regex.compile_pattern(pattern)
@@ -370,8 +373,8 @@ class _SchemaChecker:
         """
         if {"unevaluatedProperties", "patternProperties"} <= self._keywords:
             raise ValueError(
-                "The schema has both `unevaluatedProperties` and `patternProperties`, whose patterns could "
-                "then run without end; use `additionalProperties` in place of the first."
+                "The schema has both `unevaluatedProperties` and `patternProperties`, which could make "
+                "matching run without end; use `additionalProperties` instead of `unevaluatedProperties`."
             )
 
     def _check_reference(self, word: str, target: str, resolver: Any) -> None:
@@ -383,8 +386,8 @@ class _SchemaChecker:
             resolved = resolver.lookup(target)
         except (Unresolvable, ValueError) as error:
             raise ValueError(
-                f"The schema's `{word}` {target!r} leads nowhere inside the schema "
-                f"({type(error).__name__}), and nothing is ever fetched; copy what it means under `$defs`."
+                f"The schema's `{word}` {target!r} does not exist inside the schema "
+                f"({type(error).__name__}), and Proctor fetches nothing; copy the definition to `$defs`."
             ) from None
         self.check(self.specification.create_resource(resolved.contents), resolved.resolver)
 
@@ -400,7 +403,7 @@ def _check_format(_validator: Any, name: str, value: Any, _schema: Any) -> Itera
     from jsonschema import ValidationError
 
     if not matches_format(name, value):
-        yield ValidationError(f"{clip(codec.encode(value).decode())} does not keep the format {name!r}")
+        yield ValidationError(f"{clip(codec.encode(value).decode())} does not match the format {name!r}")
 
 
 def _check_pattern_properties(validator: Any, allowed: Any, value: Any, _schema: Any) -> Iterator[Exception]:

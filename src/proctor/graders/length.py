@@ -46,14 +46,14 @@ class Length(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         limits = self._get_limits()
         if not limits:
-            raise ValueError("No limit is given; give at least one, such as `max_words`.")
+            raise ValueError("No limit is set; set at least one, such as `max_words`.")
         for unit, least, most in limits:
             for name, limit in (("min", least), ("max", most)):
                 if limit is not None and limit < 0:
-                    raise ValueError(f"`{name}_{unit}` is {limit}; give a count of 0 or more.")
+                    raise ValueError(f"`{name}_{unit}` is {limit}; it must be 0 or more.")
             if least is not None and most is not None and least > most:
                 raise ValueError(
-                    f"`min_{unit}` is {least} and `max_{unit}` is {most}; no answer can have both."
+                    f"`min_{unit}` is {least} and `max_{unit}` is {most}; no answer can satisfy both."
                 )
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
@@ -74,7 +74,7 @@ class Length(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return GraderResult(
             value=1.0 - len(broken) / len(entries),
             passed=not broken,
-            reason=f"The answer has {'; '.join(broken)}." if broken else "The answer keeps every limit.",
+            reason=f"The answer has {'; '.join(broken)}." if broken else "The answer meets every limit.",
             entries=tuple(entries),
         )
 

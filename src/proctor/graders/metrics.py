@@ -102,7 +102,7 @@ def _build_limits(grader: Any, figures: Mapping[str, _Figure]) -> list[_Limit]:
         if highest is None:
             continue
         if not 0 <= highest < math.inf:
-            raise ValueError(f"`{name}` is {highest}; give a finite number of 0 or more.")
+            raise ValueError(f"`{name}` is {highest}; it must be a finite number of 0 or more.")
         limits.append(_Limit(figure, highest))
     return limits
 
@@ -129,10 +129,10 @@ def _grade_limits(output: Output, limits: Sequence[_Limit], *, whole: bool = Fal
         entries.append(Evidence(text=text, passed=within, evidence=f"is {value:.10g}{figure.unit}"))
         details[figure.label.lower().replace(" ", "_")] = value
     if missing:
-        raise CannotScore(f"The target reported no {', no '.join(missing)} that a limit could hold for.")
+        raise CannotScore(f"The target reported no {', no '.join(missing)} to check a limit against.")
     wrong = [f"{entry.text} ({entry.evidence})" for entry in entries if not entry.passed]
     value = float(not wrong) if whole else 1.0 - len(wrong) / len(entries)
-    reason = f"Not so: {'; '.join(wrong)}." if wrong else "Every limit is kept."
+    reason = f"Limit not met: {'; '.join(wrong)}." if wrong else "Every limit is met."
     return GraderResult(value=value, passed=not wrong, reason=reason, entries=tuple(entries), details=details)
 
 
@@ -188,7 +188,7 @@ class TokenUsage(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if not self._token_limits():
-            raise ValueError("No limit is given; give `max_total`, `max_input` or `max_output`.")
+            raise ValueError("No limit is set; set `max_total`, `max_input` or `max_output`.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if every limit is kept, else 0; one entry per limit.
@@ -223,14 +223,14 @@ class ExecutionMetrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         target = self.target_exploration_ratio
         if target is not None and not 0 <= target <= 1:
-            raise ValueError(f"`target_exploration_ratio` is {target}; give a share from 0 to 1.")
+            raise ValueError(f"`target_exploration_ratio` is {target}; it must be from 0 to 1.")
         if not 0 <= self.exploration_tolerance <= 1:
             raise ValueError(
-                f"`exploration_tolerance` is {self.exploration_tolerance}; give a share from 0 to 1."
+                f"`exploration_tolerance` is {self.exploration_tolerance}; it must be from 0 to 1."
             )
         if not _build_limits(self, _EXECUTION) and target is None:
             raise ValueError(
-                f"No limit is given; give one of {', '.join(_EXECUTION)}, target_exploration_ratio."
+                f"No limit is set; set one of {', '.join(_EXECUTION)}, target_exploration_ratio."
             )
 
     def grade(self, grading_input: GradingInput) -> GraderResult:

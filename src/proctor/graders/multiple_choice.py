@@ -29,7 +29,7 @@ class MultipleChoice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         if self.value == ():
-            raise ValueError("`value` is empty; give at least one choice.")
+            raise ValueError("`value` is empty; write at least one choice.")
 
     def check_case(self, case: Case) -> None:
         """Checks that the case has choices, and that what is right is among them.
@@ -38,7 +38,7 @@ class MultipleChoice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
             ValueError: it has none, or it is not.
         """
         if case.form is None or not case.form.choices:
-            raise ValueError("the case has no choices; give them in its `form.choices`.")
+            raise ValueError("the case has no choices; set them in its `form.choices`.")
         self._find_right(case, case.form.choices)
 
     def _find_right(self, case: Case, choices: tuple[str, ...]) -> frozenset[int]:
@@ -59,7 +59,7 @@ class MultipleChoice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         case, choices = grading_input.case, grading_input.output.choices
         texts = tuple([choice.text for choice in choices])
         if not choices:
-            raise CannotScore("The target did not report how likely the choices are.")
+            raise CannotScore("The target did not report the likelihoods of the choices.")
         if case.form is not None and case.form.choices not in ((), texts):
             raise CannotScore(f"The target reported the likelihood of other choices: {quote_list(texts)}.")
         try:
@@ -75,7 +75,8 @@ class MultipleChoice(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         split = [choice.text for choice in choices if choice.splits_token]
         if split:
             reason += (
-                f". Of {quote_list(split)} the beginning does not count, as it shares a token with the prompt"
+                f". Of {quote_list(split)} the first token does not count, because it is shared with "
+                f"the prompt"
             )
         return GraderResult(
             value=float(passed),

@@ -31,7 +31,7 @@ from proctor.stats import reaches
 _EXPECTED_OUTPUT = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
 _MAX_OUTPUT_LENGTH = 2000
 _MAX_REASON_LENGTH = 500
-_NO_PROGRAMS = "This check is a program, and no programs are run here."
+_NO_PROGRAMS = "This check is a program, and programs are not run here."
 
 
 class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,13 +62,18 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def __post_init__(self) -> None:
         if not self.command or not self.command[0].strip():
-            raise ValueError("`command` names no program; give a list of the program and its arguments.")
+            raise ValueError("`command` names no program; write a list with the program and its arguments.")
         if not (math.isfinite(self.timeout_s) and self.timeout_s > 0):
-            raise ValueError(f"`timeout_s` is {self.timeout_s:g}; give a number of seconds above 0.")
+            raise ValueError(f"`timeout_s` is {self.timeout_s:g}; it must be a number of seconds above 0.")
         if self.max_calls is not None and self.max_calls < 1:
-            raise ValueError(f"`max_calls` is {self.max_calls}; give 1 or more, or leave it out.")
+            raise ValueError(
+                f"`max_calls` is {self.max_calls}; it must be 1 or more. Remove it for a program that calls "
+                f"no judge."
+            )
         if self.judge is not None and self.max_calls is None:
-            raise ValueError("`judge` has no effect without `max_calls`; say how often it may be asked.")
+            raise ValueError(
+                "`judge` has no effect without `max_calls`; set how many calls the program may make."
+            )
         if self.persistent and self.max_calls is not None:
             raise ValueError(
                 "`persistent` cannot be combined with `max_calls`: the judge's token is an environment "
@@ -117,7 +122,7 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
             *grading_input.named_judges.values(),
         )
         if grading_input.judge_provider is None or not judges:
-            raise CannotScore("This program may ask a judge and the run has none; give one with --judge.")
+            raise CannotScore("This program may call a judge, but the run has none; choose one with --judge.")
         try:
             async with grading_input.judge_provider.serve_program(
                 judges, grading_input.case, self.max_calls
@@ -144,7 +149,7 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 except MeasuredNothing as error:  # an answer like any other
                     unmeasured = error
         except TargetError as error:
-            raise CannotScore(f"The program could not tell: {error}") from error
+            raise CannotScore(f"The program could not grade the answer: {error}") from error
         raise unmeasured
 
     async def _run(
@@ -165,7 +170,7 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 self.command, stdin, timeout_s=self.timeout_s, cwd=self.cwd, variables=variables
             )
         except TargetError as error:
-            raise CannotScore(f"The program could not tell: {error}") from error
+            raise CannotScore(f"The program could not grade the answer: {error}") from error
         work = partial(parse_result, completed, shlex.join(self.command))
         return await run_isolated(grading_input, work, len(completed.stdout))
 
@@ -175,7 +180,7 @@ def _encode_stdin(payload: dict[str, Any]) -> bytes:
         # Escaped beyond ASCII, as a lone surrogate in an answer can be written in no other way.
         return json.dumps(payload, allow_nan=False).encode("ascii")
     except (ValueError, TypeError) as error:
-        raise CannotScore(f"What the program should read cannot be written as JSON: {error}.") from None
+        raise CannotScore(f"The input of the program cannot be written as JSON: {error}.") from None
 
 
 class MeasuredNothing(CannotScore):
@@ -231,15 +236,15 @@ def _parse_output(stdout: bytes) -> dict[str, Any]:
     try:
         value = parse_json(text, strip_fences=False)
     except (NotJson, CannotScore) as error:
-        why = error if isinstance(error, NotJson) else "it is too deep or too long"
-        began = "JSON that breaks off or is not valid" if text[0] in "{[" else "what is not JSON"
+        why = error if isinstance(error, NotJson) else "it is nested too deeply or is too long"
+        began = "incomplete or invalid JSON" if text[0] in "{[" else "text that is not JSON"
         raise _UnreadableOutput(f"printed {began} ({why}): {quote(text)}. {_EXPECTED_OUTPUT}") from None
     if not isinstance(value, dict):
-        raise _UnreadableOutput(f"printed JSON that is no object: {quote(text)}. {_EXPECTED_OUTPUT}")
+        raise _UnreadableOutput(f"printed JSON that is not an object: {quote(text)}. {_EXPECTED_OUTPUT}")
     try:
         codec.encode(value)
     except (ValueError, OverflowError) as error:
-        raise _UnreadableOutput(f"printed what cannot be kept: {error}.") from None
+        raise _UnreadableOutput(f"printed a result that cannot be stored: {error}.") from None
     return value
 
 
@@ -287,7 +292,7 @@ def _read_entries(assertions: Any) -> tuple[Evidence, ...]:
     if assertions is None:
         return ()
     if not isinstance(assertions, list) or not all(isinstance(item, dict) for item in assertions):
-        raise _UnreadableOutput(f"printed `assertions` that are no list of objects. {_EXPECTED_OUTPUT}")
+        raise _UnreadableOutput(f"printed `assertions` that are not a list of objects. {_EXPECTED_OUTPUT}")
     entries: list[Evidence] = []
     for nth, item in enumerate(assertions, 1):
         text, passed, evidence = item.get("text"), item.get("passed"), item.get("evidence")

@@ -25,7 +25,7 @@ class Refusal(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     expected: bool = True
     not_knowing: bool = False
-    """Whether an answer that says that it does not know, or was not told, counts too."""
+    """Whether an answer that says that it does not know, or lacks the information, counts too."""
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if the answer does as expected, else 0; the reason quotes the refusing words."""

@@ -42,10 +42,11 @@ class _Words(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Passes when every word is in the answer.
 
-    A whole word may not be joined to other word characters; that is asked only at those ends of the word
-    that are word characters themselves, so that `C++` can be found. `C` is not in `C++`, nor `GPT-4` in
+    A whole word must not be joined to other word characters. This applies only to ends of the word that are
+    word characters themselves, so that `C++` can be found. `C` is not in `C++`, and `GPT-4` is not in
     `GPT-4.1`. Scripts that write without spaces have no such ends. White space matches any white space, and
-    `5 kg` is `5kg`. An inflected form of an English word counts as the word: `divisions` has `division`.
+    `5 kg` is the same as `5kg`. An inflected form of an English word counts as the word: `divisions`
+    contains `division`.
 
     A number is compared as a number: `$10,000` has `10000` and not `10`, and `$8.7M` has `8.7`; the parts of
     a version, an address or a time are none. A currency or percent sign that the word has must be there too.
@@ -66,7 +67,7 @@ class RequiredWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             passed=not missing,
             reason=f"The answer lacks {quote_list(missing)}."
             if missing
-            else "The answer has every required word.",
+            else "The answer contains every required word.",
             entries=tuple(entries),
         )
 
@@ -90,9 +91,9 @@ class ForbiddenWords(_Words, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return GraderResult(
             value=1.0 - len(hits) / len(self.words),
             passed=not hits,
-            reason=f"The answer has {quote_list(hits)}."
+            reason=f"The answer contains {quote_list(hits)}."
             if hits
-            else "The answer has none of the forbidden words.",
+            else "The answer contains none of the forbidden words.",
             entries=tuple(entries),
         )
 

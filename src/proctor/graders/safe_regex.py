@@ -41,10 +41,10 @@ def compile_pattern(pattern: str, flags: str = "") -> regex.Pattern[str]:
 
     unknown = sorted(set(flags) - set(FLAGS))
     if unknown:
-        raise ValueError(f"The flags {flags!r} have {unknown[0]!r}; use only the letters i, m, s and x.")
+        raise ValueError(f"The flags {flags!r} contain {unknown[0]!r}; use only the letters i, m, s and x.")
     if _count_steps(pattern) > _MAX_STEPS:
         raise ValueError(
-            f"The pattern {quote_full(pattern[:80])} repeats too much: it has more than {_MAX_STEPS} steps "
+            f"The pattern {quote_full(pattern[:80])} repeats too often: it has more than {_MAX_STEPS} steps "
             "when "
             "its counts are written out. Use smaller counts."
         )

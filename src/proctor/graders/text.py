@@ -84,10 +84,10 @@ def require_texts(name: str, texts: tuple[str, ...]) -> None:
         ValueError: the list is empty, or has a blank text, which would match everywhere.
     """
     if not texts:
-        raise ValueError(f"`{name}` is empty; give at least one text.")
+        raise ValueError(f"`{name}` is empty; write at least one text.")
     for text in texts:
         if not text.strip():
-            raise ValueError(f"`{name}` has the blank text {text!r}, which says nothing; remove it.")
+            raise ValueError(f"`{name}` has the blank text {text!r}, which checks nothing; remove it.")
 
 
 def require_unique_ids(things: str, ids: Iterable[str]) -> None:
@@ -99,7 +99,7 @@ def require_unique_ids(things: str, ids: Iterable[str]) -> None:
     seen_texts: set[str] = set()
     for name in ids:
         if name in seen_texts:
-            raise ValueError(f"Two {things} have the id {name!r}; give each one a name of its own.")
+            raise ValueError(f"Two {things} have the id {name!r}; give each one its own id.")
         seen_texts.add(name)
 
 
@@ -153,7 +153,7 @@ class Contains(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if not self.value:
-            raise ValueError("`value` is empty, and every answer contains that; give the text to look for.")
+            raise ValueError("`value` is empty, so every answer would pass; write the text to search for.")
 
     def accepts(self, answer: str) -> bool:
         """Returns whether it does."""
@@ -182,9 +182,9 @@ class _Texts(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise ValueError("`values` is empty, and nothing can be looked for; give at least one text.")
+            raise ValueError("`values` is empty; write at least one text to search for.")
         if "" in self.values:
-            raise ValueError("`values` has an empty text, and every answer contains that; remove it.")
+            raise ValueError("`values` contains an empty text, so every answer would pass; remove it.")
 
 
 class ContainsAny(_Texts, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -256,8 +256,7 @@ class _End(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not (self.value.strip() if self.trim else self.value):
             raise ValueError(
-                f"`value` is {self.value!r}, and every answer begins and ends with that; give the text to "
-                "look for."
+                f"`value` is {self.value!r}, so every answer would pass; write the text to search for."
             )
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
@@ -312,7 +311,7 @@ class Regex(TextGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.pattern:
-            raise ValueError("`pattern` is empty and would match every answer; give a regular expression.")
+            raise ValueError("`pattern` is empty and would match every answer; write a regular expression.")
         safe_regex.compile_pattern(self.pattern, self.flags)
 
     def accepts(self, answer: str) -> bool:

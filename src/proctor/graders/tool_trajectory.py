@@ -52,7 +52,7 @@ class TrajectoryStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if not self.tool:
-            raise ValueError("`tool` is empty; give the name of a tool.")
+            raise ValueError("`tool` is empty; write the name of a tool.")
         if self.max_duration_ms is not None and not 0 <= self.max_duration_ms < math.inf:
             raise ValueError(
                 f"`max_duration_ms` of {self.tool!r} is {self.max_duration_ms}; it must be 0 or more."
@@ -63,7 +63,7 @@ class TrajectoryStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def _check_paths(match: ArgsMatch | None) -> None:
     if isinstance(match, tuple):
         if not match:
-            raise ValueError("`args_match` is an empty list; give the paths of arguments, or 'ignore'.")
+            raise ValueError("`args_match` is an empty list; write the paths of arguments, or 'ignore'.")
         for path in match:
             parse_path(path)
 
@@ -102,7 +102,7 @@ class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError(f"The mode {self.mode!r} needs `expected`, a list of calls, and no `minimums`.")
         for tool, count in (self.minimums or {}).items():
             if count < 0:
-                raise ValueError(f"`minimums` has {count} for {tool!r}; give a count of 0 or more.")
+                raise ValueError(f"`minimums` has {count} for {tool!r}; it must be 0 or more.")
         _check_paths(self.args_match)
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
@@ -120,7 +120,7 @@ class ToolTrajectory(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
         right = all(results)
         if calls is None and right:
             raise CannotScore(
-                "The target reported neither messages nor tool calls, so what it called is not known."
+                "The target reported neither messages nor tool calls, so its tool calls are unknown."
             )
         names = Counter(clip(call.name) for call in calls or ())
         return GraderResult(
@@ -243,14 +243,14 @@ def _format_call(name: str, args: dict[str, Any] | None) -> str:
 def _duration_entry(call: ToolCall, limit: float) -> Evidence:
     text = f"{call.name} within {limit:g} ms"
     if call.duration_ms is None:
-        return Evidence(text=text, evidence="the target reported no duration, so this does not count")
+        return Evidence(text=text, evidence="the target reported no duration, so this limit does not count")
     return Evidence(text=text, passed=call.duration_ms <= limit, evidence=f"took {call.duration_ms:g} ms")
 
 
 def _reason(entries: Sequence[Evidence], *, any_call: bool) -> str:
     wrong = [entry.text for entry in entries if entry.passed is False]
     unknown = [entry.text for entry in entries if entry.passed is None]
-    reason = f"Not so: {quote_list(wrong)}" if wrong else "The tool calls are as expected"
+    reason = f"The tool calls differ: {quote_list(wrong)}" if wrong else "The tool calls are as expected"
     if not any_call:
         reason += "; the target reported no tool call"
     if unknown:
@@ -277,7 +277,7 @@ class SkillTrigger(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if not self.skill.strip():
-            raise ValueError(f"`skill` is {self.skill!r}; give the name of a skill.")
+            raise ValueError(f"`skill` is {self.skill!r}; write the name of a skill.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it passes, else 0; the entry shows the call that used the skill.

@@ -17,7 +17,7 @@ class Unscored(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
-            raise ValueError("`reason` is empty; say in a sentence why nothing can be measured.")
+            raise ValueError("`reason` is empty; write a sentence that says why the answer cannot be graded.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:  # noqa: ARG002  # every grader is given the answer
         """Returns no value, with the reason."""

@@ -136,7 +136,9 @@ def _make_findings(
     if codes:
         answers = [_ANSWER_NAMES[code] for code in codes]
         what = answers[0] if len(answers) == 1 else f"{', '.join(answers[:-1])} and {answers[-1]}"
-        advice = "Add an assertion that only a right answer passes, such as for what it must contain."
+        advice = (
+            "Add an assertion that only a correct answer passes, such as one for text that it must contain."
+        )
         if codes == ["vacuous-echo"]:
             advice = "Compare with `exact`, or limit the answer's length."
         message = f"Test {quote_text(case)} passes on {what}. {advice}"

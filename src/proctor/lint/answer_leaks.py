@@ -77,9 +77,8 @@ def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
 def _leak_finding(case: Case, target: _ExpectedAnswer, message: Message) -> Finding:
     what = target.whole or ", ".join(target.texts)
     text = (
-        f"LEAK WARNING: {case_label(case)} input contains expected answer: {quote_text(what)} stands in "
-        f"{_describe_place(case, message)}. Take it out, or silence the rule for this case if it has to be "
-        "there."
+        f"LEAK WARNING: {case_label(case)} input contains expected answer: {quote_text(what)} appears in "
+        f"{_describe_place(case, message)}. Remove it, or ignore the rule for this case if it must be there."
     )
     return Finding("leak", text, target.field)
 

@@ -32,7 +32,8 @@ class CaseIdRule:
         if first is not spot and first.case != spot.case:
             message = (
                 f"Test {quote_text(spot.case)} has nearly the same id as {quote_text(first.case)} at "
-                f"{first.relative_to(spot)}: they differ only in case or white space. Give it another id."
+                f"{first.relative_to(spot)}: the ids differ only in upper and lower case or in white space. "
+                f"Give the test another id."
             )
             yield Finding("similar-id", message, "id")
         if not named:
@@ -52,9 +53,9 @@ class CaseIdRule:
         )
         if mixed_scripts is not None:
             message = (
-                f"Test {quote_text(spot.case)} mixes languages of ids: one word of it has "
-                f"{' and '.join(mixed_scripts)} letters, some of which look alike. Write the word in "
-                "one script."
+                f"Test {quote_text(spot.case)} mixes scripts in its id: one word has "
+                f"{' and '.join(mixed_scripts)} letters, and some of them look alike. Write the word in one "
+                f"script."
             )
             yield Finding("mixed-id-languages", message, "id")
 
@@ -67,9 +68,9 @@ class CaseIdRule:
         if 0 < len(self._numbered_cases) < self._count:
             spot = self._numbered_cases[0]
             message = (
-                f"The suite has mixed languages of ids: {len(self._numbered_cases)} of {self._count} cases, "
-                f"{quote_text(spot.case)} the first, are numbered as cases are that have no id, and the "
-                "others have ids of their own. A number changes when a line is put in; write an id."
+                f"The suite mixes two kinds of ids: {len(self._numbered_cases)} of {self._count} cases, "
+                f"{quote_text(spot.case)} the first, are numbered because they have no id, and the others "
+                f"have ids. A number changes when you insert a line; write an id for each case."
             )
             yield Finding("mixed-id-languages", message, "id"), spot
         if len(self._scripts) > 1:
@@ -78,9 +79,10 @@ class CaseIdRule:
                 if script != usual:
                     spot = self._first_spots[script]
                     message = (
-                        f"The suite has mixed languages of ids: {count} of {self._count} cases, "
-                        f"{quote_text(spot.case)} the first, have {script} letters in their ids, and most "
-                        f"have {usual} ones. Write ids in one script, so that they can be typed and selected."
+                        f"The suite mixes scripts in its ids: {count} of {self._count} cases, "
+                        f"{quote_text(spot.case)} the first, have {script} letters in their ids, but most "
+                        f"cases have {usual} letters. Write all ids in one script, so that they are easy to "
+                        f"type and select."
                     )
                     yield Finding("mixed-id-languages", message, "id"), spot
 

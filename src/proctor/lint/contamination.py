@@ -180,11 +180,11 @@ class TextSearch:
             spot = question.spot
             share = len(match.runs) / len(question.runs)
             if share >= MIN_SHARE:
-                with_answer = ", and its expected answer behind it" if match.has_answer else ""
+                with_answer = ", followed by its expected answer" if match.has_answer else ""
                 message = (
                     f"Test {quote_text(spot.case)} stands in {self._path}, line {match.line}: {share:.0%} "
-                    f"of the words of its question are there{with_answer}. Whoever has read that text knows "
-                    "the case; take it out there, or write another case."
+                    f"of the words of its question appear there{with_answer}. A model that has read that "
+                    f"text knows the case. Remove the question from that text, or write another case."
                 )
                 yield Finding("contaminated", message, "input"), spot
         for canary, line in self._canaries.items():
@@ -192,8 +192,8 @@ class TextSearch:
             more = f" and {len(spots) - 1} more" if len(spots) > 1 else ""
             message = (
                 f"The canary {quote_text(canary)} of test {quote_text(spots[0].case)}{more} stands in "
-                f"{self._path}, line {line}: the suite was copied there. Keep that text away from what is "
-                "tested."
+                f"{self._path}, line {line}: the suite was copied there. Keep that text out of the prompts "
+                f"and training data of what you test."
             )
             yield Finding("canary", message, "metadata.canary"), spots[0]
 

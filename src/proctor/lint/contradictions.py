@@ -47,7 +47,7 @@ def find_contradictions(case: Case, passes: PassesAssertion) -> Iterator[Finding
     for first, second in combinations(assertions[:_MAX_ASSERTIONS], 2):
         why = _conflict(first, second, passes)
         if why is not None:
-            message = f"{case_label(case)}: no answer can pass {why}. Remove one of them, or correct it."
+            message = f"{case_label(case)}: no answer can pass {why}. Correct or remove one of them."
             yield Finding("contradiction", message, "assertions")
 
 
@@ -124,8 +124,8 @@ def _needed_is_forbidden(first: Assertion, second: Assertion, passes: PassesAsse
         ]
         if _fails_all(second, texts, passes):
             return (
-                f"{_describe(first)} and {_describe(second)}: {quote_text(text)} must be there and is "
-                "forbidden"
+                f"{_describe(first)} and {_describe(second)}: {quote_text(text)} must be present and "
+                f"must be absent"
             )
     return None
 

@@ -113,9 +113,10 @@ class DuplicateRule:
     ) -> tuple[Finding, CaseLocation, CaseLocation]:
         spot, other = self._spots[position], self._spots[earlier]
         message = (
-            f"Test {quote_text(spot.case)} asks {'the same as' if same else 'nearly the same as'} test "
-            f"{quote_text(other.case)} at {other.relative_to(spot)}, so that one question counts twice. "
-            "Remove one, or make them differ in what matters."
+            f"Test {quote_text(spot.case)} has "
+            f"{'the same question as' if same else 'nearly the same question as'} test "
+            f"{quote_text(other.case)} at {other.relative_to(spot)}, so one question counts twice. Remove "
+            f"one of them, or make them really different."
         )
         return Finding("near-duplicate", message, "input"), spot, other
 

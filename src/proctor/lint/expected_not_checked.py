@@ -42,8 +42,8 @@ def find_judges_without_rubric(case: Case, passes: PassesAssertion) -> Iterator[
             continue
         parameter = "criteria" if assertion.grader in _CRITERIA_GRADERS else name
         message = (
-            f"{case_label(case)} uses {assertion.grader} but missing 'rubric': the judge is told nothing to "
-            f"judge by. Write in `{parameter}` what a good answer does."
+            f"{case_label(case)} uses {assertion.grader} but missing 'rubric': the judge has no "
+            f"criteria. Describe in `{parameter}` what a good answer does."
         )
         yield Finding("judge-without-rubric", message, "assertions")
 
@@ -58,7 +58,7 @@ def find_empty_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding
         value = text_param(assertion, "value") if assertion.grader == "exact" else None
         if value is not None and not assertion.negated and not value.strip():
             yield _empty_finding(
-                case, f"`exact` expects {value!r}, and only an empty answer passes", "assertions"
+                case, f"`exact` expects {value!r}, so only an empty answer passes", "assertions"
             )
             return
     expected: Any = case.expected
@@ -69,8 +69,8 @@ def find_empty_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding
 
 def _empty_finding(case: Case, what: str, field: str) -> Finding:
     message = (
-        f"{case_label(case)}: no expected value - consider using scorer='llm_judge' with a rubric. {what}; "
-        "write the answer, or let a judge decide."
+        f"{case_label(case)}: no expected value - consider using scorer='llm_judge' with a rubric. "
+        f"{what}; write the expected answer, or use a judge."
     )
     return Finding("empty-expected", message, field)
 
@@ -83,8 +83,8 @@ def find_json_expected(case: Case, passes: PassesAssertion) -> Iterator[Finding]
             if looks_like_json(value):
                 message = (
                     f"{case_label(case)}: expected looks like JSON - consider scorer='json_schema'. "
-                    f"{assertion.grader!r} compares it letter by letter, so that another order of keys or "
-                    f"one space more fails: {quote_text(value.strip())}."
+                    f"{assertion.grader!r} compares it character by character, so a different order of keys "
+                    f"or one extra space fails: {quote_text(value.strip())}."
                 )
                 yield Finding("json-expected", message, "expected")
                 return

@@ -55,22 +55,22 @@ from proctor.stats import reaches
 from proctor.verdicts import decide_verdict, trial_score
 
 CODES: Final = {
-    "canary": "a canary of the suite stands in other text",
-    "contaminated": "a question of the suite stands in other text",
+    "canary": "a canary of the suite appears in other text",
+    "contaminated": "a question of the suite appears in other text",
     "contradiction": "no answer can pass two of a case's assertions",
     "empty-expected": "the expected answer is empty",
-    "json-expected": "JSON is compared letter by letter",
-    "judge-without-rubric": "a judge is asked and told nothing to judge by",
+    "json-expected": "JSON is compared character by character",
+    "judge-without-rubric": "a judge has no criteria to grade by",
     "leak": "the prompt contains the expected answer",
-    "mixed-id-languages": "ids are in several scripts, or some cases have none of their own",
-    "near-duplicate": "two cases ask the same, or nearly",
-    "regex-backtracking": "the search for a pattern takes without bound",
+    "mixed-id-languages": "ids mix scripts, or only some cases have an id",
+    "near-duplicate": "two cases have the same or nearly the same question",
+    "regex-backtracking": "the search for a pattern can take an unbounded time",
     "regex-empty": "a pattern matches an empty answer",
-    "related-cases": "cases look related and no cluster is named",
-    "similar-id": "two ids differ only in case or white space",
-    "tokens-est": "the estimate of a case's tokens is far off",
-    "too-few-cases": "too few cases decide a comparison or a gate",
-    "unknown-lint": "`lint` of a case names no rule",
+    "related-cases": "cases look related and no cluster is set",
+    "similar-id": "two ids differ only in upper and lower case or in white space",
+    "tokens-est": "the token estimate of a case is far off",
+    "too-few-cases": "the suite has too few cases for a comparison or a gate",
+    "unknown-lint": "`lint` of a case names an unknown rule",
     "vacuous-echo": "a case passes on its own prompt",
     "vacuous-empty": "a case passes on an empty answer",
     "vacuous-refusal": "a case passes on a refusal",
@@ -119,7 +119,7 @@ def check_codes(codes: Collection[str]) -> None:
     """
     for code in codes:
         if code not in CODES:
-            raise UsageError(f"There is no rule {code!r} to ignore. {suggestion(code, list(CODES))}")
+            raise UsageError(f"There is no lint rule {code!r} to ignore. {suggestion(code, list(CODES))}")
 
 
 class _FindingLog:

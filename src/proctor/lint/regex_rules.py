@@ -47,9 +47,8 @@ def find_empty_matches(case: Case, passes: PassesAssertion) -> Iterator[Finding]
     for assertion, pattern in regex_assertions(case):
         if not assertion.negated and passes(assertion, ""):
             message = (
-                f"{case_label(case)}: the pattern {quote_text(pattern)} matches an empty answer, so that "
-                "nothing has to be said to pass. Ask for at least one character, such as with + in the place "
-                "of *."
+                f"{case_label(case)}: the pattern {quote_text(pattern)} matches an empty answer, so "
+                f"an empty answer passes. Require at least one character, for example with + instead of *."
             )
             yield Finding("regex-empty", message, "assertions")
 
@@ -71,10 +70,10 @@ class BacktrackingRule:
                 self._slow[key] = self._is_slow(*key)
             if self._slow[key]:
                 message = (
-                    f"{case_label(case)}: the pattern {quote_text(pattern)} backtracks without bound: "
-                    "repeats in it can match the same letters in many ways, and with a long answer the "
-                    "search runs out of time. Let no repeat match what the one around it or beside it "
-                    "matches, or write a possessive one such as `a++`."
+                    f"{case_label(case)}: the pattern {quote_text(pattern)} can backtrack without "
+                    f"bound: its repeats can match the same letters in many ways, so the search in a long "
+                    f"answer times out. Change the pattern so that no repeat matches the same text as the "
+                    f"one around it or beside it, or use a possessive repeat such as `a++`."
                 )
                 yield Finding("regex-backtracking", message, "assertions")
 

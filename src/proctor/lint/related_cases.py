@@ -274,25 +274,24 @@ class RelatedCasesRule:
 
     def _describe(self, summary: _Summary, field: str | None) -> Finding:
         if field is None:
-            what = "have a long text or an attachment in their prompts that others have too"
+            what = "share a long text or an attachment in their prompts with other cases"
             remedy = (
-                "Name it in a field of their metadata, such as `document`, and run with "
-                "`--cluster metadata.document`"
+                "Add a metadata field for it, such as `document`, and run with `--cluster metadata.document`"
             )
         elif field == "id":
-            what = "have ids that are the same as others' before `[` or `~`"
+            what = "have ids that are the same as those of other cases before `[` or `~`"
             remedy = "Run with `--cluster id`"
         elif field.startswith("tag:"):
-            what = f"share their tag `{field.removeprefix('tag:')}…` with others"
+            what = f"share their tag `{field.removeprefix('tag:')}…` with other cases"
             remedy = f"Run with `--cluster {field}`"
         else:
-            what = f"share their `{field}` with others"
+            what = f"share their `{field}` with other cases"
             remedy = f"Run with `--cluster {field}`"
         about = "" if summary.is_exact else "about "
         message = (
             f"Cases look related: {about}{summary.cases:,} of {self._count:,} {what} ({about}"
             f"{pluralize(summary.groups, 'group')}, such as {quote_text(summary.example)} with "
-            f"{pluralize(summary.size, 'case')}), so that intervals would be too narrow. {remedy}, or with "
+            f"{pluralize(summary.size, 'case')}), so intervals would be too narrow. {remedy}, or with "
             "`--cluster none` if they are independent."
         )
         return Finding(CODE, message, field if field is not None and field != "id" else None)

@@ -44,7 +44,7 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
         [f"{name!r} ({pluralize(size, 'case')})" for name, size in small.items()], _MAX_NAMED
     )
     return (
-        f"Too few cases to tell targets apart or to decide by a gate: {suite_names}. With "
+        f"Too few cases to distinguish targets or to decide a gate: {suite_names}. With "
         f"{pluralize(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
         f"Write at least {RECOMMENDED_CASES} cases."
     )
@@ -63,8 +63,9 @@ def check_token_estimate(case: Case, passes: PassesAssertion) -> Iterator[Findin
     ):
         return
     message = (
-        f"{case_label(case)}: `metadata.tokens_est` is {estimate}, and prompt and expected answer have about "
-        f"{about} tokens ({characters:,} characters, {CHARACTERS_PER_TOKEN} a token). Correct the estimate."
+        f"{case_label(case)}: `metadata.tokens_est` is {estimate}, and prompt and expected answer "
+        f"have about {about} tokens ({characters:,} characters, {CHARACTERS_PER_TOKEN} per token). Correct "
+        f"the estimate."
     )
     yield Finding("tokens-est", message, "metadata.tokens_est")
 

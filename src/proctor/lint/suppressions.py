@@ -32,15 +32,14 @@ def find_unknown_codes(case: Case, codes: Collection[str]) -> Iterator[Finding]:
         wrong = [value]
     for item in wrong:
         message = (
-            f"{case_label(case)}: `lint` has {item!r}, which is no code. Write 'ignore' for all rules, or a "
-            "list of codes."
+            f"{case_label(case)}: `lint` has {item!r}, which is not a lint code. Write 'ignore' for "
+            f"all rules, or a list of codes."
         )
         yield Finding("unknown-lint", message, "lint")
     for code in sorted(silenced_codes(case)):
         if code not in codes and code != IGNORE_ALL:
             message = (
-                f"{case_label(case)}: `lint` has the unknown code {quote_text(code)}, which silences "
-                "nothing. "
-                f"{suggestion(code[:60], [IGNORE_ALL, *codes])}"
+                f"{case_label(case)}: `lint` has the unknown code {quote_text(code)}, which has no "
+                f"effect. {suggestion(code[:60], [IGNORE_ALL, *codes])}"
             )
             yield Finding("unknown-lint", message, "lint")

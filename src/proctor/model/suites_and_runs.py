@@ -260,7 +260,7 @@ class Params(Record, frozen=True, kw_only=True):
     top_p: float | None = None
     top_k: int | None = None
     stop: tuple[str, ...] = ()
-    """The texts at which an answer ends."""
+    """The texts that end an answer."""
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     reasoning_effort: str | None = None
@@ -278,7 +278,7 @@ class Params(Record, frozen=True, kw_only=True):
     api_format: Literal["chat", "responses"] = "chat"
     """The interface of OpenAI that is called."""
     extra_body: dict[str, Any] = {}
-    """Fields that are added to the body of each request as they are."""
+    """Fields that are added unchanged to the body of each request."""
     headers: dict[str, str] = {}
     """Headers that are added to each request; `${{ NAME }}` is stored as written and replaced on opening."""
 
@@ -416,7 +416,7 @@ class Selection(Record, frozen=True, kw_only=True):
     """Selects cases whose id matches any of these globs."""
     limit: int | None = None
     failed_in: str | None = None
-    """Selects the cases that did not pass when they last had a result, by this run."""
+    """Selects the cases whose last result up to this run is not PASS."""
     case_ids: tuple[str, ...] = ()
     """The ids of these cases; empty if `failed_in` is None."""
     shard: Shard | None = None

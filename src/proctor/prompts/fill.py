@@ -33,7 +33,7 @@ def list_placeholders(prompt: PromptTemplate) -> Iterator[TemplatePlaceholder]:
 def get_values(case: Case) -> dict[str, Any]:
     """Returns the values of a case for the variables of a prompt: its `vars`, and `input` if it has one text.
 
-    The input of a conversation, or of a message with attachments, is no text.
+    The input of a conversation, or of a message with attachments, is not text.
     """
     turns = [message for message in case.input if message.role not in SYSTEM_ROLES]
     if len(turns) == 1 and not turns[0].parts and not turns[0].tool_calls:

@@ -13,7 +13,7 @@ from proctor.plurals import join_names, pluralize
 from proctor.prompts.fill import INPUT_VARIABLE, SYSTEM_ROLES, is_system_prompt, list_placeholders
 
 InputKind = Literal["text", "none", "system", "conversation", "attachments"]
-"""What the input of a case is: one text, nothing, only system messages, or what is no text."""
+"""What the input of a case is: one text, nothing, only system messages, or something other than text."""
 
 _MAX_NAMES: Final = 5
 _MAX_DEPTH: Final = 8
@@ -88,7 +88,7 @@ class CaseVariables:
             only_system = not of_suite and any(map(is_system_prompt, prompts))
             if signature.kind == "none" and (own or not prompts or only_system):
                 yield (
-                    f"{_describe(group)} no input. Give a prompt that uses "
+                    f"{_describe(group)} no input. Pass a prompt that uses "
                     f"{_list_names(signature.names)} with --prompt FILE."
                 )
                 continue
@@ -114,8 +114,8 @@ def _find_problems(prompt: PromptTemplate, signature: _Signature, group: _CaseGr
     if signature.kind in _REPLACED and not is_system_prompt(prompt):
         yield (
             f"The input of case {group.first!r} {_REPLACED[signature.kind]}, which the prompt "
-            f"{prompt.name!r} would replace by its own text. Use a prompt that only has system messages: it "
-            "is sent before the input."
+            f"{prompt.name!r} would replace with its own text. Use a prompt with system messages only, which "
+            f"are sent before the input."
         )
         return
     names = signature.names | ({INPUT_VARIABLE} if signature.kind == "text" else set())

@@ -65,7 +65,7 @@ def parse_template(text: str) -> TemplateParts:
             raise BadTemplate(
                 "template-code",
                 f"has {quote_value(excerpt)}. Only plain names such as `{{{{ city }}}}` are filled in; "
-                "filters, loops, conditions and comments are not read. Write the text out.",
+                f"filters, loops, conditions and comments are not supported. Write the text out.",
                 line,
             )
         parts += (text[end : tag.start()], TemplatePlaceholder(name[1], line))
@@ -114,7 +114,7 @@ def resolve_values(values: Mapping[str, Any]) -> dict[str, Any]:
         if name not in results:
             if name in waiting:
                 circle = " names ".join((*waiting, name))
-                raise BadTemplate("circular-vars", f"goes round in circles: {circle}.")
+                raise BadTemplate("circular-vars", f"refers to itself: {circle}.")
             results[name] = inside(values[name], (*waiting, name))
         return results[name]
 
@@ -141,6 +141,6 @@ def _get_value(hole: TemplatePlaceholder, values: Mapping[str, Any]) -> str:
             value = value[int(name)]
         else:
             hint = suggestion(hole.name[:60], tuple(values))
-            message = f"names `{{{{ {hole.name} }}}}`, and the test has no such var. {hint}"
+            message = f"names `{{{{ {hole.name} }}}}`, but the test has no such var. {hint}"
             raise BadTemplate("unresolved-placeholder", message, hole.line)
     return as_text(value)

@@ -43,7 +43,7 @@ def canonical_json(thing: Any) -> bytes:
     try:
         return _encode(thing)
     except ValueError as error:
-        raise UsageError(f"A bundle cannot hold a value of this run: {error}. Leave its case out.") from None
+        raise UsageError(f"A bundle cannot store a value of this run: {error}. Leave out its case.") from None
 
 
 def parse_canonical(line: bytes) -> Any:
@@ -81,7 +81,7 @@ def check_canonical(thing: Any, line: bytes) -> None:
         ValueError: they are not; the text is a clause.
     """
     if _encode(thing) != line:
-        raise ValueError("it is not canonical JSON (RFC 8785) of what it says")
+        raise ValueError("it is not canonical JSON (RFC 8785)")
 
 
 # --- writing -----------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 
 
 def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 _READER = json.JSONDecoder(parse_constant=_refuse_constant)

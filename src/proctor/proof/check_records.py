@@ -85,7 +85,9 @@ class LineChecker:
         """
         index = self._tree.size
         if index == MAX_LINES:
-            raise BundleDefect(f"{self._name} has more than {MAX_LINES} lines, as no bundle has.")
+            raise BundleDefect(
+                f"{self._name} has more than {MAX_LINES} lines, which is the limit for a bundle."
+            )
         self._tree.add(bytes.fromhex(read.leaf) if isinstance(read, RedactedLine) else leaf_hash(line))
         require_equal(self.location, "the index", read.index, index)
         if isinstance(read, RedactedLine):
@@ -133,7 +135,8 @@ class CaseChecker:
         """
         if len(run.settings.selection.ids) > _MAX_GLOBS:
             raise BundleDefect(
-                f"{CONFIG}: the run selects by more than {_MAX_GLOBS} ids, as no bundle's does."
+                f"{CONFIG}: the run selects cases by more than {_MAX_GLOBS} ids, which is the limit for a "
+                f"bundle."
             )
         self._run = run
         self._statement = statement
@@ -163,7 +166,7 @@ class CaseChecker:
         lines.add(line, read)
         if isinstance(read, RedactedLine):
             if self._statement.kind == "full":
-                raise BundleDefect(f"{lines.location} is hidden, and nothing of a full bundle is.")
+                raise BundleDefect(f"{lines.location} is hidden, but nothing in a full bundle is hidden.")
             self._hidden_positions.add(index)
             return
         case = read.case
@@ -190,9 +193,7 @@ class CaseChecker:
         self._lines.finish()
         rule = suite.split_rule
         if rule is not None and not 0 < rule.ratio < 1:
-            raise BundleDefect(
-                f"{SUITE}:1: the share that is held out is {rule.ratio}, and should be between 0 and 1."
-            )
+            raise BundleDefect(f"{SUITE}:1: the holdout share is {rule.ratio}, but must be between 0 and 1.")
         if not self._hidden_positions:
             hasher = SuiteHasher(suite)
             for row in self._digests:
@@ -202,7 +203,7 @@ class CaseChecker:
         if self._statement.kind == "full" or rule is None:
             if self._hidden_positions:
                 raise BundleDefect(
-                    f"{SUITE}: {self.hidden_count} cases are hidden, and the suite holds none out."
+                    f"{SUITE}: {self.hidden_count} cases are hidden, but the suite has no holdout."
                 )
             index = self._indexer.build(rule, run.seat)
             require_equal(CONFIG, "the number of planned trials", run.planned, index.trial_count)
@@ -300,7 +301,8 @@ class TrialChecker:
             hidden_cases = 0
         if self._next(trials, may_be_hidden=hidden_cases > 0) is not None:
             raise BundleDefect(
-                f"{self.location} is one trial more than the run has, or is of a case that it does not ask."
+                f"{self.location} is one trial more than the run has, or belongs to a case that the run does "
+                f"not select."
             )
 
     def _read(self, lines: Iterator[bytes]) -> Iterator[TrialLine | RedactedLine]:
@@ -308,7 +310,7 @@ class TrialChecker:
             read = read_or_fail(f"{TRIALS}:{number}", partial(parse_trial_line, line))
             self._lines.add(line, read)
             if self._full and isinstance(read, RedactedLine):
-                raise BundleDefect(f"{self.location} is hidden, and nothing of a full bundle is.")
+                raise BundleDefect(f"{self.location} is hidden, but nothing in a full bundle is hidden.")
             yield read
         self._lines.finish()
 
@@ -318,7 +320,7 @@ class TrialChecker:
                 return trial_line
             if not may_be_hidden:
                 raise BundleDefect(
-                    f"{self.location} is hidden, where no case that is held out can have a trial."
+                    f"{self.location} is hidden, but no trial of a holdout case can be at this place."
                 )
         return None
 
@@ -329,7 +331,7 @@ class TrialChecker:
         trial = trial_line.trial
         other = f"position {trial.position}, repeat {trial.repeat}"
         return BundleDefect(
-            f"{self.location}: {trial_words} should be here, and there is another one ({other})."
+            f"{self.location}: {trial_words} should be here, but a different one is ({other})."
         )
 
 
@@ -350,7 +352,7 @@ def check_figures(place: str, run: Run, trial: Trial) -> None:
     end = run.finished_at or run.started_at
     if trial.source_run is None and not run.started_at <= trial.started_at <= end:
         raise BundleDefect(
-            f"{place}: the trial began at {trial.started_at}, and its run lasted from {run.started_at} to "
+            f"{place}: the trial began at {trial.started_at}, but its run lasted from {run.started_at} to "
             f"{end}."
         )
     usages = [(judgment.usage, judgment.cost_usd) for score in trial.scores for judgment in score.judgments]
@@ -378,15 +380,15 @@ def check_trial(place: str, case: CaseLine, trial: Trial, split: str | None) -> 
     require_equal(place, "the split", trial.split, split)
     require_equal(place, "the case's own target", trial.target, case.case.target)
     if case.case.problems and trial.output is not None:
-        raise BundleDefect(f"{place}: the case is invalid in its file, and there is an answer to it.")
+        raise BundleDefect(f"{place}: the case is invalid in its file, but it has an answer.")
     failure = trial.failure
     if failure is not None and failure.kind in _KINDS_NEVER_SENT and not case.case.problems:
-        raise BundleDefect(
-            f"{place}: the trial failed as its case were wrong in its file, and the case is not."
-        )
+        raise BundleDefect(f"{place}: the trial failed because of an invalid case, but the case is valid.")
     if trial.output is None and trial.scores:
-        raise BundleDefect(f"{place}: there are scores and no answer that they could be of.")
+        raise BundleDefect(f"{place}: there are scores but no answer.")
     if (trial.output is None) is (trial.failure is None):
-        raise BundleDefect(f"{place}: a trial has either an answer or a failure, and this one both or none.")
+        raise BundleDefect(
+            f"{place}: a trial has either an answer or a failure, but this one has both or neither."
+        )
     if trial.output is not None:
         require_equal(place, "the number of scores", len(trial.scores), len(case.case.assertions))

@@ -59,7 +59,7 @@ def read_or_fail(place: str, reading: Callable[[], T]) -> T:
     except (ValueError, UsageError, RecursionError, OverflowError, ArithmeticError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error).rstrip(".")
         reason = "".join(letter if letter.isprintable() else "?" for letter in reason[:300])
-        raise BundleDefect(f"{place} cannot be believed: {reason}.") from None
+        raise BundleDefect(f"{place} is not valid: {reason}.") from None
 
 
 def require_equal(place: str, what: str, claimed: Any, right: Any) -> None:
@@ -70,7 +70,7 @@ def require_equal(place: str, what: str, claimed: Any, right: Any) -> None:
     """
     if claimed != right:
         raise BundleDefect(
-            f"{place}: {what} is {format_value(claimed)}, and should be {format_value(right)}."
+            f"{place}: {what} is {format_value(claimed)}, but should be {format_value(right)}."
         )
 
 
@@ -133,9 +133,7 @@ def read_run(config: bytes, environment: bytes, suite: Suite, has_file_model: Ha
     for place, data, make in ((CONFIG, config, make_config), (ENVIRONMENT, environment, environment_data)):
         rebuilt = read_or_fail(place, partial(_render_file, make, run))
         if rebuilt != data:
-            raise BundleDefect(
-                f"{place} has a field that is unknown, in the wrong place or not as it is written."
-            )
+            raise BundleDefect(f"{place} has a field that is unknown, misplaced or not in canonical form.")
     return run
 
 
@@ -180,13 +178,13 @@ def check_statement(statement: Statement, run: Run) -> None:
     for name in (*names, *(spec.name for spec in specs)):
         check_name(CONFIG, "a name", name)
     if min(statement.looks.rate, statement.looks.reveal) < 0:
-        raise BundleDefect(f"{ENVELOPE}: the number of looks at the holdout is below 0.")
+        raise BundleDefect(f"{ENVELOPE}: the number of holdout accesses is below 0.")
 
 
 def _parse_object(data: bytes) -> dict[str, Any]:
     read = parse_canonical(_single_line(data))
     if not isinstance(read, dict) or "suite" in read:
-        raise ValueError("it is no JSON object, or names a suite")
+        raise ValueError("it is not a JSON object, or it names a suite")
     return read
 
 
@@ -258,14 +256,14 @@ def _add_hidden(
     holdout = statement.claims.get("holdout")
     if holdout is None:
         raise BundleDefect(
-            f"{ENVELOPE}: {hidden_trials} trials are hidden, and there is no claim on the holdout."
+            f"{ENVELOPE}: {hidden_trials} trials are hidden, but there is no claim on the holdout."
         )
     parts = (holdout.passed, holdout.failed, holdout.errors, holdout.unscored)
     cases = holdout.cases if holdout.shapes is None else sum(holdout.shapes.values())
     if min(parts) < 0 or not 0 < cases <= min(sum(parts), hidden_cases) or sum(parts) > hidden_trials:
         raise BundleDefect(
-            f"{ENVELOPE}: the claim on the holdout has numbers that no {hidden_trials} trials can have, "
-            f"of {hidden_cases} cases."
+            f"{ENVELOPE}: the claim on the holdout has numbers that are impossible for {hidden_trials} "
+            f"trials of {hidden_cases} cases."
         )
     if run.suite.repeats_rule == "each":
         require_equal(ENVELOPE, "`total` of the claim on holdout", sum(parts), hidden_trials)
@@ -304,7 +302,9 @@ def _counts(claim: Claim) -> Counts:
     shapes = []
     for key, cases in claim.shapes.items():
         if _SHAPE.fullmatch(key) is None or key == NO_TRIALS or cases < 1:
-            raise BundleDefect(f"{ENVELOPE}: a claim has {cases} cases of {key!r} trials, which cannot be.")
+            raise BundleDefect(
+                f"{ENVELOPE}: a claim has {cases} cases of {key!r} trials, which is impossible."
+            )
         shapes.append((parse_shape(key), cases))
     trials = [
         sum(cases * shape.passed for shape, cases in shapes),
@@ -316,7 +316,7 @@ def _counts(claim: Claim) -> Counts:
         counts.failed,
         counts.unmeasured,
     ]:
-        raise BundleDefect(f"{ENVELOPE}: the `shapes` of a claim have not the trials of the claim.")
+        raise BundleDefect(f"{ENVELOPE}: the `shapes` of a claim do not have the trials of the claim.")
     counts.shapes = dict(claim.shapes)
     return counts
 
@@ -330,6 +330,6 @@ def _names_defect(field: str, claimed: tuple[str, ...], right: tuple[str, ...]) 
     ):
         if more is not None:
             return BundleDefect(
-                f"{ENVELOPE}: `{field}` {what} {format_value(more)}, against what the trials say."
+                f"{ENVELOPE}: `{field}` {what} {format_value(more)}, which contradicts the trials."
             )
     return BundleDefect(f"{ENVELOPE}: `{field}` is not in the order of the suite, or has a name twice.")

@@ -59,11 +59,11 @@ def parse_envelope(data: Any) -> Envelope:
         ValueError: the data does not have the shape of an envelope, or has another payload type.
     """
     if not isinstance(data, dict) or set(data) != {"payload", "payloadType", "signatures"}:
-        raise ValueError("it is no DSSE envelope")
+        raise ValueError("it is not a DSSE envelope")
     if data["payloadType"] != PAYLOAD_TYPE:
         raise ValueError(f"its payload type is {data['payloadType']!r} instead of {PAYLOAD_TYPE!r}")
     if not isinstance(data["signatures"], list):
-        raise ValueError("its signatures are no list")
+        raise ValueError("its signatures are not a list")
     return Envelope(
         _decode_base64(data["payload"]),
         tuple(_parse_signature(signature) for signature in data["signatures"]),
@@ -72,16 +72,16 @@ def parse_envelope(data: Any) -> Envelope:
 
 def _parse_signature(data: Any) -> Signature:
     if not isinstance(data, dict) or set(data) != {"keyid", "sig", "publicKey"}:
-        raise ValueError("a signature has not the fields keyid, sig and publicKey")
+        raise ValueError("a signature does not have exactly the fields keyid, sig and publicKey")
     if not isinstance(data["keyid"], str) or not isinstance(data["publicKey"], str):
-        raise ValueError("the key of a signature is no text")
+        raise ValueError("the key of a signature is not text")
     return Signature(data["keyid"], _decode_base64(data["sig"]), data["publicKey"])
 
 
 def _decode_base64(text: Any) -> bytes:
     if not isinstance(text, str):
-        raise ValueError("what should be Base64 is no text")
+        raise ValueError("a value that should be Base64 is not text")
     decoded = b64decode(text, validate=True)
     if b64encode(decoded).decode() != text:
-        raise ValueError("its Base64 is not the one way to write it")
+        raise ValueError("its Base64 is not in canonical form")
     return decoded

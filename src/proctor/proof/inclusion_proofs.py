@@ -57,7 +57,9 @@ def check_proof(data: Any) -> TrialProof:
         ValueError: the data is no proof, or does not lead to the statement's roots; the text is a clause.
     """
     if not isinstance(data, dict) or set(data) != {"envelope", "trial", "case"}:
-        raise ValueError("it is no proof of a trial: it has not the fields envelope, trial and case")
+        raise ValueError(
+            "it is not the proof of a trial: it does not have the fields envelope, trial and case"
+        )
     envelope = parse_envelope(data["envelope"])
     statement = parse_statement(parse_canonical(envelope.payload))
     trial = parse_trial_line(_verify_line(data["trial"], statement.trials, "trial"))
@@ -65,10 +67,10 @@ def check_proof(data: Any) -> TrialProof:
     if isinstance(trial, RedactedLine) or isinstance(case, RedactedLine):
         raise ValueError("a line in it is hidden and proves nothing")
     if (trial.index, case.index) != (data["trial"]["index"], data["case"]["index"]):
-        raise ValueError("a line in it has another place than the proof says")
+        raise ValueError("the place of a line differs from the place in the proof")
     of_trial = (trial.trial.position, trial.trial.case_id, trial.trial.sent)
     if of_trial != (case.index, case.case.id, case.sent):
-        raise ValueError("its trial is not one of its case")
+        raise ValueError("its trial does not belong to its case")
     return TrialProof(envelope, statement, trial, case)
 
 
@@ -78,11 +80,11 @@ def _verify_line(data: Any, head: TreeHead, what: str) -> bytes:
         proved_line = msgspec.convert(data, LineProof)
         steps = [_parse_digest(step) for step in proved_line.path]
     except msgspec.ValidationError as error:
-        raise ValueError(f"its {what} has not the shape of one ({error})") from None
+        raise ValueError(f"its {what} does not have the right structure ({error})") from None
     line = proved_line.line.encode("utf-8")
     root = merkle.root_from_path(merkle.leaf_hash(line), proved_line.index, head.size, steps)
     if root is None or root.hex() != head.root:
-        raise ValueError(f"its {what} does not lead to the root that the statement has")
+        raise ValueError(f"its {what} does not lead to the root in the statement")
     return line
 
 

@@ -138,7 +138,7 @@ def _restore_key_order(read: CaseLine, ordered_json: str) -> CaseLine:
         raise ValueError("`written` is not the JSON of an input and a form") from None
     case = replace(read.case, input=stored_case.input or read.case.input, form=stored_case.form)
     if json_in_key_order(case) != ordered_json or canonical_json(case) != canonical_json(read.case):
-        raise ValueError("`written` is not what its case sends")
+        raise ValueError("`written` does not match what its case sends")
     return replace(read, case=case)
 
 

@@ -239,16 +239,17 @@ def parse_statement(data: Any) -> Statement:
         same = canonical_json(statement_data(statement)) == canonical_json(data)
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
         clause = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"it has not the shape of a statement ({clause})") from None
+        raise ValueError(f"it does not have the structure of a statement ({clause})") from None
     if not {"all", statement.split} <= set(statement.claims) <= {"all", "dev", "holdout"}:
-        raise ValueError("it has not the claims of a statement")
+        raise ValueError("it does not have the claims of a statement")
     shape_versions = {1 if claim.shapes is None else 2 for claim in statement.claims.values()}
     has_bounds = all((claim.bounds is None) == (not claim.shapes) for claim in statement.claims.values())
     if shape_versions != {statement.version} or not has_bounds:
-        raise ValueError(f"its claims are not those of version {statement.version}")
+        raise ValueError(f"its claims do not match version {statement.version}")
     if not same:
         raise ValueError(
-            "it has not the shape of a statement (a field is missing, unknown or written otherwise)"
+            "it does not have the structure of a statement (a field is missing, unknown or not in canonical "
+            "form)"
         )
     return statement
 

@@ -59,8 +59,8 @@ def locate_store(address: str) -> StoreLocation:
 
         schemes = ", ".join(f"{name}://" for name in STORES.names())
         raise UsageError(
-            f"There is no store for addresses that begin with {scheme}://. Known are {schemes}; a path names "
-            f"a file, and {_MEMORY} keeps runs in memory only."
+            f"There is no kind of store for addresses that begin with {scheme}://. Known schemes: {schemes}. "
+            f"A path names a file, and {_MEMORY} keeps runs in memory only."
         )
     return STORES.get(scheme)(url[2])
 

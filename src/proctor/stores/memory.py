@@ -97,7 +97,7 @@ class MemoryLocation:
     ) -> MigrationReport:
         """Creates the tables, which need no upgrade: their versions are those of this process."""
         if grants != NO_GRANTS:
-            raise UsageError("A store in memory has no roles. Leave out --grant and --grant-read.")
+            raise UsageError("A store in memory has no roles. Remove --grant and --grant-read.")
         self.open_store().close()
         return MigrationReport(before=len(MIGRATIONS), after=len(MIGRATIONS))
 
@@ -107,7 +107,10 @@ class MemoryLocation:
         Raises:
             UsageError: always.
         """
-        raise UsageError("--sql prints statements for a database server. A store in memory has none.")
+        raise UsageError(
+            "--sql prints statements for a database server, but a store in memory has no server. Remove "
+            "--sql."
+        )
 
     def list_names(self) -> StoredNames:
         """Returns no names: no other process sees them."""

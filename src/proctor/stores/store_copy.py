@@ -87,7 +87,7 @@ def get_store_rows(location: StoreLocation) -> StoreRows:
     """
     if location.rows is None:
         raise UsageError(
-            f"{location.address} is a store in memory, which ends with its command. Name another store."
+            f"{location.address} is a store in memory, which ends with the command. Choose another store."
         )
     return location.rows
 

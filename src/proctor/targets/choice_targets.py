@@ -34,8 +34,8 @@ def check_scores_choices(spec: TargetSpec, case_id: str, path: str) -> None:
     """
     if not scores_choices(spec):
         raise UsageError(
-            f"Case {case_id!r} of {path} has choices, and target {spec.name!r} cannot report their "
-            "log-probabilities. Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, "
+            f"Case {case_id!r} of {path} has choices, but target {spec.name!r} cannot report their "
+            f"log-probabilities. Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, "
             "`llamacpp:MODEL`, or `openai:MODEL@URL` for another server that returns the "
             "log-probabilities of a prompt. See docs/guides/multiple-choice.md."
         )

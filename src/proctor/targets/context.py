@@ -113,7 +113,7 @@ class TargetContext:
         value = self.environ.get(variable, "").strip()
         if not value:
             raise UsageError(
-                f"{subject} needs a key and the environment variable {variable} is not set. "
+                f"{subject} needs a key, but the environment variable {variable} is not set. "
                 f"Set it (export {variable}=…) and run again."
             )
         return value

@@ -20,7 +20,7 @@ class EchoTarget:
         for message in reversed(prompt.messages):
             if message.role == "user":
                 return Output(text=message.content)
-        raise TargetError("The prompt has no user message that could be echoed.", kind="missing")
+        raise TargetError("The prompt has no user message to echo.", kind="missing")
 
     async def aclose(self) -> None:
         """Does nothing: nothing was started."""
@@ -40,5 +40,5 @@ ECHO = TargetKind(
     is_cacheable=False,
     is_instant=True,
     is_free=True,
-    web_note="gives the question back; to try a suite out",
+    web_note="returns the question; for trying out a suite",
 )

@@ -72,7 +72,7 @@ class BatchingEmbedder:
             vectors = await self._embedder.embed(texts)
             if len(vectors) != len(texts):
                 raise TargetError(
-                    f"The embedding model gave {len(vectors)} vectors for {len(texts)} texts.",
+                    f"The embedding model returned {len(vectors)} vectors for {len(texts)} texts.",
                     kind="protocol",
                 )
         except Exception as error:  # noqa: BLE001 - the caller gets it

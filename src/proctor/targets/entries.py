@@ -29,7 +29,7 @@ SECRET_NAME: Final = lazy_pattern(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL
 _FILE: Final = {
     "type": "string",
     "pattern": r"\S",
-    "description": "The file with the answers, from the folder of targets.yaml.",
+    "description": "The file with the answers, relative to the folder of targets.yaml.",
 }
 FILE_FIELDS: Final = {"file": _FILE, "path": _FILE}
 """The fields that `read_file_path` reads."""
@@ -66,7 +66,7 @@ class TargetEntry(Struct, frozen=True):
         present = [name for name in names if name in self.fields or name in self.unknown_fields]
         for name in present[1:]:
             self.fields.error(
-                "duplicate-field", name, f"says the same as `{present[0]}`. Remove one of them."
+                "duplicate-field", name, f"means the same as `{present[0]}`. Remove one of them."
             )
             self.fields.pop(name)
         return present[0] if present else names[0]

@@ -133,8 +133,8 @@ def _read_key(entry: TargetEntry) -> dict[str, Any]:
     entry.fields.error(
         "literal-secret",
         "api_key",
-        "must name a variable, as in ${{ OPENAI_API_KEY }}, and nothing else: a key in a file is soon no "
-        "secret any more.",
+        "must name a variable, as in ${{ OPENAI_API_KEY }}, and contain nothing else: a key in a file does "
+        "not stay secret.",
     )
     return {}
 
@@ -149,8 +149,12 @@ def unknown_kind_message(provider: str) -> str:
 def agent_message(provider: str, example: str) -> str:
     """Returns the advice for an agent that has no kind of its own."""
     if provider == "agentv":
-        return "is 'agentv', which is part of another program. Name a model, as in `provider: openai`."
+        return (
+            "is 'agentv', which is part of another program. Name the provider of a model, as in "
+            "`provider: openai`."
+        )
     return (
-        f"is {provider!r}, an agent, and agents are asked by their command line. Write `provider: cli` and "
-        f"`command: {example}`, or whatever its command line is."
+        f"is {provider!r}, which is an agent, and Proctor runs agents by their command line. Write "
+        f"`provider: cli` and "
+        f"`command: {example}`, or the command line that you use for it."
     )

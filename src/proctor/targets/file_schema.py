@@ -51,7 +51,7 @@ def targets_schema() -> dict[str, Any]:
     }
     return {
         "$schema": DRAFT,
-        "title": "Targets of Proctor",
+        "title": "Targets for Proctor",
         **object_of(root, ("targets",)),
         "$defs": {"target": target, **definitions},
     }

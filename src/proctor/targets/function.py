@@ -100,7 +100,8 @@ class FunctionTarget:
             output = decode(data, Output)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise TargetError(
-                f"{self._name} returned {type(result).__name__}, neither a text nor an output: {error}.",
+                f"{self._name} returned {type(result).__name__}, which is neither text nor an output: "
+                f"{error}.",
                 kind="program",
             ) from error
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
@@ -248,8 +249,9 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
     except (Exception, SystemExit) as error:
         if module_name == "__main__" or "<" in attribute:
             raise UsageError(
-                f"Target {spec.name!r} is a Python function, {attribute!r}, and this program does not have "
-                "it. Continue in the program that defines it, with the function as `target`."
+                f"Target {spec.name!r} is a Python function, {attribute!r}, which this program does not "
+                f"define. Resume the run in the program that defines the function, with the function as "
+                f"`target`."
             ) from None
         raise UsageError(
             f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."

@@ -27,16 +27,20 @@ if TYPE_CHECKING:
 OpenTarget: TypeAlias = "Callable[[TargetSpec, TargetContext], Awaitable[Target]]"
 FileFields: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Fields of targets.yaml, each with the JSON Schema of its value."""
-_MODEL: Final = {"type": "string", "pattern": r"\S", "description": "The model, as its service calls it."}
-_URL: Final = {"type": "string", "description": "The address of the service."}
+_MODEL: Final = {"type": "string", "pattern": r"\S", "description": "The name of the model at its service."}
+_URL: Final = {"type": "string", "description": "The URL of the service."}
 TIMEOUT_FIELD: Final = {
     "type": "number",
     "exclusiveMinimum": 0,
-    "description": "Timeout of a call, in seconds.",
+    "description": "Timeout of a request, in seconds.",
 }
 PARAMETERS: Final[FileFields] = {
     "temperature": {"type": "number", "minimum": 0, "maximum": 2, "description": "The temperature."},
-    "max_output_tokens": {"type": "integer", "minimum": 1, "description": "Longest answer, in tokens."},
+    "max_output_tokens": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "Maximum length of an answer, in tokens.",
+    },
     "seed": {"type": "integer", "minimum": 0, "description": "The seed."},
     "system_prompt": {"type": "string", "description": "A system prompt before every prompt."},
     "timeout_seconds": TIMEOUT_FIELD,
@@ -46,7 +50,8 @@ _KEY: Final[FileFields] = {
     "api_key": {
         "type": "string",
         "pattern": WHOLE_REFERENCE_PATTERN,
-        "description": "The variable with the key, such as ${{ OPENAI_API_KEY }}; never the key itself.",
+        "description": "The variable that contains the key, such as ${{ OPENAI_API_KEY }}; never the key "
+        "itself.",
     }
 }
 ADDRESS_FIELDS: Final[FileFields] = {
@@ -56,7 +61,7 @@ ADDRESS_FIELDS: Final[FileFields] = {
     "base_url": _URL,
     "endpoint": _URL,
     **_KEY,
-    "api_format": {"enum": ["chat"], "description": "The interface that is called."},
+    "api_format": {"enum": ["chat"], "description": "The API to call."},
 }
 """The fields of targets.yaml that every kind with an address has besides `PARAMETERS`."""
 ALL_MEDIA: Final[frozenset[Medium]] = frozenset({"image", "pdf", "audio", "video", "file"})
@@ -221,14 +226,14 @@ class TargetKind(Struct, frozen=True, kw_only=True):
     def describe_refusal(self, name: str) -> str:
         """Returns that it does not take a parameter, and what to do, as sentences."""
         if name == "api_format":
-            return f"targets of kind `{self.name}` only have `api_format: chat`."
-        remedy = "Leave it out"
+            return f"targets of kind `{self.name}` support only `api_format: chat`."
+        remedy = "Remove it"
         if self.has_address and name not in {"stream", "prompt_cache"}:
-            remedy += f", or send what its server understands with extra_body.{name}"
+            remedy += f", or send a field that its server understands with extra_body.{name}"
         names = sorted(self.all_params - UNIVERSAL_PARAMETERS)
-        what = f" It takes {', '.join(names)}." if names else ""
+        what = f" It accepts {', '.join(names)}." if names else ""
         interface = "" if self.api_format == "chat" else f" with `api_format: {self.api_format}`"
-        return f"targets of kind `{self.name}`{interface} do not take `{name}`. {remedy}.{what}"
+        return f"targets of kind `{self.name}`{interface} do not accept `{name}`. {remedy}.{what}"
 
     @property
     def _param_fields(self) -> FileFields:

@@ -39,9 +39,9 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         return _parse_model(word, kind, model, params, environ)
     argument = kind.syntax.partition(":")[2]
     if model and kind.syntax == kind.name:
-        raise UsageError(f"Target {word!r}: {name} takes nothing after its name. Write {name}.")
+        raise UsageError(f"Target {word!r}: {name} accepts nothing after its name. Write {name}.")
     if argument and not model and not argument.endswith("]"):
-        raise UsageError(f"Target {word!r} is not complete. Write {kind.syntax}.")
+        raise UsageError(f"Target {word!r} is incomplete. Write {kind.syntax}.")
     if kind.check_model is not None:
         kind.check_model(word, model)
     return TargetSpec(name=word, kind=kind.spec_kind, model=model, params=params)
@@ -76,7 +76,7 @@ def build_api_spec(
         _check_address(address, _redact_address(name))
         address = address.rstrip("/")
     elif kind.address is None:
-        advice = kind.address_help or f"needs an address in {kind.address_variable}."
+        advice = kind.address_help or f"needs a URL in {kind.address_variable}."
         raise UsageError(f"Target {_redact_address(name)} {advice}")
     # The kind alone does not tell a service that shares it with others, nor does an address of the user.
     is_elsewhere = kind.spec_kind != kind.name and address != kind.address
@@ -110,7 +110,7 @@ def _parse_model(
     model, endpoint = at_url.groups() if at_url else (model_and_url, None)
     if at_url is None and re.search(r"@[\w.-]+:\d+", model_and_url):
         raise UsageError(
-            f"Target {_redact_address(word)}: write the address after @ with http:// or https://."
+            f"Target {_redact_address(word)}: the URL after @ must begin with http:// or https://."
         )
     if not model:
         raise UsageError(f"Target {_redact_address(word)} names no model. Write {kind.name}:MODEL.")
@@ -131,16 +131,16 @@ def _check_address(endpoint: str, target: str) -> None:
         parts = urlsplit(endpoint)
         _ = parts.port
     except ValueError as error:
-        raise UsageError(f"The address of target {target} is not a URL: {error}.") from error
+        raise UsageError(f"The address of target {target} is not a valid URL: {error}.") from error
     if parts.username is not None or parts.password is not None:
         raise UsageError(
-            f"The address of target {target} holds a user name or password, which would be stored with every "
-            "run. Take it out and set PROCTOR_API_KEY."
+            f"The URL of target {target} contains a user name or password, which would be stored with every "
+            f"run. Remove it and set PROCTOR_API_KEY."
         )
     if parts.scheme.lower() not in {"http", "https"} or not parts.hostname:
-        raise UsageError(f"The address of target {target} needs to be like http://HOST:PORT/v1.")
+        raise UsageError(f"The URL of target {target} must look like http://HOST:PORT/v1.")
     if parts.query or parts.fragment:
-        raise UsageError(f"The address of target {target} may not have a part after ? or #. Take it out.")
+        raise UsageError(f"The URL of target {target} cannot have a part after ? or #. Remove it.")
 
 
 def _redact_address(word: str) -> str:

@@ -75,8 +75,8 @@ class ReplayTarget:
         line = _LINE_DECODER.decode(self._file.read(length))
         if line.output is None and line.sealed:
             raise TargetError(
-                f"Case {prompt.case_id!r} is sealed in {self._path}, as it is held out. Export the run again "
-                "with --reveal to replay it.",
+                f"Case {prompt.case_id!r} is hidden in {self._path} because it belongs to the holdout. To "
+                f"replay it, export the run again with --reveal.",
                 kind="missing",
             )
         if line.output is None:
@@ -100,7 +100,7 @@ class ReplayTarget:
             if len(line) > MAX_LINE_BYTES:
                 raise UsageError(
                     f"{self._path}:{number}: The line has more than {MAX_LINE_BYTES // 2**20} MiB, which is "
-                    "more than a recorded output may have. Remove it from the file."
+                    f"the limit for a recorded output. Remove the line from the file."
                 )
             start, offset = offset, offset + len(line)
             if number == 1 and line.startswith(b"\xef\xbb\xbf"):
@@ -109,7 +109,7 @@ class ReplayTarget:
                 key = self._read_key(line, number)
                 if key in self._offsets:
                     what = f"Case {key[0]!r}, repeat {key[1]}"
-                    raise UsageError(f"{self._path}:{number}: {what} is recorded twice. Keep one line.")
+                    raise UsageError(f"{self._path}:{number}: {what} is recorded twice. Keep only one line.")
                 self._offsets[key] = (start, len(line))
 
     def _read_key(self, data: bytes, number: int) -> tuple[str, int]:

@@ -106,7 +106,7 @@ def _read_rules(path: str) -> Iterator[tuple[str, tuple[Output, ...]]]:
 def _parse_answers(value: Any, where: str) -> tuple[Output, ...]:
     values = value if isinstance(value, list) else [value]
     if not values:
-        raise UsageError(f"{where} is an empty list. Give at least one answer.")
+        raise UsageError(f"{where} is an empty list. Write at least one answer.")
     try:
         return tuple(
             Output(text=item) if isinstance(item, str) else msgspec.convert(item, Output) for item in values

@@ -24,27 +24,27 @@ from proctor.targets.parse import parse_target
 from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import YamlError, YamlList, YamlMap, load
 
-_JUDGE: Final = {"type": "string", "description": "The target that judges its answers."}
+_JUDGE: Final = {"type": "string", "description": "The judge for its answers."}
 COMMON_FIELDS: Final[FileFields] = {
-    "name": {"type": "string", "pattern": r"\S", "description": "The name for --target and --judge."},
+    "name": {"type": "string", "pattern": r"\S", "description": "The name to use with --target and --judge."},
     "provider": {"type": "string", "description": "The kind of target."},
     "kind": {"type": "string", "description": "The kind of target."},
-    "target": {"type": "string", "description": "A target as on the command line: openai:gpt-5.2."},
-    "use_target": {"type": "string", "description": "The target that this is another name of."},
+    "target": {"type": "string", "description": "A target as on the command line, such as openai:gpt-5.2."},
+    "use_target": {"type": "string", "description": "The target that this entry is an alias of."},
     "grader_target": _JUDGE,
     "judge_target": _JUDGE,
     "fallback_targets": {
         "type": "array",
         "items": {"type": "string"},
-        "description": "The targets that are called when it fails.",
+        "description": "The targets to call when it fails.",
     },
-    "workers": {"type": "integer", "minimum": 1, "description": "Maximum concurrent calls."},
-    "max_retries": {"type": "integer", "minimum": 0, "description": "Maximum retries of a call."},
+    "workers": {"type": "integer", "minimum": 1, "description": "Maximum concurrent requests."},
+    "max_retries": {"type": "integer", "minimum": 0, "description": "Maximum retries of a request."},
 }
 """The fields that every target may have."""
 ROOT_FIELDS: Final[FileFields] = {
-    "$schema": {"description": "The JSON Schema of the file, for editors."},
-    "version": {"description": "Your own version of the file."},
+    "$schema": {"description": "The JSON Schema of this file, for editors."},
+    "version": {"description": "Your own version number of the file."},
     "targets": {"type": "array", "description": "The targets, each with a name."},
 }
 DESCRIPTION_FIELD: Final = "description"
@@ -197,9 +197,7 @@ def _find_entry(row: Any, line: int, place: int, notes: ProblemLog) -> _NamedEnt
     if isinstance(name, str) and name.strip():
         return _NamedEntry(name, line, row)
     name_line = row.lines.get("name", line)
-    notes.error(
-        "missing-field", f"`targets[{place}].name` must be text, which names it.", "name", line=name_line
-    )
+    notes.error("missing-field", f"`targets[{place}].name` must be text.", "name", line=name_line)
     return None
 
 
@@ -255,7 +253,7 @@ class _SpecReader:
         if entry.next_line is not None:
             notes.error(
                 "duplicate-name",
-                f"The name stands already at line {entry.line}. Give one of them another name.",
+                f"Line {entry.line} already uses this name. Rename one of them.",
                 "name",
                 line=entry.next_line,
             )
@@ -296,7 +294,7 @@ class _SpecReader:
         word = fields.text("target")
         if word is not None:
             if provider is not None:
-                fields.error("duplicate-field", "target", "and `provider` say the same. Remove one of them.")
+                fields.error("duplicate-field", "target", "and `provider` mean the same. Remove one of them.")
             spec = kinds.parse_short_form(name, word, row)
             fields.finish((*COMMON_FIELDS, *kinds.short_form_fields(word)))
             return spec
@@ -333,7 +331,7 @@ class _SpecReader:
         """Returns another target of the file, or one as written on the command line."""
         if name in trail:
             circle = " → ".join((*trail[trail.index(name) :], name))
-            row.fields.error("cycle", field, f"goes round in a circle: {circle}. Break it.")
+            row.fields.error("cycle", field, f"refers to itself: {circle}. Remove one of these references.")
             return None
         if self._file.get_entry(name) is not None:
             return self.read_target(name, trail)
@@ -341,7 +339,7 @@ class _SpecReader:
             return parse_target(name, self._context.params, row.context.environ)
         except UsageError:
             advice = suggestion(name[:60], self._file.names())
-            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is no target. {advice}")
+            row.fields.error("unknown-target", field, f"names {name[:60]!r}, which is not a target. {advice}")
             return None
 
 
@@ -369,7 +367,10 @@ def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> Target
         snake = _CAMEL_CASE_BOUNDARY.sub("_", name).lower()
         if snake != name and snake in known_fields:
             notes.error(
-                "camel-case", f"Write `{snake}` for `{name}`: words are joined by _.", name, line=line
+                "camel-case",
+                f"Write `{snake}` for `{name}`: words are joined by an underscore.",
+                name,
+                line=line,
             )
             unknown.add(snake)
         elif name == DESCRIPTION_FIELD:
@@ -387,7 +388,7 @@ def _read_entry(row: YamlMap, notes: ProblemLog, context: FileContext) -> Target
             unknown.add(name)
             for variable in unset:
                 message = (
-                    f"`{name}` names the variable {variable}, which is not set. Set it (export {variable}=…)."
+                    f"`{name}` uses the variable {variable}, which is not set. Set it (export {variable}=…)."
                 )
                 notes.error("unset-variable", message, name, line=line)
         else:

@@ -39,7 +39,7 @@ def resolve_inside(root: Path, relative: str, what: str) -> Path:
         raise WorkspaceError(f"{what} is {relative!r}; it must not contain '..' or '.git'.")
     place = root / path
     if not place.resolve().is_relative_to(root):
-        raise WorkspaceError(f"{what} is {relative!r}, which leads out of the workspace through a link.")
+        raise WorkspaceError(f"{what} is {relative!r}, which leads outside the workspace through a link.")
     return place
 
 
@@ -64,8 +64,8 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
         leads_to = Path(os.path.realpath(Path(path).parent / text))
         if Path(text).is_absolute() or not leads_to.is_relative_to(top):
             raise WorkspaceError(
-                f"The template's link {path!r} leads to {text!r}, which is not inside the template. "
-                "Put the file itself there, or a relative link to one beside it."
+                f"The template's link {path!r} leads to {text!r}, which is outside the template. Put the "
+                f"file itself there, or use a relative link to a file inside the template."
             )
         return text
 
@@ -74,7 +74,7 @@ def copy_template(source: Path, target: Path, skip: Path) -> None:
             return False
         if entry.is_symlink() or entry.is_dir() or entry.is_file():
             return True
-        raise WorkspaceError(f"The template's {entry.path!r} is neither a file, a folder nor a link.")
+        raise WorkspaceError(f"The template's {entry.path!r} is not a file, a folder or a link.")
 
     _copy(top, target, link, is_wanted)
 

@@ -109,7 +109,10 @@ class WorkspaceGroup:
         """See `TrialVisit.diff`."""
         site = self._root
         if not site.git.is_installed:
-            site.warn("There is no git on the PATH, so what agents change in their workspaces is not told.")
+            site.warn(
+                "There is no git on your PATH, so the changes that agents make in their workspaces are not "
+                "recorded."
+            )
             return None
         try:
             now = await run_in_thread(take_snapshot, Path(visit.path), site.contents, visit.start_snapshot)
@@ -117,7 +120,7 @@ class WorkspaceGroup:
                 self._last_snapshot = now
             return await diff_snapshots(visit.start_snapshot, now, site.contents, site.git, site.scratch)
         except (WorkspaceError, OSError) as error:
-            site.warn(f"What {visit} changed in its workspace cannot be told: {error}")
+            site.warn(f"The changes of {visit} in its workspace cannot be determined: {error}")
             return None
 
     async def leave(self, visit: TrialVisit, *, passed: bool) -> None:
@@ -262,5 +265,5 @@ class WorkspaceGroup:
 
 def _setup_failure(error: OSError) -> str:
     """Returns why there is no workspace, with advice for errors of the disk."""
-    advice = " Workspaces are in the folder for caches; PROCTOR_CACHE names another one."
-    return f"The workspace could not be made: {error}." + advice * (error.errno in _DISK_ERRORS)
+    advice = " Workspaces are in the cache folder; to use another folder, set PROCTOR_CACHE."
+    return f"The workspace could not be created: {error}." + advice * (error.errno in _DISK_ERRORS)

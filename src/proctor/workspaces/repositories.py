@@ -41,14 +41,14 @@ async def checkout_repository(repository: Repository, workspace: Path, folder: P
             await git.run("sparse-checkout", "set", "--cone", "--stdin", cwd=target, stdin=paths)
         await git.run("checkout", "--quiet", "--detach", commit, cwd=target, timeout_s=_CLONE_TIMEOUT_S)
     except WorkspaceError as error:
-        what = f"The repository {repository.source!r} cannot be put into the workspace."
+        what = f"The repository {repository.source!r} cannot be cloned into the workspace."
         raise WorkspaceError(f"{what} {error}") from None
 
 
 def _resolve_local(folder: Path, source: str) -> str:
     path = (folder / source).resolve()
     if not path.is_dir():
-        raise WorkspaceError("There is no such folder; its path begins at the suite's folder.")
+        raise WorkspaceError("There is no such folder; its path is relative to the folder of the suite.")
     return str(path)
 
 
@@ -68,7 +68,7 @@ async def _resolve_commit(repository: Repository, target: Path, git: Git) -> str
     ref = repository.ref
     fetch = ("fetch", "--quiet", *(_ANY_OWNER * repository.local))
     if ref.startswith("-"):
-        raise WorkspaceError(f"Its ref is {ref!r}; no ref begins with '-'.")
+        raise WorkspaceError(f"Its ref is {ref!r}; a ref cannot begin with '-'.")
     commit = await _find_commit(f"refs/remotes/origin/{ref}", target, git) or await _find_commit(
         ref, target, git
     )

@@ -125,7 +125,7 @@ class WorkspaceRoot:
         try:
             await run_in_thread(remove_tree, folder)
         except OSError as error:
-            self.warn(f"The workspace {str(folder)!r} could not be removed: {error}. Remove it by hand.")
+            self.warn(f"The workspace {str(folder)!r} could not be removed: {error}. Remove it yourself.")
 
     def close(self) -> None:
         """Removes temporary files and empty folders. Safe to call twice."""

@@ -30,8 +30,8 @@ async def populate(workspace: Workspace, target: Path, folder: Path, git: Git, s
         template = folder / workspace.template
         if not template.is_dir():
             raise WorkspaceError(
-                f"There is no folder {workspace.template!r} for the template of a workspace; its path begins "
-                "at the suite's folder."
+                f"There is no folder {workspace.template!r} for the template of a workspace; its path is "
+                f"relative to the folder of the suite."
             )
         await run_in_thread(copy_template, template, target, skip)
     for repository in workspace.repositories:
@@ -66,14 +66,14 @@ def resolve_own_folder(workspace: Workspace, folder: Path, home: str | None) -> 
     path = (folder / workspace.path).resolve()
     if workspace.isolation == "per_test":
         raise WorkspaceError(
-            f"The workspace has the path {workspace.path!r}, which all tests share, and the isolation "
-            "per_test. Remove one of them."
+            f"The workspace has the path {workspace.path!r}, which all tests share, but isolation per_test. "
+            f"Remove one of them."
         )
     if path.exists() and not path.is_dir():
         raise WorkspaceError(f"The workspace's path {workspace.path!r} is not a folder.")
     if path == Path(path.anchor) or folder.is_relative_to(path) or (home and Path(home).resolve() == path):
         raise WorkspaceError(
-            f"The workspace's path {workspace.path!r} is {str(path)!r}: an agent would work in the suite "
-            "itself, in a home or in everything there is. Name a folder of its own."
+            f"The workspace path {workspace.path!r} is {str(path)!r}: an agent would work in the suite "
+            f"itself, in a home directory or in the root directory. Name a separate folder."
         )
     return path

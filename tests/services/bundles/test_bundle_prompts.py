@@ -59,7 +59,7 @@ def test_without_a_prompt_the_statement_has_no_such_field(run: Run, attested: Ca
     assert "prompt" not in forger.config
     assert verify(forger.path, {}).statement.prompt is None
     forger.own["prompt"] = {"name": "terse", "digest": template_digest(TERSE)}
-    refused(forger, "envelope.json: the prompt's name is terse, and should be None.")
+    refused(forger, "envelope.json: the prompt's name is terse, but should be None.")
 
 
 def test_another_text_than_the_statement_has_is_found(bundle: Path) -> None:
@@ -70,7 +70,7 @@ def test_another_text_than_the_statement_has_is_found(bundle: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("other", "the prompt's name is terse, and should be other"), ("te\u202erse", "the prompt's name is")],
+    [("other", "the prompt's name is terse, but should be other"), ("te\u202erse", "the prompt's name is")],
 )
 def test_another_name_is_found(bundle: Path, name: str, words: str) -> None:
     forger = Forger(bundle)

@@ -172,7 +172,7 @@ def test_a_key_that_is_none_and_one_written_otherwise_are_found(
     forger = Forger(signed)
     signature = forger.envelope["signatures"][0]
     pem = signature["publicKey"]
-    for wrong, words in (("", "cannot be believed"), (f"hello\n{pem}", "the key is")):
+    for wrong, words in (("", "is not valid"), (f"hello\n{pem}", "the key is")):
         signature["publicKey"] = wrong
         refused(forger.restate(), words, known)
 
@@ -237,17 +237,17 @@ def test_a_claim_on_the_holdout_that_no_hidden_trials_can_have_is_found(public_f
     holdout = public_forger.own["claims"]["holdout"]
     before = dict(holdout)
     for change, words in (
-        ({"passed": 9}, "numbers that no 2 trials can have"),
-        ({"failed": -1}, "numbers that no 2 trials can have"),
-        ({"cases": 0}, "`cases` of the claim on holdout is 0, and should be 2"),
+        ({"passed": 9}, "numbers that are impossible for 2 trials"),
+        ({"failed": -1}, "numbers that are impossible for 2 trials"),
+        ({"cases": 0}, "`cases` of the claim on holdout is 0, but should be 2"),
         (
             {"passed": 0, "failed": 1, "total": 1, "cases": 1, "shapes": {"0/1/0": 1}},
-            "`total` of the claim on holdout is 1, and should be 2",
+            "`total` of the claim on holdout is 1, but should be 2",
         ),
         ({"pass_rate": 0.75}, "`pass_rate` of the claim on holdout is 0.75"),
-        ({"passed": 2, "failed": 0}, "the `shapes` of a claim have not the trials of the claim"),
-        ({"shapes": {"1/1/0": 2, "0/1/0": -1}}, "which cannot be"),
-        ({"shapes": {"x": 2}}, "which cannot be"),
+        ({"passed": 2, "failed": 0}, "the `shapes` of a claim do not have the trials of the claim"),
+        ({"shapes": {"1/1/0": 2, "0/1/0": -1}}, "which is impossible"),
+        ({"shapes": {"x": 2}}, "which is impossible"),
         ({"passed": 2, "failed": 0, "shapes": {"1/1/0": 2}}, "`passed` of the claim on all"),
     ):
         public_forger.own["claims"]["holdout"] = {**before, **change}
@@ -266,7 +266,7 @@ async def test_more_held_out_cases_than_are_hidden_are_found(
     holdout = make_counts(passed=2, failed=2)  # of twice as many cases, for a narrower interval
     dev = Counts(**{name: forger.own["claims"]["dev"][name] for name in ("passed", "failed", "shapes")})
     forger.own["claims"] |= {"holdout": forger._claim(holdout), "all": forger._claim(holdout.plus(dev))}
-    refused(forger.restate(), "numbers that no 4 trials can have, of 2 cases")
+    refused(forger.restate(), "numbers that are impossible for 4 trials of 2 cases")
 
 
 def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
@@ -295,7 +295,7 @@ def test_a_failing_dev_trial_cannot_be_hidden(public_forger: Forger) -> None:
     with pytest.raises(BundleError):
         verify(public_forger.write(), {})
     public_forger.suite[place + 1] = hidden(public_forger, public_forger.suite[place + 1])
-    refused(public_forger.write(), "suite.jsonl: the number of hidden cases is 3, and should be 2")
+    refused(public_forger.write(), "suite.jsonl: the number of hidden cases is 3, but should be 2")
 
 
 async def test_a_suite_that_is_another_one_while_answers_are_graded_is_found(
@@ -327,11 +327,11 @@ def test_a_hidden_trial_more_or_less_is_found(public_forger: Forger) -> None:
     gone = public_forger.trials.pop(place)
     for index, line in enumerate(public_forger.trials):
         line["index"] = index
-    refused(public_forger.write(), "the number of trials is 9, and should be 10")
+    refused(public_forger.write(), "the number of trials is 9, but should be 10")
     public_forger.trials[place:place] = [gone, {**gone}]
     for index, line in enumerate(public_forger.trials):
         line["index"] = index
-    refused(public_forger.write(), "the number of trials is 11, and should be 10")
+    refused(public_forger.write(), "the number of trials is 11, but should be 10")
 
 
 # --- files and bytes ---------------------------------------------------------------------------------------
@@ -342,13 +342,13 @@ def test_a_hidden_trial_more_or_less_is_found(public_forger: Forger) -> None:
 )
 def test_an_added_file_is_found(bundle: Path, name: str) -> None:
     (bundle / name).write_text("{}", encoding="utf-8")
-    refused(bundle, f"has {name!r}, which is no file of a bundle")
+    refused(bundle, f"has {name!r}, which is not a file of a bundle")
 
 
 def test_an_added_folder_is_found(bundle: Path) -> None:
     (bundle / "responses").mkdir()
     (bundle / "responses" / "manifest.json").write_text('{"passed": true}', encoding="utf-8")
-    refused(bundle, "has 'responses', which is no file of a bundle")
+    refused(bundle, "has 'responses', which is not a file of a bundle")
 
 
 @pytest.mark.parametrize("name", [*FILES, "envelope.json"])
@@ -414,13 +414,13 @@ def test_hostile_lines_are_refused_in_one_sentence(bundle: Path, forger: Forger,
         "signatures": [],
     }
     (bundle / "envelope.json").write_bytes(canonical_json(payload) + b"\n")
-    refused(bundle, "envelope.json: the statement cannot be believed")
+    refused(bundle, "envelope.json: the statement is not valid")
 
 
 def test_a_million_lines_are_refused_at_the_first(bundle: Path, forger: Forger) -> None:
     with (bundle / "trials.jsonl").open("ab") as file:
         file.write(b"{}\n" * 1_000_000)
-    refused(forger.restate(), "trials.jsonl:11 cannot be believed")
+    refused(forger.restate(), "trials.jsonl:11 is not valid")
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -538,13 +538,13 @@ def test_a_hidden_trial_where_no_hidden_case_is_is_found(public_forger: Forger) 
     for index, line in enumerate(public_forger.trials):
         line["index"] = index
     refused(
-        public_forger.write(), "trials.jsonl:1 is hidden, where no case that is held out can have a trial"
+        public_forger.write(), "trials.jsonl:1 is hidden, but no trial of a holdout case can be at this place"
     )
 
 
 def test_hidden_cases_of_a_suite_that_holds_none_out_are_found(public_forger: Forger) -> None:
     del public_forger.suite[0]["suite"]["split_rule"]
-    refused(public_forger.write(), "suite.jsonl: 2 cases are hidden, and the suite holds none out")
+    refused(public_forger.write(), "suite.jsonl: 2 cases are hidden, but the suite has no holdout")
 
 
 async def test_other_hidden_cases_than_the_shuffle_holds_out_are_found(

@@ -154,23 +154,23 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
         ),
         (
             recount_after(lambda f: f.trial("t3").update(verdict="pass")),
-            "trials.jsonl:4: the verdict is pass, and should be fail",
+            "trials.jsonl:4: the verdict is pass, but should be fail",
         ),
-        ({"own.claims.all.passed": 9}, "`passed` of the claim on all is 9, and should be 6"),
+        ({"own.claims.all.passed": 9}, "`passed` of the claim on all is 9, but should be 6"),
         (lambda f: f.predicate["passedTests"].append("t0"), "`passedTests` has t0"),
     ],
     "a failing trial removed, a passing trial added, lines swapped": [
         *(
-            (leave_out(name), "config.json: the number of planned trials is 9, and should be 10")
+            (leave_out(name), "config.json: the number of planned trials is 9, but should be 10")
             for name in ("t0", "t3", "t9")
         ),
-        (recount_after(put_in), "the number of planned trials is 11, and should be 10"),
-        (swap, "trials.jsonl:2: the index is 3, and should be 1"),
+        (recount_after(put_in), "the number of planned trials is 11, but should be 10"),
+        (swap, "trials.jsonl:2: the index is 3, but should be 1"),
         (recount_after(swap), "trials.jsonl:2: the trial of case t1 should be here"),
     ],
     "split, settings, target, run id or times changed in one place": [
-        ({"own.split": "all"}, "the split is all, and should be holdout"),
-        ({"config.settings.threshold": 0}, "the verdict is fail, and should be pass"),
+        ({"own.split": "all"}, "the split is all, but should be holdout"),
+        ({"config.settings.threshold": 0}, "the verdict is fail, but should be pass"),
         ({"config.target.model": "other"}, "the target's digest is"),
         ({"own.run": NO_RUN}, "the run's id is"),
         ({"own.started_at": NO_TIME}, "the time at which the run began is"),
@@ -186,10 +186,10 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
     "a trial with an answer and a failure or neither, scores but no answer, a valid case marked invalid": [
         ({"t3.failure": FAILURE}, "trials.jsonl:4: a trial has either an answer or a failure"),
         ({"t3.output": GONE, "t3.scores": GONE}, "trials.jsonl:4: a trial has either an answer or a failure"),
-        ({"t3.output": GONE}, "trials.jsonl:4: there are scores and no answer"),
+        ({"t3.output": GONE}, "trials.jsonl:4: there are scores but no answer"),
         (
             lambda f: failed_by_endpoint(f, "invalid"),
-            "the trial failed as its case were wrong in its file, and the case is not",
+            "the trial failed because of an invalid case, but the case is valid",
         ),
     ],
     "tokens, cost or latency below 0, or more than 10⁹ tokens": [
@@ -266,10 +266,10 @@ ELSEWHERE = {
 OTHER_EDITS: list[tuple[Edit, str]] = [
     # a score
     ({"t3.scores.0.value": 0.5}, "the value is 0.5, and grading the answer again gives 0.0"),
-    ({"t3.scores.0.weight": 0}, "the weight is 0.0, and should be 1.0"),
+    ({"t3.scores.0.weight": 0}, "the weight is 0.0, but should be 1.0"),
     ({"t3.scores.0.required": 0.5}, "the gate is 0.5, and grading the answer again gives None"),
-    ({"t3.scores.0.grader": "unscored"}, "the grader is unscored, and should be exact"),
-    ({"t3.scores.0.name": "another"}, "the name is another, and should be exact"),
+    ({"t3.scores.0.grader": "unscored"}, "the grader is unscored, but should be exact"),
+    ({"t3.scores.0.name": "another"}, "the name is another, but should be exact"),
     ({"t3.scores.0.assertion": "sha256:0"}, "the digest of the assertion is sha256:0"),
     ({"t3.scores.0.outcome": "error"}, "the outcome is error"),
     ({"t3.scores.0.outcome": "unscored"}, "a score has a value or is unscored"),
@@ -277,38 +277,38 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"t3.scores.0.surprise": 1}, "canonical"),
     (
         lambda f: f.trial("t3")["trial"]["scores"].extend(f.trial("t4")["trial"]["scores"]),
-        "of scores is 2, and",
+        "of scores is 2, but",
     ),
-    ({"t3.scores": GONE}, "the number of scores is 0, and should be 1"),
+    ({"t3.scores": GONE}, "the number of scores is 0, but should be 1"),
     # a trial
-    ({"t3.case_id": "t4"}, "trials.jsonl:4: the case's id is t4, and should be t3"),
+    ({"t3.case_id": "t4"}, "trials.jsonl:4: the case's id is t4, but should be t3"),
     ({"t3.sent": "sha256:0"}, "trials.jsonl:4: the digest of what was sent is sha256:0"),
-    ({"t3.target": "echo"}, "trials.jsonl:4: the case's own target is echo, and should be None"),
-    (hide("trials", 3), "trials.jsonl:4 is hidden, and nothing of a full bundle is"),
+    ({"t3.target": "echo"}, "trials.jsonl:4: the case's own target is echo, but should be None"),
+    (hide("trials", 3), "trials.jsonl:4 is hidden, but nothing in a full bundle is hidden"),
     (
         [leave_out("t3"), {"config.settings.selection": {"ids": ["t[!4]"]}}],
         "trials.jsonl:4: the trial of case t3 should be here",
     ),
     (
         [recount_after(put_in), {"config.planned": 10}],
-        "envelope.json: the number of trials is 11, and should be 10",
+        "envelope.json: the number of trials is 11, but should be 10",
     ),
     # the suite and its split
     ({"suite.4.case.assertions.0.params.value": "say 3"}, "suite.jsonl:1: the digest of the suite is"),
     ({"suite.4.case.input.0.content": "no"}, "suite.jsonl:5: the digest of what is sent is"),
-    (lambda f: f.suite.insert(1, f.suite.pop(2)), "suite.jsonl:2: the index is 1, and should be 0"),
-    (drop_last_case, "envelope.json: the number of cases is 9, and should be 10"),
+    (lambda f: f.suite.insert(1, f.suite.pop(2)), "suite.jsonl:2: the index is 1, but should be 0"),
+    (drop_last_case, "envelope.json: the number of cases is 9, but should be 10"),
     (
         [drop_last_case, {"suite.0.suite.case_count": 9}],
         "the digest of the suite is",
     ),
-    (hide("suite", 3), "suite.jsonl:4 is hidden, and nothing of a full bundle is"),
-    (recount_after({"t1.split": "holdout"}), "the split is holdout, and should be dev"),
-    (recount_after({"t4.split": GONE}), "the split is None, and should be dev"),
+    (hide("suite", 3), "suite.jsonl:4 is hidden, but nothing in a full bundle is hidden"),
+    (recount_after({"t1.split": "holdout"}), "the split is holdout, but should be dev"),
+    (recount_after({"t4.split": GONE}), "the split is None, but should be dev"),
     ({"suite.0.suite.split_rule": {"seed": 7}}, ": the split is "),
     (
         {"suite.0.suite.split_rule": {"ratio": 7}},
-        "the share that is held out is 7.0, and should be between 0 and 1",
+        "the holdout share is 7.0, but must be between 0 and 1",
     ),
     (
         [
@@ -318,27 +318,27 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
         "the outcome is pass, and grading the answer again gives fail",
     ),
     # settings
-    ({"config.settings.min_pass_rate": 0.5}, "the result is FAILED, and should be PASSED"),
-    ({"config.settings.repeats": 2}, "the number of planned trials is 10, and should be 20"),
+    ({"config.settings.min_pass_rate": 0.5}, "the result is FAILED, but should be PASSED"),
+    ({"config.settings.repeats": 2}, "the number of planned trials is 10, but should be 20"),
     (
         {"config.settings.selection": {"split": "dev"}},
-        "the number of planned trials is 10, and should be 8",
+        "the number of planned trials is 10, but should be 8",
     ),
     (
         {"config.settings.selection": {"ids": [f"*{n}*" for n in range(10_001)]}},
-        "config.json: the run selects by more than 10000 ids",
+        "config.json: the run selects cases by more than 10000 ids",
     ),
     # the record of the run
     ({"config.id": NO_RUN}, "the run's id is"),
     ({"config.group": NO_RUN}, "the run's group is"),
     ({"config.started_at": NO_TIME}, "the time at which the run began is"),
-    ({"config.stopped": "x"}, "why the run was stopped is x, and should be None"),
-    ({"config.status": "interrupted"}, "the run's status is interrupted, and should be finished"),
+    ({"config.stopped": "x"}, "why the run was stopped is x, but should be None"),
+    ({"config.status": "interrupted"}, "the run's status is interrupted, but should be finished"),
     ({"config.surprise": 1}, "config.json has a field that is unknown"),
-    ({"config.seat": 1}, "config.json cannot be believed"),
-    ({"config.suite": {}}, "config.json cannot be believed"),
+    ({"config.seat": 1}, "config.json is not valid"),
+    ({"config.suite": {}}, "config.json is not valid"),
     ({"environment.started_at": NO_TIME}, "the list of fields is"),
-    ({"environment.versions": {"proctor": 1}}, "config.json cannot be believed"),
+    ({"environment.versions": {"proctor": 1}}, "config.json is not valid"),
     # the statement
     ({"own.group": NO_RUN}, "the run's group is"),
     ({"own.suite.name": "hard", "predicate.configuration.0.name": "hard"}, "the suite's name is hard"),
@@ -350,25 +350,25 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"own.target.name": "gpt-99"}, "the target's name is gpt-99"),
     ({"own.target.digest": "sha256:0"}, "the target's digest is sha256:0"),
     ({"own.finished_at": NO_TIME}, "the time at which the run ended is"),
-    ({"own.kind": "public"}, "the number of hidden cases is 0, and should be 2"),
+    ({"own.kind": "public"}, "the number of hidden cases is 0, but should be 2"),
     ({"own.claims.all.ci95": [0.9, 1]}, "`ci95` of the claim on all is"),
     ({"own.claims.holdout.pass_rate": 1}, "`pass_rate` of the claim on holdout"),
-    ({"own.claims.night": {}}, "the statement cannot be believed"),
+    ({"own.claims.night": {}}, "the statement is not valid"),
     (
         {"own.claims.dev": GONE},
-        "the list of claims is ['all', 'holdout'], and should be ['all', 'dev', 'holdout']",
+        "the list of claims is ['all', 'holdout'], but should be ['all', 'dev', 'holdout']",
     ),
     ({"own.looks.rate": -1}, "below 0"),
     ({"own.version": 3}, "its version is 3 instead of 2"),
-    ({"own.version": 1}, "its claims are not those of version 1"),
-    ({"own.surprise": 1}, "the statement cannot be believed"),
-    ({"predicate.result": "PASSED"}, "the result is PASSED, and should be FAILED"),
+    ({"own.version": 1}, "its claims do not match version 1"),
+    ({"own.surprise": 1}, "the statement is not valid"),
+    ({"predicate.result": "PASSED"}, "the result is PASSED, but should be FAILED"),
     (lambda f: f.predicate["failedTests"].pop(0), "`failedTests` lacks t0"),
     (lambda f: f.predicate["passedTests"].reverse(), "not in the order of the suite"),
-    ({"predicate.url": "https://example.com"}, "the statement cannot be believed"),
+    ({"predicate.url": "https://example.com"}, "the statement is not valid"),
     # salts
     *(
-        ({"suite.2.salt": salt}, "suite.jsonl:3 cannot be believed: its salt is not 64 hexadecimal digits")
+        ({"suite.2.salt": salt}, "suite.jsonl:3 is not valid: its salt is not 64 hexadecimal digits")
         for salt in ("", "AB" * 32, "ab" * 31, "ab " * 21 + "a")
     ),
     (
@@ -379,7 +379,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
 EDITS_UNDER_OLD_ROOTS: list[tuple[Edit, str]] = [
     ({"own.cases.root": "00"}, "the Merkle root of the cases is 00"),
     ({"own.trials.root": "00"}, "the Merkle root of the trials is 00"),
-    ({"own.trials.size": 3}, "the number of trials is 3, and should be 10"),
+    ({"own.trials.size": 3}, "the number of trials is 3, but should be 10"),
     ({"trials.2.salt": "ab" * 32}, "the Merkle root of the trials is"),
     (
         lambda f: f.trials.append({**f.trial("t1"), "index": 10, "salt": "0" * 64}),

@@ -338,7 +338,7 @@ def test_the_very_same_bundle_may_be_there(store: SqliteStore, run: Run, key: Si
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(store: SqliteStore, run: Run) -> None:
-    with pytest.raises(UsageError, match="Make it first"):
+    with pytest.raises(UsageError, match="Create it first"):
         write(store, run, "nowhere/b", None)
 
 
@@ -452,7 +452,9 @@ def test_who_signs_at_the_same_time_loses_no_signature_of_another(
 
     write(store, run, path, key)
     slow = Overtaken("slow", others[1]._private)
-    with pytest.raises(BundleError, match="changed while it was signed, and your signature is not in it"):
+    with pytest.raises(
+        BundleError, match="changed while you signed it, so it does not contain your signature"
+    ):
         countersign(Path(path), slow, {})
     assert {one.id for one in verify(path, {}).signatures} == {key.id, others[0].id}
     assert {one.name for one in Path().glob(".*part")} == set()
@@ -547,7 +549,7 @@ def test_a_proof_is_never_written_over_something_else(store: SqliteStore, run: R
     write_proof(store, run, "t1", None)
     before = Path("proof.json").read_bytes()
     write_proof(store, run, "t1", None)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write_proof(store, run, "t2", None)
     assert Path("proof.json").read_bytes() == before
 

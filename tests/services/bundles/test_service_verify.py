@@ -148,7 +148,7 @@ async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
     found = verify(path, {})
     assert (found.statement.claims["all"].errors, found.graded_again) == (1, 2)
     edit_trials(path, lambda lines: lines[0].update(verdict="pass"))
-    refused(edit_score(path, outcome="pass", value=1), "the outcome is pass, and should be unscored")
+    refused(edit_score(path, outcome="pass", value=1), "the outcome is pass, but should be unscored")
 
 
 EVERY = """
@@ -280,13 +280,13 @@ async def test_a_score_that_its_judgments_do_not_make_is_found(
 
 async def test_a_judgment_that_its_reply_does_not_make_is_found(judgeable: Judgeable) -> None:
     path = edit_judgment(await judgeable("NO"), passed=True, value=1)
-    words = "`passed` of judgment 1 by scripted:judge0.jsonl is True, and should be False"
+    words = "`passed` of judgment 1 by scripted:judge0.jsonl is True, but should be False"
     refused(edit_score(path, outcome="pass", value=1), words)
 
 
 async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Judgeable) -> None:
     path = await judgeable("NO", "NO", "YES")
-    words = "`passed` of judgment 2 by scripted:judge1.jsonl is True, and should be False"
+    words = "`passed` of judgment 2 by scripted:judge1.jsonl is True, but should be False"
     refused(edit_judgment(path, 1, passed=True, value=1), words)
     edit_judgment(path, 1, passed=False, value=0)
     assert verify(path, {}).statement.claims["all"].failed == 1
@@ -327,7 +327,7 @@ async def test_a_judge_who_never_judged_is_named(judgeable: Judgeable) -> None:
 def test_a_judgment_beside_a_check_that_asks_nobody_is_found(run: Run, attested: Attested) -> None:
     judgments = [{"judge": "x", "prompt_digest": "y"}]
     path = edit_score(attested(run), outcome="pass", value=1, judgments=judgments)
-    refused(path, "the number of judgments is 1, and should be 0")
+    refused(path, "the number of judgments is 1, but should be 0")
 
 
 JUDGED_SEVERAL = """

@@ -211,7 +211,7 @@ async def test_replies_without_a_verdict_are_unscored_and_no_fail(
         ("unscored", "line-1"),
         ("unscored", "line-4"),
     ]
-    assert "gave no verdict that can be read in 3 replies" in done.differences[0].reason
+    assert "gave no readable verdict in 3 replies" in done.differences[0].reason
 
 
 async def test_a_judge_that_does_not_answer_has_no_verdicts(labels: Write, calibrate: Calibrate) -> None:

@@ -78,7 +78,7 @@ def test_an_unknown_word_suggests_names_of_both(folder: Path) -> None:
         TargetNames({}).get_spec("prodction", Params())
     with pytest.raises(UnknownName, match="'ollama'"):
         TargetNames({}).get_spec("olama:x", Params())
-    with pytest.raises(UsageError, match="not complete"):
+    with pytest.raises(UsageError, match="is incomplete"):
         TargetNames({}).get_spec("replay:", Params())
 
 

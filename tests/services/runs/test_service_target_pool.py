@@ -441,6 +441,6 @@ async def test_an_address_from_a_variable_is_told_as_it_is_written(
     with pytest.raises(TargetError) as caught:
         await target.answer(PROMPT)
     await reach.aclose()
-    assert str(caught.value).startswith(f"No connection to {shown.replace('PORT', port)}: ")
+    assert str(caught.value).startswith(f"Cannot connect to {shown.replace('PORT', port)}: ")
     assert ("127.0.0.1" in str(caught.value)) is kept
     assert caught.value.transient

@@ -226,7 +226,7 @@ def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., Converte
 
 def test_a_dialect_that_is_only_read_says_what_can_be_written() -> None:
     (only_read, *_) = sorted(set(DIALECTS.names()) - set(writable_names()))
-    with pytest.raises(UsageError, match=rf"'{only_read}' is only read.*meridian.*proctor"):
+    with pytest.raises(UsageError, match=rf"'{only_read}' but cannot write them.*meridian.*proctor"):
         convert_suite(SUITE, [case()], only_read, lossy=False)
 
 

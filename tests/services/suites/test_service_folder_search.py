@@ -202,7 +202,7 @@ async def test_a_mixed_folder_runs_and_says_what_it_left_out(
 
 async def test_a_single_file_that_is_not_recognised_stays_an_error(write: Write, make: MakeRuns) -> None:
     write({"package.json": json.dumps({"name": "x"})})
-    with pytest.raises(SuiteError, match="No suite format fits the file"):
+    with pytest.raises(SuiteError, match="The file does not match any suite format"):
         await make("all/package.json")
 
 

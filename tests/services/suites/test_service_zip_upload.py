@@ -153,7 +153,7 @@ def test_entries_that_share_their_data_are_refused() -> None:
     data = bytearray(archive(("a", b"x"), ("b", b"x")))
     second = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 1)
     struct.pack_into("<L", data, second + 42, 0)
-    with pytest.raises(UsageError, match="overlaps another one"):
+    with pytest.raises(UsageError, match="overlaps another entry"):
         unpack(bytes(data))
 
 

@@ -139,7 +139,7 @@ async def test_an_error_inside_a_stream_is_the_error_of_the_call(api: Api) -> No
 
 
 async def test_a_stream_that_is_cut_off_is_no_answer(api: Api) -> None:
-    with pytest.raises(TargetError, match="ended its stream before") as error:
+    with pytest.raises(TargetError, match="ended the stream before") as error:
         await ask(api, chunk({"content": "Fo"}), end="")
     assert error.value.transient
 

@@ -183,7 +183,7 @@ async def test_what_a_case_sets_and_its_service_lacks_is_an_error_without_a_requ
 def test_a_service_that_older_runs_have_as_openai_is_held_to_its_own_parameters() -> None:
     spec = parse_target("groq:m", Params(logprobs=1), {})
     assert spec.kind == "openai"
-    with pytest.raises(UsageError, match="kind `groq` do not take `logprobs`"):
+    with pytest.raises(UsageError, match="kind `groq` do not accept `logprobs`"):
         check_params_taken(spec)
 
 

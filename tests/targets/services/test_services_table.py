@@ -288,6 +288,6 @@ async def test_what_a_service_does_not_take_is_an_error_that_says_what_it_takes(
         if not further or further[0] in kind.all_params:
             continue
         spec = build_api_spec(f"{kind.name}:m", kind, "m", "http://127.0.0.1:9/v1", params, ENVIRON)
-        said = "only have `api_format: chat`" if name == "responses" else f"do not take `{name}`"
+        said = "support only `api_format: chat`" if name == "responses" else f"do not accept `{name}`"
         with pytest.raises(UsageError, match=said):
             check_params_taken(spec)

@@ -55,8 +55,8 @@ class AgentV(Dialect):
             if name in names:
                 return f"it has `{name}`"
         if any(isinstance(row.get("assertions"), list) for row in head.rows):
-            return "its lines have a list as `assertions`"
-        return "it is YAML with fields of a suite" if _has_suite_fields(head, names) else None
+            return "its lines have a list of `assertions`"
+        return "it is YAML with the fields of a suite" if _has_suite_fields(head, names) else None
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         """Yields the header, the cases in file order, and each problem where it occurs."""

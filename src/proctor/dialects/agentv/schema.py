@@ -59,12 +59,12 @@ def suite_schema() -> dict[str, Any]:
         ),
         **v5.TRANSLATED_FIELDS,
         **dict.fromkeys(suite.UNUSED_FIELDS, UNUSED),
-        suite.SCHEMA_FIELD: anything("The JSON Schema of the file, for editors."),
+        suite.SCHEMA_FIELD: anything("The JSON Schema of this file, for editors."),
     }
     version_5 = {"anyOf": [{"required": [name]} for name in v5.VERSION_5_FIELDS]}
     return {
         "$schema": DRAFT,
-        "title": "A suite of dialect agentv",
+        "title": "A suite in the format agentv",
         **object_of(fields, nullable=True, not_null=(*TESTS_NAMES, "prompts", "evaluate_options")),
         "allOf": [
             {"anyOf": [{"required": [name]} for name in TESTS_NAMES]},
@@ -183,7 +183,9 @@ def _define_messages() -> dict[str, FieldSchema]:
 
 
 def _define_assertions() -> dict[str, FieldSchema]:
-    include = object_of({"include": words("A file with assertions, or its name."), **_PROSE}, ["include"])
+    include = object_of(
+        {"include": words("The path or the name of a file with assertions."), **_PROSE}, ["include"]
+    )
     item = object_of(
         {**rubrics.ITEM_FIELDS, **_PROSE}, anyOf=[{"required": ["outcome"]}, {"required": ["score_ranges"]}]
     )
@@ -268,7 +270,7 @@ def _aggregator() -> dict[str, Any]:
         rules = assertions.AGGREGATOR_RULES.get(name, {})
         own = object_of(typed_fields, ["type"])
         choices.append({**own, **rules, "required": [*own["required"], *rules.get("required", ())]})
-    return either(*choices, about="How the scores of the members become one.")
+    return either(*choices, about="How the scores of the members are combined into one.")
 
 
 # --- workspaces --------------------------------------------------------------------------------------------

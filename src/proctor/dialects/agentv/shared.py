@@ -113,8 +113,8 @@ def note_unset_variable(name: str, notes: ProblemLog, field: str, line: int | No
     """Notes that an environment variable is not set."""
     notes.error(
         "unset-variable",
-        f"`{field}` names the environment variable {name}, which is not set. "
-        f"Set it (export {name}=…) and run again.",
+        f"`{field}` uses the environment variable {name}, which is not set. Set it (export {name}=…) and run "
+        f"again.",
         field,
         line=line,
     )

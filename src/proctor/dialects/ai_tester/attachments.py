@@ -51,7 +51,7 @@ _BYTES_KINDS: Final[dict[str, tuple[AttachmentKind, str]]] = {
 }
 """Endings of all other files, with the kind and media type of each."""
 UNREADABLE_MESSAGE: Final = (
-    "The file cannot be read. May you read it, and does it lead anywhere if it is a link?"
+    "The file cannot be read. Check its permissions and, if it is a link, that its target exists."
 )
 
 _FILE_PLACEHOLDER: Final = re.compile(r"`\{\{\s*_file:([^{}\n]*)\}\}`|\{\{\s*_file:([^{}\n]*)\}\}")
@@ -151,15 +151,15 @@ class ReferencedFiles:
         if ending not in (*_BYTES_KINDS, *TEXT_ENDINGS):
             endings = ", ".join((*TEXT_ENDINGS, *_BYTES_KINDS))
             message = (
-                f"The attached file {quote_value(path)} has an ending that is not known. Known are: "
+                f"The attached file {quote_value(path)} has an unknown file extension. Known extensions: "
                 f"{endings}."
             )
             return Problem(code="unknown-ending", message=message)
         file = self._source.find_file(path)
         if file is None:
             message = (
-                f"The attached file {quote_value(path)} is not in the suite's folder, a folder above it in "
-                "its repository, or the working directory."
+                f"The attached file {quote_value(path)} is not in the folder of the suite, a folder "
+                f"above it in the same repository, or the working directory."
             )
             return Problem(code="missing-file", message=message)
         self.attached_paths.add(file.path)
@@ -191,7 +191,7 @@ class ReferencedFiles:
         """Returns the tools with the ids in a field; an unknown id is an error."""
         tool_ids = fields.texts(name)
         if not tool_ids and not fields.problem_log.has_error_at(name):
-            fields.error("empty-list", name, "names no tool. Name some, or remove the field.")
+            fields.error("empty-list", name, "names no tool. List at least one, or remove the field.")
         if self._tools is None:
             self._tools = _DefinitionIndex(self._source, TOOL_FOLDERS, _parse_tool)
             self._problems += self._tools.problems
@@ -263,10 +263,13 @@ class _DefinitionIndex:
         if definition is not None:
             return definition.value
         if self._by_id:
-            hint = f"{suggestion(definition_id[:60], list(self._by_id))} They stand in {self._folders}."
+            hint = f"{suggestion(definition_id[:60], list(self._by_id))} They are in {self._folders}."
         else:
-            hint = f"There is no file with an `id` in {self._folders} beside the tests or above."
-        fields.error("unknown-id", name, f"is {quote_value(definition_id)}, which is not there. {hint}")
+            hint = (
+                f"No file in {self._folders} has an `id`. These folders are searched beside the tests "
+                f"and in the folders above."
+            )
+        fields.error("unknown-id", name, f"is {quote_value(definition_id)}, which does not exist. {hint}")
         return None
 
 
@@ -315,5 +318,5 @@ def _check_schema(schema: dict[str, Any], fields: FieldReader, name: str) -> Non
         validator_for(schema).check_schema(schema)
     except SchemaError as error:
         inside = ".".join(str(step) for step in chain([name] if name else [], error.absolute_path))
-        message = f"is no JSON schema: {error.message[:200]}."
+        message = f"is not a valid JSON schema: {error.message[:200]}."
         fields.error("bad-schema", inside or "id", message)

@@ -52,7 +52,7 @@ class AiTester(Dialect):
         """Recognises a line that begins a turn, or a Markdown file name."""
         if has_user_turn(head.text):
             return f"it has a line that begins with `{USER_MARKER}`"
-        return "its name ends as Markdown's does" if head.path.lower().endswith(ENDING) else None
+        return "its name ends in `.md`" if head.path.lower().endswith(ENDING) else None
 
     def marks_suite_folder(self, path: str, read: Callable[[], bytes]) -> bool:
         """Whether a file is Markdown with a turn, and neither a prompt nor a README."""

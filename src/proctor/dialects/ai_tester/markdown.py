@@ -96,7 +96,7 @@ def parse_document(text: str, notes: ProblemLog) -> MarkdownDocument | None:
         return MarkdownDocument({}, text, 1)
     end = _FENCE.search(text, begin.end())
     if end is None:
-        message = "The front matter has no end; write a line `---` after its last field."
+        message = "The front matter is not closed; add a line `---` after its last field."
         notes.error("open-front-matter", message, line=1)
         return None
     try:
@@ -140,16 +140,18 @@ def parse_conversation(document: MarkdownDocument, notes: ProblemLog) -> Convers
     body = document.body
     rules = list(_RULE.finditer(body))
     if not rules:
-        message = "The test has no instructions; write them after its last turn, below a line that is `---`."
+        message = "The test has no grading instructions; write them after the last turn, below a line `---`."
         nearly = _RULE_WITH_BLANKS.search(body)
         if nearly is not None:
-            message += f" Line {_get_line(document, nearly.start())} is not, as it has blanks."
+            message += (
+                f" Line {_get_line(document, nearly.start())} does not count, because it contains spaces."
+            )
         notes.error("no-instructions", message, line=document.line)
     at = rules[-1] if rules else None
     system, *turns = split_sections(document, None if at is None else at.start())
     instructions = _make_section("instructions", document, len(body) if at is None else at.end(), len(body))
     if at is not None and not instructions.text:
-        message = "There are no instructions below the last `---`; write what a good answer does."
+        message = "There are no grading instructions below the last `---`; describe what a good answer does."
         notes.error("no-instructions", message, line=instructions.begin)
     _check_turns(turns, document, notes)
     _warn_of_doubtful_text(system, document, at, notes)
@@ -174,7 +176,9 @@ def find_placeholders(sections: Iterable[MarkdownSection], document: MarkdownDoc
 def warn_of_comment(document: MarkdownDocument, notes: ProblemLog) -> None:
     """Warns about a comment, which is sent like any other text."""
     if _COMMENT_START in document.body:
-        message = "The comment `<!--` is sent as it is written. Remove it if it is not meant to be."
+        message = (
+            "The comment `<!--` is sent to the target as it is. Remove it if you do not want to send it."
+        )
         notes.warn("comment", message, line=_get_line(document, document.body.index(_COMMENT_START)))
 
 
@@ -194,21 +198,25 @@ def _make_section(role: str, document: MarkdownDocument, start: int, end: int) -
 
 def _check_turns(turns: list[MarkdownSection], document: MarkdownDocument, notes: ProblemLog) -> None:
     if not turns:
-        message = f"The test has no turn; begin one with a line `{USER_MARKER}`, above the instructions."
+        message = (
+            f"The test has no turn; begin one with a line `{USER_MARKER}` above the grading instructions."
+        )
         notes.error("no-turns", message, line=document.line)
         return
     expected = "user"
     for turn in turns:
         if turn.role != expected:
             marker = USER_MARKER if expected == "user" else ASSISTANT_MARKER
-            message = f"A turn of the {turn.role} stands where one of the {expected} must be (`{marker}`)."
+            message = f"A turn of the {turn.role} is in the place of a turn of the {expected} (`{marker}`)."
             notes.error("turn-order", message, line=turn.begin)
         if not turn.text:
-            message = f"The turn of the {turn.role} is empty; write a text or remove the turn."
+            message = f"The turn of the {turn.role} is empty; write its text or remove the turn."
             notes.error("empty-turn", message, line=turn.begin)
         expected = "assistant" if turn.role == "user" else "user"
     if turns[-1].role != "user":
-        message = "The last turn is the assistant's; end with one of the user, which the target answers."
+        message = (
+            "The last turn is a turn of the assistant; end with a turn of the user, which the target answers."
+        )
         notes.error("turn-order", message, line=turns[-1].begin)
 
 
@@ -228,10 +236,9 @@ def _warn_of_doubtful_text(
         if exact and match.start() < end:
             continue
         why = (
-            "stands below the last `---`, so it is a part of the instructions"
+            "is below the last `---`, so it is part of the grading instructions"
             if exact
-            else f"is text and no marker; one is `{USER_MARKER}` or `{ASSISTANT_MARKER}` at the start "
-            "of a line"
+            else f"is plain text; a marker is `{USER_MARKER}` or `{ASSISTANT_MARKER}` at the start of a line"
         )
         notes.warn(
             "not-a-turn", f"{quote_value(match[0].strip())} {why}.", line=_get_line(document, match.start())
@@ -242,15 +249,15 @@ def _check_rule(document: MarkdownDocument, rule: re.Match[str], notes: ProblemL
     """Warns if the last `---` may not be the intended one, so that instructions above it would be sent."""
     if len(_CODE_FENCE.findall(document.body, rule.end())) % 2:
         message = (
-            "The last `---` stands in a block of code, so the instructions begin inside it and all above is "
-            "sent. Instructions can have no line `---`."
+            "The last `---` is inside a code block, so the grading instructions begin there and "
+            "everything above is sent. Grading instructions cannot contain a line `---`."
         )
         notes.warn("rule-in-code", message, line=_get_line(document, rule.start()))
     else:
         _check_rule_in_turn(document, rule, notes)
     nearly = _RULE_WITH_BLANKS.search(document.body, rule.end())
     if nearly is not None:
-        message = "`---` with blanks around it is text, so the instructions do not begin here."
+        message = "`---` with spaces around it is plain text, so the grading instructions do not begin here."
         notes.warn("not-a-rule", message, line=_get_line(document, nearly.start()))
 
 
@@ -263,9 +270,11 @@ def _check_rule_in_turn(document: MarkdownDocument, last: re.Match[str], notes: 
     for rule in _RULE.finditer(body, begin, last.start()):
         if len(_CODE_FENCE.findall(body, begin, rule.start())) % 2 == 0:
             message = (
-                f"The instructions begin below the last `---`, on line {_get_line(document, last.start())}, "
-                "so what stands between this line and that one is sent to the target. If it belongs to the "
-                "instructions, remove every `---` below this line. If it is to be sent, write `***` here."
+                f"The grading instructions begin below the last `---`, on line "
+                f"{_get_line(document, last.start())}, "
+                "so everything between this line and that one is sent to the target. If it belongs to the "
+                "grading instructions, remove every `---` below this line. If you want to send it, write "
+                "`***` here."
             )
             notes.warn("rule-in-turn", message, line=_get_line(document, rule.start()))
             return

@@ -79,11 +79,11 @@ def parse_groups(fields: FieldReader, name: str) -> tuple[ReplacementGroup, ...]
         return (_parse_group(value, fields, f"{name}."),)
     if not isinstance(value, list):
         fields.report_wrong_type(
-            name, value, "an object with a value or a list of values for each name, or a list of such"
+            name, value, "an object with a value or a list of values for each name, or a list of such objects"
         )
         return (ReplacementGroup(),)
     if not value:
-        fields.error("empty-list", name, "is an empty list, so the file would have no version. Remove it.")
+        fields.error("empty-list", name, "is an empty list, so the file would have no versions. Remove it.")
     groups: list[ReplacementGroup] = []
     for place, item in enumerate(value):
         if isinstance(item, dict):
@@ -101,7 +101,7 @@ def _parse_group(row: dict[str, Any], outer: FieldReader, prefix: str) -> Replac
         value: Any = fields.pop(key)
         if value == []:
             fields.error(
-                "empty-list", key, "is an empty list, so the file would have no version. Give a value."
+                "empty-list", key, "is an empty list, so the file would have no versions. Add a value."
             )
         texts = [
             _to_text(item, fields, f"{key}[{place}]" if isinstance(value, list) else key)
@@ -113,9 +113,9 @@ def _parse_group(row: dict[str, Any], outer: FieldReader, prefix: str) -> Replac
 
 def _check_key(key: str, fields: FieldReader) -> None:
     if key.startswith("_"):
-        fields.error("reserved-name", key, "begins with `_`; such names are kept for Proctor. Rename it.")
+        fields.error("reserved-name", key, "begins with `_`; such names are reserved for Proctor. Rename it.")
     elif not key.strip() or key != key.strip() or set(key) & set("{}\n"):
-        message = "cannot stand between `{{` and `}}`. Use a name without braces and outer spaces."
+        message = "cannot be written between `{{` and `}}`. Use a name without braces and surrounding spaces."
         fields.error("bad-name", key, message)
 
 
@@ -195,9 +195,7 @@ def check_replacements(
         _check_loops(edges, group, notes)
     for key, line in unused.items():
         if key not in used_anywhere:
-            message = (
-                f"The replacement {quote_value(key)} is used nowhere. Write `{{{{{key}}}}}` or remove it."
-            )
+            message = f"The replacement {quote_value(key)} is never used. Write `{{{{{key}}}}}` or remove it."
             notes.warn("unused-replacement", message, f"replacements.{key}", line=line)
     if not notes.has_errors:
         _check_size(groups, references, length, notes)
@@ -213,8 +211,8 @@ def _note_unresolved(
 ) -> None:
     shown_name = f"`{{{{{name[:60]}}}}}`"
     if name.startswith("_"):
-        hint = suggestion(name[:60], list(possible)) if possible else "A test may have `{{_file:PATH}}` only."
-        message = f"The placeholder {shown_name} begins with `_`, which is kept for Proctor. {hint}"
+        hint = suggestion(name[:60], list(possible)) if possible else "A test can use only `{{_file:PATH}}`."
+        message = f"The placeholder {shown_name} begins with `_`, which is reserved for Proctor. {hint}"
         notes.error("reserved-name", message, line=line)
         return
     where = "" if place is None else f" in item {place + 1} of `replacements`"
@@ -249,7 +247,7 @@ def _note_duplicate_versions(key: str, group: ReplacementGroup, notes: ProblemLo
     count = len(group.values[key])
     if count > 1:
         message = (
-            f"The replacement {quote_value(key)} has {count} values and is used nowhere, so {count} versions "
+            f"The replacement {quote_value(key)} has {count} values and is never used, so {count} versions "
             f"would be the same. Write `{{{{{key}}}}}` or remove it."
         )
         notes.error("duplicate-version", message, f"replacements.{key}", line=group.lines[key])
@@ -263,7 +261,7 @@ def _check_loops(edges: Mapping[str, list[str]], group: ReplacementGroup, notes:
     loop_free = set(_sort_names(edges))
     for key in edges:
         if key not in loop_free and key in _find_reachable(edges[key], edges):
-            message = f"The replacement {quote_value(key)} leads back to itself by the names in its values."
+            message = f"The replacement {quote_value(key)} refers to itself through the names in its values."
             notes.error("replacement-loop", message, f"replacements.{key}", line=group.lines[key])
 
 
@@ -292,7 +290,8 @@ def _check_size(
     counts = [prod(map(len, group.values.values())) for group in groups]
     if sum(counts) > MAX_VERSIONS:
         message = (
-            f"The replacements make {sum(counts):,} versions of the file; at most {MAX_VERSIONS:,} may be."
+            f"The replacements make {sum(counts):,} versions of the file; at most {MAX_VERSIONS:,} "
+            f"are allowed."
         )
         notes.error("too-many-versions", message, "replacements", line=get_first_line(groups))
         return
@@ -300,7 +299,8 @@ def _check_size(
     characters = sum(count * (length + _max_length(group, edges)) for group, edges, count in triples)
     if characters > MAX_CHARACTERS:
         message = (
-            f"The versions of the file have more than {MAX_CHARACTERS:,} characters together; shorten it."
+            f"The versions of the file have more than {MAX_CHARACTERS:,} characters in total; shorten "
+            f"the file."
         )
         notes.error("too-long", message, "replacements", line=get_first_line(groups))
 

@@ -113,7 +113,8 @@ def _find_paths(source: SuiteSource, inside: Sequence[str], problems: list[Probl
     paths = [path for path in paths if path.lower().endswith(ENDING) and not is_readme(path)]
     if folder is not None and not paths:
         message = (
-            f"The folder {quote_value(folder)} that proctor.toml names as `prompts` has no Markdown file."
+            f"The folder {quote_value(folder)} that proctor.toml names as `prompts` contains no "
+            f"Markdown file."
         )
         problems.append(Problem(code="no-prompts", message=message, path=source.path, line=1))
     return paths
@@ -131,8 +132,8 @@ def read_prompts(source: SuiteSource, inside: Sequence[str] = ()) -> SuitePrompt
         prompt = _read_prompt(path, source, notes)
         if prompt is not None and prompt.id in prompts:
             message = (
-                f"The prompt {quote_value(prompt.id)} stands in {prompts[prompt.id].path} too. Rename one "
-                "of them."
+                f"The prompt {quote_value(prompt.id)} is also in {prompts[prompt.id].path}. Rename "
+                f"one of them."
             )
             notes.error("duplicate-id", message, "id")
         elif prompt is not None:
@@ -167,8 +168,8 @@ def _enabled_evaluators(source: SuiteSource, ids: list[str], problems: list[Prob
     for name in selection:
         if name not in ids:
             message = (
-                f"`evaluators` of proctor.toml names {quote_value(name)}, and no evaluator prompt has that "
-                f"id. {suggestion(str(name)[:60], ids)}"
+                f"`evaluators` of proctor.toml names {quote_value(name)}, and no judge prompt has "
+                f"that id. {suggestion(str(name)[:60], ids)}"
             )
             problems.append(Problem(code="unknown-evaluator", message=message, path=source.path, line=1))
     return [str(name) for name in selection]
@@ -190,7 +191,7 @@ def _read_prompt(path: str, source: SuiteSource, notes: ProblemLog) -> _PromptFi
     fields = FieldReader(document.front, notes)
     name = fields.required_text("id")
     if name != " ".join(name.split()):
-        fields.error("bad-id", "id", "has line breaks or spaces at its ends or in a row; write it without.")
+        fields.error("bad-id", "id", "has line breaks, surrounding spaces or repeated spaces; remove them.")
     evaluator = _is_evaluator(fields)
     groups = parse_groups(fields, "replacements")
     fields.finish(PROMPT_FIELDS)
@@ -218,7 +219,9 @@ def _is_evaluator(fields: FieldReader) -> bool:
             warn_of_special_tag(tag, fields, f"tags[{place}]")
         elif not (evaluator and tag == "_json_mode"):
             fields.warn(
-                "no-effect", f"tags[{place}]", f"is `{tag}`, which has no effect here. Put it on tests."
+                "no-effect",
+                f"tags[{place}]",
+                f"is `{tag}`, which has no effect here. Add it to tests instead.",
             )
     return evaluator
 
@@ -226,7 +229,7 @@ def _is_evaluator(fields: FieldReader) -> bool:
 def warn_of_special_tag(tag: str, fields: FieldReader, place: str) -> None:
     """Warns about a tag that looks special but has no meaning."""
     message = (
-        f"is {quote_value(tag)}, which is no special tag and treated as any other. "
+        f"is {quote_value(tag)}, which is not a special tag and has no effect on how the test runs. "
         f"{suggestion(tag[:60], SPECIAL_TAGS)}"
     )
     fields.warn("unknown-special-tag", place, message)
@@ -236,25 +239,24 @@ def _read_sections(document: MarkdownDocument, evaluator: bool, notes: ProblemLo
     system, *turns = sections = split_sections(document)
     warn_of_comment(document, notes)
     if not system.text:
-        message = "The prompt has no text; write one below the front matter."
+        message = "The prompt is empty; write its text below the front matter."
         if evaluator:
-            message = f"The evaluator prompt has no system text; write one above its `{USER_MARKER}`."
+            message = f"The judge prompt has no system text; write one above its `{USER_MARKER}`."
         notes.error("empty-prompt", message, line=document.line)
     if not evaluator and turns:
         message = (
-            f"A prompt has no turns; remove the marker, or tag the prompt `{EVALUATOR_TAG}` if it is for "
-            "judges."
+            f"A prompt cannot contain turns; remove the marker, or add the tag `{EVALUATOR_TAG}` if "
+            f"this is a judge prompt."
         )
         notes.error("turn-in-prompt", message, line=turns[0].begin)
     elif evaluator and [turn.role for turn in turns] != ["user"]:
         message = (
-            "An evaluator prompt has exactly one turn below its system text, which begins with "
-            f"`{USER_MARKER}`."
+            "A judge prompt needs exactly one turn below its system text, which begins with `{USER_MARKER}`."
         )
         notes.error("turn-order", message, line=turns[0].begin if turns else document.line)
     elif evaluator and not turns[0].text:
         notes.error(
-            "empty-turn", "The turn of the user is empty; show the answer there.", line=turns[0].begin
+            "empty-turn", "The turn of the user is empty; include the answer there.", line=turns[0].begin
         )
     return sections
 
@@ -275,7 +277,7 @@ def _read_versions(
             texts = tuple([_EVALUATOR_PLACEHOLDER.sub(_rename_placeholder, text) for text in texts])
         _check_texts(f"{name}{bracket}", texts, sections, evaluator, notes)
         if texts in labels_by_text:
-            message = f"Version {number} of the prompt is the same as one before it. Remove one of them."
+            message = f"Version {number} of the prompt is the same as an earlier version. Remove one of them."
             notes.error("duplicate-version", message, "replacements", line=get_first_line(groups))
         labels_by_text[texts] = f"{name}{bracket}"
     return tuple([(word, *texts) for texts, word in labels_by_text.items()])
@@ -291,22 +293,22 @@ def _check_texts(
 ) -> None:
     for text, section in zip(texts, sections, strict=True):
         if not text:
-            message = f"Prompt {quote_value(word)} has an empty text where its replacements are filled in."
+            message = f"Prompt {quote_value(word)} has an empty text after its replacements are filled in."
             notes.error("empty-prompt", message, line=section.line)
         if has_file_placeholder(text):
-            message = "`{{_file:…}}` stands in a prompt; only turns of the user of a test can have files."
+            message = "A prompt contains `{{_file:…}}`; only user turns of a test can have files."
             notes.error("misplaced-file", message, line=section.line)
     if not evaluator or notes.has_errors:
         return
     if not any("{{ answer }}" in text for text in texts):
         message = (
-            f"The evaluator prompt {quote_value(word)} never shows the answer. "
-            "Write `{{_actualResponse}}` where it is to stand."
+            f"The judge prompt {quote_value(word)} does not contain the answer. "
+            "Write `{{_actualResponse}}` where it belongs."
         )
         notes.error("no-answer", message, line=sections[-1].line)
     if not any("{{ instructions }}" in text for text in texts):
         message = (
-            f"The evaluator prompt {quote_value(word)} never shows a test's instructions, so they go to its "
-            "end. Write `{{_evaluationInstructions}}` where they are to stand."
+            f"The judge prompt {quote_value(word)} does not contain the grading instructions of a "
+            f"test, so they are added at its end. Write `{{_evaluationInstructions}}` where they belong."
         )
         notes.warn("no-instructions", message, line=sections[0].line)

@@ -110,7 +110,10 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
             yield from reader.read_file(path, file.data)
     yield from reader.report_unused_files()
     for folder in _find_linked_folders(source, inside) if source.is_folder else ():
-        message = "The folder is a link, which is not followed. Put the tests here, or name it as a suite."
+        message = (
+            "The folder is a symbolic link, which is not followed. Move the tests here, or pass the "
+            "folder as its own suite."
+        )
         where = display_path(source, folder)
         yield Problem(
             code="linked-folder", message=message, path=where, row=UnreadableRow(path=where, line=1)
@@ -188,8 +191,8 @@ class _FolderReader:
         text = decode_text(data, notes)
         if text is not None and not has_user_turn(text):
             message = (
-                f"The file is no test: it has no line that begins with `{USER_MARKER}`. Begin a turn with "
-                "one, or move the file out of the folder with the tests."
+                f"The file is not a test: no line begins with `{USER_MARKER}`. Begin a turn with that "
+                f"marker, or move the file out of the tests folder."
             )
             row = UnreadableRow(path=where, line=1)
             self._not_tests[path] = Problem(code="not-a-test", message=message, path=where, line=1, row=row)
@@ -254,22 +257,25 @@ class _FolderReader:
             return (("", ""),)
         names = fields.texts("systemPrompts")
         if not names and not fields.problem_log.has_error_at("systemPrompts"):
-            message = "is an empty list, so the test would not be run. Name a prompt, or remove the field."
+            message = "is an empty list, so the test would not run. Name a prompt, or remove the field."
             fields.error("empty-list", "systemPrompts", message)
         selection: list[tuple[str, str]] = []
         for place, name in enumerate(names):
             field = f"systemPrompts[{place}]"
             if name in names[:place]:
-                fields.error("duplicate-prompt", field, f"is {quote_value(name)} again. Remove it.")
-            elif name in self.prompts.evaluator_ids:
                 fields.error(
-                    "evaluator-prompt", field, f"is {quote_value(name)}, which is a prompt for judges."
+                    "duplicate-prompt", field, f"lists {quote_value(name)} twice. Remove one of them."
                 )
+            elif name in self.prompts.evaluator_ids:
+                fields.error("evaluator-prompt", field, f"is {quote_value(name)}, which is a judge prompt.")
             elif name in self.prompts.system:
                 selection.extend(self.prompts.system[name] or [(name, "")])
             elif isinstance(name, str):
                 ids = list(self.prompts.system)
-                advice = "There is none in a folder `prompts/` in the tests' folder, beside it or above."
+                advice = (
+                    "There is no prompt in a folder `prompts/` inside the tests folder, beside it or "
+                    "above it."
+                )
                 hint = suggestion(name[:60], ids) if ids else advice
                 fields.error(
                     "unknown-prompt", field, f"is {quote_value(name)}, and no prompt has that id. {hint}"
@@ -281,7 +287,7 @@ class _FolderReader:
         schema: dict[str, Any] | None = None
         tools: tuple[Tool, ...] = ()
         if "structuredResponseSchema" in fields and "availableTools" in fields:
-            message = "cannot stand beside `structuredResponseSchema`. Keep one of them."
+            message = "cannot be combined with `structuredResponseSchema`. Keep one of them."
             fields.error("conflicting-fields", "availableTools", message)
         if "structuredResponseSchema" in fields:
             schema = self._files.get_schema(fields, "structuredResponseSchema")
@@ -352,14 +358,14 @@ def _check_version(
     own, *_, instructions = version
     for message, turn in zip(turns, talk.turns, strict=True):
         if not message.content and not message.parts:
-            text = f"The turn of the {turn.role} is empty once its replacements are filled in."
+            text = f"The turn of the {turn.role} is empty after its replacements are filled in."
             notes.error("empty-turn", text, line=turn.line)
     if not instructions:
-        text = "The instructions are empty once their replacements are filled in."
+        text = "The grading instructions are empty after their replacements are filled in."
         notes.error("no-instructions", text, line=talk.turns[-1].line)
     others = [own, instructions, *(message.content for message in turns if message.role != "user")]
     if any(map(has_file_placeholder, others)):
-        text = "`{{_file:…}}` stands outside a turn of the user; only those can have files."
+        text = "`{{_file:…}}` is outside a user turn; only user turns can have files."
         notes.error("misplaced-file", text, line=talk.turns[0].line)
 
 
@@ -375,7 +381,7 @@ def _parse_tags(fields: FieldReader) -> tuple[str, ...]:
     tags = fields.texts("tags")
     for place, tag in enumerate(tags):
         if tag == EVALUATOR_TAG:
-            message = f"is `{EVALUATOR_TAG}`, which marks prompts for judges, and this is a test. Remove it."
+            message = f"is `{EVALUATOR_TAG}`, which marks judge prompts, but this is a test. Remove it."
             fields.error("evaluator-tag", f"tags[{place}]", message)
         elif isinstance(tag, str) and tag.startswith("_") and tag not in SPECIAL_TAGS:
             warn_of_special_tag(tag, fields, f"tags[{place}]")

@@ -45,11 +45,14 @@ _DEFINITION_FIELDS: Final = ("structuredResponseSchema", "availableTools")
 _PROVENANCE_FIELDS: Final = ("prompt", "replacements")
 """Metadata that says which prompt and which values a case was made from."""
 _REASONS: Final = {
-    "input": "it has a system text and turns of user and assistant, the user's first and last. They have no "
-    "white space around them, no line that begins a turn, no `{{name}}` and no file of an unknown ending.",
-    "criteria": "instructions are a text without white space around it, without a line `---` and `{{name}}`.",
-    "tags": "tags are different from each other, and `_evaluator` is none.",
-    "form": "a schema stands without tools, both are valid, and JSON is asked for by the tag `_json_mode`.",
+    "input": "it needs a system text and alternating turns of user and assistant, the first and the last "
+    "by the user. They cannot have surrounding white space, a line that begins a turn, `{{name}}` or a "
+    "file with an unknown extension.",
+    "criteria": "grading instructions must be text without surrounding white space, a line `---` or "
+    "`{{name}}`.",
+    "tags": "tags must differ from each other, and `_evaluator` is reserved.",
+    "form": "a schema cannot be combined with tools, both must be valid, and the tag `_json_mode` turns on "
+    "JSON.",
 }
 _BAD_PATH_PART: Final = re.compile(r"\.|.*[\\\x00-\x1f\x7f]|$", re.DOTALL)
 """Names of files and folders that are hidden, or invalid on some systems."""
@@ -115,7 +118,7 @@ class _MarkdownDraft:
         self._test = MarkdownTest(system=system, turns=turns, instructions=case.criteria or LOST_INSTRUCTIONS)
         self.losses.note_fields(_UNSUPPORTED_CASE_FIELDS)
         if not case.criteria:
-            self.losses.note("criteria", "an answer is judged by instructions, and there are none.")
+            self.losses.note("criteria", "an answer is graded by grading instructions, and there are none.")
         self._note_assertions(assertion)
         self._note_metadata()
 
@@ -135,14 +138,12 @@ class _MarkdownDraft:
             above: what was lost of the suite, which this case keeps.
         """
         if not _is_valid_path(self._path) or self._siblings.check_free({self._path: b""}) is None:
-            why = "an id is the path of a file of its own, such as `folder/name`, and not in `prompts`."
+            why = "an id must be the path of a separate file, such as `folder/name`, outside `prompts`."
             self.fatal_losses.note("id", why)
             return
         files = collect_attached_files(self._case.input)
         if files is None or not self._fits(files):
-            self.losses.note(
-                "input", "a file is attached by a path in the suite's folder that is free for it."
-            )
+            self.losses.note("input", "an attached file needs an unused path in the folder of the suite.")
             self._drop_part("input")
         else:
             self._attached_files = files
@@ -175,9 +176,9 @@ class _MarkdownDraft:
         """Returns the fields that would be read differently, without those already lost, and why."""
         case, wrong = read_back(self._path, test, {**self._attached_files, **self._definition_files})
         if case is None:
-            return [("id", f"the test would be refused. {wrong.message if wrong else ''}".rstrip())]
+            return [("id", f"the test would be rejected. {wrong.message if wrong else ''}".rstrip())]
         return [
-            (name, _REASONS.get(name, "it would be read as another one."))
+            (name, _REASONS.get(name, "it would be read back as a different test."))
             for name in ("id", *_REASONS)
             if name not in self.losses.lost_fields
             and encode(getattr(case, name)) != encode(getattr(self._case, name))
@@ -227,21 +228,24 @@ class _MarkdownDraft:
                 is_rendered = True
             elif assertion.grader == GRADER_NAME:
                 why = (
-                    "the one check of a test counts 1, is asked by the evaluators that all tests have, and "
-                    'has the rule "mean".'
+                    "a test has one check, with weight 1, the judge prompts that all tests share, and "
+                    'the aggregation "mean".'
                 )
                 self.losses.note(f"assertions[{place}]", why)
             else:
-                why = f"an answer is judged by instructions, and by no check such as {assertion.grader!r}."
+                why = (
+                    f"an answer is graded by grading instructions, not by a check such as "
+                    f"{assertion.grader!r}."
+                )
                 self.losses.note(f"assertions[{place}]", why)
         if not self._case.assertions:
-            self.losses.note("assertions", "an answer is always judged by instructions.")
+            self.losses.note("assertions", "an answer is always graded by grading instructions.")
         self.losses.note_labels(self._case.assertions)
 
     def _note_metadata(self) -> None:
         for name in self._case.metadata:
             if name in _PROVENANCE_FIELDS:
-                why = "each version is a file of its own, which has its prompt and its values in its texts."
+                why = "each version is a separate file with its prompt and values filled in."
                 (self.losses.note if self._lossy else self.losses.warn)(f"metadata.{name}", why)
             elif name == "lint" and not is_lint(self._case.metadata[name]):
                 self.losses.note("metadata.lint", "`lint` is `ignore` or a list of codes of rules.")

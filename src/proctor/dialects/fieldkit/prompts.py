@@ -160,14 +160,14 @@ class _CheckReader(Struct, frozen=True, kw_only=True):
     def fill(self, text: str, name: str) -> str:
         """Returns a text with its placeholders filled in."""
         if not text:
-            self.fields.error("empty-value", name, "has an empty text, which says nothing; remove it.")
+            self.fields.error("empty-value", name, "has an empty text, which checks nothing; remove it.")
         for token in _PLACEHOLDER.findall(text):
             if token not in self.substitutions:
                 self.fields.error(
                     "unresolved-placeholder",
                     name,
-                    f"names `{{{{{token}}}}}`, and nothing says what that stands for. Write the text itself, "
-                    f"or give {token} a value under `substitutions` in proctor.toml.",
+                    f"names `{{{{{token}}}}}`, which has no value. Write the text itself, or set {token} "
+                    f"under `substitutions` in proctor.toml.",
                 )
         return _PLACEHOLDER.sub(lambda match: str(self.substitutions.get(match[1], match[0])), text)
 
@@ -189,7 +189,9 @@ def _parse_check(check: _CheckReader) -> list[Assertion]:
 def _parse_substring(check: _CheckReader) -> GraderCalls:
     every, some = check.texts("all"), check.texts("any")
     if not every and not some and not check.notes.has_error_at(check.fields.path_to("")):
-        check.fields.error("missing-expected", "all", "and `any` are both empty; say what to look for.")
+        check.fields.error(
+            "missing-expected", "all", "and `any` are both empty; write the text to search for."
+        )
     ignoring = {"ignore_case": True}
     return [
         *([("contains_all", {"values": every, **ignoring})] if every else ()),
@@ -206,7 +208,7 @@ def _parse_regex(check: _CheckReader) -> GraderCalls:
     patterns = check.texts("all")
     if not patterns:
         check.fields.error(
-            "missing-expected", "all", "is empty, and every answer passes that; give a pattern."
+            "missing-expected", "all", "is empty, so every answer would pass; write a pattern."
         )
     return [("regex", {"pattern": pattern}) for pattern in patterns]
 
@@ -214,7 +216,7 @@ def _parse_regex(check: _CheckReader) -> GraderCalls:
 def _parse_numeric(check: _CheckReader) -> GraderCalls:
     fields = check.fields
     if "value" not in fields:
-        fields.report_missing("value", "the number that is expected")
+        fields.report_missing("value", "the expected number")
     value, tolerance = fields.number("value"), fields.limited_number("tolerance", _NOT_NEGATIVE)
     return [("number", {"value": float(value or 0), "tolerance": tolerance or 0.0, "which": "first"})]
 

@@ -52,7 +52,7 @@ class FieldkitQa(Dialect):
         for row in head.rows:
             form = detect_form(row)
             if form is not None and form is not GENERIC:
-                return f"its lines are of the form {form.name}"
+                return f"its lines have the fields of {form.name}"
         if "question" in names and names.intersection(_ANSWER_FIELDS) and not names & _PROMPT_FIELDS:
             return "its lines have `question` and an answer"
         return None
@@ -60,12 +60,10 @@ class FieldkitQa(Dialect):
     def settings(self) -> tuple[DialectSetting, ...]:
         """Whether questions of FinanceBench are shown with their evidence, and how choices are used."""
         return (
-            DialectSetting(
-                "open-book", about="Whether questions of FinanceBench are shown with their evidence."
-            ),
+            DialectSetting("open-book", about="Whether FinanceBench questions are sent with their evidence."),
             DialectSetting(
                 "score-choices",
-                about="Whether a model chooses among `choices` by likelihood, instead of writing an answer.",
+                about="Whether a model chooses one of `choices` by likelihood instead of writing an answer.",
             ),
         )
 
@@ -189,7 +187,7 @@ def _warn_of_two_answers(form: QuestionForm, raw: dict[str, Any], fields: FieldR
     first, *others = [name for name, value in values.items() if value] or [""]
     for name in others if form is not FINANCE_BENCH else ():
         if values[name] != values[first]:
-            message = f"differs from `{first}`, which alone decides. Keep one of them."
+            message = f"differs from `{first}`, which is the one that is used. Keep one of them."
             fields.warn("two-answers", name, message)
 
 
@@ -298,7 +296,7 @@ def _read_options(row: QuestionRow) -> dict[str, str]:
     if not options:
         return {}
     if not 2 <= len(options) <= _MAX_OPTIONS:
-        message = f"has {len(options)} texts; give from 2 to {_MAX_OPTIONS}."
+        message = f"has {len(options)} texts; write 2 to {_MAX_OPTIONS}."
         row.fields.error("bad-options", "options", message)
         return {}
     row.letters = ascii_uppercase[: len(options)]
@@ -373,7 +371,7 @@ def _generic_prompt(row: QuestionRow) -> str:
         if name in row.fields and name not in row.warned_fields:
             row.warned_fields.add(name)
             row.fields.warn(
-                "not-shown", name, f"is kept as metadata and not shown to the model. {_REMEDIES[name]}"
+                "not-shown", name, f"is kept as metadata and is not sent to the model. {_REMEDIES[name]}"
             )
     return row.question
 

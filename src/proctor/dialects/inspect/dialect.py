@@ -22,9 +22,7 @@ class Inspect(Dialect):
         from proctor.dialects.inspect.samples import SCORERS  # most runs are of another dialect
 
         return (
-            DialectSetting(
-                "inspect-scorer", tuple(SCORERS), "How answers to samples of Inspect are compared."
-            ),
+            DialectSetting("inspect-scorer", tuple(SCORERS), "How answers to Inspect samples are compared."),
         )
 
 

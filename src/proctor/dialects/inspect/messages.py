@@ -40,7 +40,9 @@ def parse_messages(fields: FieldReader, source: SuiteSource) -> tuple[Message, .
     if isinstance(value, str) and value.strip():
         return (Message(role="user", content=value),)
     if not value or isinstance(value, str):
-        fields.error("missing-prompt", "input", "is missing or blank; write the prompt or its messages.")
+        fields.error(
+            "missing-prompt", "input", "is missing or blank; write the prompt or a list of messages."
+        )
     elif not isinstance(value, list):
         fields.report_wrong_type("input", value, "text or a list of messages")
     else:
@@ -61,7 +63,11 @@ def _parse_message(item: Any, place: str, fields: FieldReader, source: SuiteSour
     row = FieldReader(item, fields.problem_log, f"{place}.")
     row.drop_null()
     if item.get("role") == "tool" or "tool_calls" in row:
-        row.error("unsupported", "role", "belongs to calls of tools, which are not read; leave them out.")
+        row.error(
+            "unsupported",
+            "role",
+            "belongs to tool calls, which Proctor does not read from Inspect datasets; remove it.",
+        )
         return Message(role="user")
     role = row.choice("role", ROLES)
     content: Any = row.pop("content")
@@ -95,7 +101,9 @@ def _parse_part(item: Any, place: str, row: FieldReader, source: SuiteSource) ->
         part.choice("format", _FORMATS[kind])
     if value.startswith(("http://", "https://")):
         part.error(
-            "not-fetched", kind, "is an address, and none is opened; save the file beside the dataset."
+            "not-fetched",
+            kind,
+            "is a URL, and Proctor does not fetch files; save the file beside the dataset.",
         )
         return None
     what = _ATTACHMENT_KINDS[kind]

@@ -35,11 +35,13 @@ SCORER_OPTION: Final = "inspect_scorer"
 _SANDBOX_FIELDS: Final = ("sandbox", "files", "setup")
 DEFAULT_SCORER: Final = "includes"
 _NO_SANDBOX_MESSAGE: Final = (
-    "needs a sandbox, and none is started. Write the case for a workspace, in a suite of format agentv."
+    "needs a sandbox, which Proctor does not start. Write the case with a "
+    "workspace, in a suite in the format agentv."
 )
 _DEFAULT_SCORER_MESSAGE: Final = (
-    "The dataset names no scorer, so an answer passes when it contains a target in any case, as Inspect's "
-    "`includes` asks. Set `inspect-scorer` in proctor.toml to choose one."
+    "The dataset names no scorer, so an answer passes if it contains a "
+    "target, ignoring case, like Inspect's `includes`. To choose another scorer, set `inspect-scorer` in "
+    "proctor.toml."
 )
 _MAX_CHOICES: Final = len(ascii_uppercase)
 _IGNORED_ENDS: Final = r"[\s!-/:-@\[-`{-~]*"
@@ -85,7 +87,7 @@ def _read_cases(source: SuiteSource) -> Iterator[CaseAtLine | Problem]:
 
 
 def _has_multiple_answers(source: SuiteSource) -> bool:
-    """Whether any sample has more than one right choice; then each is asked as if it might."""
+    """Whether any sample has more than one right choice; then every prompt allows several choices."""
     return any(
         len(_parse_letters(_to_texts(item[2].get("target")))) > 1
         for item in read_table(source)
@@ -102,7 +104,7 @@ def _parse_case(fields: FieldReader, default_id: str, source: SuiteSource, *, se
     target = fields.pop("target")
     targets = _to_texts(target)
     if not (targets and all(text.strip() for text in targets)):
-        what = "has a blank text" if targets else "is missing or no text"
+        what = "has a blank text" if targets else "is missing or is not text"
         fields.error("missing-expected", "target", f"{what}; it must be a text or a list of texts.")
     for name in _SANDBOX_FIELDS:
         if fields.pop(name):
@@ -175,7 +177,7 @@ def _parse_choices(fields: FieldReader) -> list[str]:
     texts = [text for item in value for text in _to_texts(item)] if isinstance(value, list) else []
     choices = [text.strip() for text in texts if text.strip()]
     if not 2 <= len(choices) <= _MAX_CHOICES:
-        message = f"has {len(choices)} texts to choose from; give a list of 2 to {_MAX_CHOICES} texts."
+        message = f"has {len(choices)} texts to choose from; write a list of 2 to {_MAX_CHOICES} texts."
         fields.error("bad-options", "choices", message)
         return []
     return choices
@@ -193,7 +195,7 @@ def _with_choices(
     place = max((at for at, message in enumerate(messages) if message.role == "user"), default=None)
     if place is None:
         if not fields.problem_log.has_error_at("input"):
-            message = "has no message of role 'user', which the choices could go with; add one."
+            message = "has no message of role 'user' to add the choices to; add one."
             fields.error("missing-prompt", "input", message)
         return messages
     last = messages[place]

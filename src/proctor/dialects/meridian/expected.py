@@ -63,7 +63,7 @@ class ExpectedReader:
             return None
         value = as_text(self.fields.pop(name), self.fields, name)
         if value is not None and not value.strip():
-            self.fields.error("missing-expected", name, "is blank; write what the answer must be.")
+            self.fields.error("missing-expected", name, "is blank; write the expected answer.")
             return None
         return value
 
@@ -78,7 +78,9 @@ class ExpectedReader:
             words = [as_text(value, self.fields, name)]
         valid_words = [word for word in words if word is not None]
         if not words or not all(word.strip() for word in valid_words):
-            self.fields.error("missing-expected", name, "is empty or has a blank word, which checks nothing.")
+            self.fields.error(
+                "missing-expected", name, "is empty or contains a blank word, which checks nothing."
+            )
         return valid_words
 
     def limits(self, suffix: str = "") -> dict[str, Any]:
@@ -112,7 +114,7 @@ def as_text(value: Any, fields: FieldReader, name: str) -> str | None:
         fields.report_wrong_type(name, value, "text")
         return None
     fields.warn(
-        "not-text", name, f"is {text} and not text; it is compared as the text {text!r}. Write it in quotes."
+        "not-text", name, f"is {text}, not text; it is compared as the text {text!r}. Write it in quotes."
     )
     return text
 

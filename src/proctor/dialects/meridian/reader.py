@@ -82,7 +82,8 @@ _USUAL_FIELDS: Final = _PLAIN_FIELDS.union(_METADATA_FIELDS)
 _USUAL_SCORERS: Final = frozenset(("exact", "contains", "regex", *NUMERIC_TYPES))
 _TEXT_TYPE: Final = frozenset((str,))
 _PARAMETER_ADVICE: Final = {
-    name: f"`{name}` of a case is `form.params.{name}` in dialect proctor. For all, set it for the target."
+    name: f"In the format proctor, `{name}` of a case is `form.params.{name}`. To set it for all cases, set "
+    f"it for the target."
     for name in CASE_PARAMETERS
 }
 """Where parameters of models belong, by their names."""
@@ -109,7 +110,7 @@ class Meridian(Dialect):
             if name in names:
                 return f"its lines have `{name}`"
         if "input" in names and names <= _SHARED_FIELDS:
-            return "its lines have `input` and no field that only another dialect has"
+            return "its lines have `input` and no field that is specific to another format"
         first = head.text.lstrip("\ufeff \t\r\n").partition("\n")[0]
         if not names and not first.startswith(("{", "[")):
             column_names = _parse_csv_header(first)
@@ -300,7 +301,9 @@ def _parse_case(fields: FieldReader, notes: ProblemLog, default_id: str) -> Case
     tags = _parse_tags(fields)
     category, repeats, metadata = _parse_details(fields)
     if repeats is None and any(assertion.grader == "consistency" for assertion in assertions):
-        fields.warn("no-repeats", "num_runs", "is not given, so there is one answer and nothing to compare.")
+        fields.warn(
+            "no-repeats", "num_runs", "is not set, so there is only one answer and nothing to compare."
+        )
     return Case(
         id=case_id,
         input=() if prompt is None else (Message(role="user", content=prompt),),
@@ -323,7 +326,7 @@ def _parse_id(fields: FieldReader, default: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         fields.report_wrong_type("id", value, "text")
         return default
-    fields.warn("not-text", "id", f"is the number {value!r}; it becomes the text {str(value)!r}.")
+    fields.warn("not-text", "id", f"is the number {value!r}; it is read as the text {str(value)!r}.")
     return str(value)
 
 
@@ -393,7 +396,7 @@ def parse_grading(fields: FieldReader, notes: ProblemLog) -> tuple[Any, tuple[As
     if isinstance(expected, dict) and (scorer != "json_schema" or expected.get("type") in EXPECTED_TYPES):
         if scorer is not None:
             fields.error(
-                "conflicting-fields", "scorer", f"has no place beside an object as `{name}`; remove it."
+                "conflicting-fields", "scorer", f"cannot be combined with an object as `{name}`; remove it."
             )
         kind, checks, answer = parse_expected(expected, notes, method)
         _ignore_rubric(fields, rubric, kind)
@@ -435,7 +438,7 @@ def _parse_scoring(fields: FieldReader, notes: ProblemLog) -> tuple[str | None, 
     if isinstance(value, str):
         return _parse_choice(FieldReader({"scoring": value}, notes), "scoring", METHODS), None
     if not isinstance(value, dict):
-        fields.report_wrong_type("scoring", value, "a method's name or an object with `method`")
+        fields.report_wrong_type("scoring", value, "the name of a method or an object with `method`")
         return None, None
     inner = FieldReader(_drop_nulls(value), notes, "scoring.")
     method = _parse_choice(inner, "method", METHODS)
@@ -445,7 +448,9 @@ def _parse_scoring(fields: FieldReader, notes: ProblemLog) -> tuple[str | None, 
     params = inner.pop("params")
     if isinstance(params, dict) and params:
         inner.warn(
-            "ignored-field", "params", "are ignored: this format never used them. Say it in `expected`."
+            "ignored-field",
+            "params",
+            "are ignored: this format does not use them. Write the check in `expected`.",
         )
     elif params is not None and not isinstance(params, dict):
         inner.report_wrong_type("params", params, "an object")
@@ -509,7 +514,7 @@ def _make_rubric_checks(fields: FieldReader, rubric: Any) -> list[GraderCheck]:
 def _ignore_rubric(fields: FieldReader, rubric: Any, scorer: str) -> None:
     if rubric is not None and rubric != "":
         fields.warn(
-            "ignored-field", "rubric", f"is ignored: {scorer!r} asks no judge. Use scorer 'llm_judge'."
+            "ignored-field", "rubric", f"is ignored: {scorer!r} does not use a judge. Use scorer 'llm_judge'."
         )
 
 

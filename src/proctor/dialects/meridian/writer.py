@@ -50,9 +50,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     cases = list(cases)
     rule = "mean" if any((case.repeats or 1) > 1 for case in cases) else "each"
     if suite.repeats_rule != rule:
-        header.note(
-            "repeats_rule", "its tests count once, by the mean of their answers, where one has `num_runs`."
-        )
+        header.note("repeats_rule", "a test with `num_runs` counts once, by the mean of its answers.")
     yield from header.problems
     yield RenderedFile("", to_json_line(_render_header(suite)))
     above = header.lost_fields
@@ -82,7 +80,7 @@ def _render_case(case: Case, unsaid: LossReport, above: dict[str, Any]) -> dict[
     row |= _render_grading(case, unsaid)
     tags = [tag for tag in case.tags if tag and tag == tag.strip()]
     if len(tags) < len(case.tags):
-        unsaid.note("tags", "it takes white space around a tag, and tags of nothing else, for nothing.")
+        unsaid.note("tags", "it ignores white space around a tag, and blank tags.")
     if tags:
         row["tags"] = tags
     if case.category is not None:
@@ -99,16 +97,16 @@ def _render_prompt(case: Case, unsaid: LossReport) -> str:
     first = case.input[0] if case.input else Message(role="user")
     if len(case.input) != 1 or first.role != "user":
         roles = ", ".join(message.role for message in case.input)
-        unsaid.note("input", f"it has one prompt of the user's, and there are messages of: {roles}.")
+        unsaid.note("input", f"it has only one user prompt, and there are messages with the roles: {roles}.")
     for place, message in enumerate(case.input):
         for name in ("name", "tool_calls", "parts"):
             if getattr(message, name) not in (None, ()):
-                unsaid.note(f"input[{place}].{name}", "its prompt is one text.")
+                unsaid.note(f"input[{place}].{name}", "its prompt must be one text.")
     text = "\n\n".join(message.content for message in case.input if message.content.strip())
     if len(case.input) == 1 and text:
         return first.content
     if not text:
-        unsaid.note("input", "it needs a text as its prompt.")
+        unsaid.note("input", "its prompt must be text.")
     return text or case.id
 
 
@@ -121,13 +119,13 @@ def _render_grading(case: Case, unsaid: LossReport) -> dict[str, Any]:
     for place, assertion in enumerate(case.assertions):
         for name in ("required", "negated", "pass_at", "on"):
             if getattr(assertion, name) not in (None, False, "answer"):
-                unsaid.note(f"assertions[{place}].{name}", "it has no such setting of a check.")
+                unsaid.note(f"assertions[{place}].{name}", "a check has no such setting.")
                 loses_checks = True
     if not case.assertions:
         unsaid.note("assertions", "it needs at least one check.")
     weights = {float(assertion.weight) for assertion in case.assertions}
     if len(weights) > 1:
-        unsaid.note("assertions[1].weight", "it has one weight for all checks of a test.")
+        unsaid.note("assertions[1].weight", "all checks of a test share one weight.")
     supported = list(case.assertions)
     shape = find_shape(supported, case.expected)
     if shape is None:
@@ -136,9 +134,9 @@ def _render_grading(case: Case, unsaid: LossReport) -> dict[str, Any]:
         supported, shape = [], UNSCORED_SHAPE  # the rest would pass other answers
     if shape.expected != case.expected:
         why = (
-            "a test with such a check has no other answer beside it."
+            "a test with such a check cannot have another expected answer."
             if shape.expected is None
-            else "what its check looks for is the answer that it expects."
+            else "its check searches for the expected answer."
         )
         unsaid.note("expected", why)
     unsaid.note_labels(case.assertions, renderable=(shape.label,))
@@ -162,7 +160,7 @@ def _select_assertions(case: Case, unsaid: LossReport) -> tuple[list[Assertion],
         elif find_shape([assertion], case.expected) is None:
             unsaid.note(f"assertions[{place}]", unsupported_check_message(assertion))
         else:
-            unsaid.note(f"assertions[{place}]", "it has no test with these checks together, in this order.")
+            unsaid.note(f"assertions[{place}]", "a test cannot combine these checks in this order.")
     return fitting, best or UNSCORED_SHAPE
 
 

@@ -25,7 +25,7 @@ GraderParams = tuple[str, dict[str, Any]]
 MODEL_GRADED_CLASS: Final = "ModelBasedClassify"
 
 _FACT_SCORES: Final = {"A": 1.0, "B": 1.0, "C": 1.0, "D": 0.0, "E": 1.0}
-"""The scores of `fact`, which has none of its own: only D says that the answer disagrees."""
+"""The scores of `fact`, which defines none: only D says that the answer disagrees."""
 _FIELD_NAME: Final = re.compile(r"[\w-]+")
 _UNUSED_ARGS: Final = ("eval_kwargs", "sample_kwargs", "match_fn")
 
@@ -61,7 +61,8 @@ def get_grading(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> Eva
     if form is None:
         if not notes.has_errors:
             message = (
-                f"{evaluation.name} is of class {quote_value(evaluation.kind)}, which is not read. "
+                f"{evaluation.name} has the class {quote_value(evaluation.kind)}, which Proctor does not "
+                f"support. "
                 f"{suggestion(evaluation.kind[:60], (*TYPES, MODEL_GRADED_CLASS))}"
             )
             notes.error("unknown-class", message, "class")
@@ -99,7 +100,7 @@ def _compare_json(ideals: list[str], fields: FieldReader, _args: dict[str, Any])
         try:
             values.append(json.loads(ideal))
         except (ValueError, RecursionError):
-            message = f"has {quote_value(ideal)}, which is not JSON, and JsonMatch compares JSON."
+            message = f"has {quote_value(ideal)}, which is not JSON, but JsonMatch compares JSON."
             fields.error("bad-json", "ideal", message)
     return "json_schema", {"schema": {"enum": values}, "strip_fences": False}
 
@@ -139,8 +140,8 @@ def _read_model_graded(source: SuiteSource, evaluation: Eval, notes: ProblemLog)
     name: Any = evaluation.args.get("modelgraded_spec")
     if not isinstance(name, str):
         message = (
-            f"{evaluation.name} is of class {MODEL_GRADED_CLASS} and has no `modelgraded_spec`; name its "
-            "prompt."
+            f"{evaluation.name} has the class {MODEL_GRADED_CLASS} and no `modelgraded_spec`; add the "
+            f"name of its prompt."
         )
         notes.error("missing-field", message, "modelgraded_spec")
         return None
@@ -154,13 +155,13 @@ def _read_model_graded(source: SuiteSource, evaluation: Eval, notes: ProblemLog)
     choices = _parse_choices(spec)
     scores = None if choices is None else _parse_scores(name, choices, spec.get("choice_scores"))
     if not isinstance(spec.get("prompt"), str):
-        problem = "has a `prompt` that is no text"
+        problem = "has a `prompt` that is not text"
     elif choices is None:
-        problem = "has `choice_strings` that are no list of choices"
+        problem = "has `choice_strings` that are not a list of choices"
     elif scores is None:
         problem = (
-            "has no `choice_scores` with a number for each choice, so nothing says which answers pass. Add "
-            "them to the prompt's YAML"
+            "has no `choice_scores` with a number for each choice, so it is not known which answers "
+            "pass. Add them to the YAML of the prompt"
         )
     else:
         return _make_judge_grading(evaluation, spec, scores, notes)
@@ -172,9 +173,11 @@ def _find_unsupported(evaluation: Eval, spec: dict[str, Any]) -> str | None:
     """Returns what an eval does with its judge that is not supported, as a clause."""
     outputs = spec.get("input_outputs")
     if not isinstance(outputs, dict) or list(outputs) != ["input"] or not isinstance(outputs["input"], str):
-        return "compares the answers to several inputs, and a case has one request. Write a case for each"
+        return (
+            "compares the answers to several inputs, but a case has one input. Write one case for each input"
+        )
     if evaluation.args.get("multicomp_n", 1) != 1 or str(spec.get("choice_strings")).startswith("from_n"):
-        return "compares several answers to one input. Let a judge score each answer instead"
+        return "compares several answers to one input. Have a judge score each answer instead"
     if evaluation.args.get("metaeval"):
         return "measures a judge (`metaeval`). `proctor certify --judge` does that with labels"
     return None
@@ -224,7 +227,7 @@ def _make_judge_grading(
                 template += f"{{{{ metadata.{name} }}}}"
                 fields.append(name)
             else:
-                raise ValueError(f"{{{name[:60]}}} is no name of a field")
+                raise ValueError(f"{{{name[:60]}}} is not the name of a field")
     except ValueError as error:
         name = evaluation.args["modelgraded_spec"]
         message = f"The prompt {name!r} of {evaluation.name} cannot be read: {error}."

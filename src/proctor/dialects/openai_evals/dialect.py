@@ -35,7 +35,7 @@ class OpenAiEvals(Dialect):
         """How rows are judged that no registry names."""
         from proctor.dialects.openai_evals.classes import TYPES  # most runs are of another dialect
 
-        return (DialectSetting("evals-class", TYPES, "The class of OpenAI evals that no registry names."),)
+        return (DialectSetting("evals-class", TYPES, "The class of an OpenAI eval that no registry names."),)
 
 
 DIALECT = OpenAiEvals()

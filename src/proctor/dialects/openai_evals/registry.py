@@ -83,21 +83,19 @@ def find_data_file(source: SuiteSource, evaluation: Eval, name: str, notes: Prob
     """Finds the file of rows that an argument of an eval names, or notes an error."""
     reference: Any = evaluation.args.get(name)
     if not isinstance(reference, str) or not reference.strip():
-        message = f"{evaluation.name} has no `{name}` in its `args`; give the path of a JSON Lines file."
+        message = f"{evaluation.name} has no `{name}` in its `args`; add the path of a JSON Lines file."
         notes.error("missing-field", message, name)
         return None
     file = find_registry_file(source, evaluation, "data", reference)
     if file is None:
         message = (
             f"`{name}` of {evaluation.name} is {reference[:200]!r}, and there is no such file in "
-            "`data` beside the registry's folder or beside the registry's file. "
-            "Put it there, or correct the path."
+            f"`data` beside the folder of the registry or beside the registry file. Put it there, or "
+            f"correct the path."
         )
         notes.error("missing-file", message, name)
     elif file.data.startswith(_LFS_POINTER):
-        message = (
-            f"{display_path(source, file.path)} is a pointer of Git LFS and not the data. Run git lfs pull."
-        )
+        message = f"{display_path(source, file.path)} is a Git LFS pointer, not the data. Run `git lfs pull`."
         notes.error("missing-file", message, name)
         return None
     return file
@@ -113,9 +111,9 @@ def find_spec(source: SuiteSource, evaluation: Eval, name: str, notes: ProblemLo
             if isinstance(spec, dict):
                 return spec
     message = (
-        f"{evaluation.name} has the `modelgraded_spec` {name[:60]!r}, and no YAML in `modelgraded` beside "
-        "the registry's folder that can be read has that name. "
-        "Put its YAML there, or beside the registry's file."
+        f"{evaluation.name} has the `modelgraded_spec` {name[:60]!r}, and no readable YAML file in "
+        f"`modelgraded` beside the folder of the registry has that name. Put its YAML there, or beside the "
+        f"registry file."
     )
     notes.error("missing-spec", message, "modelgraded_spec")
     return None

@@ -64,7 +64,7 @@ def _read_rows(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
     others = [other for other in evals if (other.kind, other.args) != (evals[0].kind, evals[0].args)]
     if evaluation is not None and others:
         message = (
-            f"More than one eval names the file; {evaluation.name} is read, and not "
+            f"More than one eval uses the file. Proctor reads {evaluation.name} and not "
             f"{', '.join(sorted({other.name for other in others}))}. To read those, give "
             f"{display_path(source, others[0].registry)} as the suite."
         )
@@ -88,7 +88,7 @@ def _read_registry(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem
     value = parse_yaml(read_all(source), notes)
     evals = parse_evals(value, file_name(source.path).name)
     if not evals and not notes.has_errors:
-        notes.error("no-cases", "The file has no eval with `class`. Give the YAML of an eval, or its data.")
+        notes.error("no-cases", "The file has no eval with `class`. Pass the YAML of an eval, or its data.")
     alone = len(evals) == 1
     yield Suite(
         name=evals[0].name if alone else file_name(source.path).stem or "suite", dialect="openai_evals"
@@ -135,7 +135,8 @@ def _default_layout(source: SuiteSource, notes: ProblemLog) -> Layout:
     classes = ", ".join(TYPES)
     if kind is None:
         message = (
-            "No registry names the file, so how an answer is compared with `ideal` is not known. Put the "
+            "No registry names the file, so Proctor does not know how to compare an answer with `ideal`. Put "
+            "the "
             'YAML of its eval beside it, or write `evals-class = "CLASS"` in proctor.toml with one of: '
             f"{classes}."
         )
@@ -165,8 +166,8 @@ def _read_examples(source: SuiteSource, evaluation: Eval, notes: ProblemLog) -> 
     count: Any = evaluation.args.get("num_few_shot") or 0
     if type(count) is not int or count < 0 or (count and evaluation.kind != "Match"):
         message = (
-            f"`num_few_shot` of {evaluation.name} is {quote_value(count)}; it must be a whole number of 0 "
-            "or more, and only the class Match has it."
+            f"`num_few_shot` of {evaluation.name} is {quote_value(count)}; it must be a whole number "
+            f"of 0 or more, and only the class Match supports it."
         )
         notes.error("few-shot", message, "num_few_shot")
         return ()
@@ -207,7 +208,7 @@ def _parse_case(
     messages = parse_input(fields, notes)
     if layout.examples:
         if isinstance(row.get("input"), str):
-            fields.error("few-shot", "input", "is a text, and few-shot examples stand only between messages.")
+            fields.error("few-shot", "input", "is text, but few-shot examples need a list of messages.")
         messages = (*messages[:-1], *layout.examples, *messages[-1:])
     ideal = parse_ideal(fields)
     ideals = [ideal] if isinstance(ideal, str) else ideal or []
@@ -217,7 +218,7 @@ def _parse_case(
         fields.error("missing-expected", "ideal", f"{what}; it must be a text or a list of texts.")
     for name in layout.grading.fields:
         if name not in fields:
-            fields.report_missing(name, "there, as the prompt for the judge shows it")
+            fields.report_missing(name, "there, because the judge prompt includes it")
     case = Case(
         id=case_id,
         input=messages,

@@ -75,7 +75,7 @@ def parse_manifest(text: str, path: str) -> tuple[Manifest | None, list[Problem]
     if "suite" not in raw and "tiers" not in raw:
         notes.warn(
             "foreign-manifest",
-            "The file has neither [suite] nor [tiers.<name>], so no suite is checked by it.",
+            "The file has neither [suite] nor [tiers.<name>], so no suite can be checked against it.",
         )
         return None, notes.problems
     manifest = _parse_fields(FieldReader(raw, notes))
@@ -140,7 +140,7 @@ def _parse_tiers(tiers: FieldReader) -> list[Tier]:
         )
         fields.finish(_TIER_FIELDS)
         if any(tier.file == other.file for other in tiers_read):
-            fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier lists already.")
+            fields.error("duplicate-file", "file", f"is {tier.file!r}, which another tier already lists.")
         tiers_read.append(tier)
     return tiers_read
 
@@ -196,14 +196,14 @@ def check_tier(
     _note_unlisted(notes, "category", totals.categories, manifest.categories)
     _note_unlisted(notes, "assertion type", totals.types, manifest.assertion_types)
     if tier.hash is None:
-        message = f"The manifest gives no hash for {tier.file!r}, so a change would go unseen."
+        message = f"The manifest has no hash for {tier.file!r}, so a change would go unnoticed."
         notes.warn("missing-hash", message)
     elif suite_hash != tier.hash:
         notes.error(
             "hash-mismatch",
             f"The file is not {tier.file!r} as published in version {manifest.version}: its hash is "
-            f"{suite_hash}, the manifest says {tier.hash}. A published suite never changes; "
-            "give a changed one a new version.",
+            f"{suite_hash}, the manifest says {tier.hash}. A published suite must not change; give a changed "
+            f"suite a new version.",
         )
     return notes.problems
 
@@ -218,5 +218,5 @@ def _note_unlisted(
 def _parse_cost(fields: FieldReader) -> float | None:
     cost = fields.number("estimated_cost_usd")
     if cost is not None and cost < 0:
-        fields.error("bad-cost", "estimated_cost_usd", f"is {cost}; a cost in US dollars is 0 or more.")
+        fields.error("bad-cost", "estimated_cost_usd", f"is {cost}; a cost in US dollars must be 0 or more.")
     return cost

@@ -67,7 +67,7 @@ class Pramana(Dialect):
             if name in names:
                 return f"its lines have `{name}`"
         if "input" in names and names <= _SHARED_FIELDS:
-            return "its lines have `input` and no field that only another dialect has"
+            return "its lines have `input` and no field that is specific to another format"
         return None
 
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
@@ -289,7 +289,7 @@ class _AssertionReader:
             if len(ideal) > 1:
                 self.notes.warn(
                     "first-item-only",
-                    f"`ideal` lists {len(ideal)} texts and {self.kind!r} looks only at the first, "
+                    f"`ideal` lists {len(ideal)} texts but {self.kind!r} uses only the first, "
                     f"{ideal[0][:60]!r}. To accept any of them use 'contains_any'.",
                     "ideal",
                 )
@@ -309,11 +309,11 @@ def parse_assertion(fields: FieldReader, ideal: Ideal, notes: ProblemLog) -> Ass
     reader = _AssertionReader(fields, ideal, notes)
     kind = reader.kind
     if reader.threshold is not None and kind != "semantic_similarity":
-        fields.warn("ignored-field", "threshold", f"is ignored: it means nothing for {kind!r}.")
+        fields.warn("ignored-field", "threshold", f"is ignored: {kind!r} does not use it.")
     if reader.judge_prompt is not None and kind != "llm_judge":
-        fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} asks no judge.")
+        fields.warn("ignored-field", "judge_prompt", f"is ignored: {kind!r} does not use a judge.")
     if reader.rel_tolerance is not None and kind not in NUMERIC_TYPES:
-        fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} compares no numbers.")
+        fields.warn("ignored-field", "rel_tolerance", f"is ignored: {kind!r} does not compare numbers.")
     if not kind:
         return Assertion(grader="")
     grader, params = _PARSERS[kind](reader)
@@ -334,7 +334,7 @@ def _parse_llm_judge(reader: _AssertionReader) -> tuple[str, dict[str, Any]]:
     prompt = reader.judge_prompt
     if not (prompt and prompt.strip()) and not reader.notes.has_error_at("assertion.judge_prompt"):
         reader.fields.error(
-            "missing-judge-prompt", "judge_prompt", "is missing; write the question that the judge answers."
+            "missing-judge-prompt", "judge_prompt", "is missing; write the question for the judge."
         )
     return "llm_judge", {"prompt": prompt or ""}
 
@@ -347,7 +347,7 @@ def _parse_semantic_similarity(reader: _AssertionReader) -> tuple[str, dict[str,
             return "semantic_similarity", {}
         threshold = DEFAULT_THRESHOLD
         reader.fields.warn(
-            "default-threshold", "threshold", f"is not given, so {threshold} is used; say which you mean."
+            "default-threshold", "threshold", f"is not set, so {threshold} is used; set it explicitly."
         )
     elif not 0 <= threshold <= 1:
         reader.fields.error("bad-threshold", "threshold", f"is {threshold}; it must be from 0 to 1.")

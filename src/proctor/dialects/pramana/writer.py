@@ -37,7 +37,7 @@ def render(suite: Suite, cases: Iterable[Case], *, lossy: bool) -> Iterator[Rend
     header = LossReport(suite, "pramana", lossy=lossy)
     note_suite_losses(header, suite, _UNSUPPORTED_SUITE_FIELDS)
     if suite.declared_version is not None:
-        why = "the version of such a suite stands in a `manifest.toml` beside it."
+        why = "the version of such a suite is in a `manifest.toml` beside it."
         if suite.dialect == "pramana":
             header.warn("declared_version", why)
         else:
@@ -79,13 +79,13 @@ def _render_input(case: Case, unsaid: LossReport) -> str | list[dict[str, str]]:
             unsaid.note(f"input[{place}].role", f"it must be one of {', '.join(ROLES)}.")
             role = "user"
         if message.tool_calls:
-            unsaid.note(f"input[{place}].tool_calls", "a message there calls no tools.")
+            unsaid.note(f"input[{place}].tool_calls", "its messages cannot call tools.")
         if message.parts:
-            unsaid.note(f"input[{place}].parts", "content parts there do not keep the paths of files.")
+            unsaid.note(f"input[{place}].parts", "its content parts do not keep the paths of files.")
         name_field = {} if message.name is None else {"name": message.name}
         rows.append({"role": role, "content": message.content, **name_field})
     if not any(row["content"].strip() for row in rows):
-        unsaid.note("input", "it needs a text.")
+        unsaid.note("input", "it must be text.")
         return case.id
     if len(rows) == 1 and rows[0].keys() == {"role", "content"} and rows[0]["role"] == "user":
         return rows[0]["content"]
@@ -117,7 +117,7 @@ def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any
     """Returns the `assertion` and the `ideal` of a case; what they cannot express is noted."""
     ideal = case.expected
     if not _is_ideal(ideal):
-        unsaid.note("expected", "its `ideal` is a text or a list of texts.")
+        unsaid.note("expected", "its `ideal` must be a text or a list of texts.")
         ideal = None
     check: dict[str, Any] | None = None
     loses_checks = False
@@ -125,17 +125,19 @@ def _render_grading(case: Case, unsaid: LossReport) -> tuple[dict[str, Any], Any
         field = f"assertions[{place}]"
         check_and_ideal = None if check is not None else _render_check(assertion, ideal)
         if check_and_ideal is None:
-            why = "it has one check a case." if check is not None else unsupported_check_message(assertion)
+            why = (
+                "a case has exactly one check." if check is not None else unsupported_check_message(assertion)
+            )
             unsaid.note(field, why)
             loses_checks = True
             continue
         check, new_ideal = check_and_ideal
         if new_ideal != ideal:
-            unsaid.note("expected", "what its check looks for is the ideal.")
+            unsaid.note("expected", "its check searches for `ideal`.")
             ideal = new_ideal
         loses_checks = _note_settings(assertion, field, unsaid) or loses_checks
     if not case.assertions:
-        unsaid.note("assertions", "it has one check a case.")
+        unsaid.note("assertions", "a case has exactly one check.")
     if check is None or (loses_checks and not unsaid.is_refused):  # the rest would pass other answers
         check = {"type": "llm_judge", "judge_prompt": _IMPOSSIBLE_JUDGE_PROMPT}
     unsaid.note_labels(case.assertions, renderable=(check["type"],))
@@ -147,7 +149,7 @@ def _note_settings(assertion: Assertion, field: str, unsaid: LossReport) -> bool
     settings = {"weight": 1, "required": None, "negated": False, "pass_at": None, "on": "answer"}
     changed = [name for name, usual in settings.items() if getattr(assertion, name) != usual]
     for name in changed:
-        unsaid.note(f"{field}.{name}", "it has no such setting of its check.")
+        unsaid.note(f"{field}.{name}", "its check has no such setting.")
     return any(name != "weight" for name in changed)
 
 

@@ -46,7 +46,7 @@ def parse_suite(source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         suite = _make_fallback_suite(source)
         yield suite
         message = (
-            f'The first line is no header. Begin the file with {{"{HEADER_KEY}": {VERSION}, "name": "…"}}.'
+            f'The first line is not a header. Begin the file with {{"{HEADER_KEY}": {VERSION}, "name": "…"}}.'
         )
         line = 1 if first is None else first.line if isinstance(first, Problem) else first[0]
         if not isinstance(first, Problem):
@@ -64,7 +64,8 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     if type(version) is int and version > VERSION:
         notes.error(
             "newer-version",
-            f"`{HEADER_KEY}` is {version}, and this version of Proctor reads {VERSION}. Install a newer one.",
+            f"`{HEADER_KEY}` is {version}, but this version of Proctor reads {VERSION}. Install a newer "
+            f"version of Proctor.",
             HEADER_KEY,
         )
         return _make_fallback_suite(source)
@@ -72,7 +73,11 @@ def _parse_header(row: dict[str, Any], source: SuiteSource, notes: ProblemLog) -
     fields = FieldReader(row, notes)
     _check_prompts(row, fields)
     if row.get(HOLDOUT_FIELD) is not None and row.get("split_rule") is not None:
-        fields.error("conflicting-fields", HOLDOUT_FIELD, "and `split_rule` both divide the suite; keep one.")
+        fields.error(
+            "conflicting-fields",
+            HOLDOUT_FIELD,
+            "and `split_rule` both divide the suite; keep only one of them.",
+        )
     if notes.has_errors:
         return _make_fallback_suite(source)
     suite_fields = {
@@ -121,7 +126,9 @@ def _parse_case(
     is_blank = not any(message.parts or message.content.strip() for message in case.input)
     if not is_blank or (not case.input and (case.vars or (prompts and case.prompts != ()))):
         return CaseAtLine(case, notes.line)
-    message = "`input` is empty; write what is asked, or `vars` for the prompt of a run, without `input`."
+    message = (
+        "`input` is empty; write the prompt. Or remove `input`, and write `vars` for the prompt of a run."
+    )
     notes.error("missing-prompt", message, "input")
     return None
 
@@ -147,7 +154,11 @@ def _parse_chat_content(row: dict[str, Any], notes: ProblemLog) -> tuple[dict[st
         if isinstance(message, dict) and isinstance(message.get("content"), list):
             fields = FieldReader(message, notes, f"input[{number}].")
             if message.get("parts"):
-                fields.error("conflicting-fields", "parts", "and a list as `content` say the same; keep one.")
+                fields.error(
+                    "conflicting-fields",
+                    "parts",
+                    "and a list as `content` mean the same; keep only one of them.",
+                )
             parsed[number] = parse_content_parts(fields, "")
     if not parsed:
         return row, {}
@@ -187,8 +198,9 @@ def _read_attachment(
     file = source.find_within(path)
     if file is None:
         message = (
-            f"`{field}` is {quote_value(path)}, and there is no such file in the suite's folder, outside of "
-            "which none is read. Put it there, or write its content in `text`, or as base64 in `data`."
+            f"`{field}` is {quote_value(path)}, and there is no such file in the folder of the suite. "
+            f"Files outside of that folder are not read. Put the file there, or write its content in "
+            f"`text`, or as base64 in `data`."
         )
         notes.error("missing-file", message, field)
         return None

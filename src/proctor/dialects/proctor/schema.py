@@ -78,74 +78,76 @@ _ABOUT: Final[dict[type[Record], dict[str, str]]] = {
     Suite: {
         "name": "The name of the suite.",
         "description": "What the suite is about.",
-        "declared_version": "Your own version of the suite.",
+        "declared_version": "Your own version number of the suite.",
         "pass_rule": "When a case passes.",
-        "split_rule": "Which cases are held out.",
-        "repeats_rule": "How the trials of a case make one verdict.",
-        "defaults": "How the suite is run unless a command says otherwise.",
+        "split_rule": "Which cases belong to the holdout.",
+        "repeats_rule": "How the verdicts of a case's trials are combined.",
+        "defaults": "Defaults for running the suite; options of a command override them.",
         "notes": "Fields of another format that have no effect.",
-        "suite_hash": "The hash by which the suite was published.",
+        "suite_hash": "The hash under which the suite was published.",
     },
     Case: {
-        "id": "The name of the case, which no other case of the suite has.",
-        "input": "What is sent; may be missing if there are `vars` for the prompt of a run.",
+        "id": "The id of the case, unique in the suite.",
+        "input": "The prompt. It can be missing if there are `vars` for the prompt of a run.",
         "expected": "A correct answer.",
-        "criteria": "What a correct answer does; judges read it.",
-        "assertions": "What is checked of the answer.",
-        "tags": "For selections and tables.",
-        "category": "For selections and tables.",
-        "metadata": "Anything that you want to keep.",
-        "repeats": "How many trials the case gets.",
-        "pass_rule": "When the case passes, instead of the suite's rule.",
-        "target": "The target that is called instead.",
-        "only_targets": "The only targets that are given the case.",
-        "workspace": "The folder in which an agent works.",
-        "form": "What is requested besides the messages.",
-        "variables": "The environment variables that the case names as ${{ NAME }}.",
-        "vars": "Values for {{ names }} in the prompt of a run.",
-        "prefix": "Goes before the text of the prompt of a run.",
-        "suffix": "Goes after the text of the prompt of a run.",
-        "prompts": "The prompts of the suite that the case is run with; empty if it has its own in `input`.",
+        "criteria": "What a correct answer does; judges see it.",
+        "assertions": "The checks of the answer.",
+        "tags": "For selecting cases and for tables in reports.",
+        "category": "For selecting cases and for tables in reports.",
+        "metadata": "Your own data.",
+        "repeats": "How many trials the case has.",
+        "pass_rule": "When the case passes; replaces the rule of the suite.",
+        "target": "The target to run instead of the suite's target.",
+        "only_targets": "The only targets that run the case.",
+        "workspace": "The workspace in which an agent runs.",
+        "form": "What the request contains besides the messages.",
+        "variables": "The environment variables that the case uses as ${{ NAME }}.",
+        "vars": "The values of {{ names }} in the prompt of a run.",
+        "prefix": "Text before the prompt of a run.",
+        "suffix": "Text after the prompt of a run.",
+        "prompts": "The prompts of the suite to run the case with; empty if the case has its own prompt in "
+        "`input`.",
         "notes": "Fields of another format that have no effect.",
     },
     Message: {
-        "role": "Who says it.",
-        "content": "What is said: a text, or a list of OpenAI's content parts.",
+        "role": "Who wrote the message.",
+        "content": "The content: a text, or a list of OpenAI content parts.",
         "name": "The name of the speaker.",
-        "tool_calls": "The tools that an assistant calls.",
+        "tool_calls": "The tool calls of the assistant.",
         "parts": "Texts, files, images, audio and videos, instead of `content`.",
     },
     Assertion: {
-        "grader": "The grader that checks it.",
+        "grader": "The name of the grader.",
         "params": "The parameters of the grader.",
-        "weight": "How much it counts.",
+        "weight": "The weight of the assertion.",
         "required": "The score below which the case fails.",
-        "negated": "Whether the verdict is turned round.",
+        "negated": "Whether the result is inverted.",
         "pass_at": "The lowest score that passes.",
         "label": "Its name in results.",
         "on": "What is graded: the answer, or the model's reasoning.",
     },
     ResponseFormat: {
-        "choices": "Answers to choose from; the target reports how likely each is, instead of writing one.",
-        "choice_delimiter": "Goes before each choice; a space, if it is not given.",
+        "choices": "Answers to choose from. The target reports how likely each one is instead of writing "
+        "an answer.",
+        "choice_delimiter": "Text before each choice; a space by default.",
     },
     Attachment: {
-        "path": "The file, from the folder of the suite.",
+        "path": "The path of the file, relative to the folder of the suite.",
         "text": "Its content as text.",
         "data": "Its content as base64.",
     },
-    PassRule: {"threshold": "The weighted score that passes; without it every assertion must."},
+    PassRule: {"threshold": "The weighted mean score that passes. Without it, every assertion must pass."},
     SplitRule: {"ratio": "The share of cases to hold out.", "seed": "The seed of the division."},
     SuiteDefaults: {
-        "targets": "The targets that are called.",
-        "prompts": "The prompts that are used, each in a run of its own.",
-        "concurrency": "Maximum concurrent calls.",
-        "budget_usd": "What a run may cost, in US dollars.",
+        "targets": "The targets to run.",
+        "prompts": "The prompts to use, each in its own run.",
+        "concurrency": "Maximum concurrent requests.",
+        "budget_usd": "Maximum cost of a run, in US dollars.",
     },
     Hook: {
-        "command": "The program and its arguments.",
+        "command": "The command and its arguments.",
         "timeout_s": "Time limit in seconds.",
-        "cwd": "The folder in which it runs.",
+        "cwd": "The working directory of the command.",
     },
 }
 """What a field means, for editors."""
@@ -222,7 +224,7 @@ def _strict_type(kind: Any, limit: Meta | None = None) -> Any:
 
 @cache
 def _header_type() -> type[Struct]:
-    about = "The first line of a suite: what holds for all of its cases."
+    about = "The first line of a suite file: settings for all of its cases."
     share = bool | Annotated[float, Meta(ge=0, lt=1)] | None
     own = [
         ("proctor", Literal[1]),
@@ -242,7 +244,7 @@ def suite_schema() -> dict[str, Any]:
     params |= {"additionalProperties": False, "properties": case_fields()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "One line of a suite of dialect proctor",
+        "title": "One line of a suite in the format proctor",
         "description": "The first line of a file is a header, with `proctor`; each other line is a case.",
         "if": {"type": "object", "required": ["proctor"]},
         "then": header,
@@ -321,7 +323,7 @@ class _SchemaErrors:
             self._check_text(value, kind, place)
         elif isinstance(value, list) and "items" in kind:
             if len(value) < kind.get("minItems", 0):
-                self._note_error("missing-field", place, "is an empty list; it must have something in it.")
+                self._note_error("missing-field", place, "is an empty list; it must have at least one item.")
             for number, item in enumerate(value):
                 self.check(item, kind["items"], f"{place}[{number}]")
         elif isinstance(value, dict) and "properties" in kind:
@@ -349,7 +351,7 @@ class _SchemaErrors:
         if kind.get("minLength") and not value.strip():
             self._note_error("missing-field", place, "is blank; it must be text.")
         if kind.get("contentEncoding") == "base64" and not _is_base64(value):
-            self._note_error("wrong-type", place, "is not base64; write the bytes of the file so.")
+            self._note_error("wrong-type", place, "is not base64; encode the bytes of the file as base64.")
 
     def _check_object(self, value: dict[str, Any], kind: dict[str, Any], place: str) -> None:
         prefix = f"{place}." if place else ""

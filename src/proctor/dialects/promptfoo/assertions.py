@@ -28,7 +28,7 @@ COMMON_FIELDS: Final = ("type", "value", "threshold", "weight", "metric")
 UNUSED_FIELDS: Final = ("provider", "rubricPrompt", "config")
 """Known fields that have no effect here."""
 _CODE_FIELDS: Final = dict.fromkeys(
-    ("transform", "contextTransform"), ("code", "is code, and no code of a suite is run. Remove it.")
+    ("transform", "contextTransform"), ("code", "is code, and Proctor runs no code from a suite. Remove it.")
 )
 CODE_TYPES: Final = ("javascript", "python", "ruby", "webhook")
 UNMEASURED_TYPES: Final = (
@@ -128,7 +128,7 @@ def _resolve_row(
         if item is None:
             hint = suggestion(name[:60], tuple(context.templates))
             message = (
-                f"`{field}` is {quote_value(reference)}, and `assertionTemplates` has no such name. {hint}"
+                f"`{field}` is {quote_value(reference)}, which `assertionTemplates` does not define. {hint}"
             )
             notes.error("unknown-reference", message, field, line=line)
             return None
@@ -144,18 +144,18 @@ def _check_type(kind: str, negated: bool, fields: FieldReader, *, inside: bool) 
         fields.error(
             "code",
             "type",
-            f"is {kind!r}, and no code of a suite is run. Put the check into a program and name it as a "
-            "`code-grader` in a suite of dialect agentv.",
+            f"is {kind!r}, and Proctor runs no code from a suite. Move the check into a program and run it "
+            f"with a `code-grader` in a suite in the format agentv.",
         )
     elif kind in UNMEASURED_TYPES or kind.startswith(_RED_TEAM_PREFIX):
         fields.error(
             "unsupported-type",
             "type",
-            f"is {kind!r}, which nothing here measures. Remove it, or let a judge decide with `llm-rubric`.",
+            f"is {kind!r}, which Proctor cannot measure. Remove it, or use a judge with `llm-rubric`.",
         )
     elif kind == ASSERT_SET and (negated or inside):
         where = "with `not-` before it" if negated else "inside another one"
-        fields.error("unsupported-type", "type", f"is {ASSERT_SET!r} {where}, which is not known.")
+        fields.error("unsupported-type", "type", f"is {ASSERT_SET!r} {where}, which is not supported.")
     elif kind in _PARSERS or kind == ASSERT_SET:
         return True
     else:
@@ -213,7 +213,7 @@ class AssertionReader(Struct, frozen=True):
             value = read_value(value, source, fields.problem_log, fields.path_to("value"), line)
         return to_plain(value)
 
-    def text(self, expected: str = "the text to look for") -> str:
+    def text(self, expected: str = "the text to search for") -> str:
         """Returns `value` as a non-empty text."""
         value = self.required_value(expected)
         if isinstance(value, dict | list):
@@ -228,7 +228,7 @@ class AssertionReader(Struct, frozen=True):
         """Returns the required `value` as texts: one, or those of a list. An empty one is an error."""
         texts = [as_text(item) for item in (value if isinstance(value, list) else [value])]
         if value is not None and not (texts and all(text.strip() for text in texts)):
-            self.fields.error("empty-value", "value", f"is empty, or has an empty text; {advice}.")
+            self.fields.error("empty-value", "value", f"is empty or contains an empty text; {advice}.")
         return texts
 
     def share(self) -> float | None:
@@ -255,13 +255,13 @@ def _parse_texts(reader: AssertionReader, grader: str, **more: Any) -> GraderCal
     if not all(items):
         reader.fields.error("empty-value", "value", "has an empty text; remove it.")
     elif value == []:
-        reader.fields.error("empty-value", "value", "is empty; give at least one text.")
+        reader.fields.error("empty-value", "value", "is empty; write at least one text.")
     return GraderCall(grader, {"values": items, **more})
 
 
 def _parse_equals(reader: AssertionReader) -> GraderCall:
     """Parses `equals`: the text itself, or the same JSON."""
-    value = reader.required_value("what the answer must be")
+    value = reader.required_value("the expected answer")
     if isinstance(value, dict | list):
         return GraderCall("json_schema", {"schema": {"const": value}, "strip_fences": False})
     return GraderCall("exact", {"value": as_text(value), "trim": False})
@@ -276,14 +276,16 @@ def _parse_regex(reader: AssertionReader) -> GraderCall:
     except BadPattern as error:
         pattern, wrong = regex_text, str(error)
     if wrong is not None:
-        message = f"is {quote_value(regex_text)}, no regular expression: {wrong}. Correct it."
+        message = (
+            f"is {quote_value(regex_text)}, which is not a valid regular expression: {wrong}. Correct it."
+        )
         reader.fields.error("bad-pattern", "value", message)
     return GraderCall("regex", {"pattern": pattern})
 
 
 def _parse_number(reader: AssertionReader, grader: str) -> GraderCall:
     """Parses a type that compares numbers; `threshold` is the relative tolerance."""
-    value, threshold = reader.text("the right answer, which has a number"), reader.share()
+    value, threshold = reader.text("the expected answer, which must contain a number"), reader.share()
     return GraderCall(grader, {"value": value} | ({} if threshold is None else {"rel_tolerance": threshold}))
 
 
@@ -360,15 +362,15 @@ def _parse_similar(reader: AssertionReader) -> GraderCall:
     threshold = reader.share()
     if isinstance(value, dict):
         reader.fields.report_wrong_type("value", value, "text or a list of texts")
-    references = reader.texts(value, "write what is meant")
+    references = reader.texts(value, "write the text that you mean")
     reference: Any = references if isinstance(value, list) else references[0]
     at = _DEFAULT_SIMILARITY if threshold is None else threshold
     return GraderCall("semantic_similarity", {"value": reference, "threshold": at})
 
 
 def _parse_question(reader: AssertionReader, question: str) -> GraderCall:
-    """Parses a type that asks a judge for yes or no, with the question before the value."""
-    return GraderCall("llm_judge", {"prompt": question + reader.text("what the judge goes by")})
+    """Parses a type for which a judge decides yes or no, with the question before the value."""
+    return GraderCall("llm_judge", {"prompt": question + reader.text("the criteria for the judge")})
 
 
 def _parse_llm_rubric(reader: AssertionReader) -> GraderCall:
@@ -451,7 +453,7 @@ _PARSERS: Final[dict[str, Callable[[AssertionReader], GraderCall]]] = {
         _parse_limit,
         grader="cost",
         param="budget_usd",
-        expected="the most that an answer may cost, in US dollars",
+        expected="the maximum cost of an answer, in US dollars",
     ),
     "ends-with": partial(_parse_text, grader="ends_with", trim=False),
     "equals": _parse_equals,
@@ -466,7 +468,7 @@ _PARSERS: Final[dict[str, Callable[[AssertionReader], GraderCall]]] = {
         _parse_limit,
         grader="latency",
         param="threshold_ms",
-        expected="the most that an answer may take, in milliseconds",
+        expected="the maximum duration of an answer, in milliseconds",
     ),
     "llm-rubric": _parse_llm_rubric,
     "model-graded-closedqa": partial(_parse_question, question=_CRITERION_QUESTION),

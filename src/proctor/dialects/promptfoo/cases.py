@@ -45,20 +45,23 @@ UNUSED_OPTIONS: Final = ("provider", "rubricPrompt", "factuality", "runSerially"
 _REFUSED_OPTIONS: Final = {
     **dict.fromkeys(
         ("transform", "postprocess", "transformVars"),
-        ("unsupported", "is code, and no code of a suite is run. Remove it."),
+        ("unsupported", "is code, and Proctor runs no code from a suite. Remove it."),
     ),
     "storeOutputAs": (
         "unsupported",
-        "makes one test depend on another, and each case is asked alone. Write a conversation.",
+        (
+            "makes one test depend on another, but Proctor runs each case on its own. Write a conversation "
+            "instead."
+        ),
     ),
 }
 _REFUSED_FIELDS: Final = {
     name: ("unsupported", why)
     for name, why in {
-        "assertScoringFunction": "is code, and no code of a suite is run. Give `threshold` instead.",
-        "providerOutput": "is an answer that nobody gave, and is not read. Give answers with a `replay` "
-        "target.",
-        "providers": "limits the test to some providers, which is not read. Remove it.",
+        "assertScoringFunction": "is code, and Proctor runs no code from a suite. Use `threshold` instead.",
+        "providerOutput": "is a prepared answer, which Proctor does not read here. Use a target of kind "
+        "`replay` to provide answers.",
+        "providers": "limits the test to some providers, which Proctor does not support. Remove it.",
     }.items()
 }
 MAX_CASES: Final = 10_000
@@ -70,7 +73,8 @@ _MAX_ID_LENGTH: Final = 60
 
 
 UNSCORED_ASSERTION: Final = Assertion(
-    grader="unscored", params={"reason": "The test has no assertion, so nothing says what a good answer is."}
+    grader="unscored",
+    params={"reason": "The test has no assertion, so nothing says what a good answer is."},
 )
 
 
@@ -115,7 +119,7 @@ def build_cases(
     fields.finish(TEST_FIELDS)
     cases = [] if notes.has_errors else list(_expand_cases(test, name, notes, common))
     if cases and not notes.has_errors and not cases[0].assertions:
-        message = "It has no assertion, so its answers will be UNSCORED. Give it `assert`."
+        message = "The test has no assertion, so its answers will be UNSCORED. Add `assert`."
         notes.warn("no-assertions", message, "assert")
     if notes.row is not None:
         count = _count_cases(test, common)
@@ -188,7 +192,9 @@ def _parse_target(fields: FieldReader) -> str | None:
     name = parse_target_name(provider)
     if name is None:
         fields.error(
-            "unknown-provider", "provider", f"is {quote_value(provider)}, which is no target here. Remove it."
+            "unknown-provider",
+            "provider",
+            f"is {quote_value(provider)}, which is not a known target. Remove it.",
         )
     return name
 
@@ -255,7 +261,9 @@ def _expand_cases(
     values = {**default.vars, **test.vars}
     count = _count_cases(test, common)
     if count > MAX_CASES:
-        message = f"Its vars make {count:,} cases of it; the most are {MAX_CASES:,}. Give some fewer values."
+        message = (
+            f"Its vars make {count:,} cases of it; the maximum is {MAX_CASES:,}. Reduce the number of values."
+        )
         notes.error("too-many-cases", message, "vars")
         return
     threshold = default.threshold if test.threshold is None else test.threshold
@@ -305,11 +313,11 @@ def _select_prompts(
     """Returns the prompts that a test names; an error for a word that names none."""
     names = [prompt.label or prompt.template.name for prompt in common.prompts]
     if not words:
-        notes.error("empty-list", "`prompts` is an empty list, so the test would not be run.", "prompts")
+        notes.error("empty-list", "`prompts` is an empty list, so the test would not run.", "prompts")
     for place, word in enumerate(words):
         if common.prompts and not any(prompt.is_named(word) for prompt in common.prompts):
             message = (
-                f"`prompts[{place}]` is {quote_value(word)}, which is no prompt. "
+                f"`prompts[{place}]` is {quote_value(word)}, which is not the name of a prompt. "
                 f"{suggestion(word[:60], names)}"
             )
             notes.error("unknown-prompt", message, f"prompts[{place}]")
@@ -358,7 +366,8 @@ def _check_prompt(prompt: PromptfooPrompt, case: Case, notes: ProblemLog) -> Non
     """Notes why a case cannot be sent with a prompt."""
     if prompt.is_chat and (case.prefix or case.suffix):
         message = (
-            f"`options` has a prefix or suffix, and `{prompt.field}` is a conversation. Put it in there."
+            f"`options` has a prefix or suffix, and `{prompt.field}` is a conversation. Move it into "
+            f"the conversation."
         )
         notes.error("unsupported", message, "options")
     try:
@@ -367,4 +376,4 @@ def _check_prompt(prompt: PromptfooPrompt, case: Case, notes: ProblemLog) -> Non
         notes.error(error.code, f"`{prompt.field}` {error}", prompt.field)
         return
     if not prompt.raw_messages and not any(message.content.strip() for message in messages):
-        notes.error("missing-prompt", f"`{prompt.field}` comes to nothing with these vars.", prompt.field)
+        notes.error("missing-prompt", f"`{prompt.field}` is empty with these vars.", prompt.field)

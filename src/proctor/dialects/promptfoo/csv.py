@@ -54,7 +54,7 @@ def read_csv_tests(file: SourceFile, text: str, source: SuiteSource) -> Iterator
         except csv.Error as error:
             notes.row = UnreadableRow(path=path, line=notes.line, is_rest=True)
             notes.error(
-                "bad-csv", f"The row is not CSV: {error}. Quote the cell, and double quotes inside it."
+                "bad-csv", f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."
             )
             yield from notes.problems
             return
@@ -67,7 +67,8 @@ def read_csv_tests(file: SourceFile, text: str, source: SuiteSource) -> Iterator
             _check_header(header, notes)
         elif len(cells) != len(header):
             message = (
-                f"The row has {len(cells)} cells, and the first line {len(header)}. Quote cells with commas."
+                f"The row has {len(cells)} cells, but the first line has {len(header)}. Quote cells "
+                f"with commas."
             )
             notes.error("extra-cell", message)
         else:
@@ -80,7 +81,7 @@ def read_csv_tests(file: SourceFile, text: str, source: SuiteSource) -> Iterator
 def _check_header(header: list[str], notes: ProblemLog) -> None:
     for place, name in enumerate(header):
         if name in header[:place]:
-            notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
+            notes.error("duplicate-key", f"The column {name!r} is listed twice; keep one of them.", name)
         elif name.startswith("__") and not _is_special(name):
             hint = suggestion(name[:60], COLUMNS)
             notes.error("unknown-field", f"The column {quote_value(name)} is not read. {hint}", name)

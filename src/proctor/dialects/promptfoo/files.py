@@ -54,13 +54,13 @@ def refuse_reference(reference: str, notes: ProblemLog, field: str, line: int | 
     """
     address = _ADDRESS.match(reference)
     if address:
-        message = f"`{field}` is at an address ({address[1]}://), and nothing is fetched. {instead}"
+        message = f"`{field}` is a URL ({address[1]}://), and Proctor fetches nothing. {instead}"
         notes.error("not-fetched", message, field, line=line)
         return True
     path = strip_scheme(reference)
     if reference.startswith("exec:") or get_ending(path) in CODE_ENDINGS:
         message = (
-            f"`{field}` is the program {quote_value(basename(path))}, and no code of a suite is run. "
+            f"`{field}` is the program {quote_value(basename(path))}, and Proctor runs no code from a suite. "
             f"{instead}"
         )
         notes.error("code", message, field, line=line)
@@ -86,8 +86,8 @@ def read_text(file: SourceFile, source: SuiteSource, notes: ProblemLog, field: s
         return file.data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         message = (
-            f"`{field}` is {display_path(source, file.path)}, whose byte {error.start + 1} is not UTF-8. "
-            "Only files of text are read."
+            f"`{field}` is {display_path(source, file.path)}, whose byte {error.start + 1} is not "
+            f"UTF-8. Only text files can be read."
         )
         notes.error("bad-encoding", message, field, line=line)
         return ""

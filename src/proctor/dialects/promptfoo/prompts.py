@@ -101,8 +101,8 @@ def read_prompts(
     with_files = next((prompt for prompt in prompts if prompt.raw_messages), None)
     if with_files is not None and len(prompts) > 1:
         message = (
-            f"`{with_files.field}` has files, and such a prompt must be the only one. Write it in a "
-            "configuration of its own."
+            f"`{with_files.field}` has files, and a prompt with files must be the only one. Move it "
+            f"to a separate configuration."
         )
         notes.error("unsupported", message, with_files.field, line=line)
     names = [prompt.template.name for prompt in prompts]
@@ -131,7 +131,7 @@ def _read_entry(
             fields.pop("id")
         fields.finish(ENTRY_FIELDS)
         if not isinstance(inner, str):
-            fields.report_missing(name, "the prompt, or the file that it is in")
+            fields.report_missing(name, "the prompt, or the path of its file")
         else:
             yield from _read_entry(inner, replace(entry, label=label), source, notes)
     elif isinstance(item, str) and _is_path(item):
@@ -181,9 +181,7 @@ def _read_file(
         return []
     if ending not in TEXT_ENDINGS:
         endings = ", ".join((*TEXT_ENDINGS, *DATA_ENDINGS))
-        message = (
-            f"`{entry.field}` is {quote_value(file.path)}; prompts are read from files that end in {endings}."
-        )
+        message = f"`{entry.field}` is {quote_value(file.path)}; a prompt file must end in {endings}."
         notes.error("unknown-ending", message, entry.field, line=entry.line)
         return []
     text = read_text(file, source, notes, entry.field, entry.line)
@@ -219,12 +217,12 @@ def _parse_prompt(raw: Any, entry: _PromptEntry, number: int, notes: ProblemLog)
         raw = _parse_messages(raw) or raw
     if isinstance(raw, str):
         if not raw.strip():
-            own.error("empty-prompt", f"`{entry.field}` is blank; write what is asked.", entry.field)
+            own.error("empty-prompt", f"`{entry.field}` is blank; write the prompt.", entry.field)
         messages = [Message(role="user", content=raw)]
     else:
         messages = [_parse_message(item, entry.field, place, own) for place, item in enumerate(raw)]
         if not messages:
-            own.error("empty-prompt", f"`{entry.field}` has no messages; write what is asked.", entry.field)
+            own.error("empty-prompt", f"`{entry.field}` has no messages; write the prompt.", entry.field)
     files = [] if isinstance(raw, str) else [item for item in raw if _has_files(item)]
     for text in chain((message.content for message in messages), _iter_texts(files)):
         try:

@@ -57,7 +57,9 @@ def parse_target_names(value: Any, notes: ProblemLog, field: str, line: int | No
         target = parse_target_name(item)
         if target is None:
             word = item.get("id", item) if isinstance(item, dict) else item
-            message = f"`{where}` is {quote_value(word)}, which is no target here. Name one with --target."
+            message = (
+                f"`{where}` is {quote_value(word)}, which is not a known target. Choose one with --target."
+            )
             notes.warn("unknown-provider", message, where, line=lines[place])
             continue
         targets.append(target)

@@ -34,12 +34,12 @@ UNUSED_FIELDS: Final = (
     *("tracing", "version", "writeLatestResults"),
 )
 REFUSED_FIELDS: Final = {
-    "scenarios": ("unsupported", "are not read. Write each combination as a test of its own."),
-    "extensions": ("code", "are code, and no code of a suite is run. Remove them."),
-    "nunjucksFilters": ("code", "are code, and no code of a suite is run. Write the texts out."),
+    "scenarios": ("unsupported", "are not supported. Write each combination as a separate test."),
+    "extensions": ("code", "are code, and Proctor runs no code from a suite. Remove them."),
+    "nunjucksFilters": ("code", "are code, and Proctor runs no code from a suite. Write the texts out."),
     "redteam": (
         "unsupported",
-        "asks other services to make tests, and nothing is fetched. Write the tests out.",
+        "needs other services to generate tests, and Proctor fetches nothing. Write the tests out.",
     ),
 }
 """Unsupported fields, each with error code and message. Code may change every test; the others add tests."""
@@ -124,7 +124,9 @@ def _parse_default_test(fields: FieldReader, source: SuiteSource) -> ParsedTest:
     if isinstance(default_test, str) and default_test.startswith(FILE_SCHEME):
         default_test = read_value(default_test, source, fields.problem_log, "defaultTest", line)
     if default_test is not None and not isinstance(default_test, dict):
-        fields.report_wrong_type("defaultTest", default_test, "an object, or a file with one")
+        fields.report_wrong_type(
+            "defaultTest", default_test, "an object, or the path of a file that contains one"
+        )
     inner = FieldReader(
         default_test if isinstance(default_test, dict) else {}, fields.problem_log, "defaultTest."
     )

@@ -103,7 +103,7 @@ def _read_file(
         yield from _read_data_file(file, path, source)
     else:
         endings = ", ".join((CSV_ENDING, *JSON_LINES_ENDINGS, *DATA_ENDINGS))
-        message = f"`{field}` is {quote_value(file.path)}; tests are read from files that end in {endings}."
+        message = f"`{field}` is {quote_value(file.path)}; a test file must end in {endings}."
         notes.error("unknown-ending", message, field)
         yield from notes.problems
 

@@ -59,7 +59,7 @@ DOCUMENT_MEDIA_TYPES: Final = {
     ".epub": "application/epub+zip",
     ".zip": "application/zip",
 }
-"""The same for other files that are no text."""
+"""The same for other files that are not text."""
 TEXT_MEDIA_TYPE: Final = "text/plain"
 UNKNOWN_MEDIA_TYPE: Final = "application/octet-stream"
 
@@ -158,7 +158,7 @@ def explain_mismatch(attachment: Attachment) -> str | None:
     other = family if family in _TYPES_BY_KIND else "file"
     if media_type == UNKNOWN_MEDIA_TYPE:
         endings = ", ".join(_TYPES_BY_KIND[kind])
-        return f"whose type is not known. The name of {_NOUNS[kind]} ends in one of {endings}."
+        return f"whose type is unknown. The name of {_NOUNS[kind]} must end in one of {endings}."
     return f"a file of type {media_type}. Write `type: {other}` for it."
 
 

@@ -36,7 +36,7 @@ def _object_schema(description: str, required: tuple[str, ...], **properties: An
 
 CONTENT_PART_SCHEMA: Final[dict[str, Any]] = {
     "properties": {
-        "type": {"description": "Which of the other fields it has.", "enum": list(CONTENT_PART_TYPES)},
+        "type": {"description": "The type of the part.", "enum": list(CONTENT_PART_TYPES)},
         "text": {"description": "The text.", "type": "string"},
         "image_url": _object_schema("An image.", ("url",), url=_TEXT, detail=_TEXT),
         "input_audio": _object_schema(
@@ -122,7 +122,9 @@ def _read_audio(part: FieldReader) -> Attachment | None:
 def _read_file(part: FieldReader) -> Attachment | None:
     if "file_id" in part:
         part.pop("file_id")
-        part.error("unsupported", "file_id", "is a file at a service; write its content in `file_data`.")
+        part.error(
+            "unsupported", "file_id", "is a file stored at a service; write its content in `file_data`."
+        )
         return None
     encoded = part.required_text("file_data")
     name = part.non_blank_text("filename")
@@ -160,12 +162,14 @@ def parse_data_url(
         path: its name; None for one made of its type.
     """
     if url.startswith(_WEB_PREFIXES):
-        fields.error("not-fetched", field, "is an address, and none is opened; write the file as a data URL.")
+        fields.error(
+            "not-fetched", field, "is a URL, and Proctor does not fetch files; write the file as a data URL."
+        )
         return None
     about, _, encoded = url.removeprefix(_DATA_PREFIX).partition(",")
     media_type, _, coding = about.partition(";")
     if not url.startswith(_DATA_PREFIX) or coding.rpartition(";")[2] != "base64" or not media_type:
-        fields.error("bad-data-url", field, "is no data URL in base64, such as data:image/png;base64,….")
+        fields.error("bad-data-url", field, "is not a data URL in base64, such as data:image/png;base64,….")
         return None
     data = _decode(encoded, fields, field)
     if data is None:

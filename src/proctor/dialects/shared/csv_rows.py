@@ -104,7 +104,7 @@ def _read_header(
     names = [_fold_name(cell.strip(), columns) for cell in cells]
     for place, name in enumerate(names):
         if name and name in names[:place]:
-            notes.error("duplicate-key", f"The column {name!r} is there twice; keep one of them.", name)
+            notes.error("duplicate-key", f"The column {name!r} is listed twice; keep one of them.", name)
         elif name and columns and name not in columns and not _is_variable(name, columns):
             message = f"Unknown column {quote_value(name)}. {_get_advice(name, columns)}"
             notes.error("unknown-field", message, name)
@@ -134,8 +134,11 @@ def _is_variable(name: str, columns: Sequence[str]) -> bool:
 
 def _get_advice(name: str, columns: Sequence[str]) -> str:
     if has_near_name(name.lower(), columns):
-        return f"{suggestion(name[:60].lower(), columns)} A variable for prompts needs a name less like it."
-    return "A variable for prompts has a name of letters, digits and `_`, such as `city`."
+        return (
+            f"{suggestion(name[:60].lower(), columns)} To use it as a variable for prompts, choose a "
+            f"name that is less similar."
+        )
+    return "The name of a variable for prompts can contain letters, digits and `_`, such as `city`."
 
 
 def _read_row(
@@ -148,7 +151,7 @@ def _read_row(
         name = header[place] if place < len(header) else ""
         if not name:
             message = (
-                f"The cell {quote_value(cell)} stands in column {place + 1}, which has no name. "
+                f"The cell {quote_value(cell)} is in column {place + 1}, which has no name. "
                 "Quote cells that contain the separator, or name the column."
             )
             notes.error("extra-cell", message)
@@ -206,9 +209,7 @@ def read_records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple
 
 def _explain_error(error: str) -> str:
     if error == "unexpected end of data":
-        return (
-            "A quote that opens in this row is never closed; close it, and double each quote inside a cell."
-        )
+        return "A quote opens in this row and is never closed. Close it, and double each quote inside a cell."
     if "field larger than field limit" in error:
         return (
             f"A cell has more than {csv.field_size_limit():,} characters; write such a suite as JSON Lines."

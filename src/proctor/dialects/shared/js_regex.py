@@ -83,7 +83,8 @@ def to_python(pattern: str, flags: str) -> tuple[str, str]:
     unknown = [letter for letter in flags if letter not in SHARED_FLAGS + IGNORED_FLAGS + "y"]
     if unknown:
         raise ValueError(
-            f"has the flag {unknown[0]!r}; use only i (ignore case), m (lines) and s (dot is all)"
+            f"has the flag {unknown[0]!r}; use only i (ignore case), m (multiline) and s (dot matches line "
+            f"breaks)"
         )
     pattern = _PatternTranslator(pattern, flags).translate()
     if "y" in flags:
@@ -154,7 +155,7 @@ class _PatternTranslator:
         self._unrepeatable = ""
         if kind == "repeat":
             if last:
-                raise BadPattern(f"nothing to repeat: {text!r} stands behind {last!r}")
+                raise BadPattern(f"nothing to repeat: {text!r} follows {last!r}")
             self._unrepeatable = text
         elif kind == "wrong":
             raise BadPattern(f"invalid group: JavaScript has none that begins with {text!r}")
@@ -180,7 +181,7 @@ class _PatternTranslator:
 
     def _translate_other(self, text: str) -> str:
         if text == "[":
-            raise BadPattern("the set that begins with '[' has no end")
+            raise BadPattern("the set that begins with '[' is not closed")
         if text == ")" and self._open_groups:
             self._closed_groups.add(self._open_groups.pop())
             self._multiline_groups.pop()

@@ -144,7 +144,9 @@ def _read_array(source: SuiteSource) -> _JsonArray | None:
         problem = _make_problem("bad-array", message, source, min(error.lineno, data.count(b"\n") + 1))
     except RecursionError:
         line = text.count("\n", 0, items[-1][1] if items else 0) + 1
-        problem = _make_problem("too-deep", "An item of the array nests too deep; flatten it.", source, line)
+        problem = _make_problem(
+            "too-deep", "An item of the array is nested too deeply; flatten it.", source, line
+        )
     return _JsonArray(text=text, items=tuple(items), line_breaks=breaks, problem=problem)
 
 

@@ -52,7 +52,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise _UnsupportedJson(
             "duplicate-key",
-            f"The key {quote_value(duplicate)} is written twice in one object; keep one of them.",
+            f"The key {quote_value(duplicate)} appears twice in one object; keep one of them.",
         )
     return row
 
@@ -160,7 +160,8 @@ def _parse_any(line: bytes, nesting: int) -> dict[str, Any] | Problem:
         return Problem(code="bad-encoding", message=message)
     except UnicodeEncodeError:
         message = (
-            "The line escapes half of a character (a lone \\ud800 to \\udfff); write the whole character."
+            "The line contains half of an escaped character (a single \\ud800 to \\udfff); write the "
+            "whole character."
         )
         return Problem(code="bad-encoding", message=message)
     except RecursionError:
@@ -197,8 +198,8 @@ def read_rows(
             yield number, row
         elif not started and _starts_multiline_value(line):
             message = (
-                "The file is one JSON value over several lines, or a list. "
-                "Write one object per line (JSON Lines), without brackets or commas around them."
+                "The file is one JSON value over several lines, or a list. Write one object per line "
+                "(JSON Lines), without brackets or commas around the objects."
             )
             yield Problem(code="not-json-lines", message=message, path=path, line=number)
             return
@@ -224,8 +225,8 @@ def read_all(source: SuiteSource) -> bytes:
 def too_large_error(path: str) -> SuiteError:
     """Returns the error for a file that is too large to be read whole."""
     message = (
-        f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a whole. "
-        "Split it, or write it as JSON Lines, one case a line."
+        f"The file has more than {MAX_LINE_BYTES // 2**20} MiB, and a file of this kind is read as a "
+        f"whole. Split it, or write it as JSON Lines, one case per line."
     )
     return SuiteError([Problem(code="file-too-large", message=message, path=path)])
 

@@ -77,7 +77,7 @@ class LossReport:
                 and assertion.label not in renderable
                 and not is_type_name(assertion)
             ):
-                self.note(f"assertions[{place}].label", "it has no names for checks.")
+                self.note(f"assertions[{place}].label", "its checks have no names.")
 
     def build_metadata(self, above: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Returns the metadata to write: the case's own, and what was lost.
@@ -106,7 +106,7 @@ class LossReport:
             Problem(
                 level=level,
                 code=LOSS_CODE,
-                message=f"{subject}: dialect {self.dialect} cannot say `{field}`: {why}",
+                message=f"{subject}: the format {self.dialect} cannot express `{field}`: {why}",
                 field=field,
                 case=case,
             )
@@ -152,11 +152,11 @@ def note_suite_losses(
     unsaid.note_fields(names)
     defaults = replace(suite.defaults, reuse=None, cluster=None)
     if defaults != SuiteDefaults():
-        unsaid.note("defaults", "it does not say how a suite is to be run.")
+        unsaid.note("defaults", "it has no settings for runs.")
     rule = suite.split_rule
     if rule is None or (has_holdout and rule == SplitRule(ratio=rule.ratio)):
         return
     if rule != SplitRule():
-        unsaid.note("split_rule", "it has no rule of its own for dev and holdout.")
+        unsaid.note("split_rule", "it has no rule that divides a suite into dev and holdout.")
     else:
-        unsaid.warn("split_rule", "its suites are not divided; run it with --holdout 0.2.")
+        unsaid.warn("split_rule", "its suites have no holdout; run the suite with --holdout 0.2.")

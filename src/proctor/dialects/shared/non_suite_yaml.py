@@ -35,14 +35,14 @@ def _field_sets(*groups: str) -> tuple[frozenset[str], ...]:
 
 
 _PROVIDERS_ADVICE: Final = (
-    "Pass the promptfooconfig.yaml whose `providers` name it, or its model with --target."
+    "Pass the promptfooconfig.yaml whose `providers` name it, or pass its model with --target."
 )
 _CASES_ADVICE: Final = "Pass a file with cases, such as JSON Lines with `input` and `expected`."
 NON_SUITE_KINDS: Final = (
     NonSuiteKind(
         "a task of lm-evaluation-harness",
         _field_sets("task dataset_path", "task dataset_name", "doc_to_text", "group task"),
-        "It names a dataset and has no cases of its own. Write the questions as JSON Lines or CSV with "
+        "It names a dataset and contains no cases. Write the questions as JSON Lines or CSV with "
         "`question` and `answer`, or with `input`, `choices` and `target`, and pass that file.",
     ),
     NonSuiteKind("a promptfoo provider", _field_sets("id config"), _PROVIDERS_ADVICE),

@@ -30,8 +30,8 @@ def find_file(
     if file is None:
         notes.error(
             "missing-file",
-            f"`{field}` is {reference[:200]!r}, and there is no such file in the suite's folder, "
-            "a folder above it in its repository, or the working directory.",
+            f"`{field}` is {reference[:200]!r}, and there is no such file in the folder of the suite, a "
+            f"folder above it in the same repository, or the working directory.",
             field,
             line=line,
         )

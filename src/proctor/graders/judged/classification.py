@@ -62,18 +62,20 @@ class Classification(BaseGrader, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
-            raise ValueError("`prompt` is empty; say what the judge is to decide.")
+            raise ValueError("`prompt` is empty; describe what the judge should decide.")
         if (
             len({_normalize_choice(choice) for choice in self.choices} - {""}) != len(self.choices)
             or not self.choices
         ):
             raise ValueError(
-                f"`choices` are {', '.join(map(repr, self.choices)) or 'empty'}; give words that differ in "
-                "letters or digits."
+                f"`choices` are {', '.join(map(repr, self.choices)) or 'empty'}; use words that differ in "
+                f"letters or digits."
             )
         for choice, worth in self.choices.items():
             if not 0 <= worth <= 1:
-                raise ValueError(f"The choice {choice!r} is worth {worth:g}; give a number from 0 to 1.")
+                raise ValueError(
+                    f"The choice {choice!r} is worth {worth:g}; it must be a number from 0 to 1."
+                )
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the choice is worth.

@@ -60,10 +60,10 @@ class Evaluator(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.id.strip():
-            raise ValueError("The `id` of an evaluator is empty; give each one a name.")
+            raise ValueError("The `id` of a judge prompt is empty; give each judge prompt a name.")
         if not (self.system.strip() or self.user.strip()):
             raise ValueError(
-                f"The evaluator {self.id!r} has no text; say in `system` or `user` how to judge."
+                f"The judge prompt {self.id!r} is empty; write how to grade in `system` or `user`."
             )
 
 
@@ -105,7 +105,7 @@ class Instructions(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         if not (grading_input.case.criteria or "").strip():
             raise CannotScore(
-                "The case has no instructions (`criteria`) by which its answer could be judged."
+                "The case has no grading instructions (`criteria`), so its answer cannot be graded."
             )
         pieces = _sections_for(grading_input.case, grading_input.output)
         if not self.evaluators:

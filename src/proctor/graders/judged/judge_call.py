@@ -1,4 +1,4 @@
-"""Calls judges for a grader: sends the prompt, reads the replies, and asks again for unreadable ones.
+"""Calls judges for a grader: sends the prompt, reads the replies, and retries unreadable ones.
 
 `prompt_sections.py` builds the prompt, `reply_parser.py` reads a reply, and `voting.py` combines several
 judgments into one result.
@@ -126,9 +126,9 @@ def check_judge(judge: str | None, temperature: float | None) -> None:
         ValueError: a parameter is invalid.
     """
     if judge is not None and not judge.strip():
-        raise ValueError("`judge` is empty; give the name of a target.")
+        raise ValueError("`judge` is empty; write the name of a target.")
     if temperature is not None and not 0 <= temperature <= 2:
-        raise ValueError(f"`temperature` is {temperature:g}; give a number from 0 to 2.")
+        raise ValueError(f"`temperature` is {temperature:g}; it must be a number from 0 to 2.")
 
 
 async def call_judges(grading_input: GradingInput, *requests: JudgeRequest) -> GraderResult:
@@ -147,13 +147,13 @@ async def call_judges(grading_input: GradingInput, *requests: JudgeRequest) -> G
     """
     judges = get_judges(grading_input, requests[0].judge)
     if not judges:
-        raise CannotScore("This check needs a judge and the run has none; give one with --judge.")
+        raise CannotScore("This check needs a judge, but the run has none; choose one with --judge.")
     if is_empty(grading_input.output):
-        return GraderResult(value=0.0, passed=False, reason="The answer is empty, so no judge was asked.")
+        return GraderResult(value=0.0, passed=False, reason="The answer is empty, so no judge was called.")
     if len(grading_input.output.text) > MAX_ANSWER_LENGTH:
         raise CannotScore(
-            f"The answer has {len(grading_input.output.text):,} characters, and a judge is shown at most "
-            f"{MAX_ANSWER_LENGTH:,}; ask for shorter answers."
+            f"The answer has {len(grading_input.output.text):,} characters, but a judge can read at most "
+            f"{MAX_ANSWER_LENGTH:,}; have the target write shorter answers."
         )
     opinions = await grading_input.gather(
         pending
@@ -262,7 +262,7 @@ async def _call_judge(
             ),
         )
         prompt = replace(prompt, messages=prompt.messages + again)
-    problem = f"{caller} gave no verdict that can be read in {len(judgments)} replies; " + (
+    problem = f"{caller} gave no readable verdict in {len(judgments)} replies; " + (
         f"of the last: {wrong}" if wrong else f"the last is {clip(judgments[-1].raw, 60)!r}."
     )
     return _make_vote(judge, request, judgments, None, problem)
@@ -309,7 +309,7 @@ def _read_reply(
     """Reads a reply; returns the reading, or None and why it is unreadable, if known.
 
     An unreadable reply is read again without its quotes of the answer. That can only fail the answer, so that
-    no answer gains by being quoted. A passing verdict that stands only in a quote does not count.
+    no answer gains by being quoted. A passing verdict that occurs only in a quote does not count.
     """
     reply, answer = unwrap_json_string(reply), grading_input.output.text
 

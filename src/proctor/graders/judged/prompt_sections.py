@@ -1,7 +1,7 @@
 """Builds the sections of a judge prompt from a case and its answer, each between two marker lines.
 
 The answer may contain instructions to the judge. The marker lines therefore carry a code that is derived from
-all sections and occurs in none of them, and the judge is told so.
+all sections and occurs in none of them, and the prompt says so.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def unwrap_json_string(reply: str) -> str:
 
 
 def is_only_quoted(reply: str, answer: str, form: str, reads: Callable[[str], bool]) -> bool:
-    """Whether a verdict stands only in what a reply quotes of the answer, not in the judge's own words.
+    """Whether a verdict occurs only in text that a reply quotes from the answer.
 
     Returns False for JSON, where quotes are recognizable, and ignores a quote at the beginning of the reply:
     a judge may begin as the answer does, with "Yes, it does.".

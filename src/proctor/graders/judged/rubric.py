@@ -57,14 +57,16 @@ class RubricGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if not self.rubric.strip():
-            raise ValueError("`rubric` is empty; say what a good answer does.")
+            raise ValueError("`rubric` is empty; describe what a good answer does.")
         if self.lowest >= self.highest:
             raise ValueError(
-                f"`lowest` is {self.lowest} and `highest` is {self.highest}; give a scale that rises."
+                f"`lowest` is {self.lowest} and `highest` is {self.highest}; `lowest` must be below "
+                f"`highest`."
             )
         if not self.lowest <= self.min_score <= self.highest:
             raise ValueError(
-                f"`min_score` is {self.min_score:g}; give a number from {self.lowest} to {self.highest}."
+                f"`min_score` is {self.min_score:g}; it must be a number from {self.lowest} to "
+                f"{self.highest}."
             )
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:

@@ -89,17 +89,19 @@ class RubricItem(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not self.id.strip():
-            raise ValueError("The `id` of an item is empty; give each one a name.")
+            raise ValueError("The `id` of an item is empty; give each item a name.")
         if not self.outcome.strip() and not self.score_ranges:
-            raise ValueError(f"The item {self.id!r} has an empty `outcome`; say what the answer is to do.")
+            raise ValueError(
+                f"The item {self.id!r} has an empty `outcome`; describe what the answer must do."
+            )
         if not 0 <= self.weight < float("inf"):
             raise ValueError(
-                f"The item {self.id!r} has the `weight` {self.weight:g}; give a number from 0 up."
+                f"The item {self.id!r} has the `weight` {self.weight:g}; it must be a number of 0 or more."
             )
         if self.min_score is not None and not 0 < self.min_score <= 1:
             raise ValueError(
-                f"The item {self.id!r} has the `min_score` {self.min_score:g}; "
-                "give a number above 0 and up to 1."
+                f"The item {self.id!r} has the `min_score` {self.min_score:g}; it must be a number above 0 "
+                f"and at most 1."
             )
         _check_ranges(self)
 
@@ -138,11 +140,13 @@ def _check_ranges(item: RubricItem) -> None:
     begins = [0, *(high + 1 for _, high in ends)]
     if any(low > high for low, high in ends) or [*(low for low, _ in ends), MAX_ITEM_SCORE + 1] != begins:
         raise ValueError(
-            f"The `score_ranges` of the item {item.id!r} do not cover 0 to {MAX_ITEM_SCORE} once each; "
-            "let each begin one above the end of the one before it."
+            f"The `score_ranges` of the item {item.id!r} do not cover 0 to {MAX_ITEM_SCORE} exactly once; "
+            f"let each range begin one above the end of the previous one."
         )
     if not all(score_range.outcome.strip() for score_range in item.score_ranges):
-        raise ValueError(f"A range of the item {item.id!r} has an empty `outcome`; say what its scores mean.")
+        raise ValueError(
+            f"A range of the item {item.id!r} has an empty `outcome`; describe what its scores mean."
+        )
 
 
 class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -162,10 +166,10 @@ class Rubrics(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
         if not self.items:
-            raise ValueError("`items` is empty; give at least one.")
+            raise ValueError("`items` is empty; add at least one item.")
         require_unique_ids("items", (item.id for item in self.items))
         if not any(item.weight for item in self.items):
-            raise ValueError("Every item has the weight 0; give at least one a higher weight.")
+            raise ValueError("Every item has weight 0; give at least one item a higher weight.")
 
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judge of this check, else those of the run."""

@@ -95,7 +95,7 @@ class LlmGrader(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         check_judge(self.judge, self.temperature)
         if self.prompt is not None and not self.prompt.strip():
-            raise ValueError("`prompt` is empty; leave it out, or say what the judge is to look at.")
+            raise ValueError("`prompt` is empty; remove it, or describe what the judge should check.")
 
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judge of this check, else those of the run."""

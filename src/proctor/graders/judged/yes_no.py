@@ -38,7 +38,7 @@ class LlmJudge(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if not self.prompt.strip():
-            raise ValueError("`prompt` is empty; give a question that YES or NO answers.")
+            raise ValueError("`prompt` is empty; write a question that can be answered with YES or NO.")
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 for YES, 0 for NO.

@@ -41,9 +41,9 @@ class Number(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
-            raise ValueError(f"`value` is {self.value}; give a finite number.")
+            raise ValueError(f"`value` is {self.value}; it must be a finite number.")
         if not 0 <= self.tolerance < math.inf:
-            raise ValueError(f"`tolerance` is {self.tolerance}; give a finite number of 0 or more.")
+            raise ValueError(f"`tolerance` is {self.tolerance}; it must be a finite number of 0 or more.")
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 if it is, else 0; `details` has the number if it is finite."""
@@ -79,7 +79,9 @@ class NumericMatch(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if find_first_digits(self.value) is None:
-            raise ValueError(f"`value` is {quote(self.value)}, which has no digit; give the right number.")
+            raise ValueError(
+                f"`value` is {quote(self.value)}, which contains no digit; write the expected number."
+            )
         to_fraction(self.rel_tolerance)
 
     def grade(self, grading_input: GradingInput) -> GraderResult:
@@ -111,7 +113,7 @@ class NumericEqual(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         if find_quantity(self.value) is None:
-            message = "which has no number that can be an answer; give one, such as 12 or $4.5B"
+            message = "which contains no number that can be an answer; write a number, such as 12 or $4.5B"
             raise ValueError(f"`value` is {quote(self.value)}, {message}.")
         to_fraction(self.rel_tolerance)
 
@@ -126,9 +128,7 @@ class NumericEqual(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         reason = f"The answer says {quote(got.source_text)}"
         if not passed:
             differ = (
-                _format_tolerance(self.rel_tolerance)
-                if units_agree(got, expected)
-                else "in a unit that agrees"
+                _format_tolerance(self.rel_tolerance) if units_agree(got, expected) else "in a matching unit"
             )
             reason += f"; expected {quote(expected.source_text)} {differ}"
         details = {"found": clip(got.source_text)}
@@ -136,7 +136,7 @@ class NumericEqual(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def _no_number_result(answer: str) -> GraderResult:
-    return GraderResult(value=0.0, passed=False, reason=f"The answer has no number: {quote(answer)}.")
+    return GraderResult(value=0.0, passed=False, reason=f"The answer contains no number: {quote(answer)}.")
 
 
 def _format_tolerance(tolerance: float) -> str:

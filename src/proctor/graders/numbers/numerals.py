@@ -87,7 +87,7 @@ def not_text_error(predicted: object, expected: object) -> TypeError:
     """Returns the error for a scorer that is called with anything but texts."""
     name, value = ("expected", expected) if isinstance(predicted, str) else ("predicted", predicted)
     return TypeError(
-        f"`{name}` is {value!r:.80}, {type(value).__name__}; a scorer compares texts, give a str."
+        f"`{name}` is {value!r:.80}, {type(value).__name__}; a scorer compares texts, so pass a str."
     )
 
 

@@ -188,7 +188,9 @@ def to_fraction(tolerance: float) -> tuple[int, int]:
         ValueError: the tolerance is negative, infinite or NaN.
     """
     if not (isfinite(tolerance) and tolerance >= 0):
-        raise ValueError(f"`rel_tolerance` is {tolerance}; give a number of 0 or more, 0.01 for 1 %.")
+        raise ValueError(
+            f"`rel_tolerance` is {tolerance}; it must be a number of 0 or more, such as 0.01 for 1 %."
+        )
     digits, _, power = repr(float(tolerance)).partition("e")
     whole, _, decimals = digits.partition(".")
     exponent = int(power or 0) - len(decimals)

@@ -65,8 +65,9 @@ _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _PASSWORD = (
-    "The address of the store has a password. Remove it: addresses are stored and shown, passwords never. "
-    "Set the environment variable PGPASSWORD, or write the password into ~/.pgpass, or into a file that "
+    "The address of the store contains a password. Remove it: addresses are stored and shown, and passwords "
+    "must not be. Set the environment variable PGPASSWORD, or write the password into ~/.pgpass, or into a "
+    "file that "
     "PGPASSFILE names."
 )
 
@@ -153,8 +154,8 @@ def parse_address(rest: str) -> PostgresAddress:
         )
     if schema.endswith(TRASH_SUFFIX):
         raise UsageError(
-            f"The schema {schema} in the address of the store has the deleted suites of the store "
-            f"{schema.removesuffix(TRASH_SUFFIX)!r}. Name one that does not end with {TRASH_SUFFIX}."
+            f"The schema {schema} in the address of the store holds the deleted suites of the store "
+            f"{schema.removesuffix(TRASH_SUFFIX)!r}. Choose a schema that does not end with {TRASH_SUFFIX}."
         )
     mode = options.get("sslmode")
     if mode is not None and mode not in _TLS_MODES:
@@ -196,18 +197,21 @@ def _check_text(rest: str) -> None:
     """Refuses texts of which it is not clear where a password would be."""
     if not rest.isprintable() or " " in rest:
         raise UsageError(
-            f"The address of the store has spaces or control characters. Write {_FORM}, and %20 for a space."
+            f"The address of the store contains spaces or control characters. Write {_FORM}, and %20 for a "
+            f"space."
         )
     if "#" in rest or "\\" in rest:
         raise UsageError(
-            f"The address of the store has a # or a backslash. Write {_FORM}, with %23 for a # and %5C for a "
+            f"The address of the store contains a # or a backslash. Write {_FORM}, with %23 for a # and %5C "
+            f"for a "
             "backslash in a name."
         )
     authority = re.split(r"[/?]", rest, maxsplit=1)[0]
     if "@" in rest[len(authority) :] or authority.count("@") > 1:
         raise UsageError(
-            f"The address of the store has an @ in a place where none can be. Write {_FORM}, with %40 for an "
-            "@ in a name. A password has no place there: set PGPASSWORD, or write it into ~/.pgpass or a "
+            f"The address of the store contains an @ in the wrong place. Write {_FORM}, with %40 for an "
+            "@ in a name. The address cannot contain a password: set PGPASSWORD, or write the password into "
+            "~/.pgpass or a "
             "file that PGPASSFILE names."
         )
 
@@ -259,8 +263,9 @@ def _parse_host(word: str) -> tuple[str, str]:
         host = _decode(host)
     if port and not (_PORT.fullmatch(port) and 0 < int(port) < 65536):
         raise UsageError(
-            f"A port in the address of the store is no number from 1 to 65535. Write {_FORM}. A password has "
-            "no place there: set PGPASSWORD, or write it into ~/.pgpass or a file that PGPASSFILE names."
+            f"A port in the address of the store is not a number from 1 to 65535. Write {_FORM}. The address "
+            f"cannot contain a password: set PGPASSWORD, or write the password into ~/.pgpass or a file that "
+            f"PGPASSFILE names."
         )
     return host, port
 
@@ -277,12 +282,13 @@ def _replace_hosts(
     if "port" in options:
         ports = tuple(options.pop("port").split(","))
     if any(not _PORT.fullmatch(port) or not 0 < int(port) < 65536 for port in ports):
-        raise UsageError("A port in the address of the store is no number from 1 to 65535.")
+        raise UsageError("A port in the address of the store is not a number from 1 to 65535.")
     if len(ports) == 1:
         ports *= max(len(hosts), 1)
     if ports and len(ports) != max(len(hosts), 1):
         raise UsageError(
-            "The address of the store has not as many ports as hosts. Give one port, or one for each host."
+            "The numbers of ports and hosts in the address of the store differ. Write one port for all "
+            "hosts, or one for each host."
         )
     return hosts, ports
 
@@ -302,7 +308,7 @@ def _decode(text: str) -> str:
             return decoded
     raise UsageError(
         "A % in the address of the store is not followed by the two hexadecimal digits of a character. Write "
-        "%25 for a % itself."
+        "%25 for a literal %."
     )
 
 

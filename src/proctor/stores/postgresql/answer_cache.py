@@ -156,7 +156,7 @@ class PostgresAnswerCache:
             self._tasks.put(None)
             reason = describe_error(error) if isinstance(error, psycopg.Error) else error
             self._notify(
-                f"The cache of {self._connector.address} cannot be used, so no answer is cached any more: "
+                f"The cache of {self._connector.address} cannot be used, so answers are no longer cached: "
                 f"{reason}."
             )
         return not self._is_closed

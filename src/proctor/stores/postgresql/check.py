@@ -18,7 +18,7 @@ from proctor.stores.sql.wait_policy import WaitPolicy
 _BACKUP = "Restore the database from a backup made with pg_dump."
 _REMEDIES = Remedies(
     row=_BACKUP,
-    suite="Save the suite's file again with `proctor suites save`, or restore the database from a backup.",
+    suite="Save the suite file again with `proctor suites save`, or restore the database from a backup.",
     run="Run it again with `proctor run`, or restore the database from a backup.",
 )
 _SIZES = """SELECT relname, pg_total_relation_size(oid) FROM pg_class
@@ -35,7 +35,7 @@ def check_store(
         on_progress: called with the amount done and the total.
 
     Raises:
-        StoreError: it cannot be read at all, or has not the tables of this version.
+        StoreError: it cannot be read at all, or does not have the tables of this version.
     """
     with (
         closing(PostgresDatabase(connector, WaitPolicy())) as database,

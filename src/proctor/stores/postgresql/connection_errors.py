@@ -24,8 +24,8 @@ _TEMPORARY = (
 _EXPLANATIONS = {
     _TEMPORARY: ("The server of {url} {state}. Try again when it is up."),
     r"failed to resolve host '(?P<host>[^']*)'": (
-        "The host {host} of {url} is not known here. Correct the address, or check the network and its "
-        "name server."
+        "The host {host} of {url} cannot be resolved. Correct the address, or check the network and its name "
+        "server."
     ),
     r"connection timeout expired|timed out": (
         "The server of {url} did not answer within {timeout} s. Check the host, the port and the "
@@ -36,23 +36,25 @@ _EXPLANATIONS = {
         "The server of {url} rejected the password of role {role} from {password_source}. Correct it there."
     ),
     r"(?:Peer|Ident|certificate) authentication failed for user \"(?P<role>[^\"]*)\"": (
-        "The server of {url} does not accept you as role {role}. Name your own role in the address, or "
-        "change the line for this role in pg_hba.conf on the server."
+        "The server of {url} does not accept you as role {role}. Use your own role in the address, or change "
+        "the line for this role in pg_hba.conf on the server."
     ),
     r"FATAL: +database \"(?P<database>[^\"]*)\" does not exist": (
         "The server of {url} has no database {database}. Create it with `createdb{server} "
         "{quoted_database}`, then its tables with `proctor store migrate --store {quoted_url}`."
     ),
     r"FATAL: +role \"(?P<role>[^\"]*)\" does not exist": (
-        "The server of {url} has no role {role}. Name one in the address, as in "
+        "The server of {url} has no role {role}. Use an existing role in the address, as in "
         "postgresql://ROLE@HOST/DATABASE, or create it with `createuser{server} {quoted_role}`."
     ),
     r"too many (?:clients|connections)|remaining connection slots are reserved": (
-        "The server of {url} has no connection left. Each command uses up to three. Stop others, or raise"
+        "The server of {url} has no free connection. Each command uses up to three. Stop other commands, or "
+        "raise"
         " max_connections, or the limit of the role, on the server."
     ),
     r"permission denied for database \"(?P<database>[^\"]*)\"": (
-        "Role {login} may not connect to the database of {url}. Its owner permits it with GRANT CONNECT ON "
+        "Role {login} is not allowed to connect to the database of {url}. Its owner can allow it with GRANT "
+        "CONNECT ON "
         'DATABASE "{database}" TO "{login}".'
     ),
     r"no pg_hba\.conf entry for .*no encryption": (
@@ -64,13 +66,14 @@ _EXPLANATIONS = {
         "pg_hba.conf on the server."
     ),
     r"server does not support SSL": (
-        "The server of {url} has no TLS, without which others can read what is sent. Turn it on there "
-        "(ssl = on in postgresql.conf). In a network that you trust, connect without it: --store "
+        "The server of {url} does not use TLS, so others could read the connection. Turn TLS on there (ssl = "
+        "on in postgresql.conf). In a network that you trust, connect without it: --store "
         "{with_option[sslmode=disable]}."
     ),
     r"certificate verify failed": (
-        "The certificate of the server of {url} is signed by no authority that this machine trusts. Name "
-        "the file with the authority's certificate: --store {with_option[sslrootcert=FILE]}. With --store"
+        "The certificate of the server of {url} is not signed by an authority that this machine trusts. Name "
+        "the file with the certificate of the authority: --store {with_option[sslrootcert=FILE]}. With "
+        "--store"
         " {with_option[sslmode=require]} the connection is encrypted, but anyone can pose as the server."
     ),
     r"server certificate for (?P<names>.*) does not match host name \"(?P<host>[^\"]*)\"": (
@@ -79,15 +82,15 @@ _EXPLANATIONS = {
         "{with_option[sslmode=verify-ca]}."
     ),
     r"root certificate file \"(?P<file>[^\"]*)\"": (
-        "The file {file} with the certificates of authorities for {url} cannot be read. Correct "
+        "The file {file} with the trusted certificates for {url} cannot be read. Correct "
         "sslrootcert in the address, or PGSSLROOTCERT."
     ),
     r"server at \"(?P<host>[^\"]*)\".*, port (?P<port>[0-9]+) failed: Connection refused": (
-        "No server takes connections for {url} at {host}, port {port}. Start PostgreSQL there, or correct"
+        "No server accepts connections for {url} at {host}, port {port}. Start PostgreSQL there, or correct"
         " the host and the port of the address."
     ),
     r"server on socket \"(?P<socket>[^\"]*)\" failed: (?:No such file|Connection refused)": (
-        "No server takes connections for {url} on the socket {socket}. Start PostgreSQL, or name a host, "
+        "No server accepts connections for {url} on the socket {socket}. Start PostgreSQL, or name a host, "
         "as in postgresql://localhost/DATABASE."
     ),
     r"": ("{url} cannot be reached: {reason}. Check whether `psql {psql_url}` can connect."),
@@ -147,7 +150,8 @@ def explain_missing_right(reason: str, url: str, role: str) -> str:
         role: the role of the connection.
     """
     return (
-        f"Role {role} may not do this in {url}: {reason}. The owner of the tables can change that with "
+        f"Role {role} is not allowed to do this in {url}: {reason}. The owner of the tables can allow it "
+        f"with "
         f"`{grant_command(url, role)}`."
     )
 
@@ -180,8 +184,8 @@ def explain_read_only(url: str) -> str:
         url: the address of the store.
     """
     return (
-        f"The store {url} is read-only: its server is a standby, or set so for its database or your role. "
-        "Name the primary server with --store, or another role."
+        f"The store {url} is read-only: its server is a standby, or the database or your role is set to "
+        f"read-only. Use the primary server with --store, or another role."
     )
 
 

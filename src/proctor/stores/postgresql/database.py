@@ -141,8 +141,9 @@ class PostgresConnector:
         if encoding != "UTF8":
             connection.close()
             raise StoreError(
-                f"The database of {self.address} has the encoding {encoding}, which cannot hold every text. "
-                "Create one with `createdb --encoding=UTF8 --template=template0 NAME`, and name that."
+                f"The database of {self.address} has the encoding {encoding}, which cannot store every text. "
+                f"Create a database with `createdb --encoding=UTF8 --template=template0 NAME`, and use that "
+                f"database."
             )
 
 
@@ -150,7 +151,7 @@ class PostgresDatabase(SqlDatabase):
     """Implements `SqlDatabase`; a statement outside of a transaction is one by itself.
 
     A lost connection is opened again. What was lost with it is repeated unless that could have another result
-    than once: a transaction that had begun, or an insertion without `ON CONFLICT`.
+    than once: a transaction that had already started, or an insertion without `ON CONFLICT`.
     """
 
     def __init__(self, connector: PostgresConnector, wait_policy: WaitPolicy) -> None:
@@ -189,7 +190,7 @@ class PostgresDatabase(SqlDatabase):
     def is_ready(self) -> bool:
         """Returns whether a statement needs to wait neither long for another thread nor for a connection.
 
-        If the connection is lost, a thread opens it again: an event loop asks here instead of waiting.
+        If the connection is lost, a thread opens it again: an event loop checks here instead of waiting.
         """
         if not self._guard.acquire(blocking=False):
             self._busy_since = self._busy_since or monotonic()
@@ -306,21 +307,22 @@ class PostgresDatabase(SqlDatabase):
         except psycopg.Error as error:
             if isinstance(error, psycopg.errors.LockNotAvailable):
                 raise StoreError(
-                    f"The store {self.address} is locked by another process. Wait for that to end, then try "
-                    "again."
+                    f"The store {self.address} is locked by another process. Wait until that process ends, "
+                    f"then try again."
                 ) from error
             if isinstance(error, psycopg.errors.ProgramLimitExceeded):
                 raise StoreError(
-                    f"The store {self.address} takes no names of more than 2,600 bytes, as the indexes of "
-                    f"PostgreSQL do not ({describe_error(error)}). Give the suite a shorter name, or use a "
+                    f"The store {self.address} does not support names of more than 2,600 bytes, because "
+                    f"PostgreSQL cannot index them ({describe_error(error)}). Give the suite a shorter name, "
+                    f"or use a "
                     "store in a file."
                 ) from error
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 raise StoreError(explain_read_only(self.address)) from error
             if is_temporary(error):
                 raise StoreError(
-                    f"The store {self.address} does not answer: {describe_error(error)}. Try again later, "
-                    "and check before whether the last change was saved."
+                    f"The store {self.address} does not answer: {describe_error(error)}. Before you try "
+                    f"again, check whether the last change was saved."
                 ) from error
             raise StoreError(f"The store {self.address} cannot be used: {describe_error(error)}.") from error
 

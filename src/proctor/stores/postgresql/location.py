@@ -98,7 +98,7 @@ class PostgresLocation:
             notify: called with a sentence if the server is starting.
 
         Raises:
-            StoreError: the database cannot be reached, or has not the tables of this version.
+            StoreError: the database cannot be reached, or does not have the tables of this version.
         """
         connector = self._make_connector(notify)
         from proctor.stores.postgresql.store import PostgresStore
@@ -221,7 +221,7 @@ class PostgresLocation:
             UsageError: always.
         """
         raise UsageError(
-            f"`proctor store backup` copies files, and {self.address} is in PostgreSQL. Back up its database "
+            f"`proctor store backup` copies files, but {self.address} is in PostgreSQL. Back up its database "
             f"with `pg_dump --schema={self._parsed_address.schema}`, or copy the store into a file with "
             "`proctor store copy`."
         )
@@ -237,7 +237,7 @@ class PostgresLocation:
             UsageError: always.
         """
         raise UsageError(
-            f"`proctor store repair` repairs files, and {self.address} is in PostgreSQL. Restore its "
+            f"`proctor store repair` repairs files, but {self.address} is in PostgreSQL. Restore its "
             "database from a backup, or copy what can be read into a file with `proctor store copy`."
         )
 

@@ -53,7 +53,7 @@ def advise_password(address: PostgresAddress, environ: Mapping[str, str]) -> str
     path = _find_file(address, environ)
     name = _show(path)
     if _is_open(path):
-        return f"{name} is ignored, as others may read it: chmod 600 {name}."
+        return f"{name} is ignored because other users can read it. Run: chmod 600 {name}."
     line = ":".join(_list_fields(address, environ))
     if path.is_file():
         return (
@@ -61,8 +61,8 @@ def advise_password(address: PostgresAddress, environ: Mapping[str, str]) -> str
             "the environment variable PGPASSWORD."
         )
     return (
-        f"Set the environment variable PGPASSWORD, or write the line {line}:PASSWORD into {name}, and keep "
-        f"others from reading it: chmod 600 {name}."
+        f"Set the environment variable PGPASSWORD, or write the line {line}:PASSWORD into {name}, and "
+        f"make it readable only for you: chmod 600 {name}."
     )
 
 

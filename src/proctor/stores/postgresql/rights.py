@@ -47,8 +47,9 @@ def check_writable(database: PostgresDatabase) -> None:
 def explain_temporary_tables(address: str, database_name: str, role: str) -> str:
     """Returns what to do when a role may not create temporary tables, as sentences."""
     return (
-        f"Role {role} may not create temporary tables in database {database_name}, through which commands "
-        f"write to {address}. The owner of the database permits it with: GRANT TEMPORARY ON DATABASE "
+        f"Role {role} is not allowed to create temporary tables in database {database_name}, which commands "
+        f"need to write to {address}. The owner of the database can allow it with: GRANT TEMPORARY ON "
+        f"DATABASE "
         f"{quote(database_name)} TO {quote(role)}."
     )
 
@@ -70,7 +71,7 @@ def check_may_grant(database: PostgresDatabase, schemas: Sequence[str], grants: 
         flags = [f"--grant {shlex.quote(name)}" for name in grants.write]
         flags += [f"--grant-read {shlex.quote(name)}" for name in grants.read]
         raise StoreError(
-            f"Role {role} does not own the tables, so nothing was granted. Run it as their owner: "
+            f"Role {role} does not own the tables, so nothing was granted. Run the command as their owner: "
             f"`{' '.join([migrate_command(database.address, owner), *flags])}`."
         )
 

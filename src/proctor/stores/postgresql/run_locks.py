@@ -1,9 +1,9 @@
 """Locks of runs, which the server releases when their session ends, however its process dies.
 
-A session advisory lock protects the run, and a row of `run_locks` says who has it, and whether it was asked
-to stop. A row counts as long as its session has the lock. The locks of one process are in one session, so
-that its stores share them. A token in the row changes hands with the lock: by it a process whose session was
-lost knows whether the run is still its own.
+A session advisory lock protects the run, and a row of `run_locks` says who has it, and whether a stop was
+requested. A row counts as long as its session has the lock. The locks of one process are in one session, so
+that its stores share them. A token in the row changes hands with the lock: by it a process whose session
+was lost knows whether the run is still its own.
 """
 
 from __future__ import annotations
@@ -107,11 +107,11 @@ class PostgresRunLocks:
         return RunOwner(pid=pid, host=one_line(host), user=one_line(user) or None)
 
     def request_stop(self, key: int) -> bool:
-        """Asks the owner of a lock to stop its run; returns False if there is none."""
+        """Requests the owner of a lock to stop its run; returns False if there is no owner."""
         return self._database.execute(_REQUEST_STOP, *self._lock_id(key), key) > 0
 
     def is_stop_requested(self, key: int) -> bool:
-        """Returns whether the owner of a lock was asked to stop; for any thread."""
+        """Returns whether a stop was requested from the owner of a lock; for any thread."""
         shared = self._shared
         if shared is not None and key in self._own_keys:
             return shared.is_stop_requested(key)
@@ -119,7 +119,7 @@ class PostgresRunLocks:
         return row is not None and row[3]
 
     def _find_owner_row(self, key: int) -> tuple[int | None, str, str, bool] | None:
-        """Returns the id, machine and user of the process, and whether it was asked to stop; None if free."""
+        """Returns the id, machine and user of the process, and whether a stop was requested; None if free."""
         row = self._database.fetch_one(_OWNER, *self._lock_id(key))
         return None if row is None else (row[0], row[1], row[2], bool(row[3]))
 
@@ -193,7 +193,7 @@ class _SharedLocks:
         return row == (True,)
 
     def is_stop_requested(self, key: int) -> bool:
-        """Returns whether this process was asked to stop a run."""
+        """Returns whether a stop was requested from this process."""
         with suppress(psycopg.Error):  # nobody can ask while the session is lost
             row = self._session.execute(_STOP_REQUESTED, (key, self.token)).fetchone()
             return row == (True,)

@@ -112,7 +112,7 @@ def check_version(database: PostgresDatabase) -> int:
             f"tables can change that with `{grant_command(database.address, role)}`."
         )
     state = (
-        f"has the tables of version {version}, and this Proctor needs version {len(MIGRATIONS)}"
+        f"has tables of version {version}, but this Proctor needs version {len(MIGRATIONS)}"
         if version
         else "has no tables yet"
     )
@@ -121,7 +121,7 @@ def check_version(database: PostgresDatabase) -> int:
         if may_create
         else migrate_command(database.address)
     )
-    whose = "" if may_create else ", as the role that owns the tables or the database"
+    whose = "" if may_create else " as the role that owns the tables or the database"
     raise StoreError(f"The store {database.address} {state}. Run `{command}` once{whose}.")
 
 
@@ -134,6 +134,6 @@ def check_not_newer(database: PostgresDatabase, version: int) -> None:
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{database.address} was written by a newer version of Proctor (store version {version}; this "
-            f"one reads up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another store with "
-            "--store."
+            f"one reads up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or choose another store with "
+            f"--store."
         )

@@ -43,7 +43,7 @@ class PostgresStore(SqlStore):
             folder: the absolute path of the project's folder, to which paths of suites are relative.
 
         Raises:
-            StoreError: the database cannot be reached, or has not the tables of this version.
+            StoreError: the database cannot be reached, or does not have the tables of this version.
         """
         self.shared_address = connector.address
         self._wait_policy = WaitPolicy()
@@ -119,8 +119,8 @@ class PostgresStore(SqlStore):
                 rescue_file(self._folder, run_id).unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(
-                f"The answers in {error.filename}, which the store could not take before, cannot be read "
-                f"({error.strerror}). Move the file elsewhere to request them again."
+                f"The answers in {error.filename}, which could not be saved to the store earlier, cannot be "
+                f"read ({error.strerror}). To request the answers again, move the file elsewhere."
             ) from error
 
     def check_can_record_access(self) -> None:
@@ -129,8 +129,8 @@ class PostgresStore(SqlStore):
             check_writable(self._postgres)
         except ReadOnlyStore as error:
             raise ReadOnlyStore(
-                "This shows held-out cases, and each such access is counted in the store, so nothing is "
-                f"shown. {error}"
+                "This command shows holdout cases, and the store must count each holdout access, so nothing "
+                "is shown. {error}"
             ) from error
 
     def on_wait(self, tell: Callable[[str], None]) -> None:

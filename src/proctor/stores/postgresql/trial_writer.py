@@ -132,15 +132,15 @@ class PostgresTrialWriter(TrialQueue):
                 )
             elif self._rescue_file is not None:
                 sentences.append(
-                    f"{answers} that it does not have are in {self._rescue_file}. Resume the run in this "
-                    "folder, and they are moved to the store."
+                    f"{answers} that the store does not have are in {self._rescue_file}. Resume the run in "
+                    f"this folder to move them to the store."
                 )
         taken_keys = self._run_locks.taken_keys
         if taken_keys:
             runs = " and ".join(sorted(name for name, key in self.run_keys.items() if key in taken_keys))
             sentences.append(
-                f"Run {runs} was taken over by another process while this one had no connection to "
-                f"{self._connector.address}, so this one stops."
+                f"Run {runs} was continued by another process while this one had no connection to "
+                f"{self._connector.address}, so this process stops."
             )
             if self._refused_trials:
                 sentences.append(f"{pluralize(len(self._refused_trials), 'answer')} could not be saved.")

@@ -190,6 +190,6 @@ class CaseStaging(ABC):
 
     def _deleted_error(self) -> StoreError:
         return StoreError(
-            f"Meanwhile another process deleted cases of the same suite from {self._database.address}. "
-            "Save the suite again."
+            f"Another process deleted cases of the same suite from {self._database.address} at the same "
+            f"time. Save the suite again."
         )

@@ -1,4 +1,4 @@
-"""Reading and writing all rows of a store, table by table: what `proctor store copy` asks of a database."""
+"""Reading and writing all rows of a store, table by table: what `proctor store copy` needs."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def check_empty(rows: RowReader) -> None:
     """
     if any(rows.count_rows(table) for table in TABLES):
         raise StoreError(
-            f"The store {rows.address} has content already, and a copy fills an empty or missing store. "
-            "Nothing was copied."
+            f"The store {rows.address} already has content, but a copy needs an empty or missing store. "
+            f"Nothing was copied."
         )
 
 

@@ -103,7 +103,7 @@ class RowCheck:
                 self._on_progress(self._read_rows, total)
         for keys, fault in (
             (unreadable, "that cannot be read"),
-            (different, "in which columns and content differ"),
+            (different, "whose columns and content differ"),
         ):
             if keys:
                 yield StoreProblem(
@@ -131,7 +131,7 @@ class RowCheck:
             if gaps:
                 yield StoreProblem(
                     code="suite",
-                    message=f"Suite {name} lacks some of its cases.",
+                    message=f"Suite {name} is missing some of its cases.",
                     remedy=self._remedies.suite,
                 )
             elif "sha256:" + digest.hexdigest() != content:

@@ -18,16 +18,16 @@ class RunLockTable(Protocol):
         """Returns whether any process, even this one, has locked a run; True if the system cannot tell."""
 
     def find_unlocked(self, keys: Collection[int]) -> set[int]:
-        """Returns those of some runs that certainly no process has locked; asks the database once."""
+        """Returns those of the given runs that no process has locked, with one query."""
 
     def find_owner(self, key: int) -> RunOwner | None:
         """Returns the process that has locked a run; None if certainly none has."""
 
     def request_stop(self, key: int) -> bool:
-        """Asks the owner of a lock to stop its run; returns False if there is none or it cannot be asked."""
+        """Requests the owner of a lock to stop its run; returns False if it cannot be reached."""
 
     def is_stop_requested(self, key: int) -> bool:
-        """Returns whether the owner of a lock was asked to stop; for any thread."""
+        """Returns whether a stop was requested from the owner of a lock; for any thread."""
 
     def close(self) -> None:
         """Releases all locks. Safe to call twice."""

@@ -287,8 +287,8 @@ class SqlStore(ABC):
         with self._database.transaction():
             if self._fetch_one("SELECT 1 FROM contents WHERE content = ?", run.suite.content) is None:
                 raise StoreError(
-                    f"The cases of suite {run.suite.name!r} have just been removed from "
-                    f"{self._database.address} by another process. Run it again."
+                    f"The cases of suite {run.suite.name!r} were just removed from {self._database.address} "
+                    f"by another process. Run the suite again."
                 )
             self._database.execute(
                 "INSERT INTO runs (id, started_at, suite, content, target, settings, status, body) "
@@ -309,8 +309,8 @@ class SqlStore(ABC):
                 owner = self._run_locks.find_owner(key)
                 who = "another process" if owner is None else owner.title
                 raise StoreError(
-                    f"Run {run_id} is being made by {who} right now. Wait for it to end, or stop it "
-                    f"(proctor runs stop {run_id}), or begin a new run."
+                    f"Run {run_id} is in progress in {who}. Wait until it ends, stop it with `proctor runs "
+                    f"stop {run_id}`, or start a new run."
                 )
 
     def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
@@ -341,8 +341,8 @@ class SqlStore(ABC):
         body = body or self._find_newest_tagged(word) or self._find_by_prefix(word)
         if body is None:
             raise StoreError(
-                f"There is no run {word!r} in {self._shown_address}. `proctor runs list` shows what is "
-                "there, and `proctor runs tag` names one."
+                f"There is no run {word!r} in {self._shown_address}. `proctor runs list` shows the runs, and "
+                f"`proctor runs tag` gives a run a name."
             )
         return self._read(partial(decode, body[0], Run))
 
@@ -354,7 +354,9 @@ class SqlStore(ABC):
         )
         if len(rows) > 1:
             ids = ", ".join(row[1] for row in rows)
-            raise StoreError(f"More than one run begins with {word!r}: {ids}. Give more of the id.")
+            raise StoreError(
+                f"More than one run begins with {word!r}: {ids}. Write more characters of the id."
+            )
         return rows[0] if rows else None
 
     def find_equivalent_runs(self, suite_digest: str, call_digest: str, settings_digest: str) -> list[Run]:
@@ -576,7 +578,7 @@ class SqlStore(ABC):
             return self._run_locks.find_owner(self._key(run_id))
 
     def request_stop(self, run_id: str) -> bool:
-        """Asks the process that has locked a run to stop it; returns False if none can be asked."""
+        """Requests the owner of the lock of a run to stop it; returns False if it cannot be reached."""
         with self._database.as_store_errors():
             return self._run_locks.request_stop(self._key(run_id))
 

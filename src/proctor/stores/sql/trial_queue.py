@@ -99,7 +99,7 @@ class TrialQueue(ABC):
         if self._error is not None:
             self._raise_error()
         if self._is_closing:
-            raise StoreError("The store is closed: nothing more can be written.")
+            raise StoreError("The store is closed, so nothing can be written.")
         with self._lock:
             is_first = not self._pending
             self._pending.append(row)

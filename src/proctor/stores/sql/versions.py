@@ -110,7 +110,7 @@ class SuiteVersions:
             several = ", ".join(f"{suite.version} ({suite.digest[:19]})" for suite in suites)
             raise StoreError(
                 f"More than one version of {name!r} has a digest that begins with {version!r}: {several}. "
-                "Give more of it."
+                "Write more characters of it."
             )
         return suites[0] if suites else None
 

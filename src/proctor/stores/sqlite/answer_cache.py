@@ -170,7 +170,9 @@ class SqliteAnswerCache:
             self._give_up(error)
         except _ForeignDatabase:
             self._close()
-            self._notify(f"{self._path} is no cache of this version of Proctor, so no answer is cached.")
+            self._notify(
+                f"{self._path} is not an answer cache of this version of Proctor, so answers are not cached."
+            )
 
     def _give_up(self, error: Exception) -> None:
         """Continues with a new file if this one is damaged, else without a cache."""
@@ -187,7 +189,7 @@ class SqliteAnswerCache:
                 self._notify(f"The cache {self._path} is damaged: it was renamed to {damaged_path.name}.")
                 self._open()
                 return
-        self._notify(f"The cache {self._path} cannot be used, so no answer is cached any more: {error}.")
+        self._notify(f"The cache {self._path} cannot be used, so answers are no longer cached: {error}.")
 
     def _close(self) -> None:
         if self._db is not None:
@@ -210,7 +212,8 @@ def create_cache(path: Path) -> None:
             _prepare(db)
         except _ForeignDatabase:
             raise StoreError(
-                f"{path} is no cache of this version of Proctor. Move it away, or copy without --cache."
+                f"{path} is not an answer cache of this version of Proctor. Move it away, or copy without "
+                f"--cache."
             ) from None
 
 

@@ -27,14 +27,14 @@ def back_up(path: str, to: Path, on_progress: Progress = lambda _count, _total: 
         StoreError: the store cannot be read, or is damaged.
     """
     if os.path.lexists(to):
-        raise UsageError(f"{to} already exists. Remove it, or name another file.")
+        raise UsageError(f"{to} already exists. Remove it, or choose another file.")
     if not to.absolute().parent.is_dir():
         raise UsageError(f"The folder of {to} does not exist. Create it first.")
     with closing(open_as_is(path)) as source:
         try:
             return copy_store(source, to, on_progress, verify=partial(_verify, path))
         except FileExistsError:
-            raise UsageError(f"{to} already exists. Remove it, or name another file.") from None
+            raise UsageError(f"{to} already exists. Remove it, or choose another file.") from None
         except (sqlite3.Error, OSError) as error:
             raise UsageError(f"{to} cannot be written: {error}. No file was left behind.") from error
 

@@ -18,8 +18,8 @@ from proctor.stores.sqlite.lock_wait import BUSY_TIMEOUT_MS, LockWait, is_locked
 from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, migrate
 
 REMEDY = (
-    "`proctor store check` says what is wrong with it, and `proctor store repair NEWFILE` saves what can be "
-    "read into a new store."
+    "`proctor store check` shows what is wrong with it, and `proctor store repair NEWFILE` saves "
+    "everything that can be read to a new store."
 )
 _SIBLINGS = ("", "-wal", "-shm")
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -108,10 +108,10 @@ def open_as_is(path: str) -> sqlite3.Connection:
         StoreError: the file is missing or not a store, cannot be read, or was written by a newer version.
     """
     if not os.path.lexists(path):
-        raise StoreError(f"There is no store at {shorter_path(path)}. Name one with --store.")
+        raise StoreError(f"There is no store at {shorter_path(path)}. Choose a store with --store.")
     if Path(path).is_file() and not Path(path).stat().st_size:
         raise StoreError(
-            f"The store {shorter_path(path)} is empty. Restore it from a backup, or name another "
+            f"The store {shorter_path(path)} is empty. Restore it from a backup, or choose another store "
             f"with --store."
         )
     _check_before_opening(Path(path))
@@ -142,10 +142,10 @@ def _back_up(path: str, notify: Callable[[str], None], version: int) -> None:
             copy_store(source, Path(to))
     except StoreError as error:
         raise StoreError(
-            f"The store {shorter_path(path)} is of version {version} and must be migrated to "
+            f"The store {shorter_path(path)} has version {version} and must be migrated to version "
             f"{len(MIGRATIONS)}, but "
-            f"its backup {to} cannot be written: {error.__cause__ or error}. Nothing was changed. Make room "
-            "there, or copy the store elsewhere and name the copy with --store."
+            f"its backup {to} cannot be written: {error.__cause__ or error}. Nothing was changed. Free some "
+            f"space there, or copy the store elsewhere and choose the copy with --store."
         ) from error
     now = len(MIGRATIONS)
     notify(
@@ -180,10 +180,9 @@ def _check_log(path: Path) -> None:
 
     if path.is_file() and path.stat().st_size and is_foreign_log(path):
         raise StoreError(
-            f"{log} is not the log of the store {shorter_path(path)}, and would overwrite it: "
-            f"nothing was changed. Move "
-            "the log away, or name another store with --store. `proctor store repair NEWFILE` saves the "
-            "store without it."
+            f"{log} is not the log of the store {shorter_path(path)} and would overwrite it. Nothing was "
+            f"changed. Move the log away, or choose another store with --store. `proctor store repair "
+            f"NEWFILE` saves the store without the log."
         )
 
 
@@ -191,7 +190,7 @@ def _check_header(path: Path) -> None:
     try:
         if path.exists() and not path.is_file():
             raise StoreError(
-                f"The store {shorter_path(path)} is not a file. Name one, for example with --store."
+                f"The store {shorter_path(path)} is not a file. Choose a file, for example with --store."
             )
         with path.open("rb") as file:
             header = file.read(100)
@@ -200,8 +199,8 @@ def _check_header(path: Path) -> None:
         return
     except OSError as error:
         raise StoreError(
-            f"The store {shorter_path(path)} cannot be read: {error.strerror}. Name another one, for example "
-            "with --store."
+            f"The store {shorter_path(path)} cannot be read: {error.strerror}. Choose another store, for "
+            f"example with --store."
         ) from None
     if not header:
         _check_not_emptied(path)
@@ -210,9 +209,10 @@ def _check_header(path: Path) -> None:
     page = 65536 if page == 1 else page
     if len(header) < 100 or not header.startswith(b"SQLite format 3\x00") or size % max(page, 1):
         raise StoreError(
-            f"{shorter_path(path)} is damaged or not a store. It was not changed. If it was a "
-            f"store, `proctor store repair "
-            "NEWFILE` saves what can be read into a new store; otherwise name another file with --store."
+            f"{shorter_path(path)} is damaged or is not a store. It was not changed. If it was a store, "
+            f"`proctor store repair "
+            "NEWFILE` saves everything that can be read to a new store. Otherwise choose another file with "
+            "--store."
         )
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
     _check_version(path, application, version, has_content=int.from_bytes(header[28:32], "big") > 1)
@@ -225,9 +225,8 @@ def _check_not_emptied(path: Path) -> None:
     trace_left = next((trace for trace in traces if trace.exists()), None)
     if trace_left is not None:
         raise StoreError(
-            f"The store {shorter_path(path)} is empty, though {trace_left.name} shows that it was "
-            f"not. It was not changed. "
-            "Restore it from a backup, or name another file with --store."
+            f"The store {shorter_path(path)} is empty, but {trace_left.name} shows that it had content. It "
+            f"was not changed. Restore it from a backup, or choose another file with --store."
         )
 
 
@@ -245,13 +244,13 @@ def _check_version(path: Path, application: int, version: int, *, has_content: b
     if application != APPLICATION_ID:
         if application or version or has_content:
             raise StoreError(
-                f"{shorter_path(path)} is another program's database. Name another file with --store."
+                f"{shorter_path(path)} is the database of another program. Choose another file with --store."
             )
     elif version > len(MIGRATIONS):
         raise StoreError(
             f"{shorter_path(path)} was written by a newer version of Proctor (store version "
             f"{version}; this one reads "
-            f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or name another file with --store."
+            f"up to {len(MIGRATIONS)}). Run `pip install -U proctor`, or choose another file with --store."
         )
 
 
@@ -317,8 +316,8 @@ def as_store_errors(path: str) -> Iterator[None]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter if a table's name is damaged
         if is_locked(error):
             raise StoreError(
-                f"The store {shorter_path(path)} is locked by another process. Wait for that to "
-                f"end, then try again."
+                f"The store {shorter_path(path)} is locked by another process. Wait until that process ends, "
+                f"then try again."
             ) from error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_READONLY:
@@ -376,7 +375,6 @@ def shorter_path(path: str | Path) -> str:
 def read_only_message(path: str) -> str:
     """Returns the error text for writing to a store that cannot be written."""
     return (
-        f"The store {shorter_path(path)} is read-only: nothing can be written to it. Copy it to a "
-        f"folder that you can "
-        "write to, and name the copy with --store."
+        f"The store {shorter_path(path)} is read-only. Copy it to a folder that you can write to, and "
+        f"choose the copy with --store."
     )

@@ -27,12 +27,12 @@ from proctor.stores.sqlite.run_locks import RunLocks
 
 MAX_FAULTS = 100
 """The maximum number of faults of the file that SQLite lists."""
-_REPAIR = "`proctor store repair NEWFILE` saves what can be read into a new store."
+_REPAIR = "`proctor store repair NEWFILE` saves everything that can be read to a new store."
 _REMEDIES = Remedies(
     row=_REPAIR,
-    suite="Save the suite's file again with `proctor suites save`, or save what can be read into a new store "
-    "with `proctor store repair NEWFILE`.",
-    run="`proctor store repair NEWFILE` makes a new store in which it is unfinished, and "
+    suite="Save the suite file again with `proctor suites save`, or save everything that can be read to a "
+    "new store with `proctor store repair NEWFILE`.",
+    run="`proctor store repair NEWFILE` creates a new store in which the run is unfinished, and "
     "`proctor run --resume={run} --store NEWFILE` completes it.",
 )
 _SIBLINGS = ("", "-wal", "-shm", "-claims", "-catalogue", "-trash")
@@ -73,7 +73,7 @@ def check_store(path: str, on_progress: Progress = lambda _count, _total: None) 
             except (sqlite3.DatabaseError, UnicodeDecodeError, StoreError):
                 if not problems:
                     raise
-                notes.append("The rows were not checked, as the file is damaged.")
+                notes.append("The rows were not checked because the file is damaged.")
     return StoreReport(
         path=path,
         version=version,

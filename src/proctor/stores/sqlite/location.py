@@ -97,8 +97,8 @@ class SqliteLocation:
 
         if grants != NO_GRANTS:
             raise UsageError(
-                f"The store {self.address} is a file, which has no roles. Set the permissions of the file, "
-                "and leave out --grant and --grant-read."
+                f"The store {self.address} is a file, which has no roles. Set the permissions of the file "
+                f"instead of --grant and --grant-read."
             )
         before = self._read_version()
         self.open_store(notify).close()
@@ -119,8 +119,8 @@ class SqliteLocation:
             UsageError: always.
         """
         raise UsageError(
-            f"--sql prints statements for a database server, and the store {self.address} is a file. Leave "
-            "out --sql."
+            f"--sql prints statements for a database server, but the store {self.address} is a file. Remove "
+            f"--sql."
         )
 
     def list_names(self) -> StoredNames:
@@ -194,7 +194,7 @@ class SqliteLocation:
         from proctor.stores.sqlite.salvage import salvage_store
 
         if not self.exists():
-            raise UsageError(f"There is no store at {self.address}. Name one with --store.")
+            raise UsageError(f"There is no store at {self.address}. Choose a store with --store.")
         return salvage_store(self._path, to, on_progress)
 
     def find_unused(self, is_unused: Callable[[Path], bool]) -> Iterator[UnusedFile]:
@@ -221,6 +221,6 @@ def sqlite_location(path: str) -> SqliteLocation:
     """
     if not path.startswith("/") or not path[1:]:
         raise UsageError(
-            f"sqlite://{path} names no file. Write sqlite:///runs.db, with three slashes, or only the path."
+            f"sqlite://{path} names no file. Write sqlite:///runs.db with three slashes, or only the path."
         )
     return SqliteLocation(path[1:])

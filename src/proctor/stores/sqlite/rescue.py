@@ -51,7 +51,7 @@ def save_elsewhere(db: sqlite3.Connection, path: str, runs: Collection[int], *, 
         OSError: as sqlite3.Error.
         StoreError: as sqlite3.Error.
     """
-    error: sqlite3.Error | OSError | StoreError = OSError("there is no folder for it")
+    error: sqlite3.Error | OSError | StoreError = OSError("its folder does not exist")
     for folder in find_folders(path):
         for copy in (_copy_all, _copy_runs) if whole else (_copy_runs,):
             try:

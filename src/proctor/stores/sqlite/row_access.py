@@ -63,7 +63,8 @@ class SqliteRows:
                 self._db.executemany(table.insert, rows)
             except UnicodeEncodeError as error:
                 raise StoreError(
-                    f"A row of {table.name} has a text that SQLite cannot store: {error}. Nothing was copied."
+                    f"A row of {table.name} contains text that SQLite cannot store: {error}. Nothing was "
+                    f"copied."
                 ) from error
 
     def set_last_number(self, table: StoreTable, number: int) -> None:

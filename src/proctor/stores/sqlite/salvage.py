@@ -101,7 +101,7 @@ def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _
         StoreError: the old file cannot be read, or has nothing of a store.
     """
     if os.path.lexists(to):
-        raise UsageError(f"{to} already exists. Remove it, or name another file.")
+        raise UsageError(f"{to} already exists. Remove it, or choose another file.")
     try:
         with (
             new_database(to) as part,
@@ -112,18 +112,19 @@ def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _
             hints = _copy_rows(pages, db, on_progress)
             if _stamp(path) != before:
                 raise StoreError(
-                    f"{path} was written to while it was read. Stop what uses it, and repair it again."
+                    f"{path} changed while it was being read. Stop the processes that use it, then repair it "
+                    f"again."
                 )
             if not any(count_rows(db).values()):
                 raise StoreError(
-                    f"{path} has no row of a store: it was not a store, or all of it is lost. Restore it "
-                    "from a backup."
+                    f"{path} contains no rows of a store: it was not a store, or all of its content is lost. "
+                    f"Restore it from a backup."
                 )
             migrate(db)
             result = _Restoration(db, hints).finish()
             db.execute("PRAGMA journal_mode = DELETE")
     except FileExistsError:
-        raise UsageError(f"{to} already exists. Remove it, or name another file.") from None
+        raise UsageError(f"{to} already exists. Remove it, or choose another file.") from None
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"{to} cannot be written: {error}. No file was left behind.") from error
     return result
@@ -132,7 +133,7 @@ def salvage_store(path: Path, to: Path, on_progress: Progress = lambda _count, _
 def _open_pages(path: Path) -> PageFile:
     try:
         if path.exists() and not path.is_file():
-            raise StoreError(f"The store {path} is not a file. Name another store.")
+            raise StoreError(f"The store {path} is not a file. Choose another store.")
         # A log that would overwrite an intact store belongs to another database.
         return PageFile(path, with_log=not is_foreign_log(path))
     except OSError as error:
@@ -401,8 +402,7 @@ class _Restoration:
             if not missing.get(key) and (run.status != "finished" or count >= run.planned):
                 continue
             warning = (
-                f"{pluralize(planned_count - count, 'trial')} of it were not there when its store was "
-                "repaired."
+                f"{pluralize(planned_count - count, 'trial')} of it were missing when its store was repaired."
             )
             status = "interrupted" if run.status == "finished" else run.status
             run = replace(

@@ -110,14 +110,14 @@ class SqliteStore(SqlStore):
         """Raises StoreError if no holdout access can be saved."""
         if is_read_only(self._db):
             raise ReadOnlyStore(
-                f"This shows held-out cases, and each such access is counted in the store; {self.path} is "
-                "read-only, so nothing is shown. Copy the store to a folder that you can write to, and name "
-                "the copy with --store."
+                f"This command shows holdout cases, and the store must count each holdout access. But "
+                f"{self.path} is read-only, so nothing is shown. Copy the store to a folder that you can "
+                f"write to, and choose the copy with --store."
             )
 
     def on_wait(self, tell: Callable[[str], None]) -> None:
         """Sets a callback that gets a sentence when a method has waited 2 s for another process's lock."""
-        self._lock_wait.notify = lambda: tell(f"Waiting for another process, which has locked {self.path}.")
+        self._lock_wait.notify = lambda: tell(f"Waiting for another process that has locked {self.path}.")
 
     def protect(self) -> None:
         """Makes sure from now on that no trial is lost: waits for locks, and saves elsewhere if need be.

@@ -106,7 +106,7 @@ class WriterThread(TrialQueue):
         rows = f" {pluralize(self._row_count, 'trial')} could not be written." if self._row_count else ""
         return StoreError(
             f"The store {self._path} is locked by another process.{rows} "
-            "Wait for that to end, then try again."
+            "Wait until that process ends, then try again."
         )
 
     def _find_fault(self) -> StoreFault | None:
@@ -122,7 +122,7 @@ class WriterThread(TrialQueue):
             message = f"{self._cause} No other file could be written ({refusal})."
         if self._lost_trials:
             answers = pluralize(len(self._lost_trials), "answer")
-            message += f" {answers} could not be kept; resuming the run requests them again."
+            message += f" {answers} could not be saved; resuming the run requests them again."
         return message
 
     # --- in the thread ---
@@ -240,7 +240,7 @@ class WriterThread(TrialQueue):
 def _describe_cause(path: str, error: sqlite3.Error | OSError) -> str:
     """Returns why a store can no longer be written, as a sentence."""
     if isinstance(error, FileChanged):
-        return f"The store cannot be used any more: {error} while it was open."
+        return f"The store can no longer be used: {error} while it was open."
     if is_locked(error):
         return f"The store {path} is still locked by another process."
     return f"The store {path} cannot be written: {error}."

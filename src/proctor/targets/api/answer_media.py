@@ -1,7 +1,7 @@
 """Images and audio in answers as attachments. Pure: no address in an answer is ever opened.
 
-An answer is not trusted for what it says that its data is: only the media types of `KNOWN_MEDIA_TYPES` are
-kept, and all else becomes a file of bytes.
+The data of an answer is not trusted to have the type that it claims: only the media types of
+`KNOWN_MEDIA_TYPES` are kept, and all else becomes a file of bytes.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _BUSY_STATUSES = frozenset({429, 503, 529})
 _REMEDIES = {
     401: "Check the key.",
-    402: "Check the account's balance.",
-    403: "Check the key and its permissions, or the headers that a gateway wants.",
-    404: "Check the model's name and the address.",
-    405: "Check the address.",
-    407: "Check the proxy's password.",
-    410: "Check the model's name and the address.",
+    402: "Check the balance of the account.",
+    403: "Check the key and its permissions, or the headers that a gateway needs.",
+    404: "Check the model name and the URL.",
+    405: "Check the URL.",
+    407: "Check the password of the proxy.",
+    410: "Check the model name and the URL.",
 }
 """Statuses that every request gets until the user fixes something, with the fix."""
 _NO_CREDIT_PATTERN = re.compile(r"insufficient_quota|billing_hard_limit")
@@ -298,11 +298,11 @@ class JsonEndpoint:
             raise AnswerTooLarge(limit, len(body))
         if not (stream.is_complete or parser.is_done):
             raise TargetError(
-                f"{_display_url(self._url)} ended its stream before the answer was complete.",
+                f"{_display_url(self._url)} ended the stream before the answer was complete.",
                 kind="connection",
                 transient=True,
                 fault=EndpointFault.SERVER,
-                remedy="Check the server, or leave --stream out.",
+                remedy="Check the server, or run without --stream.",
             )
         return body, first_token_at
 
@@ -317,8 +317,7 @@ class JsonEndpoint:
         except UNREADABLE_JSON as error:
             start = _shorten(_redact_text(data.decode("utf-8", "replace"), self._secrets))
             raise TargetError(
-                f"{_display_url(self._url)} did not answer with the JSON of its interface ({error}): "
-                f"{start!r}.",
+                f"{_display_url(self._url)} did not answer with the expected JSON ({error}): {start!r}.",
                 kind="protocol",
             ) from error
 
@@ -373,20 +372,20 @@ def _connection_error(url: URL, error: TransportError, secrets: Iterable[str]) -
     why = _shorten(str(error))
     if isinstance(error, TlsError):
         return TargetError(
-            f"No encrypted connection to {_display_url(url)}: {why}.",
+            f"Cannot open an encrypted connection to {_display_url(url)}: {why}.",
             kind="connection",
             fault=EndpointFault.PERMANENT,
-            remedy="Check the address and its certificate.",
+            remedy="Check the URL and its certificate.",
         )
     if isinstance(error, ProxyError):
         return error_for_status(url, error.status, b"the proxy refused it", {}, secrets)
     if isinstance(error, ConnectError):
         return TargetError(
-            f"No connection to {_display_url(url)}: {why}. Is a server listening there?",
+            f"Cannot connect to {_display_url(url)}: {why}. Is a server listening there?",
             kind="connection",
             transient=True,
             fault=EndpointFault.UNREACHABLE,
-            remedy="Check the address, and that the server runs.",
+            remedy="Check the URL and that the server is running.",
         )
     return TargetError(
         f"No answer from {_display_url(url)}: {why}.",
@@ -430,13 +429,13 @@ def _classify_status(status: int, body: bytes | bytearray) -> tuple[EndpointFaul
     if status == 400 and _WRONG_KEY_PATTERN.search(body.decode("utf-8", "replace")):
         status = 401
     if 300 <= status < 400:
-        return EndpointFault.PERMANENT, "Check the address."
+        return EndpointFault.PERMANENT, "Check the URL."
     if status in _REMEDIES:
         return EndpointFault.PERMANENT, _REMEDIES[status]
     if status == 429:
         if _NO_CREDIT_PATTERN.search(body.decode("utf-8", "replace")):
-            return EndpointFault.PERMANENT, "Check the account's balance."
-        return EndpointFault.THROTTLED, "Lower --concurrency, or ask for a higher rate limit."
+            return EndpointFault.PERMANENT, "Check the balance of the account."
+        return EndpointFault.THROTTLED, "Lower --concurrency, or request a higher rate limit."
     return (EndpointFault.SERVER, "Check the server, or try again later.") if status >= 500 else (None, "")
 
 
@@ -474,7 +473,7 @@ def address_for(spec: TargetSpec) -> str:
     """
     endpoint = spec.endpoint or get_kind(spec).address
     if endpoint is None:
-        raise UsageError(f"Target {spec.name!r} needs an address. Write {spec.kind}:MODEL@URL.")
+        raise UsageError(f"Target {spec.name!r} needs a URL. Write {spec.kind}:MODEL@URL.")
     return endpoint
 
 
@@ -518,7 +517,7 @@ def key_for_endpoint(endpoint: str, context: TargetContext, subject: str) -> str
     """
     origin = _get_origin(endpoint)
     if origin is None:
-        raise UsageError(f"{subject}: the address needs to be like http://HOST:PORT/v1.")
+        raise UsageError(f"{subject}: the URL must look like http://HOST:PORT/v1.")
     for kind in iter_address_kinds():
         if kind.key_variables and kind.address is not None and _get_origin(kind.address) == origin:
             return _get_first_key(kind.key_variables, context, subject)
@@ -559,7 +558,7 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
         return None
     proxy = proxy_value if "://" in proxy_value else f"http://{proxy_value}"
     if not proxy.lower().startswith("http") or _get_origin(proxy) is None:
-        raise UsageError(f"The proxy for {url.scheme} in the environment is not like http://HOST:PORT.")
+        raise UsageError(f"The proxy for {url.scheme} in the environment must look like http://HOST:PORT.")
     return URL(proxy)
 
 
@@ -573,7 +572,8 @@ def _get_origin(url: str) -> str | None:
 def _check_key(key: str, variable: str) -> str:
     if not (key.isascii() and (key.isprintable() or not key)):
         raise UsageError(
-            f"The environment variable {variable} holds characters that no key has. Copy the key again."
+            f"The environment variable {variable} contains characters that are not allowed in a key. Copy "
+            f"the key again."
         )
     return key
 

@@ -104,6 +104,6 @@ def data_uri(attachment: Attachment) -> str:
 def unsendable_attachment(attachment: Attachment, receiver: str) -> TargetError:
     """Returns the error of an attachment that an API has no form for; planning refuses most of them."""
     return TargetError(
-        f"{attachment.path!r} is of type {attachment.media_type}, which {receiver} does not take.",
+        f"{attachment.path!r} is of type {attachment.media_type}, which {receiver} does not accept.",
         kind="refused",
     )

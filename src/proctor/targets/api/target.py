@@ -155,7 +155,7 @@ class ApiTarget(ABC):
 
     async def _score_choices(self, prompt: Prompt) -> Output:  # noqa: ARG002
         """Returns how likely each choice of a prompt is; most services do not report that."""
-        raise TargetError(f"{self._model!r} does not report how likely choices are.", kind="unsupported")
+        raise TargetError(f"{self._model!r} does not report the likelihoods of choices.", kind="unsupported")
 
     @abstractmethod
     def _build_request(
@@ -198,8 +198,8 @@ def _read_headers(spec: TargetSpec, environ: Mapping[str, str]) -> dict[str, str
         if not value.isprintable():
             variables = " and ".join(names_in(spec.params.headers[name]))
             raise UsageError(
-                f"Target {spec.name!r}: the header `{name}` would have a character that no header can have. "
-                f"Check the environment variable {variables}."
+                f"Target {spec.name!r}: the header `{name}` would contain a character that is not allowed in "
+                f"a header. Check the environment variable {variables}."
             )
     return headers
 

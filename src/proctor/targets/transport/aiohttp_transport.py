@@ -130,5 +130,5 @@ def _translate(error: ClientError | OSError) -> TransportError:
         return ProxyError(error.status)
     if isinstance(error, ClientConnectorError):
         why = error.os_error.strerror or str(error.os_error)
-        return ConnectError(why or "the server ended the connection before it was encrypted")
+        return ConnectError(why or "the server closed the connection before it was encrypted")
     return TransportError(why)

@@ -80,7 +80,7 @@ def translate_connect_error(error: OSError) -> ConnectError:
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return TlsError(_describe_tls_error(error))
     if isinstance(error, (ssl.SSLEOFError, ConnectionResetError, ConnectionAbortedError)):
-        return ConnectError("the server ended the connection before it was encrypted")
+        return ConnectError("the server closed the connection before it was encrypted")
     if isinstance(error, TimeoutError) and error.errno is None:
         return ConnectError("Connection timed out")
     if isinstance(error, socket.gaierror) or error.errno is None:

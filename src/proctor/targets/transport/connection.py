@@ -37,7 +37,7 @@ class UnsentRequest(TransportError):
 
 
 class ConnectionOwner(Protocol):
-    """What becomes of a connection between requests."""
+    """The state of a connection between requests."""
 
     def add(self, connection: Connection) -> None:
         """Notes a connection that is made."""
@@ -356,7 +356,7 @@ class Connection(asyncio.Protocol):
 
     def _size_error(self) -> TransportError:
         if self._max_head == MAX_INTERIM and self._response is None:
-            return TransportError("the server sends interim replies without end")
+            return TransportError("the server keeps sending interim replies")
         return TransportError("the head of the reply is too large")
 
     def _lost_error(self, cause: Exception | None) -> TransportError:
@@ -365,7 +365,7 @@ class Connection(asyncio.Protocol):
         if cause is not None:
             return TransportError(str(cause) or type(cause).__name__)
         if self._response is not None:
-            return TransportError("the server ended the connection within its reply")
+            return TransportError("the server closed the connection in the middle of its reply")
         return TransportError("Server disconnected")
 
 

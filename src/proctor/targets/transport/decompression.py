@@ -18,7 +18,7 @@ class Decompressor:
         """Takes the value of `Content-Encoding`; raises TransportError if it is unknown."""
         name = encoding.strip().lower()
         if name not in {"gzip", "x-gzip", "deflate"}:
-            raise TransportError(f"its body has the encoding {encoding[:40]!r}, which was not asked for")
+            raise TransportError(f"its body has the encoding {encoding[:40]!r}, which was not requested")
         self._is_gzip = name != "deflate"
         self._input = b""
         self._stream: zlib._Decompress | None = None
@@ -62,7 +62,7 @@ class Decompressor:
         if self._is_gzip:
             return zlib.decompressobj(_GZIP_BITS)
         if self._stream is not None:
-            raise TransportError("its body goes on after the end of its compressed data")
+            raise TransportError("its body continues after the end of its compressed data")
         # What is called `deflate` is zlib's format (RFC 1950), and from some servers bare deflate.
         first, second = self._input[:2]
         is_zlib = first & 15 == 8 and (first << 8 | second) % 31 == 0

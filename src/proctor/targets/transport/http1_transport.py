@@ -4,7 +4,7 @@ A request is never written twice. One that reuses a connection may meet the serv
 (RFC 9112, section 9.5); whether the server has acted is then unknown, and a POST must not be repeated without
 its caller (RFC 9110, section 9.2.2). Such a call fails as any other whose connection ends, and the engine
 counts its next try. So that this is rare, idle connections are closed before servers usually do, the newest
-is reused first, and not if its end waits to be read, even where the event loop has not come to that yet. A
+is reused first, and not if its end waits to be read, even if the event loop has not reached that yet. A
 call whose connection ends before its request is written takes another one.
 """
 
@@ -37,7 +37,7 @@ class Http1Transport:
             if self._is_closed:
                 raise ConnectError("the transport is closed")
             if head.origin.scheme not in {"http", "https"} or not head.origin.host:
-                raise ConnectError("the address is not like http://HOST:PORT")
+                raise ConnectError("the URL does not look like http://HOST:PORT")
             pool = HttpConnectionPool(head.origin, self._addresses, self._get_tls_context)
             self._pools[head.origin] = pool
         while connection := pool.take():

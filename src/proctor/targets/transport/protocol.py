@@ -44,8 +44,8 @@ class RequestHead:
         for name, value in headers.items():
             if not _NAME.fullmatch(name) or _FORBIDDEN.search(value):
                 raise UsageError(
-                    f"The header {name!r} would have a character that no header can have. "
-                    "Check the headers of the target and its key."
+                    f"The header {name!r} would contain a character that is not allowed in a header. Check "
+                    f"the headers of the target and its key."
                 )
         self.method = method
         self.url = url

@@ -114,7 +114,7 @@ class AssertionFields(FieldReader):
         return None if value is None else self.within(name, value, allowed)
 
     def within(self, place: str, row: dict[str, Any], allowed: Collection[str]) -> AssertionFields:
-        """Returns the fields of an object that stands at a place inside this one."""
+        """Returns the fields of an object at a place inside this one."""
         return AssertionFields(row, self.problem_log, f"{self.path_to(place)}.", self.source, allowed)
 
     def rows(self, name: str, expected: str) -> list[tuple[str, Any]]:
@@ -159,7 +159,7 @@ class AssertionFields(FieldReader):
     def correct_name(self, wrong: str, right: str) -> None:
         """Notes that a field is misnamed, and renames it."""
         if wrong in self:
-            self.error("unknown-field", wrong, f"is not known; the field is called `{right}`.")
+            self.error("unknown-field", wrong, f"is an unknown field; did you mean `{right}`?")
             self.rename(wrong, right)
 
     @accepts(of_type("object"), required=False)
@@ -172,7 +172,7 @@ class AssertionFields(FieldReader):
                 name, [candidate for candidate in self.allowed_names if candidate != "type"], n=1, cutoff=0.8
             )
             if near:
-                self.warn("passed-on", name, f"is passed on to the grader. Did you mean `{near[0]}`?")
+                self.warn("passed-on", name, f"is passed to the grader as it is. Did you mean `{near[0]}`?")
             others[name] = to_plain(self.pop(name))
         if inner is not None:
             others |= {name: to_plain(inner.pop(name)) for name in inner.remaining_names()}

@@ -45,16 +45,19 @@ MEMBER_LIST_NAMES: Final = ("assertions", "assert", "evaluators")
 """The names that the list of a composite's members may have."""
 
 COMMON_FIELDS: Final[Fields] = {
-    "type": schemas.words("What is checked."),
+    "type": schemas.words("The type of check."),
     "name": schemas.words("The name of the assertion in results."),
-    "weight": {**schemas.limit_rules(NOT_NEGATIVE), "description": "How much it counts; 1 by default."},
+    "weight": {
+        **schemas.limit_rules(NOT_NEGATIVE),
+        "description": "The weight of the assertion; 1 by default.",
+    },
     "required": schemas.either(
         {"type": "boolean"},
         schemas.limit_rules(GATE),
-        about="Whether the test fails below a score: true for 0.8, or that score.",
+        about="Makes the test fail if the score is lower: true means 0.8, a number sets the score.",
     ),
     "min_score": {**schemas.limit_rules(GATE), "description": "The lowest score that passes."},
-    "negate": schemas.of_type("boolean", "Whether the verdict is turned round."),
+    "negate": schemas.of_type("boolean", "Whether the result is inverted."),
 }
 """The fields of every assertion."""
 _CRITERIA_GRADERS: Final = frozenset(("llm_grader", "rubrics", "program"))
@@ -62,17 +65,17 @@ _NEGATION_PREFIX: Final = "not-"
 """The prefix of a negated assertion's type."""
 _OLD_TYPES: Final = {"code-judge": "code-grader", "llm-judge": "llm-grader"}
 """Types that were renamed, with their new names."""
-_PROGRAM_ADVICE: Final = "Put the check into a program and name it as `script`."
+_PROGRAM_ADVICE: Final = "Move the check into a program and run it with an assertion of type `script`."
 REFUSED_TYPES: Final = {
     **dict.fromkeys(("javascript", "python", "webhook"), _PROGRAM_ADVICE),
-    "similar": "Write what the answer must say as a text, which a judge decides.",
+    "similar": "Describe what the answer must say as plain text; a judge grades it.",
     "trajectory:step-count": "Write `execution-metrics` with `max_tool_calls`.",
-    "trajectory:goal-success": "Write the goal as a text, which a judge decides.",
+    "trajectory:goal-success": "Describe the goal as plain text; a judge grades it.",
 }
 """Types of AgentV 5 that are not supported, each with what to write instead."""
 _REFUSED_FIELDS: Final = {
-    "transform": "Let the target answer in that form, or check the answer with a `script`.",
-    "provider": "Write `target` with the name of a judge.",
+    "transform": "Make the target answer in that form, or check the answer with a `script`.",
+    "provider": "Set `target` to the name of a judge.",
 }
 """Fields of AgentV 5 that would change what an assertion means, each with what to write instead."""
 
@@ -90,7 +93,7 @@ def parse_assertions(items: Any, field: str, notes: ProblemLog, source: SuiteSou
     """Parses a list of assertions.
 
     Args:
-        items: the list: objects, and texts that together make one rubric in place of the first.
+        items: the list: objects, and texts that together form one rubric at the place of the first text.
         field: its name in messages.
         notes: takes the problems; nothing is raised.
         source: finds prompts, templates and custom graders.
@@ -101,7 +104,7 @@ def parse_assertions(items: Any, field: str, notes: ProblemLog, source: SuiteSou
     for item in expand_includes(items, field, notes, source):
         if isinstance(item.raw, str):
             if not item.raw.strip():
-                message = f"`{item.place}` is blank; write what the answer must do, or remove it."
+                message = f"`{item.place}` is blank; describe what the answer must do, or remove it."
                 item.notes.error("empty-value", message, item.place, line=item.line)
             if not texts:
                 first = len(assertions)
@@ -252,7 +255,7 @@ def _parse_gate(fields: AssertionFields) -> tuple[float | None, float | None]:
 def _refuse(fields: AssertionFields, name: str, instead: str) -> None:
     """Removes a field that only AgentV 5 supports, or supports with this value, and notes an error."""
     fields.pop(name)
-    fields.error("not-supported", name, f"is of AgentV 5 and is not read here. {instead}")
+    fields.error("not-supported", name, f"is an AgentV 5 feature that Proctor does not support. {instead}")
 
 
 def _find_own_grader(
@@ -281,16 +284,20 @@ def _find_own_grader(
             return kind, kind.field_names
     refused = kebab.removeprefix(_NEGATION_PREFIX)
     if refused in REFUSED_TYPES:
-        message = f"is {type_name!r}, a type of AgentV 5 that is not read. {REFUSED_TYPES[refused]}"
+        message = (
+            f"is {type_name!r}, an AgentV 5 type that Proctor does not support. {REFUSED_TYPES[refused]}"
+        )
         fields.error("not-supported", "type", message)
     elif kebab in _OLD_TYPES:
-        fields.error("old-type", "type", f"is {type_name!r}, an old word; write {_OLD_TYPES[kebab]!r}.")
+        fields.error(
+            "old-type", "type", f"is {type_name!r}, which is an old name; write {_OLD_TYPES[kebab]!r}."
+        )
     else:
         fields.error(
             "unknown-type",
             "type",
-            f"is {quote_value(type_name)}, which is not known. {suggestion(type_name[:60], TYPES)} "
-            "A grader of your own goes into a file such as "
+            f"is {quote_value(type_name)}, which is an unknown type. {suggestion(type_name[:60], TYPES)} "
+            "To use your own grader, put it in a file such as "
             f"`.proctor/assertions/{repr(type_name[:60])[1:-1]}.py`.",
         )
     return None
@@ -308,17 +315,17 @@ _SCALAR: Final = {"type": ["string", "number", "boolean"], "minLength": 1}
 def _read_text(fields: AssertionFields, name: str) -> str:
     """Returns the text to look for; an empty or missing text is an error."""
     if name not in fields:
-        fields.report_missing(name, "the text to look for")
+        fields.report_missing(name, "the text to search for")
         return ""
     value = fields.pop(name)
     text = as_text(value)
     if text:
         return text
     if text is not None:
-        fields.error("empty-value", name, "is empty; write the text to look for.")
+        fields.error("empty-value", name, "is empty; write the text to search for.")
     elif isinstance(value, list):
         fields.report_wrong_type(
-            name, value, "one text; for several use a type that ends in `-any` or `-all`"
+            name, value, "one text; for several texts, use a type that ends in `-any` or `-all`"
         )
     else:
         fields.report_wrong_type(name, value, "text")
@@ -330,7 +337,7 @@ def _read_visible_text(fields: AssertionFields, name: str) -> str:
     """Returns the text to look for, for graders that strip it."""
     value = _read_text(fields, name)
     if value and not value.strip():
-        fields.error("empty-value", name, "is blank; write the text to look for.")
+        fields.error("empty-value", name, "is blank; write the text to search for.")
     return value
 
 
@@ -342,7 +349,7 @@ def _read_text_list(fields: AssertionFields, name: str) -> list[str]:
         if text is None:
             fields.report_wrong_type(place, item, "text")
         elif not text:
-            fields.error("empty-value", place, "is empty; write the text to look for.")
+            fields.error("empty-value", place, "is empty; write the text to search for.")
         values.append(text or "")
     return values
 
@@ -361,7 +368,9 @@ def _parse_regex(fields: AssertionFields) -> GraderSpec:
         flags = ""
     if wrong is not None:
         fields.error(
-            "bad-regex", "value", f"is {quote_value(value)}, no regular expression: {wrong}. Correct it."
+            "bad-regex",
+            "value",
+            f"is {quote_value(value)}, which is not a valid regular expression: {wrong}. Correct it.",
         )
     params = {"pattern": pattern, "flags": flags} if flags else {"pattern": pattern}
     return "regex", params, value[:_MAX_PATTERN_NAME_LENGTH]
@@ -397,7 +406,9 @@ def _read_prompt(fields: AssertionFields, name: str) -> str | None:
     """
     if isinstance(fields.peek(name), dict):
         fields.pop(name)
-        message = "is made by a program, which is not supported; write its text or a path."
+        message = (
+            "is generated by a program, which Proctor does not support; write its text or the path of a file."
+        )
         fields.error("not-supported", name, message)
         return None
     value = fields.non_blank_text(name)
@@ -417,8 +428,8 @@ def _read_prompt(fields: AssertionFields, name: str) -> str | None:
         fields.error(
             "missing-prompt-file",
             name,
-            f"names the file {reference!r}, which is neither in the suite's folder nor in one above it. "
-            "Correct the path, or write the prompt itself.",
+            f"names the file {reference!r}, which is neither in the folder of the suite nor in a folder "
+            f"above it. Correct the path, or write the prompt inline.",
         )
     return _check_placeholders(fields, name, value)
 
@@ -433,8 +444,8 @@ def _check_placeholders(fields: AssertionFields, name: str, text: str) -> str:
     if unknown:
         why = suggestion(unknown[0][:60], sorted(PROMPT_VARIABLES))
         if "." in unknown[0]:
-            why = "A dot is for fields of `metadata` and of the grader's own `config` alone."
-        fields.warn("unknown-variable", name, f"has {{{{ {unknown[0]} }}}}, which stays as it is. {why}")
+            why = "Only fields of `metadata` and of the grader's own `config` can be written with a dot."
+        fields.warn("unknown-variable", name, f"has {{{{ {unknown[0]} }}}}, which is not replaced. {why}")
     return text
 
 
@@ -452,25 +463,29 @@ def _decode_prompt(fields: AssertionFields, name: str, path: str, data: bytes) -
     try:
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        message = f"names {path!r}, whose byte {error.start + 1} is not UTF-8; save it so."
+        message = f"names {path!r}, whose byte {error.start + 1} is not UTF-8; save it as UTF-8."
         fields.error("bad-encoding", name, message)
         return ""
     if not text.strip():
-        message = f"names the file {path!r}, which is empty; write the prompt in it."
+        message = f"names the file {path!r}, which is empty; write the prompt in that file."
         fields.error("empty-value", name, message)
     return text
 
 
-_CONFIG: Final = FieldSpec("config", AssertionFields.config, required=True, about="What the grader is given.")
+_CONFIG: Final = FieldSpec(
+    "config", AssertionFields.config, required=True, about="Settings that are passed to the grader."
+)
 """Takes all fields that are left, so it is the last one of a table."""
 _JUDGE: Final = FieldSpec(
-    "target", FieldReader.non_blank_text, to="judge", about="The judge; by default the run's."
+    "target", FieldReader.non_blank_text, to="judge", about="The judge; by default the judge of the run."
 )
 _JUDGE_FIELDS: Final = (
     _JUDGE,
     FieldSpec("temperature", FieldReader.limited_number, _TEMPERATURE, about="The temperature of the judge."),
 )
-_PROMPT: Final = FieldSpec("prompt", _read_prompt, about="The prompt of the judge, or a file with it.")
+_PROMPT: Final = FieldSpec(
+    "prompt", _read_prompt, about="The judge prompt, or the path of a file that contains it."
+)
 _LLM_GRADER_FIELDS: Final = (_PROMPT, *_JUDGE_FIELDS, _CONFIG)
 
 
@@ -495,16 +510,20 @@ def _parse_llm_rubric(fields: AssertionFields) -> GraderSpec:
     """Parses `llm-rubric`: a checklist or one text in `value`, or a judge with its own prompt."""
     threshold = fields.limited_number("threshold", SHARE)
     if threshold is not None:
-        fields.warn("no-effect", "threshold", "has no effect here: a test passes by its weighted mean.")
+        fields.warn(
+            "no-effect",
+            "threshold",
+            "has no effect here: whether a test passes depends on its weighted mean.",
+        )
     if "value" not in fields:
         return _parse_llm_grader(fields)
     if "prompt" in fields:
-        _refuse(fields, "prompt", "Beside `value` write none, or write the items of `value` into the prompt.")
+        _refuse(fields, "prompt", "Remove the prompt, or move the items of `value` into it.")
     value = fields.peek("value")
     if isinstance(value, str):
         fields.pop("value")
         if not value.strip():
-            fields.error("empty-value", "value", "is blank; write what the answer must do.")
+            fields.error("empty-value", "value", "is blank; describe what the answer must do.")
         items = [make_text_item(1, value)]
     else:
         items = parse_rubric_items(fields, "value")
@@ -542,7 +561,7 @@ def _read_command(fields: AssertionFields, name: str) -> list[str]:
             fields.report_wrong_type(place, item, "text")
         words.append(word or "")
     if words and not words[0].strip():
-        fields.error("missing-field", f"{name}[0]", "is blank; it must be the program.")
+        fields.error("missing-field", f"{name}[0]", "is blank; it must name the program to run.")
     return words
 
 
@@ -561,8 +580,8 @@ def _read_judge_access(fields: AssertionFields) -> dict[str, Any]:
 
 
 _JUDGE_ACCESS_FIELDS: Final = (
-    FieldSpec("max_calls", FieldReader.integer, 1, about="Maximum calls of the judge."),
-    FieldSpec("judge", FieldReader.non_blank_text, about="The judge; by default the run's."),
+    FieldSpec("max_calls", FieldReader.integer, 1, about="Maximum number of judge calls."),
+    FieldSpec("judge", FieldReader.non_blank_text, about="The judge; by default the judge of the run."),
 )
 _RUN_FIELDS: Final = (
     _TIMEOUT,
@@ -571,11 +590,11 @@ _RUN_FIELDS: Final = (
         FieldReader.boolean,
         False,
         default=False,
-        about="Whether the program stays alive and reads a line for each answer.",
+        about="Whether the program stays alive between answers and reads one line for each.",
     ),
 )
 _PLACE_FIELDS: Final = (
-    FieldSpec("cwd", FieldReader.non_blank_text, about="The folder in which the program runs."),
+    FieldSpec("cwd", FieldReader.non_blank_text, about="The working directory of the command."),
     *_RUN_FIELDS,
 )
 _PROGRAM_FIELDS: Final = (FieldSpec("command", _read_command, required=True), *_PLACE_FIELDS)
@@ -586,7 +605,7 @@ def _parse_code_grader(fields: AssertionFields) -> GraderSpec:
     if "command" in fields:
         fields.ignore_fields(("script",), "has no effect beside `command`; remove it.")
     elif "script" in fields:
-        fields.warn("deprecated", "script", "is an older spelling; write `command`.")
+        fields.warn("deprecated", "script", "is an old spelling; write `command`.")
         fields.rename("script", "command")
     params = fields.values(_PROGRAM_FIELDS)
     params |= _read_judge_access(fields) | fields.values((_CONFIG,))
@@ -613,7 +632,7 @@ def _parse_own_program(command: Sequence[str], fields: AssertionFields) -> Grade
 # --- several as one ----------------------------------------------------------------------------------------
 
 _UNUSED_MEMBER_MESSAGE: Final = (
-    "has no effect on a member of a composite; put it into the aggregator's `weights`."
+    "has no effect on a member of a composite; set it in the `weights` of the aggregator."
 )
 
 
@@ -635,7 +654,7 @@ def _parse_composite(fields: AssertionFields) -> GraderSpec:
             fields.error(
                 "duplicate-name",
                 f"{spellings[0]}[{number}]",
-                f"has the name {name!r}, as a member before it; give each a name of its own.",
+                f"has the name {name!r}, which an earlier member already has; give each member its own name.",
             )
     return "composite", {"members": members, "aggregator": _parse_aggregator(fields, names)}, ""
 
@@ -644,7 +663,7 @@ def _parse_member(fields: AssertionFields, place: str, row: dict[str, Any]) -> d
     outer = fields.within(place, row, ())
     outer.ignore_fields(("weight",), _UNUSED_MEMBER_MESSAGE)
     if "name" not in outer:
-        outer.report_missing("name", "a text that no other member has")
+        outer.report_missing("name", "a text that no other member uses")
     row = copy(row)  # with its line numbers
     row.pop("weight", None)
     assertion = _parse_assertion(row, outer.path_to(""), fields.problem_log, fields.source)
@@ -661,13 +680,15 @@ def _to_member_row(assertion: Assertion) -> dict[str, Any]:
     return row
 
 
-_AGGREGATOR_TYPE: Final[Fields] = {"type": schemas.words("How the scores of the members become one.")}
+_AGGREGATOR_TYPE: Final[Fields] = {
+    "type": schemas.words("How the scores of the members are combined into one.")
+}
 AGGREGATOR_FIELDS: Final[dict[str, Fields]] = {
     "weighted_average": {
         **_AGGREGATOR_TYPE,
         "weights": schemas.of_type(
             "object",
-            "How much each member counts, by its name.",
+            "The weight of each member, by name.",
             additionalProperties=schemas.limit_rules(NOT_NEGATIVE),
         ),
     },
@@ -710,12 +731,14 @@ def _parse_aggregator(fields: AssertionFields, names: list[str]) -> dict[str, An
         inner.close()
         return aggregator
     if kind in _OLD_TYPES:
-        inner.error("old-type", "type", f"is {type_name!r}, an old word; write {_OLD_TYPES[kind]!r}.")
+        inner.error(
+            "old-type", "type", f"is {type_name!r}, which is an old name; write {_OLD_TYPES[kind]!r}."
+        )
     elif isinstance(type_name, str):
         message = f"is {quote_value(type_name)}. {suggestion(type_name, tuple(AGGREGATOR_FIELDS))}"
         inner.error("unknown-type", "type", message)
     else:
-        inner.error("missing-field", "type", f"is no text; it must be one of {known}.")
+        inner.error("missing-field", "type", f"is not text; it must be one of {known}.")
     return {}
 
 
@@ -733,7 +756,7 @@ def _parse_aggregator_params(kind: str, inner: AssertionFields, names: list[str]
         return {"type": "program", "command": command, **inner.values(_PLACE_FIELDS)}
     inner.ignore_fields(("model",))
     if "prompt" not in inner:
-        inner.report_missing("prompt", "what the judge is asked, or a file with it")
+        inner.report_missing("prompt", "the judge prompt, or the path of a file that contains it")
     prompt = _read_prompt(inner, "prompt") or ""
     return {"type": "llm_grader", "prompt": prompt, **inner.values((_JUDGE,))}
 
@@ -746,14 +769,14 @@ def _parse_weights(inner: AssertionFields, names: list[str]) -> dict[str, float]
         [FieldSpec(name, FieldReader.limited_number, NOT_NEGATIVE) for name in names]
     )
     if names and len(weights) == len(set(names)) and not any(weights.values()):
-        inner.error("bad-number", "weights", "are all 0; give one member a weight.")
+        inner.error("bad-number", "weights", "are all 0; give at least one member a weight.")
     return weights
 
 
 def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
     """Parses `assert-set`: the weighted mean of its members."""
     if "config" in fields:
-        _refuse(fields, "config", "Write it into each of the assertions that need it.")
+        _refuse(fields, "config", "Set it in each assertion that needs it.")
     value = fields.peek("assert")
     if not isinstance(value, list) or not value:
         fields.rows("assert", "a list of assertions")
@@ -766,7 +789,9 @@ def _parse_assert_set(fields: AssertionFields) -> GraderSpec:
         members[f"{name}-{number}" if name in members else name] = assertion
     weights = {name: assertion.weight for name, assertion in members.items()}
     if not any(weights.values()) and not fields.problem_log.has_error_at(place):
-        fields.error("bad-number", "assert", "has only members of weight 0; give one of them a weight.")
+        fields.error(
+            "bad-number", "assert", "has only members with weight 0; give at least one of them a weight."
+        )
     aggregator: dict[str, Any] = {"type": "weighted_average"}
     if any(weight != 1 for weight in weights.values()):
         aggregator["weights"] = weights
@@ -802,9 +827,15 @@ def _read_args(fields: AssertionFields, name: str) -> dict[str, Any] | None:
 
 
 _TRAJECTORY_FIELDS: Final = (
-    FieldSpec("mode", FieldReader.choice, _TRAJECTORY_MODES, required=True, about="How calls are compared."),
     FieldSpec(
-        "partial_credit", FieldReader.boolean, True, default=True, about="Whether some of the calls count."
+        "mode", FieldReader.choice, _TRAJECTORY_MODES, required=True, about="How tool calls are compared."
+    ),
+    FieldSpec(
+        "partial_credit",
+        FieldReader.boolean,
+        True,
+        default=True,
+        about="Whether only some of the calls have to match.",
     ),
     FieldSpec("args_match", _read_args_match, about="How the arguments of calls are compared."),
 )
@@ -816,18 +847,18 @@ CALL_FIELDS: Final = (
         "max_duration_ms",
         FieldReader.limited_number,
         NOT_NEGATIVE,
-        about="The longest time that the call may take, in milliseconds.",
+        about="Maximum duration of the call, in milliseconds.",
     ),
 )
 _TRAJECTORY_NAMES: Final[Fields] = {
     **spec_fields(_TRAJECTORY_FIELDS),
     "minimums": schemas.of_type(
         "object",
-        "How often each tool must be called at least, in mode any_order.",
+        "In mode any_order, the minimum number of calls for each tool.",
         additionalProperties={"type": "integer", "minimum": 1},
         minProperties=1,
     ),
-    "expected": schemas.list_of(schemas.ref("call"), "The calls, in all other modes."),
+    "expected": schemas.list_of(schemas.ref("call"), "The expected calls, in all other modes."),
 }
 
 
@@ -850,7 +881,7 @@ def _parse_tool_trajectory(fields: AssertionFields) -> GraderSpec:
 
 
 def _parse_minimums(fields: AssertionFields) -> dict[str, int]:
-    expected = "an object that says how often each tool must be called"
+    expected = "an object with the minimum number of calls for each tool"
     if "minimums" not in fields:
         fields.report_missing("minimums", expected)
     inner = fields.child("minimums", ())
@@ -871,7 +902,7 @@ def _parse_tool_used(fields: AssertionFields) -> GraderSpec:
         assert inner is not None
         name = _parse_tool(inner)
         if "max" in inner:
-            _refuse(inner, "max", "Leave it out, or count the calls with a `script`.")
+            _refuse(inner, "max", "Remove it, or count the calls with a `script`.")
         minimums[name] = inner.integer("min", 1) or 1
         inner.close()
     elif isinstance(value, str):
@@ -883,7 +914,7 @@ def _parse_tool_used(fields: AssertionFields) -> GraderSpec:
             else:
                 fields.report_wrong_type(place, item, "the name of a tool")
         if len(minimums) > 1 and fields.negated:
-            _refuse(fields, "value", "Where several tools are forbidden, write an assertion for each.")
+            _refuse(fields, "value", "To forbid several tools, write one assertion for each.")
     return _make_trajectory(mode="any_order", minimums=minimums)
 
 
@@ -925,14 +956,16 @@ def _parse_tool_args_match(fields: AssertionFields) -> GraderSpec:
         inner.rename("arguments", "args")
     for other in ("defaults", "ignore"):
         if other in inner:
-            _refuse(inner, other, "Leave it out, and name in `args` what counts.")
+            _refuse(inner, other, "Remove it, and list only the arguments that matter in `args`.")
     args = to_plain(inner.pop("args"))
     if not isinstance(args, dict):
         inner.report_wrong_type("args", args, "an object with the arguments")
         args = {}
     exact = "mode" in inner and inner.choice("mode", ("partial", "exact")) == "exact"
     if not exact and any(isinstance(value, dict | list) for value in args.values()):
-        _refuse(inner, "args", "Objects and lists inside are compared as a whole here; write `mode: exact`.")
+        _refuse(
+            inner, "args", "Nested objects and lists are always compared as a whole; write `mode: exact`."
+        )
     inner.close()
     step = {"tool": name, "args": args, "args_match": "exact" if exact else "superset"}
     return _make_trajectory(mode="superset", expected=[step])
@@ -953,14 +986,14 @@ def _parse_tool(fields: AssertionFields) -> str:
 
 def _check_tool_name(fields: AssertionFields, place: str, name: str) -> str:
     if _PATTERN_CHARACTERS.intersection(name):
-        _refuse(fields, place, f"Write the tool's whole name for the pattern {quote_value(name)}.")
+        _refuse(fields, place, f"Write the full name of the tool instead of the pattern {quote_value(name)}.")
     return name.strip()
 
 
 def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
     """Parses `skill-used`: the name of one skill."""
     if "value" in fields and not isinstance(fields.peek("value"), str):
-        _refuse(fields, "value", "Write the name of one skill, and an assertion for each.")
+        _refuse(fields, "value", "Write the name of one skill, and one assertion for each skill.")
         return "skill_trigger", {"skill": ""}, ""
     skill = fields.required_text("value").strip()
     return "skill_trigger", {"skill": skill}, skill
@@ -969,7 +1002,11 @@ def _parse_skill_used(fields: AssertionFields) -> GraderSpec:
 _SKILL_FIELDS: Final = (
     FieldSpec("skill", FieldReader.required_text, required=True, about="The name of the skill."),
     FieldSpec(
-        "should_trigger", FieldReader.boolean, True, default=True, about="Whether the agent must use it."
+        "should_trigger",
+        FieldReader.boolean,
+        True,
+        default=True,
+        about="Whether the agent must use the skill.",
     ),
 )
 
@@ -991,13 +1028,20 @@ ACCURACY_FIELDS: Final = (
         required=True,
         about="How the values are compared.",
     ),
-    FieldSpec("required", FieldReader.boolean, True, default=True, about="Whether it must be there."),
-    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, about="How much the field counts."),
-    FieldSpec("tolerance", FieldReader.limited_number, NOT_NEGATIVE, about="How far a number may be off."),
     FieldSpec(
-        "relative", FieldReader.boolean, False, default=False, about="Whether the tolerance is a share."
+        "required", FieldReader.boolean, True, default=True, about="Whether the field must be present."
     ),
-    FieldSpec("formats", _read_formats, default=[], about="Formats of dates, such as DD.MM.YYYY."),
+    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, about="The weight of the field."),
+    FieldSpec(
+        "tolerance",
+        FieldReader.limited_number,
+        NOT_NEGATIVE,
+        about="How far a number may differ from the expected one.",
+    ),
+    FieldSpec(
+        "relative", FieldReader.boolean, False, default=False, about="Whether the tolerance is relative."
+    ),
+    FieldSpec("formats", _read_formats, default=[], about="Date formats, such as DD.MM.YYYY."),
 )
 _AGGREGATIONS: Final = ("weighted_average", "all_or_nothing")
 _EXPECTED_FIELDS: Final = "a list of objects with `path` and `match`"
@@ -1008,9 +1052,11 @@ _JSON_FIELDS: Final = (
         _EXPECTED_FIELDS,
         ACCURACY_FIELDS,
         required=True,
-        about="The fields of the answer that are compared.",
+        about="The fields of the answer to compare.",
     ),
-    FieldSpec("aggregation", FieldReader.choice, _AGGREGATIONS, about="How fields become one score."),
+    FieldSpec(
+        "aggregation", FieldReader.choice, _AGGREGATIONS, about="How the fields are combined into one score."
+    ),
 )
 
 
@@ -1035,7 +1081,7 @@ _LATENCY_FIELDS: Final = (
         "a number of milliseconds",
         to="threshold_ms",
         required=True,
-        about="The longest time that an answer may take, in milliseconds.",
+        about="Maximum duration of an answer, in milliseconds.",
     ),
 )
 _COST_FIELDS: Final = (
@@ -1045,36 +1091,39 @@ _COST_FIELDS: Final = (
         "an amount in US dollars",
         to="budget_usd",
         required=True,
-        about="What an answer may cost, in US dollars.",
+        about="Maximum cost of an answer, in US dollars.",
     ),
 )
 _TOKEN_LIMITS: Final = (
-    FieldSpec("max_total", FieldReader.integer, about="Maximum tokens in all."),
-    FieldSpec("max_input", FieldReader.integer, about="Maximum tokens of the input."),
-    FieldSpec("max_output", FieldReader.integer, about="Maximum tokens of the answer."),
+    FieldSpec("max_total", FieldReader.integer, about="Maximum number of tokens in total."),
+    FieldSpec("max_input", FieldReader.integer, about="Maximum number of input tokens."),
+    FieldSpec("max_output", FieldReader.integer, about="Maximum number of output tokens."),
 )
 _METRIC_LIMITS: Final = (
-    FieldSpec("max_tool_calls", FieldReader.integer, about="Maximum calls of tools."),
-    FieldSpec("max_llm_calls", FieldReader.integer, about="Maximum calls of models."),
-    FieldSpec("max_tokens", FieldReader.integer, about="Maximum tokens in all."),
+    FieldSpec("max_tool_calls", FieldReader.integer, about="Maximum number of tool calls."),
+    FieldSpec("max_llm_calls", FieldReader.integer, about="Maximum number of model calls."),
+    FieldSpec("max_tokens", FieldReader.integer, about="Maximum number of tokens in total."),
     FieldSpec("max_cost_usd", FieldReader.limited_number, NOT_NEGATIVE, about="Maximum cost."),
     FieldSpec("max_duration_ms", FieldReader.limited_number, NOT_NEGATIVE, about="Maximum duration."),
     FieldSpec(
         "target_exploration_ratio",
         FieldReader.limited_number,
         SHARE,
-        about="The share of calls that only look.",
+        about="The share of tool calls that only read.",
     ),
 )
 _EXPLORATION_TOLERANCE: Final = FieldSpec(
-    "exploration_tolerance", FieldReader.limited_number, SHARE, about="How far that share may be off."
+    "exploration_tolerance",
+    FieldReader.limited_number,
+    SHARE,
+    about="How far that share may differ from the expected one.",
 )
 
 
 def _parse_limits(fields: AssertionFields, limits: Sequence[FieldSpec]) -> dict[str, Any]:
     if not any(limit.name in fields for limit in limits):
         every = ", ".join(limit.name for limit in limits)
-        message = f"is missing, and so is every other limit; give one of {every}."
+        message = f"is missing, and no other limit is set; set at least one of {every}."
         fields.error("missing-field", limits[0].name, message)
     return fields.values(limits)
 
@@ -1093,15 +1142,18 @@ def _parse_execution_metrics(fields: AssertionFields) -> GraderSpec:
 
 # --- all types ---------------------------------------------------------------------------------------------
 
-_TEXT: Final = FieldSpec("value", _read_text, required=True, about="The text to look for.")
-_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True, about="The text to look for.")
+_TEXT: Final = FieldSpec("value", _read_text, required=True, about="The text to search for.")
+_VISIBLE_TEXT: Final = FieldSpec("value", _read_visible_text, required=True, about="The text to search for.")
 _TEXTS: Final = FieldSpec(
-    "value", _read_text_list, to="values", required=True, about="The texts to look for."
+    "value", _read_text_list, to="values", required=True, about="The texts to search for."
 )
 _NUMBER_FIELDS: Final = (
     _TEXT,
     FieldSpec(
-        "rel_tolerance", FieldReader.limited_number, NOT_NEGATIVE, about="How far it may be off, as a share."
+        "rel_tolerance",
+        FieldReader.limited_number,
+        NOT_NEGATIVE,
+        about="The tolerance, as a share of the expected number.",
     ),
 )
 _CHECKLIST: Final = schemas.ref("rubrics", "What the answer must do.")
@@ -1116,7 +1168,7 @@ _PROGRAM_NAMES: Final[Fields] = {
     "target": schemas.either(
         {"type": "boolean"},
         schemas.object_of(spec_fields(_JUDGE_ACCESS_FIELDS)),
-        about="Whether the program may call a judge, and how often.",
+        about="Whether the program may call a judge, and how many times.",
     ),
 }
 _MEMBERS: Final = schemas.list_of(schemas.ref("member"), "The assertions, each with a name.", minItems=1)
@@ -1213,7 +1265,7 @@ VERSION_4_TYPES: Final[dict[str, AssertionType]] = {
         parse=_parse_composite,
         names={
             **dict.fromkeys(MEMBER_LIST_NAMES, _MEMBERS),
-            "aggregator": schemas.ref("aggregator", "How scores become one."),
+            "aggregator": schemas.ref("aggregator", "How the scores are combined into one."),
         },
         rules={
             "required": ["aggregator"],
@@ -1256,7 +1308,7 @@ VERSION_5_TYPES: Final[dict[str, AssertionType]] = {
         parse=_parse_llm_rubric,
         names={
             **spec_fields(_LLM_GRADER_FIELDS),
-            "value": schemas.text_or(_CHECKLIST, about="What the answer must do: a text or a list."),
+            "value": schemas.text_or(_CHECKLIST, about="What the answer must do: a text or a list of texts."),
             "threshold": {**schemas.limit_rules(SHARE), **schemas.UNUSED},
         },
         is_open=True,

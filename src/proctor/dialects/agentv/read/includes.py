@@ -76,20 +76,21 @@ def _expand_include(fields: AssertionFields, chain: tuple[str, ...]) -> Iterator
     if file is None:
         where = ", ".join(f"`{folder}/{name}.yaml`" for folder in _TEMPLATE_FOLDERS)
         hint = "Correct the path." if _is_path(name) else f"Write {where}, or a path."
-        fields.error(
-            "missing-include", "include", f"is {quote_value(name)}, and there is no such file. {hint}"
-        )
+        fields.error("missing-include", "include", f"is {quote_value(name)}, which does not exist. {hint}")
         return
     longer = (*chain, file.path)
     shown_chain = " › ".join(longer)
     if file.path in chain:
         fields.error(
-            "include-cycle", "include", f"goes round in a circle: {shown_chain}. Remove one of the includes."
+            "include-cycle", "include", f"includes itself: {shown_chain}. Remove one of the includes."
         )
         return
     if len(longer) > MAX_DEPTH:
         fields.error(
-            "too-deep", "include", f"nests more than {MAX_DEPTH} files: {shown_chain}. Write one of them out."
+            "too-deep",
+            "include",
+            f"nests more than {MAX_DEPTH} files: {shown_chain}. Copy the content of one of them into the "
+            f"file that includes it.",
         )
         return
     yield from _expand_file(file, fields, longer)

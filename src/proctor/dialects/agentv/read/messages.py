@@ -24,15 +24,15 @@ from proctor.yaml12 import to_plain
 ROLES: Final = ("system", "user", "assistant", "tool")
 BLOCK_TYPES: Final = ("text", "file", "image", "audio", "video")
 MESSAGE_FIELDS: Final[Fields] = {
-    "role": schemas.choice(ROLES, "Who says it."),
+    "role": schemas.choice(ROLES, "Who wrote the message."),
     "content": schemas.ref(
-        "content", "What is said: a text, an object, or a list of texts, files, images, audio and videos."
+        "content", "The content: a text, an object, or a list of texts, files, images, audio and videos."
     ),
     "name": schemas.text("The name of the speaker."),
-    "tool_calls": schemas.list_of(schemas.ref("tool_call"), "The tools that an assistant calls."),
+    "tool_calls": schemas.list_of(schemas.ref("tool_call"), "The tool calls of the assistant."),
 }
 BLOCK_FIELDS: Final[Fields] = {
-    "type": schemas.choice(BLOCK_TYPES, "What the value is."),
+    "type": schemas.choice(BLOCK_TYPES, "The type of the value."),
     "value": schemas.words("The text, or the path of the file, image, audio or video."),
 }
 _EXPECTED_MESSAGE: Final = "a message: an object with `role` and `content`"
@@ -57,7 +57,10 @@ def parse_input(
     value: Any = fields.pop(name)
     text = _parse_text(value, fields, name)
     if files and text is None and value is not None:
-        why = "is no text, so `input_files` cannot go with it. Write blocks of type 'file' in a message."
+        why = (
+            "is not text, so it cannot be combined with `input_files`. Write blocks of type 'file' in a "
+            "message instead."
+        )
         fields.error("conflicting-fields", name, why)
     messages: tuple[Message, ...] = ()
     if text is not None:
@@ -77,7 +80,7 @@ def parse_input(
         return ()
     blank = not any(message.content.strip() or message.parts or message.tool_calls for message in messages)
     if blank and not fields.problem_log.has_error_at(fields.path_to(name)):
-        fields.error("missing-field", name, "is blank; write what the target is asked.")
+        fields.error("missing-field", name, "is blank; write the prompt.")
     return messages
 
 
@@ -133,9 +136,9 @@ def _read_arguments(fields: FieldReader, name: str) -> Any:
 _CALL_FIELDS: Final = (
     FieldSpec("tool", FieldReader.required_text, required=True, about="The name of the tool."),
     FieldSpec("input", _read_arguments, about="The arguments of the call."),
-    FieldSpec("output", FieldReader.pop, about="What the tool gave back."),
+    FieldSpec("output", FieldReader.pop, about="What the tool returned."),
     FieldSpec("id", FieldReader.text, about="The id of the call."),
-    FieldSpec("duration_ms", FieldReader.number, about="How long the call took, in milliseconds."),
+    FieldSpec("duration_ms", FieldReader.number, about="Duration of the call, in milliseconds."),
 )
 
 
@@ -218,7 +221,7 @@ def read_attachment(
     ending = file_name(path).suffix.lower()
     if kind == "image" and ending not in IMAGE_MEDIA_TYPES:
         message = (
-            f"`{field}` is {path[:200]!r}; the name of an image ends in one of "
+            f"`{field}` is {path[:200]!r}; the name of an image must end in one of "
             f"{', '.join(IMAGE_MEDIA_TYPES)}."
         )
         notes.error("unknown-image", message, field, line=line)
@@ -247,7 +250,9 @@ def _parse_text(value: Any, fields: FieldReader, name: str) -> str | None:
         return None
     text = json.dumps(value)
     if isinstance(value, float):
-        message = f"is the number {text}; it becomes the text {text!r}. Write in quotes what you mean."
+        message = (
+            f"is the number {text}; it is read as the text {text!r}. Put the text that you mean in quotes."
+        )
         fields.warn("not-text", name, message)
     return text
 

@@ -36,13 +36,15 @@ _RANGE_FIELDS: Final[Fields] = {
         minItems=2,
         maxItems=2,
     ),
-    "outcome": schemas.words("What an answer with these points does."),
+    "outcome": schemas.words("Describes an answer that earns these points."),
 }
 _RANGES: Final = schemas.either(
     schemas.list_of(schemas.object_of(_RANGE_FIELDS, _RANGE_FIELDS), minItems=1),
     schemas.object_of(dict.fromkeys(map(str, range(MAX_POINTS + 1)), schemas.words()), minProperties=1),
 )
-_EXPECTED_RANGES: Final = "a list of objects with `score_range` and `outcome`, or an object of least points"
+_EXPECTED_RANGES: Final = (
+    "a list of objects with `score_range` and `outcome`, or an object with the lowest points of each level"
+)
 
 
 def parse_test_rubrics(
@@ -76,7 +78,9 @@ def parse_rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any
     for number, (place, row) in enumerate(fields.rows(name, _EXPECTED_ITEMS), 1):
         if isinstance(row, str):
             if not row.strip():
-                fields.error("empty-value", place, "is blank; write what the answer must do, or remove it.")
+                fields.error(
+                    "empty-value", place, "is blank; describe what the answer must do, or remove it."
+                )
             items.append(make_text_item(number, row))
         elif isinstance(row, dict):
             items.append(_parse_item(fields.within(place, row, ITEM_FIELDS), number))
@@ -84,7 +88,7 @@ def parse_rubric_items(fields: AssertionFields, name: str) -> list[dict[str, Any
             fields.report_wrong_type(place, row, "text or an object with `outcome`")
     _check_ids(fields, name, items)
     if items and all(item.get("weight", 1) == 0 for item in items):
-        fields.error("bad-number", name, "has only items of weight 0; give one of them a weight.")
+        fields.error("bad-number", name, "has only items with weight 0; give at least one of them a weight.")
     return items
 
 
@@ -92,9 +96,7 @@ def _check_ids(fields: AssertionFields, name: str, items: Iterable[dict[str, Any
     ids: set[str] = set()
     for item in items:
         if item["id"] in ids:
-            fields.error(
-                "duplicate-id", name, f"has the id {item['id']!r} twice; give each item an id of its own."
-            )
+            fields.error("duplicate-id", name, f"has the id {item['id']!r} twice; give each item its own id.")
         ids.add(item["id"])
 
 
@@ -116,7 +118,7 @@ def _read_min_score(fields: AssertionFields, name: str) -> float | None:
     points = fields.limited_number("required_min_score", _POINTS)
     if points is None:
         return least
-    message = f"is an older spelling; write `{name}: {points / MAX_POINTS}`."
+    message = f"is an old spelling; write `{name}: {points / MAX_POINTS}`."
     fields.warn("deprecated", "required_min_score", message)
     return least if least is not None else points / MAX_POINTS or None
 
@@ -155,7 +157,7 @@ def _parse_range_pair(fields: AssertionFields) -> dict[str, Any] | None:
         fields.error(
             "bad-range",
             "score_range",
-            f"is [{low}, {high}]; write the lower end first, within 0 and {MAX_POINTS}.",
+            f"is [{low}, {high}]; write the lower number first, both from 0 to {MAX_POINTS}.",
         )
         return None
     return {"low": low, "high": high, "outcome": outcome}
@@ -170,7 +172,7 @@ def _parse_range_bounds(
     lows = [points for points in range(MAX_POINTS + 1) if str(points) in inner]
     outcomes = [inner.required_text(str(low)) for low in lows]
     for name in inner.remaining_names():
-        inner.error("bad-range", name, f"is no number of points. {suggestion(name[:60], names)}")
+        inner.error("bad-range", name, f"is not a number of points. {suggestion(name[:60], names)}")
     if not bounds:
         fields.error("bad-range", place, f"is empty; it must be {_EXPECTED_RANGES}.")
     ends = [*(low - 1 for low in lows[1:]), MAX_POINTS]
@@ -186,34 +188,36 @@ def _check_coverage(fields: AssertionFields, name: str, ranges: list[dict[str, A
     for score_range in sorted(ranges, key=lambda score_range: (score_range["low"], score_range["high"])):
         low = score_range["low"]
         if low < nexts:
-            fields.error("bad-range", name, f"overlap: {low} points are in two ranges; part them.")
+            fields.error("bad-range", name, f"overlap: {low} points are in two ranges; separate the ranges.")
             return
         if low > nexts:
             break
         nexts = score_range["high"] + 1
     if nexts <= MAX_POINTS:
-        message = f"lack a range for {nexts} points; cover all from 0 to {MAX_POINTS}."
+        message = f"have no range for {nexts} points; cover all from 0 to {MAX_POINTS}."
         fields.error("bad-range", name, message)
 
 
 _ITEM_FIELDS: Final = (
     FieldSpec("id", FieldReader.non_blank_text, about="The name of the item."),
     FieldSpec("outcome", _read_outcome, required=True, about="What the answer must do."),
+    FieldSpec("weight", FieldReader.limited_number, NOT_NEGATIVE, default=1, about="The weight of the item."),
     FieldSpec(
-        "weight", FieldReader.limited_number, NOT_NEGATIVE, default=1, about="How much the item counts."
-    ),
-    FieldSpec(
-        "required", FieldReader.boolean, False, default=False, about="Whether the answer fails without it."
+        "required",
+        FieldReader.boolean,
+        False,
+        default=False,
+        about="Whether an answer that does not satisfy the item fails.",
     ),
     FieldSpec(
         "operator",
         FieldReader.choice,
         _OPERATORS,
         default=_OPERATORS[0],
-        about="Whether the answer must say it, or must not contradict it.",
+        about="Whether the answer must state the item or only not contradict it.",
     ),
-    FieldSpec("min_score", _read_min_score, required=True, about="The lowest score that the item needs."),
-    FieldSpec("score_ranges", _read_ranges, about="What an answer does for each number of points."),
+    FieldSpec("min_score", _read_min_score, required=True, about="The minimum score for the item."),
+    FieldSpec("score_ranges", _read_ranges, about="Describes the answer for each number of points."),
 )
 ITEM_FIELDS: Final[Fields] = {
     **schemas.spec_fields(_ITEM_FIELDS),

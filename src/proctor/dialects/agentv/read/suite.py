@@ -52,12 +52,12 @@ from proctor.validation import FieldReader, ProblemLog, json_type
 from proctor.yaml12 import to_plain
 
 SUITE_FIELDS: Final[Fields] = {
-    "name": schemas.words("The name of the suite; by default that of its file."),
+    "name": schemas.words("The name of the suite; by default the name of its file."),
     "description": schemas.text("What the suite is about."),
-    "version": schemas.anything("Your own version of the suite."),
-    "category": schemas.text("The category of tests that have none of their own."),
-    "tags": schemas.list_of(schemas.text(), "Tags of every test."),
-    "metadata": schemas.of_type("object", "Anything that you want to keep with every test."),
+    "version": schemas.anything("Your own version number of the suite."),
+    "category": schemas.text("The category of tests that do not set one."),
+    "tags": schemas.list_of(schemas.text(), "Tags that are added to every test."),
+    "metadata": schemas.of_type("object", "Your own data, added to the metadata of every test."),
     "input": schemas.ref("input", "Messages that are sent before those of each test."),
     "input_files": schemas.ref("input_files", "Files that are sent with each test."),
     "tests": {
@@ -65,14 +65,14 @@ SUITE_FIELDS: Final[Fields] = {
         "items": schemas.text_or(schemas.ref("test"), "^file://"),
         "description": "The tests, or the path of a file, a glob or a folder with them.",
     },
-    "target": schemas.words("The target that is called: a name in targets.yaml, or such as openai:gpt-5.2."),
+    "target": schemas.words("The target to run: a name from targets.yaml, or a word such as openai:gpt-5.2."),
     "execution": schemas.ref("suite_execution", "How the tests are run."),
     "assertions": schemas.ref("assertions", "Assertions that are added to those of each test."),
-    "workspace": schemas.ref("workspace", "The folder in which agents work."),
+    "workspace": schemas.ref("workspace", "The workspace in which agents run."),
     HOLDOUT_FIELD: schemas.either(
         {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
         {"const": False},
-        about="The share of the tests to hold out, such as 0.2; 0 or false for none.",
+        about="The share of tests to hold out, such as 0.2; 0 or false for none.",
     ),
 }
 SCHEMA_FIELD: Final = "$schema"
@@ -90,23 +90,23 @@ STRATEGIES: Final[dict[str, Literal["each", "any", "mean", "lower_bound"]]] = {
     "confidence_interval": "lower_bound",
 }
 MAX_WORKERS: Final = 50
-_BUDGET: Final = schemas.of_type("number", "What a run may cost, in US dollars.", exclusiveMinimum=0)
+_BUDGET: Final = schemas.of_type("number", "Maximum cost of a run, in US dollars.", exclusiveMinimum=0)
 EXECUTION_FIELDS: Final[Fields] = {
-    "target": schemas.words("The target that is called."),
-    "targets": schemas.list_of(schemas.text(), "The targets that are called."),
-    "workers": schemas.of_type("integer", "Maximum concurrent calls.", minimum=1, maximum=MAX_WORKERS),
+    "target": schemas.words("The target to run."),
+    "targets": schemas.list_of(schemas.text(), "The targets to run."),
+    "workers": schemas.of_type("integer", "Maximum concurrent requests.", minimum=1, maximum=MAX_WORKERS),
     "threshold": THRESHOLD,
-    "trials": schemas.ref("trials", "How often each test is run."),
+    "trials": schemas.ref("trials", "How many times each test is run."),
     "budget_usd": _BUDGET,
     "total_budget_usd": _BUDGET,
-    "cache": schemas.of_type("boolean", "Whether answers are taken from the cache."),
+    "cache": schemas.of_type("boolean", "Whether the answer cache is used."),
     "evaluators": OLD_LIST,
     "cache_path": schemas.UNUSED,
     "fail_on_error": schemas.UNUSED,
 }
 TRIALS_FIELDS: Final[Fields] = {
-    "count": schemas.of_type("integer", "Trials of each test.", minimum=1),
-    "strategy": schemas.choice(STRATEGIES, "How the trials of a test make one verdict."),
+    "count": schemas.of_type("integer", "How many trials each test gets.", minimum=1),
+    "strategy": schemas.choice(STRATEGIES, "How the verdicts of a test's trials are combined."),
     "cost_limit_usd": schemas.UNUSED,
 }
 DEFAULT_THRESHOLD: Final = 0.8
@@ -218,13 +218,16 @@ def _parse_shared_case(
 def _read_yaml(source: SuiteSource, notes: ProblemLog) -> dict[str, Any]:
     value = parse_yaml(read_all(source), notes)
     if isinstance(value, dict) and "targets" in value and not any(name in value for name in TESTS_NAMES):
-        notes.error("not-a-suite", "The file has targets and no tests; `proctor targets list` reads it.")
+        notes.error(
+            "not-a-suite",
+            "The file contains targets and no tests. To see its targets, run `proctor targets list`.",
+        )
         return {}
     if isinstance(value, dict):
         return value
     if not notes.has_errors:
         actual = "empty" if value is None else json_type(value)
-        notes.error("not-a-suite", f"The file is {actual}; a suite is an object with `tests`.")
+        notes.error("not-a-suite", f"The file is {actual}; a suite must be an object with `tests`.")
     return {}
 
 
@@ -253,18 +256,20 @@ def _read_sidecar(source: SuiteSource) -> tuple[dict[str, Any], ProblemLog]:
         row = parse_yaml(data, own)
         if isinstance(row, dict) and any(field in row for field in TESTS_NAMES):
             message = (
-                f"{name} has `{TESTS_NAMES[0]}` of its own, so it is another suite and not read for this one."
+                f"{name} has its own `{TESTS_NAMES[0]}`, so it is another suite and is not read as "
+                f"part of this one."
             )
             notes.warn("not-a-sidecar", message)
             continue
         if not isinstance(row, dict) and not own.has_errors and row is not None:
             own.error(
-                "not-a-suite", f"The file is {json_type(row)}; it must be an object such as a suite is."
+                "not-a-suite",
+                f"The file is {json_type(row)}; it must be an object with the fields of a suite.",
             )
         sidecars.append((row if isinstance(row, dict) else {}, own))
     if len(sidecars) > 1:
         names = " and ".join(file_name(own.path).name for _, own in sidecars)
-        notes.error("two-sidecars", f"{names} both stand beside the file; keep one of them.")
+        notes.error("two-sidecars", f"{names} are both in the folder of the file; keep only one of them.")
     if not sidecars:
         return {}, notes
     row, own = sidecars[0]
@@ -338,7 +343,9 @@ def _parse_defaults(fields: FieldReader, execution: FieldReader) -> SuiteDefault
         execution.error("bad-budget", name, f"is {budget}; it must be an amount of US dollars above 0.")
     if "total_budget_usd" in execution:
         execution.pop("total_budget_usd")
-        execution.error("conflicting-fields", "total_budget_usd", "and `budget_usd` mean the same; keep one.")
+        execution.error(
+            "conflicting-fields", "total_budget_usd", "and `budget_usd` mean the same; keep only one of them."
+        )
     return SuiteDefaults(
         targets=tuple(dict.fromkeys(read_texts(execution, "targets") or single_target)),
         concurrency=workers,

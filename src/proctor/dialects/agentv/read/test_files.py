@@ -97,7 +97,10 @@ def _read_named_file(path: str, field: str, line: int, source: SuiteSource) -> I
     elif _GLOB_CHARACTERS.intersection(path):
         matches = source.expand_glob(path)
         if not matches:
-            message = f"`{field}` is {path!r}, which matches no file. It begins at the suite's folder."
+            message = (
+                f"`{field}` is {path!r}, which matches no file. The path is relative to the folder of "
+                f"the suite."
+            )
             yield _make_problem("empty-glob", message, source.path, line, field)
         for match in matches:
             yield from _read_matching_file(match, field, line, source)
@@ -114,7 +117,10 @@ def _read_matching_file(path: str, field: str, line: int, source: SuiteSource) -
     if file is not None:
         yield from _read_file(file, source)
         return
-    message = f"The file {path!r} of `{field}` cannot be read. May you, and does it lead anywhere as a link?"
+    message = (
+        f"The file {path!r} of `{field}` cannot be read. Check its permissions and, if it is a link, "
+        f"that its target exists."
+    )
     yield _make_problem("missing-file", message, source.path, line, field)
 
 
@@ -126,7 +132,7 @@ def _read_file(file: SourceFile, source: SuiteSource) -> Iterator[RawTest | Prob
         return
     if not file.path.lower().endswith(YAML_ENDINGS):
         endings = ", ".join((*YAML_ENDINGS, *JSON_LINES_ENDINGS))
-        message = f"Tests stand in files that end in {endings}. Rename the file, or narrow the glob."
+        message = f"Test files must end in {endings}. Rename the file, or narrow the glob."
         yield _make_problem("unknown-ending", message, path, 1)
         return
     notes = ProblemLog(path, 1)
@@ -138,19 +144,19 @@ def _read_file(file: SourceFile, source: SuiteSource) -> Iterator[RawTest | Prob
         return
     if not isinstance(tests, list) or not tests:
         actual = json_type(tests) if tests else "empty"
-        message = f"The file is {actual} and has no tests; write a list of tests."
+        message = f"The file is {actual} and contains no tests; write a list of tests."
         yield _make_problem("no-tests", message, path, 1)
         return
     lines = getattr(tests, "lines", [1] * len(tests))
     for test, line in zip(tests, lines, strict=True):
         if not isinstance(test, YamlMap):
             message = (
-                f"{quote_value(test)} is {json_type(test)} and no test. Name further files in the suite "
-                "itself."
+                f"{quote_value(test)} is {json_type(test)}, not a test. To use more files, name them "
+                f"in the suite itself."
             )
             yield _make_problem("wrong-type", message, path, line)
         elif "tests" in test:
-            message = "The file is a suite of its own, since it has `tests`. Write a list of tests here."
+            message = "The file has `tests`, so it is a suite itself. Write a list of tests instead."
             yield _make_problem("wrong-type", message, path, test.lines["tests"], "tests")
         else:
             yield RawTest(row=test, line=test.line, path=path, source=near)
@@ -164,12 +170,13 @@ def _read_folder(path: str, field: str, line: int, source: SuiteSource) -> Itera
     }
     if not files:
         message = (
-            f"`{field}` is {path!r}, which is neither a file nor a folder in which folders have a case.yaml."
+            f"`{field}` is {path!r}, which is neither a file nor a folder whose subfolders contain a "
+            f"case.yaml."
         )
         yield _make_problem("missing-file", message, source.path, line, field)
     for folder in sorted({*map(normpath, expand(f"{path}/*/")), *files}):
         if folder not in files:
-            message = f"The folder {folder!r} has no case.yaml and is passed over."
+            message = f"The folder {folder!r} has no case.yaml and is skipped."
             yield replace(_make_problem("no-tests", message, source.path, line, field), level="warning")
             continue
         for raw in _read_matching_file(files[folder], field, line, source):

@@ -39,19 +39,19 @@ from proctor.validation import FieldReader, FieldSchema, ProblemLog
 from proctor.yaml12 import to_plain
 
 TEST_FIELDS: Final[Fields] = {
-    "id": schemas.words("The name of the test, which no other test of the suite has."),
-    "criteria": schemas.text("What a correct answer does; judges read it."),
-    "input": schemas.ref("input", "What is sent: a text, an object or a list of messages."),
+    "id": schemas.words("The id of the test, unique in the suite."),
+    "criteria": schemas.text("What a correct answer does; judges see it."),
+    "input": schemas.ref("input", "The prompt: a text, an object or a list of messages."),
     "input_files": schemas.ref("input_files", "Files that are sent before the text."),
     "expected_output": schemas.ref("expected_output", "A correct answer: a text, an object or messages."),
     "execution": schemas.ref("test_execution", "How the test is run."),
     "workspace": schemas.ref("workspace", "The folder in which the agent works."),
-    "metadata": schemas.of_type("object", "Anything that you want to keep with the test."),
-    "rubrics": schemas.ref("rubrics", "A checklist that a judge goes through."),
-    "assertions": schemas.ref("assertions", "What is checked of the answer."),
+    "metadata": schemas.of_type("object", "Your own data about the test."),
+    "rubrics": schemas.ref("rubrics", "A checklist that a judge grades the answer against."),
+    "assertions": schemas.ref("assertions", "The checks of the answer."),
     "category": schemas.text("The category of the test."),
-    "vars": schemas.of_type("object", "Values of {{name}} in the texts of the test."),
-    "lint": schemas.anything("The codes of lint findings that are meant."),
+    "vars": schemas.of_type("object", "The values of {{name}} in the texts of the test."),
+    "lint": schemas.anything("The codes of lint findings to ignore."),
     "description": schemas.text("A note for readers."),
 }
 OLD_NAMES: Final = {
@@ -61,17 +61,19 @@ OLD_NAMES: Final = {
     "assertions": ("assert", "evaluators"),
 }
 THRESHOLD: Final = schemas.of_type(
-    "number", "The weighted mean that a test must reach.", minimum=0, maximum=1
+    "number", "The weighted mean score that a test needs to pass.", minimum=0, maximum=1
 )
 OLD_LIST: Final[FieldSchema] = {
-    **schemas.ref("assertions", "Write `assertions` outside."),
+    **schemas.ref("assertions", "Write `assertions` outside it."),
     "deprecated": True,
 }
 """The old place of a list of assertions."""
 EXECUTION_FIELDS: Final[Fields] = {
-    "target": schemas.words("The target that is called instead of the suite's."),
-    "targets": schemas.list_of(schemas.text(), "The only targets that are given the test."),
-    "skip_defaults": schemas.of_type("boolean", "Whether what the suite gives to every test is left out."),
+    "target": schemas.words("The target to run instead of the suite's target."),
+    "targets": schemas.list_of(schemas.text(), "The only targets that run the test."),
+    "skip_defaults": schemas.of_type(
+        "boolean", "Whether the test leaves out everything that the suite adds to every test."
+    ),
     "threshold": THRESHOLD,
     "evaluators": OLD_LIST,
 }
@@ -154,9 +156,11 @@ def parse_test(raw: RawTest, common: SuiteLevel, notes: ProblemLog) -> Case:
         notes=ignored,
     )
     if fields.pop("turns") is not None:
-        message = "is a conversation that goes on with each answer, which is not run here. "
+        message = "is a conversation that continues with each answer, which Proctor does not support. "
         fields.error(
-            "not-supported", "turns", f"{message}Write each turn as a test, with what was said before."
+            "not-supported",
+            "turns",
+            f"{message}Write each turn as its own test that includes the earlier turns.",
         )
     fields.finish((*TEST_FIELDS, *UNUSED_FIELDS))
     return _with_variables(case, raw, common, notes)
@@ -260,7 +264,9 @@ def read_assertion_list(
             fields.pop(name)
             execution.error("conflicting-fields", "evaluators", f"and `{name}` mean the same; keep `{name}`.")
         else:
-            execution.warn("deprecated", "evaluators", "is an old place; write `assertions` outside.")
+            execution.warn(
+                "deprecated", "evaluators", "is the old place for assertions; write `assertions` outside it."
+            )
         fields, name = execution, "evaluators"
     if name not in fields:
         return ()
@@ -283,7 +289,8 @@ def _warn_about_criteria(
         return
     if criteria is None:
         message = (
-            "`criteria` is missing. Say there what a correct answer does; judges and readers look for it."
+            "`criteria` is missing. Describe there what a correct answer does; judges and readers of "
+            "the suite use it."
         )
         notes.warn("missing-criteria", message, "criteria", line=line)
     elif assertions and not reads_criteria(assertions):

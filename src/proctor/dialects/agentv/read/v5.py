@@ -36,48 +36,53 @@ VERSION_5_FIELDS: Final = (
     "nunjucks_filters",
 )
 """Suite fields that only version 5 and later have."""
-_NAME_TARGET: Final = "Name who is asked with --target or in `target`."
+_NAME_TARGET: Final = "Name the target with --target or in `target`."
 _REFUSED_SUITE_FIELDS: Final = {
-    "environment": "Write `workspace` with `template` or `path`, and `hooks` for what is run before.",
-    "extensions": "Write what is run as `hooks` of `workspace`.",
-    "scenarios": "Write each of their tests under `tests`.",
+    "environment": "Write `workspace` with `template` or `path`, and use `hooks` for commands that run "
+    "before the tests.",
+    "extensions": "Write the commands as `hooks` of `workspace`.",
+    "scenarios": "Copy their tests to `tests`.",
     "env": "Export the variables before the run.",
-    "nunjucks_filters": "Write the values as they are to be sent.",
+    "nunjucks_filters": "Write the final values.",
 }
 """Fields of a suite that are not supported, each with what to write instead."""
 _REFUSED_TEST_FIELDS: Final = {
-    "prompts": "Write a file for each prompt that only some of the tests are for.",
+    "prompts": "Write a separate suite for each prompt that applies to only some of the tests.",
     **dict.fromkeys(("provider", "providers"), _NAME_TARGET),
-    "provider_output": "Give the answers with --target scripted:FILE.",
-    "options": "Let the target answer as it is to be graded, and give each assertion its own prompt.",
+    "provider_output": "Provide the answers with --target scripted:FILE.",
+    "options": "Make the target return the answer in the form to be graded, and give each assertion its "
+    "own prompt.",
     "assert_scoring_function": "Give the assertions weights.",
     "environment": _REFUSED_SUITE_FIELDS["environment"],
 }
 """The same for a test and for `default_test`."""
 _DEFAULT_TEST_FIELDS: Final = (
-    FieldSpec("vars", FieldReader.instance, dict, about="Values of {{name}} that tests need not repeat."),
-    FieldSpec("assert", FieldReader.instance, list, about="Assertions of every test."),
-    FieldSpec("metadata", FieldReader.instance, dict, about="Metadata of every test."),
+    FieldSpec(
+        "vars",
+        FieldReader.instance,
+        dict,
+        about="The values of {{name}} for tests that do not set their own.",
+    ),
+    FieldSpec("assert", FieldReader.instance, list, about="Assertions that are added to every test."),
+    FieldSpec("metadata", FieldReader.instance, dict, about="Metadata that is added to every test."),
     FieldSpec("description", FieldReader.text, about="A note for readers."),
     FieldSpec("threshold", FieldReader.number, about=THRESHOLD["description"]),
 )
 DEFAULT_TEST_FIELDS: Final[Fields] = {
     **spec_fields(_DEFAULT_TEST_FIELDS),
-    "assert": schemas.ref("assertions", "Assertions of every test."),
+    "assert": schemas.ref("assertions", "Assertions that are added to every test."),
 }
 TRANSLATED_FIELDS: Final[Fields] = {
-    "prompts": schemas.ref("prompts", "What is sent, with {{name}} for the `vars` of each test."),
+    "prompts": schemas.ref("prompts", "The prompts, with {{name}} for the `vars` of each test."),
     "default_test": schemas.either(
         schemas.text(pattern=r"^\s*file://"),
         schemas.ref("default_test"),
-        about="What holds for every test, or file:// and the file with it.",
+        about="Defaults for every test, or file:// and the path of a file that contains them.",
     ),
     "evaluate_options": schemas.ref("evaluate_options", "How the tests are run."),
     "threshold": THRESHOLD,
     "assert": schemas.ref("assertions", "Assertions that are added to those of each test."),
-    "targets": schemas.either(
-        schemas.text(), schemas.list_of(schemas.text()), about="The targets that are called."
-    ),
+    "targets": schemas.either(schemas.text(), schemas.list_of(schemas.text()), about="The targets to run."),
 }
 """The fields of a suite that are translated to those of version 4."""
 TEST_FIELDS: Final[Fields] = {
@@ -87,14 +92,14 @@ TEST_FIELDS: Final[Fields] = {
 """The fields that only a test of version 5 has."""
 _UNUSED_OPTION_FIELDS: Final = ("delay", "timeout_ms", "max_eval_time_ms", "generate_suggestions")
 _REFUSED_RUN_FIELDS: Final = {
-    "repeat": "Write it into `evaluate_options`, for all tests.",
-    "budget_usd": "Write it into `evaluate_options`, for all tests.",
-    "timeout_seconds": "Give it with --timeout.",
+    "repeat": "Set it in `evaluate_options`, for all tests.",
+    "budget_usd": "Set it in `evaluate_options`, for all tests.",
+    "timeout_seconds": "Use --timeout.",
 }
 _STRATEGIES: Final = ("pass_any", "pass_all", "mean", "confidence_interval")
 REPEAT_FIELDS: Final[Fields] = {
-    "count": schemas.of_type("integer", "Trials of each test.", minimum=1),
-    "strategy": schemas.choice(_STRATEGIES, "How the trials of a test make one verdict."),
+    "count": schemas.of_type("integer", "How many trials each test gets.", minimum=1),
+    "strategy": schemas.choice(_STRATEGIES, "How the verdicts of a test's trials are combined."),
     "early_exit": schemas.of_type("boolean", "Has no effect in Proctor."),
     "cost_limit_usd": schemas.UNUSED,
 }
@@ -113,7 +118,7 @@ ENTRY_FIELDS: Final[Fields] = {
     "description": schemas.text("A note for readers."),
 }
 _REFUSED_PROMPT_FIELDS: Final = dict.fromkeys(
-    ("function", "function_file", "command", "config", "prefix", "suffix"), "Write the prompt itself."
+    ("function", "function_file", "command", "config", "prefix", "suffix"), "Write the prompt inline."
 )
 _EXPECTED_PROMPT: Final = "a text or a list of messages"
 _TEMPLATE_LOGIC: Final = re.compile(r"\{%|\{\{[^{}]*[|(\[\"'+~][^{}]*\}\}")
@@ -131,7 +136,7 @@ class Version5Prompt(Struct, frozen=True, kw_only=True):
     def fill(self, values: dict[str, Any], notes: ProblemLog) -> Any:
         """Returns the `input` of a test; a name without a value is an error."""
         for name in find_missing_names(iter_texts(self.template), values):
-            message = f"`vars` has no {name!r}, which `{self.field}` names. Add it."
+            message = f"`vars` has no {name!r}, which `{self.field}` uses. Add it."
             notes.error("missing-variable", message, "vars")
         return fill_value(self.template, values)
 
@@ -169,7 +174,7 @@ def translate_heading(
     if execution:
         suite_row["execution"] = execution
     if isinstance(row.get("tags"), dict):
-        message = "`tags` is an object, which has no effect here; a list of texts is read."
+        message = "`tags` is an object, which has no effect here; write a list of texts."
         notes.warn("no-effect", message, "tags", line=_get_line(row, "tags"))
         del suite_row["tags"]
     if isinstance(row.get("workspace"), dict) and "scope" in row["workspace"]:
@@ -205,12 +210,15 @@ def _read_default_test(row: dict[str, Any], source: SuiteSource, notes: ProblemL
         value = None if file is None else parse_yaml(file.data, notes)
         value = map_strings(value, _translate_references)
     elif isinstance(value, str):
-        _refuse("default_test", "Write it out, or name its file with file://.", notes, line)
+        _refuse("default_test", "Write it inline, or name its file with file://.", notes, line)
         return {}
     if value is None:
         return {}
     if not isinstance(value, dict):
-        message = f"`default_test` is {json_type(value)}; it must be an object, or a file:// with one."
+        message = (
+            f"`default_test` is {json_type(value)}; it must be an object, or file:// and the path of "
+            f"a file that contains one."
+        )
         notes.error("wrong-type", message, "default_test", line=line)
         return {}
     fields = FieldReader(value, notes, "default_test.")
@@ -235,7 +243,10 @@ def _translate_execution(row: dict[str, Any], default: dict[str, Any], notes: Pr
     for name in ("target", "targets"):
         if _has_object(row.get(name)):
             _refuse(
-                name, "Write the target into targets.yaml, and its name here.", notes, _get_line(row, name)
+                name,
+                "Define the target in targets.yaml, and write its name here.",
+                notes,
+                _get_line(row, name),
             )
             execution.pop(name, None)
     return execution if "evaluate_options" not in row else _with_options(execution, row, notes)
@@ -253,7 +264,7 @@ def _with_options(execution: YamlMap, row: dict[str, Any], notes: ProblemLog) ->
         return execution
     fields = FieldReader(value, notes, "evaluate_options.")
     fields.drop_null()
-    _refuse_fields(fields, {"filter_range": "Give --limit, or --id for each test."})
+    _refuse_fields(fields, {"filter_range": "Use --limit, or --id for each test."})
     ignore_fields(fields, _UNUSED_OPTION_FIELDS, {})
     execution.update(fields.values(_OPTION_FIELDS))
     fields.finish(tuple(OPTION_FIELDS))
@@ -269,7 +280,7 @@ def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
         return None if count is None else {"count": count, "strategy": "pass_any"}
     count = inner.integer("count", 1)
     if inner.boolean("early_exit", False):
-        inner.warn("no-effect", "early_exit", "has no effect here: every repeat is asked.")
+        inner.warn("no-effect", "early_exit", "has no effect here: each repeat sends its own request.")
     strategy = inner.choice("strategy", _STRATEGIES) if "strategy" in inner else _STRATEGIES[0]
     cost: Any = inner.pop("cost_limit_usd")
     inner.finish(tuple(REPEAT_FIELDS))
@@ -280,14 +291,14 @@ def _read_repeat(fields: FieldReader, name: str) -> dict[str, Any] | None:
 
 
 _OPTION_FIELDS: Final = (
-    FieldSpec("budget_usd", FieldReader.number, about="What a run may cost, in US dollars."),
-    FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers", about="Maximum concurrent calls."),
-    FieldSpec("cache", FieldReader.boolean, False, about="Whether answers are taken from the cache."),
-    FieldSpec("repeat", _read_repeat, to="trials", about="How often each test is run."),
+    FieldSpec("budget_usd", FieldReader.number, about="Maximum cost of a run, in US dollars."),
+    FieldSpec("max_concurrency", FieldReader.integer, 1, to="workers", about="Maximum concurrent requests."),
+    FieldSpec("cache", FieldReader.boolean, False, about="Whether the answer cache is used."),
+    FieldSpec("repeat", _read_repeat, to="trials", about="How many times each test is run."),
 )
 OPTION_FIELDS: Final[Fields] = {
     **spec_fields(_OPTION_FIELDS),
-    "budget_usd": schemas.of_type("number", "What a run may cost, in US dollars.", exclusiveMinimum=0),
+    "budget_usd": schemas.of_type("number", "Maximum cost of a run, in US dollars.", exclusiveMinimum=0),
     **dict.fromkeys(_UNUSED_OPTION_FIELDS, schemas.UNUSED),
 }
 
@@ -378,7 +389,7 @@ def _with_assertions(
         # A single message stands for its text.
         values = {**values, "expected_output": expected[0].get("content", expected)}
     for name in find_missing_names(iter_texts(assertions, _UNFILLED_FIELDS), values):
-        message = f"`vars` has no {name!r}, which an assertion of the test names. Add it."
+        message = f"`vars` has no {name!r}, which an assertion of the test uses. Add it."
         notes.error("missing-variable", message, "vars")
     test["assert"] = map_strings(assertions, lambda text, _name: fill_text(text, values), _UNFILLED_FIELDS)
 
@@ -387,7 +398,7 @@ def _with_assertions(
 
 
 def _group_texts(items: Any) -> YamlList:
-    """Merges the texts of a list into one checklist in place of the first, with their total weight."""
+    """Merges the texts of a list into one checklist at the place of the first, with their total weight."""
     groups = YamlList(getattr(items, "line", 0))
     if not isinstance(items, list):
         return groups
@@ -445,7 +456,7 @@ def _read_prompts(
     labels = [prompt.label for prompt in prompts]
     twice = next((prompt for prompt in prompts if labels.count(prompt.label) > 1), None)
     if twice is not None:
-        message = f"`prompts` has the id {quote_value(twice.label)} twice; give each prompt an id of its own."
+        message = f"`prompts` has the id {quote_value(twice.label)} twice; give each prompt its own id."
         notes.error("duplicate-id", message, "prompts", line=twice.line)
     return tuple(prompts)
 
@@ -458,7 +469,10 @@ def _read_prompt(
     if template is None:
         return None
     if any(_TEMPLATE_LOGIC.search(text) for text in iter_texts(template)):
-        message = f"`{empty.field}` has more than names in braces, which is not read here. Write it out."
+        message = (
+            f"`{empty.field}` has template syntax other than names in braces, which Proctor does not "
+            f"support. Write the text out."
+        )
         notes.error("not-supported", message, empty.field, line=empty.line)
     return Version5Prompt(label=label, field=empty.field, line=empty.line, template=template)
 
@@ -505,8 +519,8 @@ def _read_template_file(path: str, empty: Version5Prompt, source: SuiteSource, n
     lower = path.lower()
     if not lower.endswith((*_TEXT_ENDINGS, *_DATA_ENDINGS)):
         message = (
-            f"`{empty.field}` names {path[:200]!r}; prompts are read from files ending in "
-            f"{', '.join((*_TEXT_ENDINGS, *_DATA_ENDINGS))}. Write the prompt into one of them."
+            f"`{empty.field}` names {path[:200]!r}; a prompt file must end in "
+            f"{', '.join((*_TEXT_ENDINGS, *_DATA_ENDINGS))}. Move the prompt to such a file."
         )
         notes.error("not-supported", message, empty.field, line=empty.line)
         return None
@@ -519,7 +533,8 @@ def _read_template_file(path: str, empty: Version5Prompt, source: SuiteSource, n
         return file.data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         message = (
-            f"`{empty.field}` names {path[:200]!r}, whose byte {error.start + 1} is not UTF-8; save it so."
+            f"`{empty.field}` names {path[:200]!r}, whose byte {error.start + 1} is not UTF-8; save "
+            f"it as UTF-8."
         )
         notes.error("bad-encoding", message, empty.field, line=empty.line)
         return None
@@ -544,11 +559,13 @@ def _refuse_fields(fields: FieldReader, refused: Mapping[str, str]) -> None:
     for name, instead in refused.items():
         if name in fields:
             fields.pop(name)
-            fields.error("not-supported", name, f"is a field of AgentV 5 that is not read here. {instead}")
+            fields.error(
+                "not-supported", name, f"is an AgentV 5 field that Proctor does not support. {instead}"
+            )
 
 
 def _refuse(field: str, instead: str, notes: ProblemLog, line: int | None) -> None:
-    message = f"`{field}` is a field of AgentV 5 that is not read here. {instead}"
+    message = f"`{field}` is an AgentV 5 field that Proctor does not support. {instead}"
     notes.error("not-supported", message, field, line=line)
 
 

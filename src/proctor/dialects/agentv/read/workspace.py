@@ -34,61 +34,61 @@ MODES: Final = ("pooled", "temp", "static")
 RESETS: Final = ("none", "fast", "strict")
 
 WORKSPACE_FIELDS: Final[Fields] = {
-    "template": schemas.words("A folder that is copied into the workspace."),
+    "template": schemas.words("The folder that is copied into the workspace."),
     "isolation": schemas.choice(ISOLATIONS, "Whether all tests share one workspace."),
     "repos": schemas.list_of(schemas.ref("repository"), "Repositories that are cloned into the workspace."),
-    "hooks": schemas.ref("hooks", "Programs that are run before and after tests."),
-    "mode": schemas.choice(MODES, "`static` uses the folder of `path`; the others have no effect."),
-    "path": schemas.words("A folder that is there already, instead of a new one."),
+    "hooks": schemas.ref("hooks", "Commands that run before and after tests."),
+    "mode": schemas.choice(MODES, "`static` uses the folder in `path`; the other values have no effect."),
+    "path": schemas.words("An existing folder to use instead of a new one."),
     "docker": schemas.UNUSED,
     "env": schemas.UNUSED,
 }
 HOOKS_FIELDS: Final[Fields] = {
     **{name: schemas.ref("hook", f"What is run {name.replace('_', ' ')}.") for name in HOOK_NAMES},
-    "enabled": schemas.of_type("boolean", "Whether hooks are run."),
+    "enabled": schemas.of_type("boolean", "Whether the hooks run."),
 }
 _COMMAND: Final = schemas.either(
     schemas.words(),
     schemas.list_of(schemas.text(), minItems=1),
-    about="The program and its arguments, as a list or as one text.",
+    about="The command and its arguments, as a list or as one text.",
 )
 HOOK_FIELDS: Final[Fields] = {
     "command": _COMMAND,
     "script": {**_COMMAND, "deprecated": True},
     "timeout_ms": schemas.of_type("number", "Time limit in milliseconds.", exclusiveMinimum=0),
-    "cwd": schemas.words("The folder in which the program runs."),
-    "reset": schemas.choice(RESETS, "How repositories are reset afterwards."),
+    "cwd": schemas.words("The working directory of the command."),
+    "reset": schemas.choice(RESETS, "How repositories are reset after it."),
 }
-_COMMIT: Final = schemas.text("The commit, branch or tag that is checked out.")
-_ANCESTOR: Final = schemas.of_type("integer", "How many commits before that one.", minimum=0)
-_SPARSE: Final = schemas.list_of(schemas.text(), "The only folders that are checked out.")
+_COMMIT: Final = schemas.text("The commit, branch or tag to check out.")
+_ANCESTOR: Final = schemas.of_type("integer", "How many commits before that one to check out.", minimum=0)
+_SPARSE: Final = schemas.list_of(schemas.text(), "The only folders to check out.")
 REPOSITORY_FIELDS: Final[Fields] = {
-    "path": schemas.words("Its folder in the workspace."),
-    "repo": schemas.words("Its address, OWNER/NAME on GitHub, or a local folder."),
+    "path": schemas.words("The folder of the repository in the workspace."),
+    "repo": schemas.words("The URL of the repository, OWNER/NAME on GitHub, or a local folder."),
     "commit": _COMMIT,
     "base_commit": _COMMIT,
     "ancestor": _ANCESTOR,
     "sparse": _SPARSE,
-    "source": schemas.ref("repository_source", "Where it comes from."),
-    "checkout": schemas.ref("checkout", "What is checked out."),
-    "clone": schemas.ref("clone", "How it is cloned."),
+    "source": schemas.ref("repository_source", "The source of the repository."),
+    "checkout": schemas.ref("checkout", "What to check out."),
+    "clone": schemas.ref("clone", "How to clone it."),
     "resolver": schemas.UNUSED,
 }
 CHECKOUT_FIELDS: Final[Fields] = {"ref": _COMMIT, "resolve": schemas.UNUSED, "ancestor": _ANCESTOR}
 CLONE_FIELDS: Final[Fields] = {
-    "depth": schemas.of_type("integer", "How many commits are cloned.", minimum=1),
+    "depth": schemas.of_type("integer", "How many commits to clone.", minimum=1),
     "filter": schemas.UNUSED,
     "sparse": _SPARSE,
 }
 SOURCE_FIELDS: Final[Mapping[str, Fields]] = {
-    "git": {"type": {"const": "git"}, "url": schemas.words("The address of the repository.")},
+    "git": {"type": {"const": "git"}, "url": schemas.words("The URL of the repository.")},
     "local": {"type": {"const": "local"}, "path": schemas.words("The folder of the repository.")},
 }
 """The fields of `source` by its type."""
 REMOVED_FIELDS: Final = {
     "static_path": "Write `path`.",
-    "static": "Write `path` with the folder that is there already.",
-    "pool": "Remove it: a workspace is made anew for each run.",
+    "static": "Set `path` to the existing folder.",
+    "pool": "Remove it: each run creates a new workspace.",
 }
 _UNRESOLVED_FIELDS: Final = frozenset(
     ("command", "script", "repo", "url", "commit", "base_commit", "ref", *PROSE_FIELDS)
@@ -136,7 +136,7 @@ def read_workspace_level(fields: FieldReader, source: SuiteSource) -> WorkspaceL
     if isinstance(row, dict):
         level = _parse_level(row, notes, "workspace.", dirname(file.path), source)
     elif not notes.has_errors:
-        notes.error("not-an-object", "The file of a workspace must be an object with fields such as `hooks`.")
+        notes.error("not-an-object", "A workspace file must contain an object with fields such as `hooks`.")
     fields.problem_log.extend(notes)
     return level
 
@@ -158,21 +158,24 @@ def _parse_level(
         if name in fields:
             values[name] = _rebase_path(_read_path(fields, name), folder)
     if values.get("path") and _is_in_or_above(values["path"], source.folder or "/suite"):
-        message = f"is {values['path']!r}: an agent would work in the suite itself, or around it. "
-        fields.error("bad-path", "path", f"{message}Name a folder of its own.")
+        message = (
+            f"is {values['path']!r}: an agent would work in the folder of the suite, or in one around it. "
+        )
+        fields.error("bad-path", "path", f"{message}Name a separate folder.")
     if source.folder and values.get("template") and not source.expand_glob(values["template"] + "/"):
         message = (
-            f"is {values['template']!r}, and there is no such folder. It is looked for from the suite's."
+            f"is {values['template']!r}, and there is no such folder. The path is relative to the "
+            f"folder of the suite."
         )
         fields.error("missing-folder", "template", message)
     if "isolation" in fields:
         values["isolation"] = fields.choice("isolation", ISOLATIONS)
     mode = fields.choice("mode", MODES) if "mode" in fields else ""
     if mode == "static" and "path" not in values:
-        fields.error("missing-field", "path", "is missing; mode 'static' uses the folder that it names.")
+        fields.error("missing-field", "path", "is missing; mode 'static' needs the folder that it names.")
     elif mode in {"pooled", "temp"}:
         ignored["workspace.mode"] = mode
-        fields.warn("no-effect", "mode", "has no effect here: a workspace is made anew for each run.")
+        fields.warn("no-effect", "mode", "has no effect here: each run creates a new workspace.")
     if "repos" in fields:
         values["repositories"] = _parse_repositories(fields, folder, source)
     enabled, hooks = _parse_hooks(fields, folder)
@@ -184,7 +187,7 @@ def _parse_level(
 def _read_path(fields: FieldReader, name: str) -> str:
     path = fields.required_text(name)
     if "\0" in path:
-        fields.error("bad-path", name, f"is {path!r}; no path has a character of the code 0.")
+        fields.error("bad-path", name, f"is {path!r}; a path cannot contain the null character.")
         return ""
     return path
 
@@ -245,7 +248,7 @@ def _read_command(fields: FieldReader, name: str) -> tuple[str, ...] | None:
         fields.report_wrong_type(name, value, "a list of texts, or one text")
         return ("",)
     if not command or not command[0].strip():
-        fields.error("bad-command", name, "is empty; write the program that is run and its arguments.")
+        fields.error("bad-command", name, "is empty; write the command and its arguments.")
     return command
 
 
@@ -284,7 +287,9 @@ def _parse_repositories(fields: FieldReader, folder: str, source: SuiteSource) -
         )
         if repository.path and any(other.path == repository.path for other in repositories):
             fields.error(
-                "duplicate-path", field, f"has the path {repository.path!r}, which another one has already."
+                "duplicate-path",
+                field,
+                f"has the path {repository.path!r}, which another repository already has.",
             )
         repositories.append(repository)
     return tuple(repositories)
@@ -362,7 +367,9 @@ def _parse_local_origin(
 ) -> tuple[str, bool]:
     path = _rebase_path(reference, folder)
     if source.folder and path and not source.expand_glob(path + "/"):
-        message = f"is {reference!r}, and there is no such folder. It is looked for from the suite's."
+        message = (
+            f"is {reference!r}, and there is no such folder. The path is relative to the folder of the suite."
+        )
         fields.error("missing-folder", name, message)
     return path, True
 
@@ -395,12 +402,16 @@ def build_workspace(level: WorkspaceLevel | None, fields: FieldReader) -> Worksp
     hooks: dict[str, Hook] = {}
     for moment, hook in level.hooks.items() if level.enabled is not False else ():
         if "command" not in hook and hook.get("reset", "none") == "none":
-            fields.error("missing-field", f"workspace.hooks.{moment}.command", "is missing; say what is run.")
+            fields.error(
+                "missing-field", f"workspace.hooks.{moment}.command", "is missing; write the command to run."
+            )
         hooks[moment] = Hook(**_keep_changed(Hook(), {k: value for k, value in hook.items() if k != "near"}))
     values = {**level.fields, "hooks": Hooks(**hooks)}
     workspace = Workspace(**_keep_changed(Workspace(), values))
     if workspace.path is not None and workspace.isolation == "per_test":
-        message = "is a folder that all tests share, which isolation 'per_test' rules out; keep one of them."
+        message = (
+            "is a folder that all tests share, which contradicts isolation 'per_test'; keep one of them."
+        )
         fields.error("conflicting-fields", "workspace.path", message)
     return None if workspace == Workspace() else workspace
 

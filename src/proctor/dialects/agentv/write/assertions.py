@@ -40,7 +40,7 @@ def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[Asserti
     """
     grader, params = assertion.grader, assertion.params
     if grader not in _TYPE_NAMES:
-        raise UnsupportedAssertion(f"it has no type for the grader `{grader}`.")
+        raise UnsupportedAssertion(f"it has no assertion type for the grader `{grader}`.")
     make = _RENDERERS.get(grader)
     rows = make(params, source) if make else [_render_params(_TYPE_NAMES[grader], params)]
     common: AssertionRow = {} if assertion.weight == 1 else {"weight": assertion.weight}
@@ -54,7 +54,7 @@ def render_assertion(assertion: Assertion, source: SuiteSource) -> tuple[Asserti
             if read is not None and assertion_digest(read) == assertion_digest(assertion):
                 return _add_name(full_row, read.label, assertion.label, source)
             why = why or problem or _describe_difference(assertion, read)
-    raise UnsupportedAssertion(why or f"no type of it takes these parameters of `{grader}`.")
+    raise UnsupportedAssertion(why or f"none of its assertion types takes these parameters of `{grader}`.")
 
 
 def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None, str | None]:
@@ -66,26 +66,26 @@ def _read_back(row: AssertionRow, source: SuiteSource) -> tuple[Assertion | None
         if wrong is not None and wrong.code == "unknown-field":
             return None, f"its type `{row['type']}` has no `{(wrong.field or '').rpartition('.')[2]}`."
         reason = "" if wrong is None else wrong.message
-        return None, f"an assertion of type `{row['type']}` would be refused. {reason}".rstrip()
+        return None, f"an assertion of type `{row['type']}` would be rejected. {reason}".rstrip()
     return assertions[0], None
 
 
 def _describe_difference(original: Assertion, read: Assertion | None) -> str:
     """Returns a sentence about the part of an assertion that the format cannot express."""
     if original.on != "answer":
-        return f"no type of it grades the {original.on}."
+        return f"none of its assertion types grades the {original.on}."
     if read is None or read.grader != original.grader:
-        return f"no type of it takes these parameters of `{original.grader}`."
+        return f"none of its assertion types takes these parameters of `{original.grader}`."
     names = sorted({*read.params, *original.params})
     parting = next((name for name in names if read.params.get(name) != original.params.get(name)), None)
     if parting is None:
         gate = "none" if original.required is None else f"{original.required:g}"
         least = "none" if original.pass_at is None else f"{original.pass_at:g}"
         return (
-            f"no `min_score` and `required` of it say the gate {gate} "
-            f"and the least value that passes {least} of `{original.grader}`."
+            f"its `min_score` and `required` cannot express the gate {gate} "
+            f"and the minimum passing value {least} of `{original.grader}`."
         )
-    return f"no type of it is `{original.grader}` with this `{parting}`."
+    return f"none of its assertion types is `{original.grader}` with this `{parting}`."
 
 
 # --- what all types share ----------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def _render_member(member: Any, source: SuiteSource) -> AssertionRow:
     try:
         name, assertion = member["name"], msgspec.convert(member["assertion"], Assertion)
     except (msgspec.ValidationError, KeyError, TypeError):
-        raise UnsupportedAssertion("a member of a composite has a name and an assertion.") from None
+        raise UnsupportedAssertion("a member of a composite needs a name and an assertion.") from None
     row, _ = render_assertion(replace(assertion, label=None), source)
     return {"name": name, **row}
 

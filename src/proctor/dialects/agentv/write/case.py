@@ -37,17 +37,25 @@ LOST_CHECK: Final = {"type": "regex", "name": "lost-check", "value": "(?!)", "re
 _OUTER_LEVELS: Final = 3
 """Nesting levels above the value of a test's field: suite, list of tests, test."""
 _FIELD_PLACES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "criteria": (("criteria",), "its criteria are a text that is not blank."),
-    "category": (("category",), "its category is a text that is not empty and names no variable."),
-    "tags": ((), "its tags stand in the metadata, which hooks of a workspace are given as it is."),
-    "repeats": ((), "all tests of a suite are asked equally often, and count once by all answers."),
-    "pass_rule": (("execution", "threshold"), "a test passes from a threshold of 0 to 1."),
-    "target": (("execution", "target"), "a target has a name that is not blank and names no variable."),
-    "only_targets": (("execution", "targets"), "targets have names that name no variable."),
-    "workspace": (("workspace",), "it has no workspace that is read as this one."),
-    "form": ((), "its tests ask by messages alone."),
+    "criteria": (("criteria",), "its criteria must be text that is not blank."),
+    "category": (("category",), "its category must be text that is not empty and contains no variable."),
+    "tags": (
+        (),
+        "it keeps tags in the metadata, and the hooks of a workspace receive the metadata unchanged.",
+    ),
+    "repeats": (
+        (),
+        "all tests of a suite have the same number of repeats and the same rule for combining them.",
+    ),
+    "pass_rule": (("execution", "threshold"), "the pass threshold of a test must be from 0 to 1."),
+    "target": (("execution", "target"), "the name of a target must not be blank or contain a variable."),
+    "only_targets": (("execution", "targets"), "the names of targets must not contain variables."),
+    "workspace": (("workspace",), "it cannot express this workspace."),
+    "form": ((), "its tests can contain only messages."),
     "notes": ((), "it has no such fields."),
-    **dict.fromkeys(("vars", "prefix", "suffix", "prompts"), ((), "its tests say all that is sent.")),
+    **dict.fromkeys(
+        ("vars", "prefix", "suffix", "prompts"), ((), "its tests must contain the whole prompt.")
+    ),
 }
 """The place of each field of a case in a test, and the message if it cannot be written there."""
 
@@ -105,7 +113,7 @@ class CaseDraft:
         if strangers:
             name = f"`${{{{ {strangers[0]} }}}}`"
             self.fatal_losses.note(
-                "variables", f"{name} is text here and would name an environment variable there."
+                "variables", f"{name} is plain text here and would be an environment variable there."
             )
             return
         notes = self._read_back(above)
@@ -113,7 +121,7 @@ class CaseDraft:
             notes = self._read_back(above)
         if notes.has_errors and not self.is_refused:
             wrong = next(problem for problem in notes.problems if problem.level == "error")
-            self.fatal_losses.note("id", f"the test would be refused. {wrong.message}")
+            self.fatal_losses.note("id", f"the test would be rejected. {wrong.message}")
         self._check_depth()
 
     def _read_back(self, above: Mapping[str, Any]) -> ProblemLog:
@@ -125,7 +133,7 @@ class CaseDraft:
         notes = ProblemLog("", 1, "Test")
         read = parse_test(RawTest(row=self.row, line=1, source=self._source), self._suite_level, notes)
         if read.id != self._case.id:
-            self.fatal_losses.note("id", "its ids are texts that are not blank and name no variable.")
+            self.fatal_losses.note("id", "its ids must be text that is not blank and contains no variable.")
         wrong = [problem.field or "" for problem in notes.problems if problem.level == "error"]
         for name, (place, why) in _FIELD_PLACES.items():
             same = encode(getattr(read, name)) == encode(getattr(self._case, name))
@@ -152,7 +160,9 @@ class CaseDraft:
             return None
         value = _render_expected(self._case.expected, self._source)
         if value is None:
-            self.losses.note("expected", "it expects a text, an object, a list of values or messages.")
+            self.losses.note(
+                "expected", "its expected answer must be a text, an object, a list of values or messages."
+            )
         return value
 
     def _render_assertions(self) -> list[dict[str, Any]] | None:
@@ -170,10 +180,10 @@ class CaseDraft:
                 continue
             rows.append(row)
             if not has_label:
-                why = "a check has a name that is not blank and names no variable."
+                why = "the name of a check must not be blank or contain a variable."
                 self.losses.note(f"assertions[{place}].label", why)
         if not case.assertions:
-            self.losses.note("assertions", "a test without any is judged by `llm-grader`.")
+            self.losses.note("assertions", "a test without assertions is graded by `llm-grader`.")
         return [*rows, dict(LOST_CHECK)] if has_losses or not rows else rows
 
     def _add_notes(self) -> None:
@@ -198,7 +208,9 @@ class CaseDraft:
             field = {"expected_output": "expected", "execution": "target"}.get(name, name)
             field = field if field in Case.__struct_fields__ else "notes"
             if _depth(value) > MAX_NESTING - _OUTER_LEVELS:
-                self.fatal_losses.note(field, f"lists and objects nest at most {MAX_NESTING} levels deep.")
+                self.fatal_losses.note(
+                    field, f"lists and objects can nest at most {MAX_NESTING} levels deep."
+                )
 
 
 def _render_execution(case: Case) -> dict[str, Any] | None:
@@ -253,12 +265,12 @@ def _explain_unsupported_input(messages: tuple[Message, ...], source: SuiteSourc
         if any(isinstance(part, Attachment) for part in message.parts):
             if _render_input((message,), source) is None:
                 return place, (
-                    "its files lie inside the suite's folder, are texts if they are UTF-8, have the media "
-                    "type of their content or ending, and stand between paragraphs."
+                    "its files must be inside the folder of the suite, be text if they are UTF-8, have the "
+                    "media type of their content or extension, and be placed between paragraphs."
                 )
         elif message.parts and _render_input((message,), source) is None:
-            return place, "a message without files is one text."
-    return None, "its messages say something, and each call in them names its tool."
+            return place, "a message without files must be one text."
+    return None, "its messages must not be empty, and each tool call needs the name of its tool."
 
 
 def _to_plain_messages(messages: tuple[Message, ...]) -> tuple[Message, ...]:

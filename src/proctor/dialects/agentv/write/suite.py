@@ -23,14 +23,17 @@ from proctor.protocols import RenderedFile, SuiteSource
 from proctor.validation import ProblemLog
 
 _PASS_RULE_REASON: Final = (
-    "its tests pass from a threshold of 0 to 1, which is another rule unless each check gives 1 or 0."
+    "its tests pass at a threshold from 0 to 1, which is a different rule unless each check scores 1 or 0."
 )
 _FIELD_PLACES: Final[dict[str, tuple[tuple[str, str], str]]] = {
-    "name": (("", "name"), "its name is a text without white space around it, and names no variable."),
-    "declared_version": (("", "version"), "its version names no variable."),
+    "name": (("", "name"), "its name must be text without surrounding white space and without variables."),
+    "declared_version": (("", "version"), "its version must not contain a variable."),
     "pass_rule": (("execution", "threshold"), _PASS_RULE_REASON),
-    "repeats_rule": (("execution", "trials"), "it says how often all tests are asked, and by which rule."),
-    "defaults": (("execution", ""), "it takes up to 50 workers, an amount above 0, and names of targets."),
+    "repeats_rule": (
+        ("execution", "trials"),
+        "it sets the number of repeats and the rule for all tests together.",
+    ),
+    "defaults": (("execution", ""), "it accepts up to 50 workers, a budget above 0, and names of targets."),
     "notes": (("", ""), "it has no such fields."),
 }
 """The place of each header field, and the message if it cannot be written there."""

@@ -1,4 +1,4 @@
-"""What Claude models take wherever they run: how they think, and the schemas of their answers. Pure.
+"""What Claude models accept on every service: how they think, and the schemas of their answers. Pure.
 
 Sources: https://platform.claude.com/docs/en/build-with-claude/extended-thinking, adaptive-thinking, effort
 and structured-outputs there.
@@ -88,24 +88,24 @@ def find_conflict(model: str, params: Params) -> str | None:
     budget, version = params.thinking_budget, get_version(model)
     if budget:
         if budget < MIN_THINKING_BUDGET:
-            return f"`thinking_budget` is {budget}; Claude models take 0 or at least {MIN_THINKING_BUDGET}."
+            return f"`thinking_budget` is {budget}; Claude models accept 0 or at least {MIN_THINKING_BUDGET}."
         if version is not None and version >= _FIRST_WITHOUT_BUDGET:
             return (
-                f"{model} takes no `thinking_budget`: it decides itself how long it thinks. Set "
-                "`reasoning_effort` instead."
+                f"{model} does not accept `thinking_budget`, because it decides itself how long to "
+                f"think. Set `reasoning_effort` instead."
             )
         if params.max_tokens is not None and params.max_tokens <= budget:
             return (
-                f"`max_tokens` is {params.max_tokens} and must be more than `thinking_budget`, {budget}, as "
-                "it counts thinking too. Raise it, or leave it out."
+                f"`max_tokens` is {params.max_tokens} but must be more than `thinking_budget`, {budget}, "
+                f"because thinking counts as well. Raise it, or remove it."
             )
     if thinks(model, params):
         if params.top_k is not None:
-            return "`top_k` cannot be set for a Claude model that thinks. Leave it out."
+            return "`top_k` cannot be set for a Claude model that thinks. Remove it."
         if params.top_p is not None and params.top_p < MIN_TOP_P_WITH_THINKING:
             return (
                 f"`top_p` is {params.top_p:g}; for a Claude model that thinks it must be at least "
-                f"{MIN_TOP_P_WITH_THINKING:g}. Raise it, or leave it out."
+                f"{MIN_TOP_P_WITH_THINKING:g}. Raise it, or remove it."
             )
     return None
 

@@ -118,7 +118,7 @@ class AnthropicTarget(ApiTarget):
             kind = reply.error.get("type") if isinstance(reply.error, dict) else None
             raise self._endpoint.error_in_reply(_ERROR_STATUSES.get(str(kind), 500), data)
         if reply.content is None:
-            raise TargetError(f"The reply of {self._model!r} has no content in it.", kind="protocol")
+            raise TargetError(f"The reply of {self._model!r} has no content.", kind="protocol")
         calls = [block for block in reply.content if block.type == "tool_use"]
         text = "".join(block.text for block in reply.content if block.type == "text")
         if _has_answer_schema(prompt):
@@ -222,7 +222,7 @@ ANTHROPIC = TargetKind(
     name="anthropic",
     open_target=open_target,
     syntax="anthropic:MODEL",
-    summary="Anthropic's messages; aliases opus, sonnet, haiku",
+    summary="Anthropic's Messages API; aliases opus, sonnet, haiku",
     aliases={"opus": "claude-opus-4-6", "sonnet": "claude-sonnet-4-6", "haiku": "claude-haiku-4-5"},
     model_pattern=r"claude-.",
     address="https://api.anthropic.com",

@@ -76,7 +76,7 @@ class StreamedMessage:
             parsed = msgspec.convert(event, _Event)
         except msgspec.ValidationError as error:
             raise TargetError(
-                f"The stream has an event of another form than the Messages API's ({error}).", kind="protocol"
+                f"The stream has an event that does not follow the Messages API ({error}).", kind="protocol"
             ) from None
         if parsed.type == "content_block_delta":
             return self._add_delta(parsed.index, parsed.delta)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 _OWN_HOST = lazy_pattern(
     r"(?:^|\.)bedrock-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.(?:com|com\.cn|eu)$"
 )
-"""Matches the hosts that get a key of Bedrock; other hosts at Amazon may be anybody's."""
+"""Matches the hosts that get a key of Bedrock; other hosts at Amazon may belong to anyone."""
 _DOMAINS = {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}
 """Amazon's other domains by the first part of their regions."""
 _KEY_VARIABLE = "AWS_BEARER_TOKEN_BEDROCK"
@@ -209,13 +209,13 @@ class BedrockTarget(ApiTarget):
     def find_conflict(cls, model: str, params: Params) -> str | None:
         """Returns why a model cannot be called with these parameters, and what to do; None if it can."""
         provider = _get_provider(model)
-        other_way = f"Leave it out, or set the field of {model} in extra_body.additionalModelRequestFields."
+        other_way = f"Remove it, or set the field of {model} in extra_body.additionalModelRequestFields."
         if params.top_k is not None and provider not in _TOP_K_FIELDS:
-            return f"Models of {provider} on Bedrock take no `top_k`. {other_way}"
+            return f"Models of {provider} on Bedrock do not accept `top_k`. {other_way}"
         if provider == "anthropic":
             return claude.find_conflict(model, params)
         if params.thinking_budget is not None:
-            return f"Only Claude models on Bedrock take a `thinking_budget`. {other_way}"
+            return f"Only Claude models on Bedrock accept `thinking_budget`. {other_way}"
         return None
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:
@@ -377,7 +377,7 @@ BEDROCK = TargetKind(
     provider_names=("aws-bedrock", "amazon-bedrock"),
     file_fields={
         "region": {"type": "string", "description": "The AWS region, such as us-east-1."},
-        "profile": {"type": "string", "description": "The profile with the AWS credentials."},
+        "profile": {"type": "string", "description": "The AWS profile to take credentials from."},
     },
     read_entry=_read_entry,
     params=frozenset(

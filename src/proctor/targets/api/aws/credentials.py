@@ -55,7 +55,7 @@ class AwsSigner:
             raise TargetError(
                 f"The AWS credentials could not be renewed: {error}.",
                 fault=EndpointFault.PERMANENT,
-                remedy="Log in again, such as with aws sso login.",
+                remedy="Log in again, for example with `aws sso login`.",
             ) from error
 
 
@@ -94,7 +94,9 @@ class AwsAccount:
             UsageError: it is not the name of a region.
         """
         if not _REGION.fullmatch(region):
-            raise UsageError(f"{self._subject}: {region[:60]!r} is no region. Write one such as us-east-1.")
+            raise UsageError(
+                f"{self._subject}: {region[:60]!r} is not an AWS region. Write a region such as us-east-1."
+            )
         return region
 
     async def open_signer(self, service: str, region: str, key_variable: str) -> AwsSigner:
@@ -119,7 +121,7 @@ class AwsAccount:
         credentials = await asyncio.to_thread(self._find_credentials)
         if credentials is None:
             raise UsageError(
-                f"{self._subject} needs AWS credentials, and there are none. Run aws configure, set "
+                f"{self._subject} needs AWS credentials, but none were found. Run `aws configure`, set "
                 f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or set a key in {key_variable}."
             )
         return AwsSigner(credentials, service, region)
@@ -139,7 +141,7 @@ class AwsAccount:
             return self._open_session().get_credentials()
         except BotoCoreError as error:
             raise UsageError(
-                f"{self._subject} gets no AWS credentials: {error}. Run aws configure."
+                f"{self._subject} cannot get AWS credentials: {error}. Run `aws configure`."
             ) from error
 
     def _read_profile_region(self) -> str | None:
@@ -151,7 +153,7 @@ class AwsAccount:
         try:
             region = self._open_session().get_scoped_config().get("region")
         except BotoCoreError as error:
-            raise UsageError(f"{self._subject} gets no AWS region: {error}. Set AWS_REGION.") from error
+            raise UsageError(f"{self._subject} cannot get an AWS region: {error}. Set AWS_REGION.") from error
         return region if isinstance(region, str) else None
 
     def _open_session(self) -> Any:

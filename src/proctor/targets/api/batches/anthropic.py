@@ -42,7 +42,7 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """The types of errors, with their statuses outside of batches; others have 500."""
-_EXPIRED = "it expired, as the batch took longer than 24 hours"
+_EXPIRED = "it expired because the batch took longer than 24 hours"
 
 
 class _MessageCounts(Struct):

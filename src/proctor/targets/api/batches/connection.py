@@ -109,7 +109,7 @@ class BatchConnection:
             return msgspec.json.decode(data, type=record)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TargetError(
-                f"{_display_url(url)} did not answer with the JSON of its interface ({error}).",
+                f"{_display_url(url)} did not answer with the expected JSON ({error}).",
                 kind="protocol",
             ) from error
 
@@ -144,7 +144,7 @@ class BatchConnection:
             kind="connection",
             transient=True,
             fault=EndpointFault.SERVER,
-            remedy="Check the address and the server.",
+            remedy="Check the URL and the server.",
         )
 
 

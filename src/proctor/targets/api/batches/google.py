@@ -150,7 +150,7 @@ class GoogleBatches:
         output = operation.response or operation.metadata.output
         if output is None or output.inlined_responses is None:
             if operation.metadata.state.endswith("_SUCCEEDED"):
-                raise TargetError(f"Batch {batch_id} has succeeded, and has no answers yet.", transient=True)
+                raise TargetError(f"Batch {batch_id} succeeded but has no answers yet.", transient=True)
             return
         replies = output.inlined_responses.inlined_responses
         keys = [str((reply.metadata or {}).get("key") or "") for reply in replies]
@@ -161,7 +161,7 @@ class GoogleBatches:
 
     async def _get(self, batch_id: str) -> _Operation:
         if not _NAME_PATTERN.fullmatch(batch_id):  # it becomes a path
-            raise TargetError(f"{batch_id!r} is no name of a batch.", kind="protocol")
+            raise TargetError(f"{batch_id!r} is not the name of a batch.", kind="protocol")
         return await self._connection.get(URL(f"{self._base}/{batch_id}", encoded=True), _Operation)
 
     def _read_reply(self, custom_id: str, reply: _InlinedResponse) -> BatchReply:

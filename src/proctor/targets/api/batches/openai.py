@@ -160,7 +160,7 @@ class OpenAiBatches:
         files = [file for file in (batch.output_file_id, batch.error_file_id) if file]
         if not files and batch.status == "completed":
             raise TargetError(
-                f"Batch {batch_id} is completed, and has no file of answers yet.", transient=True
+                f"Batch {batch_id} is completed but has no file of answers yet.", transient=True
             )
         for file in files:
             url = URL(f"{self._base}/files/{quote(file, safe='')}/content", encoded=True)

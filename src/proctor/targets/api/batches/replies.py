@@ -34,7 +34,7 @@ def decode_line(line: bytes, record: type[T]) -> T:
         return msgspec.json.decode(line, type=record)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         start = line[:_MAX_QUOTE].decode("utf-8", "replace")
-        raise UnreadableLine(f"A line of a batch's answers cannot be read ({error}): {start!r}.") from error
+        raise UnreadableLine(f"A line of the batch's answers cannot be read ({error}): {start!r}.") from error
 
 
 def make_line_error(reason: str) -> TargetError:

@@ -113,8 +113,8 @@ class EchoScorer:
         text = get_plain_text(with_system_message(prompt, self._system))
         if text is None:
             raise TargetError(
-                "Choices are scored after one user message, and this prompt has several messages, whose chat "
-                "template only the server knows. Write them as one text, or use `local` or `llamacpp`.",
+                "Choices are scored after one user message, but this prompt has several messages, and only "
+                "the server knows their chat template. Write them as one text, or use `local` or `llamacpp`.",
                 kind="unsupported",
             )
         delimiter = DEFAULT_DELIMITER if prompt.choice_delimiter is None else prompt.choice_delimiter
@@ -171,7 +171,7 @@ class EchoScorer:
         choice, usage = reply.choices[0], reply.usage or _EchoedUsage()
         logprobs = choice.logprobs
         if logprobs is None or not choice.text.startswith(prompt):
-            raise self._missing_error("none" if logprobs is None else "only those of what it generated")
+            raise self._missing_error("none" if logprobs is None else "only those of the generated text")
         generated = 1 if usage.completion_tokens is None else usage.completion_tokens
         count = len(logprobs.tokens) - generated
         if (
@@ -191,7 +191,8 @@ class EchoScorer:
 
     def _missing_error(self, what: str) -> TargetError:
         return TargetError(
-            f"{self._model!r} was asked for the log-probabilities of its prompt (`echo` with `logprobs`) and "
-            f"sent {what}. vLLM and SGLang send them; call a server of llama.cpp as `llamacpp:MODEL@URL`.",
+            f"{self._model!r} must return the log-probabilities of its prompt (`echo` with `logprobs`) but "
+            f"returned {what}. vLLM and SGLang return them. For a llama.cpp server, use "
+            f"`llamacpp:MODEL@URL`.",
             kind="protocol",
         )

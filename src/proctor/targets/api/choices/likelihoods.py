@@ -36,7 +36,7 @@ def strip_context(text: str) -> str:
     """
     context = text.rstrip()
     if not context:
-        raise TargetError("Choices are scored after a prompt, and this one is blank.", kind="unsupported")
+        raise TargetError("Choices are scored after a prompt, but this prompt is blank.", kind="unsupported")
     return context
 
 
@@ -54,8 +54,8 @@ def cut_choice(context: Sequence[T], whole: Sequence[T], choice: str) -> tuple[S
     tokens = whole[len(context) :]
     if not tokens:
         raise TargetError(
-            f"No token of the choice {choice!r} is left after those of the prompt, as they share their "
-            "tokens. Set `choice_delimiter`, such as to a space.",
+            f"No token of the choice {choice!r} remains after the prompt, because prompt and choice share "
+            f"their tokens. Set `choice_delimiter`, for example to a space.",
             kind="unsupported",
         )
     return tokens, list(whole[: len(context)]) != list(context)

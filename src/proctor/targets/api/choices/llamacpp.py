@@ -202,8 +202,8 @@ class _TokenScorer:
                 likeliest = next(iter(top), None)
             if logprobs.get(token, -math.inf) < _LEAST_LOGPROB:
                 raise TargetError(
-                    f"The server reported no log-probability of token {token}, which a choice has. Only the "
-                    "server of llama.cpp does.",
+                    f"The server reported no log-probability of token {token}, which a choice needs. Only "
+                    f"the llama.cpp server reports them.",
                     kind="protocol",
                 )
         return {token: _ScoredToken(logprobs[token], token == likeliest) for token in tokens}

@@ -62,7 +62,7 @@ class AccessToken:
             self._credentials.refresh(self._request)
         except TransportError as error:
             raise TargetError(
-                f"No connection to Google Cloud for an access token: {_first_sentence(error)}.",
+                f"Cannot connect to Google Cloud to get an access token: {_first_sentence(error)}.",
                 kind="connection",
                 transient=True,
                 fault=EndpointFault.SERVER,
@@ -70,10 +70,10 @@ class AccessToken:
             ) from error
         except GoogleAuthError as error:
             raise TargetError(
-                f"Google Cloud gave no access token: {_first_sentence(error)}.",
+                f"Google Cloud returned no access token: {_first_sentence(error)}.",
                 transient=error.retryable,
                 fault=EndpointFault.SERVER if error.retryable else EndpointFault.PERMANENT,
-                remedy="Check the credentials, or log in again with gcloud auth application-default login.",
+                remedy="Check the credentials, or log in again with `gcloud auth application-default login`.",
             ) from error
 
 
@@ -100,7 +100,7 @@ async def find_token(spec: TargetSpec, context: TargetContext) -> AccessToken:
 
 
 def _find_default(spec: TargetSpec) -> tuple[Credentials, str | None]:
-    """Finds application default credentials, which may ask the machine's metadata server."""
+    """Finds application default credentials, which may call the metadata server of the machine."""
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
@@ -109,7 +109,8 @@ def _find_default(spec: TargetSpec) -> tuple[Credentials, str | None]:
     except GoogleAuthError as error:
         raise UsageError(
             f"No Google Cloud credentials found for target {spec.name!r}: {_first_sentence(error)}. Run "
-            "gcloud auth application-default login, set GOOGLE_APPLICATION_CREDENTIALS to the key file of a "
+            f"`gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS to the key file of "
+            f"a "
             "service account, or set VERTEX_ACCESS_TOKEN or VERTEX_API_KEY."
         ) from error
     return credentials, project
@@ -121,7 +122,7 @@ def _read_key_file(spec: TargetSpec, path: Path) -> tuple[Credentials, str | Non
     try:
         credentials = Credentials.from_service_account_file(str(path), scopes=_SCOPES)
     except (OSError, ValueError) as error:  # google-auth raises ValueError for a file of another form
-        reason = error.strerror if isinstance(error, OSError) else "it has another form"
+        reason = error.strerror if isinstance(error, OSError) else "it has a different structure"
         raise UsageError(
             f"Target {spec.name!r}: `credentials` must be the key file of a service account, and "
             f"{str(path)!r} cannot be read as one: {reason}."

@@ -222,8 +222,8 @@ class GoogleTarget(ApiTarget):
         if params.thinking_budget is None or params.reasoning_effort is None:
             return None
         return (
-            "Gemini models take `thinking_budget` or `reasoning_effort`, not both. Leave out "
-            "`thinking_budget` for Gemini 3 and later, `reasoning_effort` for Gemini 2.5."
+            "Gemini models accept `thinking_budget` or `reasoning_effort`, not both. Remove "
+            "`thinking_budget` for Gemini 3 and later, or `reasoning_effort` for Gemini 2.5."
         )
 
     def _parse_reply(self, data: Body, prompt: Prompt, params: Params) -> Output:

@@ -40,7 +40,11 @@ _API_KEY_HEADER: Final = "x-goog-api-key"
 _STANDARD_TIER: Final = "standard"
 _ANTHROPIC_VERSION: Final = "vertex-2023-10-16"
 _FILE_FIELDS: Final = {
-    "project": {"type": "string", "pattern": r"\S", "description": "The project of Google Cloud that pays."},
+    "project": {
+        "type": "string",
+        "pattern": r"\S",
+        "description": "The Google Cloud project that is billed.",
+    },
     "location": {
         "type": "string",
         "pattern": r"\S",
@@ -49,7 +53,7 @@ _FILE_FIELDS: Final = {
     "credentials": {
         "type": "string",
         "pattern": r"\S",
-        "description": "The key file of a service account, from the folder of targets.yaml.",
+        "description": "The key file of a service account, relative to the folder of targets.yaml.",
     },
 }
 
@@ -62,7 +66,7 @@ class VertexTarget(GoogleTarget):
     def _params_for(self, prompt: Prompt) -> Params:
         if prompt.params.get("service_tier", self._params.service_tier) != self._params.service_tier:
             raise TargetError(
-                "Vertex AI takes one `service_tier` for all cases. Set it for the target.", kind="unsupported"
+                "Vertex AI uses one `service_tier` for all cases. Set it for the target.", kind="unsupported"
             )
         return super()._params_for(prompt)
 
@@ -163,13 +167,16 @@ def _models_address(
     """
     location = _setting(spec, context, "location") or _DEFAULT_LOCATION
     if not _LOCATION.fullmatch(location):
-        raise UsageError(f"Target {spec.name!r}: {location!r} is no location, such as us-central1 or global.")
+        raise UsageError(
+            f"Target {spec.name!r}: {location!r} is not a location. Write a location such as us-central1 or "
+            f"global."
+        )
     project = _setting(spec, context, "project") or (token.project if token is not None else None)
     if has_api_key:
         project, location = None, _DEFAULT_LOCATION
     elif not project and _is_own_host(spec.endpoint):
         raise UsageError(
-            f"Target {spec.name!r} needs a project of Google Cloud. Set GOOGLE_CLOUD_PROJECT, or `project` "
+            f"Target {spec.name!r} needs a Google Cloud project. Set GOOGLE_CLOUD_PROJECT, or `project` "
             "in targets.yaml."
         )
     address = (spec.endpoint or _default_address(location)).rstrip("/").removesuffix("/v1")
@@ -204,7 +211,7 @@ VERTEX = TargetKind(
     name="vertex",
     open_target=open_target,
     syntax="vertex:MODEL[@URL]",
-    summary="Gemini on Vertex AI, also with the login of gcloud",
+    summary="Gemini on Vertex AI; also uses the login of gcloud",
     address=_default_address(_DEFAULT_LOCATION),
     stores_address=False,
     key_variables=(_TOKEN_VARIABLE, "VERTEX_API_KEY"),
@@ -223,7 +230,7 @@ VERTEX_ANTHROPIC = replace(
     batches="",
     open_target=open_anthropic_target,
     syntax="vertex-anthropic:MODEL[@URL]",
-    summary="Claude on Vertex AI, also with the login of gcloud",
+    summary="Claude on Vertex AI; also uses the login of gcloud",
     aliases={},
     model_pattern="",
     address=VERTEX.address,

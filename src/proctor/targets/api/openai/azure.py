@@ -39,7 +39,7 @@ async def open_target(spec: TargetSpec, context: TargetContext) -> ApiTarget:
 
     deployment = require_model(spec)
     if spec.endpoint is None:
-        raise UsageError(f"Target {spec.name!r} needs the address of its resource as its endpoint.")
+        raise UsageError(f"Target {spec.name!r} needs the URL of its resource as its endpoint.")
     key = key_for_target(spec, spec.endpoint, context)
     version = spec.options.get("api_version")
     if spec.params.api_format == "responses":
@@ -90,7 +90,7 @@ AZURE = TargetKind(
     syntax="azure:DEPLOYMENT[@URL]",
     summary="Azure OpenAI at $AZURE_OPENAI_ENDPOINT",
     address_variable="AZURE_OPENAI_ENDPOINT",
-    address_help="needs the address of its resource, such as https://NAME.openai.azure.com, in "
+    address_help="needs the URL of its resource, such as https://NAME.openai.azure.com, in "
     "AZURE_OPENAI_ENDPOINT or after @.",
     key_variables=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
     params=OPENAI.params,
@@ -99,7 +99,7 @@ AZURE = TargetKind(
     # Only Microsoft's own hosts get this key.
     key_hosts=(".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
     provider_names=("azure-openai",),
-    file_fields={"api_version": {"type": "string", "description": "The version of Azure's interface."}},
+    file_fields={"api_version": {"type": "string", "description": "The version of the Azure API."}},
     read_entry=_read_entry,
     bills_per_prompt=True,
     is_typed_in_web=True,

@@ -150,7 +150,7 @@ class OpenAiTarget(ApiTarget):
             if count is None:
                 return ()
             raise TargetError(
-                f"{self._model!r} reports log-probabilities that cannot be read: {error}.", kind="protocol"
+                f"{self._model!r} returned log-probabilities that cannot be read: {error}.", kind="protocol"
             ) from error
 
     def _unapplied_params(self, prompt: Prompt, params: Params, output: Output) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class OpenAiTarget(ApiTarget):
 
     def _no_answer_error(self, reply: ChatReply, data: Body) -> TargetError:
         if reply.error is None:
-            return TargetError(f"The reply of {self._model!r} has no choices in it.", kind="protocol")
+            return TargetError(f"The reply of {self._model!r} has no choices.", kind="protocol")
         code = reply.error.get("code") if isinstance(reply.error, dict) else None
         return self._endpoint.error_in_reply(
             code if isinstance(code, int) and 400 <= code < 600 else 200, data

@@ -223,7 +223,7 @@ class ResponsesTarget(ApiTarget):
             if params.logprobs is None:
                 return ()
             raise TargetError(
-                f"{self._model!r} reports log-probabilities that cannot be read: {error}.", kind="protocol"
+                f"{self._model!r} returned log-probabilities that cannot be read: {error}.", kind="protocol"
             ) from error
 
     def _add_item(self, answer: _Answer, data: bytes) -> None:
@@ -276,7 +276,7 @@ class ResponsesTarget(ApiTarget):
     def _no_answer_error(self, reply: _ResponsesReply, data: Body) -> TargetError:
         if not reply.error:
             lack = f"the status {reply.status[:40]!r}" if reply.status else "no output"
-            remedy = " Leave `background` out." if reply.status in {"queued", "in_progress"} else ""
+            remedy = " Remove `background`." if reply.status in {"queued", "in_progress"} else ""
             return TargetError(f"The reply of {self._model!r} has {lack}.{remedy}", kind="protocol")
         error = reply.error if isinstance(reply.error, dict) else {}
         code = error.get("code") or error.get("type")
