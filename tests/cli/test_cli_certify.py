@@ -51,7 +51,7 @@ def looks(proctor: Proctor) -> int:
 
 def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run: str) -> None:
     assert proctor("certify").code == 4
-    assert "Nothing is named" in proctor("certify").err
+    assert "No subject is given" in proctor("certify").err
     assert proctor("certify", run, "--target", "echo").code == 4
     assert proctor("certify", "--target", "echo", "--judge", "echo", "--labels", "l.jsonl").code == 4
     assert "--labels" in proctor("certify", "--judge", "echo").err

@@ -65,8 +65,8 @@ def test_what_cannot_be_said_is_listed_and_nothing_is_written(
     assert "tides.jsonl: error: Case 'sum': dialect pramana cannot say `category`: " in told.err
     assert "tides.jsonl: error: Case 'kind': dialect pramana cannot say `assertions[0]`: " in told.err
     assert told.err.splitlines()[-1] == (
-        "Nothing was written: dialect pramana cannot say everything of 2 cases. "
-        "With --lossy it is left out, and kept in the metadata of its case."
+        "Nothing was written: dialect pramana cannot say everything of 2 cases. With --lossy, it is "
+        "moved to the metadata of its case."
     )
     assert not (folder / "x.jsonl").exists()
 

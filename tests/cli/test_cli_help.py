@@ -77,11 +77,11 @@ def test_the_groups_of_run_go_from_what_is_run_to_what_is_written(proctor: Proct
         "What to run",
         "Targets and prompts",
         "Grading",
-        "The gate",
+        "Gate",
         "Holdout",
         "Limits",
-        "Earlier runs and answers",
-        "How runs are made",
+        "Resume and reuse",
+        "Execution",
         "Output",
     ]
     assert (

@@ -92,7 +92,7 @@ def test_rows_without_a_task_are_tasks_of_their_own_and_others_are_put_together(
         ("(row 2)", 2, 0),
         ("a", 4, 3),
     ]
-    assert told.err == "a.jsonl: warning: Task 'a' is there in several rows, which are put together.\n"
+    assert told.err == "a.jsonl: warning: Task 'a' is in several rows, which are combined.\n"
 
 
 EXPORTED = [

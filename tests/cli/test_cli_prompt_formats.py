@@ -120,7 +120,7 @@ def test_a_saved_suite_is_run_with_the_prompts_that_were_saved_last(proctor: Pro
     assert proctor("suites", "save", path, "--name", "capitals").code == 0
     write(path, CONFIGURATION.replace("Name", "Say"))
     saved = proctor("suites", "save", path, "--name", "capitals").out
-    assert "capitals v1, the same but for tags, metadata, order, holdout or prompts: 2 cases" in saved
+    assert "capitals v1, unchanged except for tags, metadata, order, holdout or prompts: 2 cases" in saved
     assert "prompts     prompt-1, chat" in proctor("suites", "show", "capitals").out
     runs = run_all(proctor, "--saved", name, "-t", "echo")
     assert len(runs) == 2

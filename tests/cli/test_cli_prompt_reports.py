@@ -67,7 +67,7 @@ def test_the_list_is_filtered_by_the_name(group: list[dict[str, Any]], proctor: 
     told = proctor("runs", "list", "--prompt", "terse")
     assert "s v1 on echo · terse" in told.out
     assert "steps" not in told.out
-    assert "No run is stored here that fits." in proctor("runs", "list", "--prompt", "other").out
+    assert "No stored run matches." in proctor("runs", "list", "--prompt", "other").out
     assert len(group) == 2
 
 

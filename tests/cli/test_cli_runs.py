@@ -333,7 +333,7 @@ def test_the_embedded_models_are_listed_without_fetching_any(
     told = proctor("models", "list")
     assert told.code == 0
     assert "MB" in told.out
-    assert "not fetched" in told.out
+    assert "not downloaded" in told.out
     assert not (folder / "cache").exists()
 
 

@@ -73,7 +73,9 @@ async def _check_target(
     planned_checks = list(chain(*rounds))
     at = datetime.now(UTC)
     calls = sum(len(check.questions) for check in planned_checks)
-    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(planned_checks)} checks.")
+    echo_err(
+        f"Running {len(planned_checks)} checks on {one_line(spec.name)} with {pluralize(calls, 'question')}."
+    )
     try:
         replies = iter(
             await collect_replies(
