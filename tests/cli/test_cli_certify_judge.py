@@ -253,7 +253,7 @@ def f(messages):
     told = process(*words)
     assert told.code == 2
     assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Stopped before all replies were in: 3 answers." in told.out
+    assert "Not judged, because the command was stopped: 3 answers." in told.out
     assert "Stopping: calls under way are waited for." in told.err
 
 

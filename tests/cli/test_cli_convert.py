@@ -51,7 +51,7 @@ def test_without_output_the_file_is_printed_and_nothing_else(
 def test_a_file_that_is_written_is_the_same_suite(proctor: Callable[..., Any], tides: str) -> None:
     told = proctor("convert", tides, "--to", "proctor", "-o", "deep/tides.jsonl")
     assert (told.code, told.err) == (0, "")
-    assert told.out == "wrote deep/tides.jsonl: 2 cases of dialect proctor\n"
+    assert told.out == "Wrote deep/tides.jsonl: 2 cases in format proctor\n"
     assert digest(proctor, "deep/tides.jsonl") == digest(proctor, tides)
     assert proctor("convert", "deep/tides.jsonl", "--to", "meridian", "-o", "back/").code == 0
     assert digest(proctor, "back/tides.jsonl") == digest(proctor, tides)
@@ -65,7 +65,7 @@ def test_what_cannot_be_said_is_listed_and_nothing_is_written(
     assert "tides.jsonl: error: Case 'sum': dialect pramana cannot say `category`: " in told.err
     assert "tides.jsonl: error: Case 'kind': dialect pramana cannot say `assertions[0]`: " in told.err
     assert told.err.splitlines()[-1] == (
-        "Nothing was written: dialect pramana cannot say everything of 2 cases. With --lossy, it is "
+        "Nothing was written: format pramana cannot express everything in 2 cases. With --lossy, it is "
         "moved to the metadata of its case."
     )
     assert not (folder / "x.jsonl").exists()

@@ -132,7 +132,7 @@ def test_validation_tells_every_error_and_warning_and_the_counts(proctor: Procto
         ["s.jsonl:2:", "error:"],
         ["s.jsonl:3:", "error:"],
     ]
-    assert "s.jsonl: 2 cases of dialect meridian, 2 errors, 1 warning" in told.out
+    assert "s.jsonl: 2 cases in format meridian, 2 errors, 1 warning" in told.out
 
 
 def test_more_than_five_warnings_of_a_kind_are_counted_and_all_errors_are_listed(

@@ -105,7 +105,7 @@ def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, pa
     command = ["run", path, *desk.targets("a", "b"), "--interleave", "--cache"]
     proctor("run", path, *desk.targets("a"), "--cache", "--limit", 5)
     told = proctor(*command)
-    assert "5 answers came from the cache, 3 did not: 3 never asked before." in told.err
+    assert "5 answers came from the cache, 3 did not: 3 never sent before." in told.err
     assert "0 answers came from the cache, 8 did not: " in told.err
     assert "of 3 answers; 5 from the cache or reused are left out" in told.out
     compared = proctor("compare", "last").out
@@ -124,7 +124,7 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     assert begun.returncode == 2, out + err
     (command,) = re.findall(r"Continue with: proctor (run --resume=\S+)", err)
     assert len(re.findall(r"Stopped: [23] of 8 trials are kept\.", err)) == 2
-    assert "trials are kept. The same command continues this run." in err
+    assert "trials are kept. The same command resumes this run." in err
     desk.hold_at = None
     again = proctor(*command.split(), "--json")
     assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2

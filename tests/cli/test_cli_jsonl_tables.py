@@ -69,4 +69,4 @@ def test_utf_16_is_named(proctor: Proctor, folder: Path, command: str) -> None:
     (folder / "x.jsonl").write_text(ROW, encoding="utf-16")
     told = proctor(command, "x.jsonl")
     assert told.code == 5
-    assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in told.err
+    assert "x.jsonl:1: warning: The file is in UTF-16. Save it as UTF-8." in told.err

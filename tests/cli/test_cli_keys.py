@@ -83,7 +83,7 @@ def test_what_is_shown_is_what_another_one_trusts(
     assert alice.id in shown.err
     told = proctor("keys", "trust", "alice.pub.pem")
     assert told.code == 0
-    assert told.out.startswith(f"'alice' is trusted from now on.\nFingerprint: {alice.id}\n")
+    assert told.out.startswith(f"'alice' is now trusted.\nFingerprint: {alice.id}\n")
     assert proctor("keys", "show", "alice").out == alice.public_pem
     proctor("keys", "new")
     listed = proctor("keys", "list", "--json").json["keys"]

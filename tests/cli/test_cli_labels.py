@@ -73,7 +73,7 @@ def test_only_the_labels_of_the_named_run_are_taken(proctor: Proctor, judge: str
     label(run_id, count=2)
     told = proctor("certify", "--judge", judge)
     assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Of runs that were deleted, and left out: 3 labels." in told.out
+    assert "Skipped, because their runs were deleted: 3 labels." in told.out
 
 
 @pytest.mark.slow

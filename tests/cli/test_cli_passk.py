@@ -418,7 +418,7 @@ def test_what_is_graded_when_it_is_interrupted_counts(
     assert (told.code, told.json["exit_code"]) == (2, 2)
     assert (folder / "x.json").exists() == bool(graded_first)
     if graded_first:
-        assert "Interrupted: 5 completions are not graded, and do not count." in told.err
+        assert "Interrupted: 5 completions were not graded, and do not count." in told.err
         assert [
             (one["statistics"]["answers"]["total"], len(one["ungraded"])) for one in told.json["passk"]
         ] == [

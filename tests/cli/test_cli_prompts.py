@@ -63,7 +63,7 @@ def test_a_prompt_of_the_store_is_used_where_there_is_no_such_file(files: Path, 
     run_prompts(proctor, "-pterse.txt")
     (files / "terse.txt").unlink()
     result = proctor("run", "cases.csv", "-t", "echo", "--holdout=0", "-pterse")
-    assert "There is no file 'terse': the prompt of that name in the store is used." in result.err
+    assert "There is no file 'terse', so the prompt of that name in the store is used." in result.err
     assert answers(proctor, "last")["a"] == "Name: Lima"
 
 

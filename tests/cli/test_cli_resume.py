@@ -381,14 +381,14 @@ def test_resuming_with_other_settings_is_refused_with_each_difference_and_both_r
     assert told.code == 4
     first, *lines = told.err.splitlines()
     assert first == (
-        "proctor: error: No unfinished run fits this command, so nothing is resumed. "
-        f"The nearest is {run_id} of half v1 on echo, with 10 of 10 trials:"
+        "proctor: error: No unfinished run matches this command, so nothing is resumed. The closest is "
+        f"{run_id} of half v1 on echo, with 10 of 10 trials. It differs in:"
     )
     assert [line.strip() for line in lines] == [
         "--limit: the run has none, this command sets 3",
         "--temperature: the run has 0, this command sets 0.7",
         "--threshold: the run has none, this command sets 0.5",
-        f"To finish that run: proctor run --resume={run_id}",
+        f"To resume that run: proctor run --resume={run_id}",
         f"To start a new run: proctor run {half} --target echo --limit 3 --temperature 0.7 --threshold 0.5",
     ]
     assert len(proctor("runs", "list", "--json").json["runs"]) == 1
@@ -408,7 +408,7 @@ def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_neare
     suite(("t1", "say 1", "say 2"))
     told = proctor("run", name, "--target", "echo", "--resume", "--json")
     assert (told.code, told.json["exit_code"]) == (4, 4)
-    assert "the suite: the run has 's v1', and 's v2' has other content" in told.err
+    assert "the suite: the run has 's v1', and the content of 's v2' differs" in told.err
     assert "To start a new run: proctor run" in told.json["errors"][0]["message"]
 
 
@@ -442,8 +442,8 @@ def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_ne
         told = proctor("run", half, "--target", "echo", "--resume", "--store", "other.db")
         assert told.code == 4
         assert told.err == (
-            "proctor: error: There is no unfinished run to resume, of half on echo or any other.\n"
-            f"  To start a new run: proctor run {half} --target echo --store other.db\n"
+            "proctor: error: There is no unfinished run to resume, neither of half on echo nor any "
+            f"other.\n  To start a new run: proctor run {half} --target echo --store other.db\n"
         )
         proctor("run", half, "--target", "echo", "--store", "other.db")
 

@@ -204,7 +204,7 @@ def test_a_target_that_its_file_defines_otherwise_by_now_is_another_one(
     define("two")
     told = proctor("run", half, "--target", "a", f"--resume={run_id}")
     assert told.code == 4
-    assert "the target 'a': it is set up otherwise now" in told.err
+    assert "the target 'a': its configuration has changed" in told.err
 
 
 def test_the_commands_of_a_refusal_work_where_a_store_and_a_dialect_are_given(

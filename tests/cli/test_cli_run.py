@@ -138,7 +138,7 @@ def test_what_is_no_number_is_refused(
 ) -> None:
     told = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
     assert told.code == 4
-    assert f"Invalid value for '{flag}': 'nan' is no number." in told.err
+    assert f"Invalid value for '{flag}': 'nan' is not a number." in told.err
 
 
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])

@@ -105,7 +105,7 @@ def test_an_empty_shard_ends_well_and_the_merge_counts_it(
         told = proctor("run", tiny, "--target", "echo", "--shard", f"{empty}/5", "--store", "e.db", *words)
         assert told.code == 0
         if "--quiet" not in words:
-            assert f"No case of s is in shard {empty} of 5: nothing is sent." in told.err + told.out
+            assert f"No case of s is in shard {empty} of 5, so no request is sent." in told.err + told.out
     stores = shards(tiny, "--target", "echo", count=5)
     told = proctor("runs", "merge", *stores, "--store", "merged.db", "--json")
     assert (told.code, told.run["total"], told.run["status"]) == (0, 2, "finished")

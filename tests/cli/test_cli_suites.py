@@ -48,8 +48,7 @@ def test_saving_again_says_which_version_it_is(
     suite(*(row | {"tags": ["new"]} for row in TEN[:9]))
     told = proctor("suites", "save", saved).out
     assert told == (
-        "s v3, unchanged except for tags, metadata, order, holdout or prompts: 9 cases from "
-                   f"{saved}\n"
+        f"s v3, unchanged except for tags, metadata, order, holdout or prompts: 9 cases from {saved}\n"
     )
     assert proctor("suites", "show", "s", "--json").json["tags"] == {"new": 9}
     suite({**TEN[0], "id": "only"})
@@ -311,8 +310,9 @@ def test_what_is_exported_and_saved_again_is_the_same_version(
     proctor: Proctor, saved: str, folder: Path
 ) -> None:
     assert proctor("suites", "export", "s@v1", "-o", "old.jsonl").code == 0
-    assert proctor("suites", "save", "old.jsonl").out.startswith("s v1, the same as this earlier "
-                                                                 "version: 10 cases")
+    assert proctor("suites", "save", "old.jsonl").out.startswith(
+        "s v1, the same as this earlier version: 10 cases"
+    )
     assert json.loads((folder / "old.jsonl").read_text("utf-8").splitlines()[0])["proctor"] == 1
     assert _versions(proctor) == ["v1*", "v2"]
 

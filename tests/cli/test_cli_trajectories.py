@@ -126,7 +126,7 @@ def test_lines_that_are_left_out_are_told_with_their_places(proctor: Proctor, se
     assert cells(told.out)["dropped lines"] == ["7"]
     assert lines[0].startswith("search.jsonl:1: warning: The line is not JSON")
     assert len(lines) == 6
-    assert lines[-1] == "search.jsonl: warning: 2 more lines were left out; --json has them all."
+    assert lines[-1] == "search.jsonl: warning: 2 more lines were skipped. --json lists them all."
 
 
 def test_scores_that_are_not_finite_are_counted(proctor: Proctor, search: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_fields_that_could_be_the_score_are_named(proctor: Proctor, folder: 
     (folder / "x.jsonl").write_text("\n".join(rows("loss")), encoding="utf-8")
     told = proctor("trajectories", "x.jsonl")
     assert told.code == 5
-    assert "Name the field with --score-field; these have numbers: loss." in told.err
+    assert "Set the field with --score-field. Fields with numbers: loss." in told.err
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "."])

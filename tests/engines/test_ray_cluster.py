@@ -39,7 +39,10 @@ async def test_something_else_that_listens_there_is_no_cluster(
     with serve_in_thread(JsonHandler) as server:
         address = f"{scheme}127.0.0.1:{server.server_port}"
         message = await connect(address)
-    assert f"The Ray cluster at {address!r} cannot be reached: another program listens there." in message
+    assert (
+        f"The Ray cluster at {address!r} cannot be reached: another program listens at this address."
+        in message
+    )
 
 
 @pytest.mark.parametrize("address", ["http://x", "ray://", "ray://host", " ", "host:port"])

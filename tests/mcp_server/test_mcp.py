@@ -211,8 +211,7 @@ def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) 
     )
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.strip() == (
-        "proctor: error: The server for coding agents needs the package 'mcp'. Install it: "
-        "pip install 'proctor[mcp]'."
+        "proctor: error: The MCP server needs the package 'mcp'. Install it with: pip install 'proctor[mcp]'"
     )
 
 

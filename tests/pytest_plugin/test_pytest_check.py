@@ -167,7 +167,7 @@ def test_run_has_the_store_and_the_options_of_the_session(
             "*suite v1 on echo: 4 of 5*",
             "*towns*",
             "*data*(not kept)",
-            "Show a run: proctor runs show ID --store kept.db",
+            "To show a run: proctor runs show ID --store kept.db",
         ]
     )
 

@@ -23,7 +23,7 @@ def test_a_test_passes_if_its_gate_holds(run_pytest: Run, stored_runs: Callable[
     result.assert_outcomes(passed=1)
     (run,) = stored_runs()
     result.stdout.fnmatch_lines(
-        [f"{run.id}  suite v1 on echo: 16 of 20 passed, 4 failed", "Show a run: proctor runs show ID"]
+        [f"{run.id}  suite v1 on echo: 16 of 20 passed, 4 failed", "To show a run: proctor runs show ID"]
     )
 
 
@@ -33,7 +33,7 @@ def test_a_test_fails_if_its_gate_does_not_hold_and_shows_table_and_cases(run_py
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "The gate does not hold: 80.0% passed, and 90.0% had to.",
+            "The gate does not hold: the pass rate is 80.0%, and must be at least 90.0%.",
             "*passed*total*rate*",
             "all*16*20*80.0%*",
             "Failed:",
@@ -57,7 +57,7 @@ def test_a_marker_names_prompts(run_pytest: Run, stored_runs: Callable[[], list[
 def test_without_a_gate_every_case_must_pass(run_pytest: Run) -> None:
     result = run_pytest(source=make_test('suite="suite.jsonl", target="echo"'))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["4 of 20 failed. Set min_pass_rate to allow some."])
+    result.stdout.fnmatch_lines(["4 of 20 failed. Set min_pass_rate to tolerate failures."])
 
 
 ANSWER = """

@@ -61,8 +61,8 @@ def watch_runs(arguments: Sequence[str], store: str | None, outputs: Sequence[st
     """
     if not store_location(store).is_durable:
         raise UsageError(
-            "--watch reuses the answers of earlier runs, and a store in memory keeps none. Name a file with "
-            "--store."
+            "--watch reuses the answers of earlier runs, which a store in memory does not keep. Name a "
+            "file with --store."
         )
     with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
         return _Watch(arguments, store, outputs, Path(folder, "files.json"), quiet=quiet).run()
@@ -153,7 +153,7 @@ class _Watch:
                 changes = self._find_settled_changes()
                 next_scan = monotonic() + max(POLL_S, 10 * (monotonic() - began))
                 if changes:
-                    self._say(f"Changed: {self._format_names(changes)}. Calls under way end first.")
+                    self._say(f"Changed: {self._format_names(changes)}. Waiting for requests in progress.")
                     _finish_calls(process)
             self._wait(_PROCESS_POLL_S)
         return changes
@@ -206,8 +206,8 @@ class _Watch:
             if count >= _MAX_OWN_CHANGES:
                 name = os.path.relpath(path)
                 echo_err(
-                    f"proctor: warning: {name} changes during each run, as if the run writes it. It is no "
-                    "longer watched."
+                    f"proctor: warning: {name} changes during each run, so the run itself seems to "
+                    "write it. It is no longer watched."
                 )
                 self._known.ignored.append(path)
                 self._known.files.pop(path, None)
@@ -224,7 +224,7 @@ class _Watch:
 
     def _say_what_is_watched(self) -> None:
         count = sum(state is not None for state in self._known.files.values())
-        self._say(f"Watching {pluralize(count, 'file')}. Ctrl-C ends.")
+        self._say(f"Watching {pluralize(count, 'file')}. Press Ctrl-C to end.")
         for note in self._known.notes:
             if note not in self._notes:
                 self._notes.append(note)

@@ -153,7 +153,7 @@ class RetryingTarget:
             raise error
         tries.count += counts
         if asked_s >= _MIN_NOTICE_S:
-            self._notify(f"The endpoint asks to wait {asked_s:.0f} s; waiting.")
+            self._notify(f"The endpoint says to retry after {asked_s:.0f} s. Waiting.")
         return wait_s
 
     def _give_up(self, reason: str, error: TargetError) -> NoReturn:
@@ -181,8 +181,8 @@ class RetryingTarget:
         if not self._has_warned:
             self._has_warned = True
             self._notify(
-                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and a budget "
-                "is charged the estimate that was reserved for the call."
+                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and the "
+                "budget is charged the amount that was reserved for the call."
             )
 
     async def aclose(self) -> None:
@@ -212,9 +212,9 @@ def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
 def _long_wait_reason(error: TargetError, asked_s: float) -> str:
     failure = _as_sentence(error)
     if asked_s >= _SECONDS_PER_YEAR:
-        return f"{failure} It asks to wait for more than a year, which is too long."
+        return f"{failure} It says to retry after more than a year, which is too long to wait."
     until = datetime.now(UTC) + timedelta(seconds=asked_s)
-    asks = f"It asks to wait {asked_s:,.0f} s, which is too long"
+    asks = f"It says to retry after {asked_s:,.0f} s, which is too long to wait"
     return f"{failure} {asks}. Try again after {until:%Y-%m-%d %H:%M} UTC."
 
 
@@ -234,7 +234,9 @@ def check_output(output: Output) -> Output:
             encode(output)
         except UnicodeEncodeError as error:
             what = f"character {error.start} is half of a surrogate pair"
-            raise TargetError(f"The answer cannot be kept: {what}.", kind="protocol") from None
+            raise TargetError(f"The answer cannot be stored: {what}.", kind="protocol") from None
     if not 0 <= output.latency_ms < inf:
-        raise TargetError("The answer cannot be kept: its latency is not 0 or more.", kind="protocol")
+        raise TargetError(
+            "The answer cannot be stored: its latency is not a number of at least 0.", kind="protocol"
+        )
     return output

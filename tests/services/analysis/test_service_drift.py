@@ -199,8 +199,8 @@ TERSE, STEPS = ("terse", "Be brief: {{ input }}"), ("steps", "Think: {{ input }}
 @pytest.mark.parametrize(
     ("prompt", "places", "note"),
     [
-        (None, (0, 3), "3 runs used another prompt: left out."),
-        ("terse", (1, 4), "3 runs used another prompt: left out."),
+        (None, (0, 3), "Excluded 3 runs that used another prompt."),
+        ("terse", (1, 4), "Excluded 3 runs that used another prompt."),
     ],
 )
 def test_a_series_has_one_prompt(

@@ -405,7 +405,7 @@ INNER = {
 ACTS = [
     ({"assertions": (PROGRAM,)}, "is graded by a program (sh -c touch ran)"),
     ({"assertions": (Assertion(grader="composite", params=INNER),)}, "is graded by a program (touch ran)"),
-    ({"workspace": Workspace(template="/etc")}, "works in a workspace (copies /etc"),
+    ({"workspace": Workspace(template="/etc")}, "uses a workspace (copies /etc"),
     ({"target": "command:touch ran"}, "names a target of its own (command:touch ran)"),
     (
         {

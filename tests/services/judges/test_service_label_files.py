@@ -155,7 +155,7 @@ def test_wrong_csv_is_told_with_its_place(text: str, line: int, message: str) ->
 
 def test_csv_that_is_not_utf_8_is_told_with_its_line() -> None:
     Path("l.csv").write_bytes(b"case_id,label\na,pass\nb\xff,fail\n")
-    assert problems("l.csv") == [(3, "The line is not UTF-8; save the file as UTF-8.")]
+    assert problems("l.csv") == [(3, "The line is not UTF-8. Save the file as UTF-8.")]
 
 
 @given(st.binary(max_size=200), st.sampled_from(("l.csv", "l.jsonl")))
@@ -276,7 +276,7 @@ async def test_several_people_may_label_an_answer_and_one_may_not_contradict_the
 def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
     rows = [{**OWN, "id": "x"}, {**OWN, "id": "x", "by": "bo"}, {**OWN, "id": "x", "output": "5"}]
     assert refused(written(*rows), store) == [
-        "labels.jsonl:3: error: The id 'x' stands for another answer at line 1. Give each its own."
+        "labels.jsonl:3: error: The id 'x' names another answer on line 1. Give each answer its own id."
     ]
 
 

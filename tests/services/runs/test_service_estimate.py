@@ -88,7 +88,7 @@ async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: s
     free = guess()
     assert free.sentence == "24 dev + 6 holdout cases × 1 target = 30 calls, no cost, about 1 s"
     unknown = guess(targets="openai:some-model@http://127.0.0.1:1/v1")
-    assert unknown.sentence.endswith("= 30 calls, cost not known, time not known")
+    assert unknown.sentence.endswith("= 30 calls, cost unknown, time unknown")
     assert (unknown.cost_usd, unknown.seconds) == (None, None)
     both = guess(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
     assert "= 60 calls, at least $0.0" in both.sentence

@@ -224,8 +224,8 @@ def test_shards_in_one_store_without_a_common_group_are_named(stores: Stores) ->
     assert stores.merge("a").notes == (
         "Shard 0 of 2 is missing.",
         (
-            "A store here has other shards of the suite, in another group. Give the shards of one command "
-            "the same --group if they share a store."
+            "A store has other shards of the suite in another group. Shards that share a store need "
+            "the same --group."
         ),
     )
 
@@ -283,7 +283,7 @@ def test_an_empty_shard_counts_as_there(stores: Stores) -> None:
             {"target": replace(ECHO, params=replace(ECHO.params, temperature=0.5))},
             "--temperature: 0 in a; 0.5 in b",
         ),
-        ({"target": replace(ECHO, endpoint="http://x")}, "the set-up of the target: echo (sha256:"),
+        ({"target": replace(ECHO, endpoint="http://x")}, "the configuration of the target: echo (sha256:"),
         ({"prompt": PromptTemplate(name="p", messages=())}, "--prompt: none in a; p in b"),
         ({"judges": (ECHO,)}, "the judges: none in a; echo (sha256:"),
         ({"named_targets": (ECHO,)}, "the targets that cases name: none in a; echo"),
@@ -332,7 +332,7 @@ def test_settings_that_a_resumed_run_may_change_may_differ(stores: Stores) -> No
     assert merged.notes == run.warnings
     assert replace(run.settings, selection=first.settings.selection) == first.settings
     assert len(run.warnings) == len(FREE)
-    assert "The merged runs have different values of concurrency: 32, 1." in run.warnings
+    assert "The merged runs differ in concurrency: 32, 1." in run.warnings
 
 
 def test_every_setting_must_be_the_same_or_is_known_to_be_free(stores: Stores) -> None:
@@ -393,8 +393,8 @@ def test_two_answers_to_the_same_case_are_refused(stores: Stores) -> None:
     with pytest.raises(UsageError) as caught:
         stores.merge("a", "b")
     assert str(caught.value) == (
-        f"Case 'c{case}', repeat 0, has different answers in a (run {first.id}) and in b (run {second.id}): "
-        "it was run twice. Leave one of the two out. Nothing was stored."
+        f"Case 'c{case}', repeat 0, was run twice, with different answers in a (run {first.id}) and in "
+        f"b (run {second.id}). Remove one of the two. Nothing was stored."
     )
     out = stores.by_name["out"]
     assert list(out.runs()) == []
@@ -489,7 +489,8 @@ def test_values_of_variables_are_known_again_where_all_shards_had_that_of_now(st
     assert values.compare(merged.run.id) == {"SAME": True}
     assert merged.notes == (
         "Shard 2 of 3 is missing.",
-        "Not set here, or not to the values of the shards: LOST. Set them before you resume the run.",
+        "These variables are unset, or have other values than in the shards: LOST. Set them before you "
+        "resume the run.",
     )
 
 
@@ -497,7 +498,7 @@ def test_shards_with_several_values_of_a_variable_are_refused(stores: Stores) ->
     for index, name in enumerate("ab"):
         run = stores.add_shard(name, index)
         VariableValues(stores.by_name[name], {"REGION": name}).record(run.id, ["REGION"])
-    with pytest.raises(UsageError, match="the variable REGION: its current value in a; another value in b"):
+    with pytest.raises(UsageError, match="the variable REGION: the current value in a; another value in b"):
         stores.merge("a", "b", environ={"REGION": "a"})
 
 

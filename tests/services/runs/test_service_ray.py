@@ -483,6 +483,6 @@ async def test_processes_share_the_cache_of_a_store_that_they_can_open_and_tell_
     assert [output is not None and output.cached for output in outputs] == [True] * 70
     notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
     assert [note for note in notes if "cache" in note] == [
-        "0 answers came from the cache, 70 did not: 70 never asked before.",
+        "0 answers came from the cache, 70 did not: 70 never sent before.",
         "70 answers came from the cache; no request was sent.",
     ]

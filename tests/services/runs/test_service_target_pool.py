@@ -291,7 +291,7 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     first = reach(m=PRICE)
     account = first.start_run(cached=True)
     fresh = await ask(await first.open_target(server.spec()), "a", "b")
-    assert account.notes() == ["0 answers came from the cache, 2 did not: 2 never asked before."]
+    assert account.notes() == ["0 answers came from the cache, 2 did not: 2 never sent before."]
     await first.aclose()
 
     second = reach()
@@ -307,8 +307,8 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     await judge.answer(Prompt(messages=(Message(role="user", content="Is it right?"),), case_id="a"))
     (note,) = account.notes()
     assert note == (
-        "2 answers came from the cache, 2 did not: 1 asked before with temperature 0 instead of 0.7, "
-        "1 never asked before."
+        "2 answers came from the cache, 2 did not: 1 sent before with temperature 0 instead of 0.7, 1 "
+        "never sent before."
     )
     assert second.start_run(cached=True).notes() == []
     assert told == []

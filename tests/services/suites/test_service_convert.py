@@ -150,7 +150,7 @@ def test_what_changes_in_silence_is_an_error_that_names_the_case_and_the_field(
         "tide-7",
         field,
     )
-    assert problem.message.startswith("Case 'tide-7': dialect careless cannot say it: ")
+    assert problem.message.startswith("Case 'tide-7': format careless cannot express it: ")
     assert problem.path == "tides"
     assert made.has_errors
 
@@ -214,7 +214,7 @@ def test_what_cannot_be_read_again_is_an_error(careless: Callable[..., Converted
     render_by(breaking)
     (problem,) = convert_suite(SUITE, [case()], "careless", lossy=False).problems
     assert (problem.case, problem.level) == ("a", "error")
-    assert problem.message.endswith("what is written cannot be read: It is broken.")
+    assert problem.message.endswith("the written file cannot be read: It is broken.")
 
 
 def test_a_suite_of_no_cases_is_one_of_no_cases(careless: Callable[..., ConvertedSuite]) -> None:

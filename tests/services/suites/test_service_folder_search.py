@@ -96,7 +96,7 @@ def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Write) ->
     assert suites() == ["a.eval.yaml", "all.eval.yaml", "promptfooconfig.yaml"]
     (note,) = located().notes
     assert (
-        note == "Not run on their own, because other suites read them: all/data/q.csv, all/data/rows.jsonl."
+        note == "Not run separately, because other suites include them: all/data/q.csv, all/data/rows.jsonl."
     )
     assert SuiteLocator().find("all/data").paths == (Path("all/data/q.csv"), Path("all/data/rows.jsonl"))
 

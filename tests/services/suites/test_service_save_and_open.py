@@ -126,8 +126,8 @@ def test_a_bare_name_is_the_users_own_suite_before_the_built_in_one(
     suite(("a path", "?", "x"), name="cheap")
     assert opened(suites, "cheap")[2] == ["a path"]
     assert told == [
-        "'cheap' is the file 'suites/cheap.jsonl' here. `builtin:cheap` is the built-in suite.",
-        "'cheap' is the file 'cheap' here. `builtin:cheap` is the built-in suite.",
+        "'cheap' means the file 'suites/cheap.jsonl' here. For the built-in suite, write `builtin:cheap`.",
+        "'cheap' means the file 'cheap' here. For the built-in suite, write `builtin:cheap`.",
     ]
     suite(("a path", "?", "x"), name="builtin:cheap")
     assert len(opened(suites, "builtin:cheap")[2]) == 10

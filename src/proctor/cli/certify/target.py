@@ -18,6 +18,7 @@ from proctor.conformance import INTERVAL_ROUNDS, Conformance, join_rounds, make_
 from proctor.conformance.checks import DEFAULT_MAX_LATENCY_S
 from proctor.errors import ExitCode
 from proctor.model import GateMode, Params, TargetSpec
+from proctor.plurals import pluralize
 from proctor.reports.certificates import target_certificate
 from proctor.reports.certificates.target_certificate import TargetReport
 from proctor.safe_text import one_line

@@ -62,7 +62,8 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .svg (a badge or a chart), .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .svg (a badge or a chart), .json or .md. May be "
+    "repeated.",
 )
 @click.option(
     "--bundle", metavar="PATH", help="Where to write the bundle of RUN.  [default: beside the certificate]"

@@ -49,7 +49,7 @@ _ENDINGS = (".json", ".md")
     "--output",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .json or .md. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option

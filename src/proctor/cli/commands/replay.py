@@ -82,7 +82,7 @@ _MAX_NAMES = 20
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .json or .md. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")

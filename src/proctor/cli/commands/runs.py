@@ -89,8 +89,11 @@ _SIGNATURE_TEXTS = {
 
 @command.command("show", cls=ConfigDefaultsCommand)
 @click.argument("run")
-@click.option("--failures", is_flag=True, help="Show the trials that failed, errored or were unscored, "
-                                               "with input and answer.")
+@click.option(
+    "--failures",
+    is_flag=True,
+    help="Show the trials that failed, errored or were unscored, with input and answer.",
+)
 @click.option(
     "--case",
     "cases",
@@ -269,8 +272,11 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
 @command.command("export", cls=ConfigDefaultsCommand)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="File to write. The ending sets the format: "
-                                                          ".html .md .json .jsonl .csv .parquet .xml."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="File to write. The ending sets the format: .html .md .json .jsonl .csv .parquet .xml.",
 )
 @reveal_option
 @store_option
@@ -287,8 +293,9 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
 
 @command.command("labels", cls=ConfigDefaultsCommand)
 @click.argument("run")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which must end in .jsonl, instead "
-                                                     "of stdout.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which must end in .jsonl, instead of stdout."
+)
 @reveal_option
 @store_option
 def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
@@ -370,7 +377,11 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
     """
     for name in () if remove else tag:
         if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
-            why = "this word already names the newest run" if name == "last" else "it is empty or has spaces around it"
+            why = (
+                "this word already names the newest run"
+                if name == "last"
+                else "it is empty or has spaces around it"
+            )
             raise UsageError(f"{name!r} cannot be used as a tag: {why}.")
     with open_store(store, must_exist=True, writes=bool(tag)) as run_store:
         stored_run = run_store.run(run)

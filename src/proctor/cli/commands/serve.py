@@ -77,8 +77,8 @@ class _Tokens(Struct, frozen=True):
     multiple=True,
     metavar="TOKEN",
     help="Token that visitors need to log in. `random` generates one. NAME=TOKEN is the token of one "
-         "person, and may be repeated. Other users of this machine can see a token in the command "
-         "line; set $PROCTOR_TOKEN to avoid that.  [default: $PROCTOR_TOKEN]",
+    "person, and may be repeated. Other users of this machine can see a token in the command "
+    "line; set $PROCTOR_TOKEN to avoid that.  [default: $PROCTOR_TOKEN]",
 )
 @click.option(
     "--allow-host",
@@ -181,9 +181,7 @@ def _parse_tokens(words: Sequence[str]) -> tuple[_Tokens, bool]:
         else:
             named[match[1]] = token
     if len(unnamed) + bool(named) > 1:
-        raise UsageError(
-            "Several tokens need names: `--token ana=random --token ben=random`."
-        )
+        raise UsageError("Several tokens need names: `--token ana=random --token ben=random`.")
     if len(set(named.values())) < len(named):
         raise UsageError("Two people have the same token. Give each their own: `--token NAME=random`.")
     return _Tokens(next(iter(unnamed), None), named), typed

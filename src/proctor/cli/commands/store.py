@@ -42,8 +42,7 @@ def _maintenance(address: str | None) -> StoreMaintenance:
     location = store_location(address)
     if location.maintenance is None:
         raise UsageError(
-            f"The store {location.address} has no file to check, back up or repair. Name a file with "
-            "--store."
+            f"The store {location.address} has no file to check, back up or repair. Name a file with --store."
         )
     return location.maintenance
 
@@ -97,8 +96,7 @@ def _report_json(report: StoreReport, code: int) -> str:
 @click.option(
     "--grant", multiple=True, metavar="ROLE", help="Grant this role reading and writing. May be repeated."
 )
-@click.option("--grant-read", multiple=True, metavar="ROLE", help="Grant this role reading. May be "
-                                                                  "repeated.")
+@click.option("--grant-read", multiple=True, metavar="ROLE", help="Grant this role reading. May be repeated.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the SQL for psql, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -166,12 +164,12 @@ def backup(file: str, store: str | None) -> None:
 @click.option("--cache", is_flag=True, help="Also copy the answers in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
-    """Copy store FROM to TO, which must be empty or missing.
+    """Copy the store FROM to TO.
 
-    Both are addresses as for --store, of any kind. If TO is in PostgreSQL, run `proctor store migrate` on it
-    first. Other commands can use FROM meanwhile: the copy shows it at one moment, including the deleted suite
-    versions that can be restored. At the end, the rows are read back and the digests of both stores are
-    compared. After an error, TO is unchanged.
+    TO must be empty or missing. Both are addresses as for --store, of any kind. If TO is in PostgreSQL, run
+    `proctor store migrate` on it first. Other commands can use FROM meanwhile: the copy shows it at one
+    moment, including the deleted suite versions that can be restored. At the end, the rows are read back and
+    the digests of both stores are compared. After an error, TO is unchanged.
 
     With --cache, cached answers are copied to the file cache.db beside TO, or in PostgreSQL to a table.
     """

@@ -53,8 +53,7 @@ def command() -> None:
 @command.command("save")
 @click.argument("suite", nargs=-1, required=True)
 @click.option(
-    "--name", metavar="NAME", help="Name of the suite in the store.  [default: the name that its file "
-                                   "gives]"
+    "--name", metavar="NAME", help="Name of the suite in the store.  [default: the name that its file gives]"
 )
 @click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
@@ -212,8 +211,11 @@ def _cases(opened_suite: OpenedSuite) -> Iterator[Case]:
 @click.argument("name", metavar="NAME[@v2]")
 @click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as "
-                                            "metadata of the case.")
+@click.option(
+    "--lossy",
+    is_flag=True,
+    help="Leave out what DIALECT cannot express, and keep it as metadata of the case.",
+)
 @click.option("--force", is_flag=True, help="Replace existing files.")
 @store_option
 @click.pass_context

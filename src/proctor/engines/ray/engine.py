@@ -150,7 +150,7 @@ class RayEngine:
             return
         cluster = RayCluster.current
         if cluster is None:
-            raise UsageError("The engine 'ray' is connected to no cluster.")
+            raise UsageError("The engine 'ray' is not connected to a cluster.")
         concurrency = self._work.max_concurrency
         process_count = max(1, min(cluster.process_count, concurrency))
         if self._work.run.settings.is_watched:
@@ -306,7 +306,9 @@ class RayEngine:
         if not process.is_open:
             self._failed_starts += 1
             if self._failed_starts >= _MAX_FAILED_STARTS:
-                self.stop(f"Processes of the Ray cluster end before they make a trial: {_summarize(error)}")
+                self.stop(
+                    f"The processes of the Ray cluster end before they can run a trial: {_summarize(error)}"
+                )
         self.has_lost_worker = self.has_lost_worker or bool(process.shards)
         for shard in process.shards.values():
             self._count_stored(shard)
@@ -314,8 +316,8 @@ class RayEngine:
             for planned_trial in self._planner.lose(process.name, trials, shard.outputs):
                 times = pluralize(MAX_LOSSES + 1, "time")
                 message = (
-                    f"The process that made it on the Ray cluster ended {times} before it was done: "
-                    f"{_summarize(error)}"
+                    f"The process that ran this trial on the Ray cluster ended {times} before the "
+                    f"trial was complete: {_summarize(error)}"
                 )
                 failure = Failure(stage="target", kind="worker", message=message)
                 trial = make_trial(planned_trial, datetime.now(UTC), None, failure)
@@ -324,7 +326,7 @@ class RayEngine:
             left = sum(len(shard.trials) for shard in process.shards.values())
             self._writer.warn(
                 f"A process of the Ray cluster has ended. {pluralize(left, 'trial')} that it had not "
-                "delivered are made again."
+                "delivered will run again."
             )
         process.shards.clear()
         self._changed.set()

@@ -116,7 +116,7 @@ class StudyQuery:
                 (stored_case.case for stored_case in opened_suite.cases()), make_cluster_lookup(cluster)
             )
         if not own_repeats:
-            raise NothingSelected(f"{suite.title} has no case that can be sent, so there is nothing to plan.")
+            raise NothingSelected(f"{suite.title} has no valid case, so there is nothing to plan.")
         readings: list[_RunReading] = []
         for index, run in enumerate(runs):
             on_progress(index, len(runs))
@@ -147,12 +147,12 @@ class StudyQuery:
     def _find_run(self, word: str, suite: Suite) -> Run:
         """Returns the run that a word names; its suite may be another version of this one."""
         if self._store is None:
-            raise UsageError(f"No run is stored here, so there is no run {word!r}. Leave --against out.")
+            raise UsageError(f"There is no run {word!r}, because the store has no runs. Remove --against.")
         run = self._store.run(word)
         if run.suite.digest != suite.digest and run.suite.name != suite.name:
             raise UsageError(
-                f"Run {run.id} is of the suite {run.suite.name!r}, which says nothing about {suite.name!r}. "
-                "Name a run of the suite that you plan for."
+                f"Run {run.id} is a run of the suite {run.suite.name!r}, not of {suite.name!r}. Name a "
+                "run of the suite that you plan for."
             )
         return run
 

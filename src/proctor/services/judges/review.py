@@ -392,7 +392,7 @@ def describe_judging(case: Case) -> Iterator[tuple[str, str]]:
         )
         yield (
             f"Checked by {name}",
-            f"This must not hold:\n{description}" if assertion.negated else description,
+            f"This must not be true:\n{description}" if assertion.negated else description,
         )
 
 

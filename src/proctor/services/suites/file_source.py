@@ -214,7 +214,9 @@ class _DiskFiles:
                     not_executable = not_executable or file
         if not_executable is not None:
             path = self._relative(not_executable)
-            raise UsageError(f"The file {path!r} is not executable. Run chmod +x on it, or name it NAME.py.")
+            raise UsageError(
+                f"The file {path!r} is not executable. Run chmod +x on it, or rename it to NAME.py."
+            )
         return None
 
     def _relative(self, file: Path | str) -> str:

@@ -119,7 +119,8 @@ class Suites:
             check_suite_name(name)
             if len(paths) > 1:
                 raise UsageError(
-                    f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
+                    f"{word!r} contains {len(paths)} suites, but only one can be named {name!r}. Name "
+                    "one file."
                 )
         problems: list[Problem] = []
         for path in paths:
@@ -161,7 +162,7 @@ class Suites:
             return
         if len(paths) > 1:
             names = ", ".join(path.as_posix() for path in paths)
-            raise UsageError(f"{word!r} is {len(paths)} suites: {names}. Name one of them.")
+            raise UsageError(f"{word!r} contains {len(paths)} suites: {names}. Name one of them.")
         # A store of its own, as a suite can be larger than memory and its file is read only once.
         with (
             open_temporary_store() as temporary_store,
@@ -190,7 +191,7 @@ class Suites:
         except NoSuchSuite as missing:
             if self._store is not None and find_stored_suite(self._store, word) is not None:
                 raise UsageError(
-                    f"The suite {word!r} is in the store already. Name a file or a folder."
+                    f"The suite {word!r} is already in the store. Name a file or a folder."
                 ) from None
             raise UsageError(str(missing)) from None
 
@@ -227,8 +228,8 @@ def check_builtin(name: str, digest: str) -> None:
     """
     if name.startswith(BUILTIN_PREFIX) and digest != builtin_digest(name.removeprefix(BUILTIN_PREFIX)):
         raise UsageError(
-            f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
-            f"{BUILTIN_PREFIX!r}. Give it another name."
+            f"A suite of your own cannot be saved as {name!r}, because only names of built-in suites "
+            f"begin with {BUILTIN_PREFIX!r}. Choose another name."
         )
 
 

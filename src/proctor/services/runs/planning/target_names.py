@@ -145,8 +145,8 @@ class TargetNames:
             return ""
         shown_path, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
         return (
-            f" The file {shown_path!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or "
-            "copy the target into that one."
+            f" The file {shown_path!r} has it, but {self.file.path!r} applies here. Run the command in "
+            f"{folder!r}, or copy the target."
         )
 
     def _suggest_naming(self) -> str:
@@ -154,4 +154,4 @@ class TargetNames:
         if self.file is None or not self.file.unnamed_problems:
             return ""
         lines = " and ".join(str(problem.line) for problem in self.file.unnamed_problems)
-        return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
+        return f" In {self.file.path!r}, the entries on these lines have no name: {lines}. Name each of them."

@@ -109,7 +109,7 @@ def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
     for word in request.suites:
         tier = word.removeprefix(BUILTIN_PREFIX)
         if tier not in TIERS:
-            raise UsageError(f"{word!r} is no built-in suite: {', '.join(TIERS)}.")
+            raise UsageError(f"{word!r} is not a built-in suite. The built-in suites are {', '.join(TIERS)}.")
         yield _load_builtin(tier)
     for source in request.sources:
         yield _load_source(source)
