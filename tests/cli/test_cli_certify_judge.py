@@ -254,7 +254,7 @@ def f(messages):
     assert told.code == 2
     assert "agrees with people on 2 of 2 answers" in told.out
     assert "Not judged, because the command was stopped: 3 answers." in told.out
-    assert "Stopping: calls under way are waited for." in told.err
+    assert "Stopping after the requests in progress." in told.err
 
 
 def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
@@ -274,12 +274,12 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--judge", "echo"), "No answer of any run has a label yet. Label some on the page Review"),
+        (("--judge", "echo"), "No answer of any run has a label yet. Label answers on the Review page"),
         (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
         (("--judge", "echo", "--labels", "l.jsonl"), "l.jsonl:2: error: Unknown field 'lable'."),
         (("--judge", "nobody", "--labels", "ok.jsonl"), "Unknown target 'nobody'"),
         (("--judge", "echo", "--labels", "ok.jsonl", "-o", "x.pdf"), "one of .svg .json .md"),
-        (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force is for certificates of a run"),
+        (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force applies to certificates of a run"),
         (("last", "--judge", "echo", "--labels", "ok.jsonl"), "There is no store at"),
         (("--judge", "echo", "--target", "echo", "--labels", "ok.jsonl"), "Only one thing"),
     ],

@@ -91,7 +91,7 @@ def test_the_name_of_a_suite_that_refuses_as_a_whole_is_told(
     told = proctor("convert", "tides.yaml", "--to", "meridian")
     assert told.code == 4
     assert "tides.yaml: error: Suite 'tides': dialect meridian cannot say `pass_rule`: " in told.err
-    assert "cannot say everything of the suite's own fields and 1 case." in told.err
+    assert "cannot express everything in the suite's own fields and 1 case." in told.err
 
 
 def test_a_file_that_is_there_is_not_replaced_unless_forced(
@@ -100,7 +100,7 @@ def test_a_file_that_is_there_is_not_replaced_unless_forced(
     (folder / "x.jsonl").write_text("mine", encoding="utf-8")
     told = proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl")
     assert (told.code, told.out) == (4, "")
-    assert "Already there: x.jsonl." in told.err
+    assert "These files already exist: x.jsonl." in told.err
     assert (folder / "x.jsonl").read_text(encoding="utf-8") == "mine"
     assert proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl", "--force").code == 0
     assert digest(proctor, "x.jsonl") == digest(proctor, tides)
@@ -248,7 +248,7 @@ def test_a_suite_that_moves_away_from_what_it_names_says_so(
     (folder / "tides.yaml").write_text(WORKSPACE, encoding="utf-8")
     told = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
     assert told.code == 0
-    assert ("from now on they are looked for in 'away'" in told.err) is moved
+    assert ("these paths are relative to 'away'" in told.err) is moved
 
 
 CHECKS: dict[str, tuple[str, list[dict[str, Any]]]] = {

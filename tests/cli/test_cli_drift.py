@@ -321,16 +321,16 @@ def test_what_cannot_be_had_is_said(proctor: Proctor, asked: Proctor, nights: Da
     nights()
     refused = {
         "nightly.jsonl --target echo": (5, "Stored runs: nightly v1 on scripted:a.jsonl (2 runs)."),
-        "nightly.jsonl --target nonsense": (5, "No such run on 'nonsense' is stored."),
-        "cheap --target echo": (5, "No run of 'cheap' as it is now"),
+        "nightly.jsonl --target nonsense": (5, "There is no such stored run on 'nonsense'."),
+        "cheap --target echo": (5, "There is no stored run of 'cheap' in its current form"),
         "nothing.jsonl --target echo": (4, "There is no suite 'nothing.jsonl'"),
         "sha256:000000": (5, "There is no stored run of a suite with the digest sha256:000000."),
-        "--since soon": (4, "'soon' is no time."),
-        "--since 2024-13-01": (4, "'2024-13-01' is no time."),
-        "--until 999999w": (4, "is no time"),
+        "--since soon": (4, "'soon' is not a time."),
+        "--since 2024-13-01": (4, "'2024-13-01' is not a time."),
+        "--until 999999w": (4, "is not a time"),
         "--until 2024-09-01": (5, "No finished run of nightly v1 on scripted:a.jsonl matches in that period"),
         "--baseline zzz": (4, "There is no run 'zzz'"),
-        "-o drift.csv": (4, "Nothing can be written to 'drift.csv'"),
+        "-o drift.csv": (4, "'drift.csv' has no known ending"),
         "-o no/drift.md": (4, "does not exist"),
     }
     for words, (code, why) in refused.items():

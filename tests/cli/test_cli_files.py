@@ -159,7 +159,7 @@ def test_one_bad_suite_among_good_ones_keeps_all_from_running(
 ) -> None:
     (folder / "bad.jsonl").write_bytes(WRONG["comma"])
     assert proctor("run", half, "bad.jsonl", "--target", "echo").code == 4
-    assert "No run is stored" in proctor("runs", "list").out
+    assert "No stored run matches" in proctor("runs", "list").out
     told = proctor("validate", half, "bad.jsonl")
     assert told.code == 4
     assert f"{half}: 10 cases" in told.out

@@ -98,7 +98,7 @@ def test_proctor_toml_may_want_it_and_the_command_line_may_not(
 def test_one_target_is_refused_before_it_is_asked(proctor: Proctor, desk: Desk, path: str) -> None:
     told = proctor("run", path, *desk.targets("a"), "--interleave")
     assert (told.code, desk.asked) == (4, [])
-    assert "--interleave makes several runs in turns, and there is only one, on 'openai:a@" in told.err
+    assert "--interleave needs several runs, but there is only one, on 'openai:a@" in told.err
 
 
 def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, path: str) -> None:
@@ -128,7 +128,7 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     desk.hold_at = None
     again = proctor(*command.split(), "--json")
     assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2
-    assert "goes on with it, in turns." in again.err
+    assert "is resumed too, because the runs are interleaved." in again.err
     assert set(desk.asked) == set(in_turns())
     questions = [question for _, question in desk.asked]
     assert questions == sorted(questions)

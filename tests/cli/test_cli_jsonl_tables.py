@@ -28,7 +28,7 @@ def test_a_file_that_is_read_is_never_written_over(
     for output in ("x.json", "./x.json", "link.json"):
         told = proctor(command, "x.json", "-o", output, *words)
         assert told.code == 4
-        assert f"{output!r} is read, and would be lost." in told.err + told.out
+        assert f"{output!r} is an input of this command and would be overwritten." in told.err + told.out
     assert (folder / "x.json").read_text(encoding="utf-8") == ROW
 
 
@@ -36,7 +36,7 @@ def test_the_problems_are_never_written_over(proctor: Proctor, folder: Path) -> 
     for name in ("x.jsonl", "problems.json"):
         (folder / name).write_text(ROW, encoding="utf-8")
     told = proctor("passk", "x.jsonl", "--problems", "problems.json", "-o", "problems.json")
-    assert (told.code, "is read, and would be lost" in told.err) == (4, True)
+    assert (told.code, "is an input of this command and would be overwritten" in told.err) == (4, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -69,4 +69,4 @@ def test_utf_16_is_named(proctor: Proctor, folder: Path, command: str) -> None:
     (folder / "x.jsonl").write_text(ROW, encoding="utf-16")
     told = proctor(command, "x.jsonl")
     assert told.code == 5
-    assert "x.jsonl:1: warning: The file is in UTF-16. Save it as UTF-8." in told.err
+    assert "x.jsonl:1: warning: The file is UTF-16. Save it as UTF-8." in told.err

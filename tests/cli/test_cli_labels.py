@@ -134,7 +134,7 @@ def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
 def test_labels_of_a_deleted_run_stay_and_that_is_said(proctor: Proctor, run_id: str) -> None:
     label(run_id)
     told = proctor("runs", "delete", run_id, "--yes")
-    assert f"The labels of 8 answers of it stay: `proctor runs labels {run_id}` writes them" in told.err
+    assert f"Its labels for 8 answers are kept. `proctor runs labels {run_id}` exports them" in told.err
     assert len(proctor("runs", "labels", run_id).out.splitlines()) == 8
 
 

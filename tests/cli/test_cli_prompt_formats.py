@@ -152,7 +152,7 @@ def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proct
     refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
     assert refused.code == 4
     assert "dialect agentv cannot say `defaults.prompts`: the suite has 2 prompts, 'prompt-1'" in refused.err
-    assert "Dialect proctor keeps them." in refused.err
+    assert "The format proctor keeps them." in refused.err
     assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
     (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")
     assert answers(proctor, run["run"])["test-1[country=Peru]~chat"] == "Peru?"
@@ -186,7 +186,7 @@ def test_variables_that_no_prompt_uses_are_one_warning(proctor: Proctor) -> None
     write("cases.csv", "id,input,expected,city,lang\na,Hi,Hi,Lima,es\nb,Ho,Ho,Oslo,no\n")
     write("targets.yaml", "targets:\n- {name: other, provider: echo}\n")
     result = proctor("run", "cases.csv", "-t", "echo", "-t", "other", "--holdout=0")
-    assert result.err.count("The cases have values for `city`, `lang`, and no prompt uses them.") == 1
+    assert result.err.count("The cases have values for `city`, `lang`, but no prompt uses them.") == 1
 
 
 def test_a_suite_of_variables_is_validated_listed_and_shown(proctor: Proctor) -> None:

@@ -88,7 +88,7 @@ def test_a_run_shows_its_prompt(group: list[dict[str, Any]], proctor: Proctor) -
 
 def test_what_is_no_prompt_to_show_is_said(proctor: Proctor, group: list[dict[str, Any]]) -> None:
     told = proctor("runs", "show", group[0]["run"], "--prompt", "--failures")
-    assert (told.code, "Leave out --failures and --case" in told.err) == (4, True)
+    assert (told.code, "Remove --failures and --case" in told.err) == (4, True)
     proctor("run", "s.jsonl", "--target", "echo")
     told = proctor("runs", "show", "last", "--prompt")
     assert told.code == 4
@@ -119,7 +119,7 @@ def test_the_project_names_prompts_from_its_own_folder(
 def test_a_wrong_value_in_the_project_is_said(proctor: Proctor, folder: Path) -> None:
     (folder / "proctor.toml").write_text("prompt = [3]\n", encoding="utf-8")
     told = proctor("run", "s.jsonl", "--target", "echo")
-    assert (told.code, "`prompt` is [3]; give a text or a list of such" in told.err) == (4, True)
+    assert (told.code, "`prompt` is [3]. Give a text or a list of these" in told.err) == (4, True)
 
 
 def test_last_failed_goes_by_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:

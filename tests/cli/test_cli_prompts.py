@@ -93,7 +93,7 @@ def test_a_bundle_is_derived_again_with_the_prompt(files: Path, proctor: Proctor
     ("arguments", "problem"),
     [
         (["-pnope.txt"], "There is no prompt file 'nope.txt'. Write --prompt FILE or --prompt NAME=FILE."),
-        (["-pName {{ input }}"], "To give a text, save it in a file."),
+        (["-pName {{ input }}"], "To use a text as a prompt, save it in a file."),
         (["-p."], "has an empty name"),
         (["-px=."], "The prompt file '.' cannot be read"),
         (["-pterse.txt", "-pterse=steps.md"], "Two prompts are named 'terse'."),

@@ -165,7 +165,7 @@ def test_what_proctor_toml_says_by_now_changes_no_run_and_is_told(
     )
     told = proctor("run", f"--resume={run_id}", "--json")
     assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
-    assert f"Run {run_id} keeps what it was begun with" in told.err
+    assert f"Run {run_id} keeps its own settings" in told.err
     assert "--threshold none" in told.err
     assert "--judge-rule" not in told.err
     assert "--interleave" not in told.err

@@ -50,7 +50,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on_with_its_batch(
     host.is_released.set()
     assert "Batch batch_1 was submitted" in resume(proctor, host)
     again = proctor("run", "--resume=last")
-    assert "has finished already" in again.err
+    assert "is already finished" in again.err
     assert host.custom_ids == ALL_IDS
 
 

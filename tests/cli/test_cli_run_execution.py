@@ -145,4 +145,4 @@ def test_a_run_says_where_its_workspaces_still_are(
     assert proctor("runs", "show", "last").out.endswith(said)
     assert proctor("runs", "show", "last", "--case", "a").out.endswith(said)
     proctor("run", suite, "--keep-workspaces=none")
-    assert "kept are in" not in proctor("runs", "show", "last").out
+    assert "Kept workspaces:" not in proctor("runs", "show", "last").out

@@ -115,7 +115,7 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
         "diff s nobody": "no suite 'nobody'",
         "diff nobody": "no suite 'nobody'",
         "diff s v1 v9": "no version 'v9'",
-        "diff s v1 s.jsonl": "'s.jsonl' is no version",
+        "diff s v1 s.jsonl": "'s.jsonl' is not a version",
         "diff a b c d": "two suites",
     }
     for words, why in refused.items():

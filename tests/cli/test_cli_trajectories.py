@@ -151,7 +151,7 @@ def test_a_file_without_iterations_is_5(proctor: Proctor, folder: Path, content:
     for words in ((), ("--json",)):
         told = proctor("trajectories", "x.jsonl", *words)
         assert told.code == 5
-        assert "x.jsonl: error: No iteration with a 'val_bpb' is in it." in told.err
+        assert "x.jsonl: error: No line is an iteration with 'val_bpb'." in told.err
 
 
 def test_the_fields_that_could_be_the_score_are_named(proctor: Proctor, folder: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_chart_of_several_files_has_a_line_for_each(proctor: Proctor, search
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("a.csv", "the ending says how, one of .svg .json .md"),
+        ("a.csv", "The ending sets the format: one of .svg .json .md"),
         ("no/a.md", "does not exist"),
         ("d.md", "is a folder"),
     ],

@@ -23,7 +23,7 @@ def test_a_bundle_that_holds_is_told_with_its_number_and_exits_0(proctor: Procto
     told = proctor("verify", bundle, "--keys", "mine")
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
-    assert lines[0] == "b holds: all scores, verdicts and numbers follow from the answers."
+    assert lines[0] == "b is valid: all scores, verdicts and numbers follow from the answers."
     assert any(line.split()[:4] == ["all", "5", "10", "50.0%"] for line in lines)
     assert "derived    10 scores, by grading the answers again" in lines
     assert lines[-1].startswith("signature  signed by a trusted key (yours: default, ")
@@ -171,8 +171,8 @@ def test_the_first_line_says_what_a_missing_signature_leaves_open(
     proctor("attest", "last", "-o", "plain", "--no-sign")
     proctor("attest", "last", "-o", "signed")
     first = proctor("verify", "plain").out.splitlines()[0]
-    leaves_open = "so nothing shows whether this target gave these answers, or when."
-    assert first == f"Unsigned: anyone could have made all of it, {leaves_open}"
-    assert proctor("verify", "signed").out.startswith("signed holds: ")
+    leaves_open = "so it does not prove that this target gave these answers, or when."
+    assert first == f"Unsigned: anyone could have made this file, {leaves_open}"
+    assert proctor("verify", "signed").out.startswith("signed is valid: ")
     unknown = proctor("verify", "signed", "--keys", "empty").out
-    assert unknown.startswith("Signed by an unknown key: anyone could have made all of it")
+    assert unknown.startswith("Signed by an unknown key: anyone could have made this file")

@@ -191,7 +191,9 @@ def test_a_file_that_the_run_writes_is_not_watched_for_ever(
     (project / "ask.py").write_text(script, encoding="utf-8")
     (project / "log.txt").touch()
     command = watched("s.eval.yaml", "--target", "command:python ask.py log.txt")
-    command.wait_for("log.txt changes during each run, as if the run writes it. It is no longer watched.")
+    command.wait_for(
+        "log.txt changes during each run, so the run itself seems to write it. It is no longer watched."
+    )
     wait_until(lambda: "Watching " in command.err)
     edit(project / "s.eval.yaml", "say one", "say one please")
     wait_until(lambda: command.err.count("Watching ") == 2)
@@ -255,11 +257,11 @@ def test_what_the_command_says_wrong_ends_the_watching(start: Proctor, half: str
     ("words", "sentence"),
     [
         (("--json",), "--json applies to a single run, and --watch makes several. Remove one of the two."),
-        (("--resume",), "--resume is about a single run"),
-        (("--group", "g"), "--group is about a single run"),
-        (("--attest",), "--attest is about a single run"),
-        (("--no-reuse",), "--watch reuses answers to send only what is new"),
-        (("--store", ":memory:"), "a store in memory keeps none. Name a file with --store."),
+        (("--resume",), "--resume applies to a single run"),
+        (("--group", "g"), "--group applies to a single run"),
+        (("--attest",), "--attest applies to a single run"),
+        (("--no-reuse",), "--watch reuses answers, so it cannot be combined with --no-reuse"),
+        (("--store", ":memory:"), "a store in memory does not keep. Name a file with --store."),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

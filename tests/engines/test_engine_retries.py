@@ -298,7 +298,7 @@ def test_a_number_that_no_store_can_hold_is_a_failed_answer(fields: dict[str, An
         async def answer(self, prompt: Prompt) -> Output:
             return Output(text="4", **fields)
 
-    with pytest.raises(TargetError, match="cannot be kept"):
+    with pytest.raises(TargetError, match="cannot be stored"):
         run_virtually(RetryingTarget(Odd(0, _passing), AdaptiveLimit(1), RetryPolicy()).answer(PROMPT))
 
 

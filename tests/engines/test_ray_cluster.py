@@ -47,7 +47,7 @@ async def test_something_else_that_listens_there_is_no_cluster(
 
 @pytest.mark.parametrize("address", ["http://x", "ray://", "ray://host", " ", "host:port"])
 async def test_an_address_has_a_host_and_a_port(address: str) -> None:
-    assert "is no address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
+    assert "is not the address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
 
 
 async def test_a_server_that_is_slow_to_start_is_tried_again_and_its_traceback_is_one_sentence(

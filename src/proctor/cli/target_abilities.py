@@ -58,8 +58,8 @@ def check_all_abilities(
             [
                 "",
                 (
-                    f"Recorded in {folder}. `proctor run` now warns if a suite needs an ability that does not "
-                    "work."
+                    f"Recorded in {folder}. `proctor run` now warns if a suite needs an ability that does "
+                    "not work."
                 ),
             ]
         )

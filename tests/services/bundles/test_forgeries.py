@@ -194,7 +194,7 @@ def test_signatures_in_another_order_are_found(
         ["None", "yours: default"],
     )
     forger.envelope["signatures"].reverse()
-    refused(forger.restate(), "the signatures are not sorted by their keys", known)
+    refused(forger.restate(), "the signatures are not sorted by key", known)
 
 
 def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(

@@ -496,5 +496,5 @@ async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
     for word in (own[0].group, own[1].id):
         assert [run.id for run in resolve_runs(store, [word])] == [run.id for run in own]
     for theirs, word in ((store, forged.id), (other, forged.group)):
-        with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
+        with pytest.raises(UsageError, match="is a single run that is not part of a group"):
             resolve_runs(theirs, [word])

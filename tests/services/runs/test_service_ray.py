@@ -230,7 +230,7 @@ async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_a
     settings = Settings(engine="ray", concurrency=4, max_failures=5)
     (done,) = await make(*words, settings=settings)
     assert done.run.status == "interrupted"
-    assert "as many as --max-failures allows" in (done.run.stopped or "")
+    assert "the limit of --max-failures" in (done.run.stopped or "")
     assert done.tally.all.total < 300
     calls.asked.clear()
     calls.fails = False
@@ -381,7 +381,7 @@ async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call
 ) -> None:
     cluster = connect()
     name = suite(("a", "x", "x"))
-    with pytest.raises(UsageError, match="--cache keeps answers in a file beside the store"):
+    with pytest.raises(UsageError, match="--cache stores answers in a file beside the store"):
         await make(name, settings=Settings(engine="ray", cache=True))
     target = register_function(lambda text: text, name="lambda")
     with pytest.raises(UsageError, match=r"is a function of this program"):

@@ -141,12 +141,12 @@ def test_a_name_that_only_the_file_beside_the_suite_has_is_told_with_what_to_do(
     with pytest.raises(UnknownName) as caught:
         near.get_spec("desk", Params())
     other = str(Path("suite", "targets.yaml"))
-    assert f"{other!r} has it, but 'targets.yaml' counts here" in str(caught.value)
+    assert f"{other!r} has it, but 'targets.yaml' applies here" in str(caught.value)
     assert "run in 'suite'" in str(caught.value)
     assert near.get_spec("mine", Params()).kind == "mock"
     with pytest.raises(UnknownName) as caught:
         near.get_spec("nobody", Params())
-    assert "counts here" not in str(caught.value)
+    assert "applies here" not in str(caught.value)
     (folder / "suite" / "targets.yaml").write_text("targets: [desk]", encoding="utf-8")
     with pytest.raises(UnknownName, match="Unknown target 'desk'"):
         TargetNames({}).for_folder(str(folder / "suite")).get_spec("desk", Params())

@@ -119,7 +119,7 @@ def test_a_bare_name_is_the_users_own_suite_before_the_built_in_one(
     save(suites, path)
     (folder / path).unlink()
     assert opened(suites, "cheap") == ("cheap", "v1", ["stored"])
-    with pytest.raises(UsageError, match="in the store already"):
+    with pytest.raises(UsageError, match="already in the store"):
         save(suites, "cheap")
     suite(("in suites", "?", "x"), name="suites/cheap.jsonl")
     assert opened(suites, "cheap")[2] == ["in suites"]
@@ -170,7 +170,7 @@ def test_what_is_in_the_store_already_is_not_saved_again(suites: Suites, suite: 
     save(suites, path)
     (folder / path).unlink()
     for word in ("s", "s@v1"):
-        with pytest.raises(UsageError, match="in the store already"):
+        with pytest.raises(UsageError, match="already in the store"):
             save(suites, word)
     with pytest.raises(UsageError, match="'nobody'"):
         save(suites, "nobody")

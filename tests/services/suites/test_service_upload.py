@@ -277,9 +277,9 @@ def test_of_several_suites_the_user_chooses() -> None:
     assert check(choose_suite(upload, FOLDER_CHOICE)).read == 1
     with pytest.raises(UsageError, match="no suite of this upload"):
         choose_suite(upload, "../c.csv")
-    with pytest.raises(UsageError, match="no suite in the upload"):
+    with pytest.raises(UsageError, match="The upload contains no suite"):
         upload_from_files({"picture.png": b"\x89PNG"})
-    with pytest.raises(UsageError, match="Save its sheet as CSV"):
+    with pytest.raises(UsageError, match="Save the sheet as CSV"):
         upload_from_files(
             {"[Content_Types].xml": b"", "xl/workbook.xml": b"", "xl/worksheets/sheet1.xml": b""}
         )
@@ -375,7 +375,7 @@ def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path,
         ("v1", False),
         ("v2", True),
     ]
-    with pytest.raises(UsageError, match="cannot be had back"):
+    with pytest.raises(UsageError, match="can no longer be restored"):
         trash.restore("mine", "v1")
     with pytest.raises(UsageError, match="no suite"):
         trash.discard("other")

@@ -428,7 +428,9 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             help="Write the results to FILE. The ending sets the format: .html .md .json .jsonl .csv "
             ".parquet, or .xml for JUnit. May be repeated.",
         ),
-        click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on stdout."),
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."
+        ),
         click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
         click.option(
             "--attest",

@@ -285,9 +285,9 @@ def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, store: str | None) -> None:
-    """List data that is no longer needed, and remove it after you confirm.
+    """List data that is no longer needed, and remove it.
 
-    This covers the workspaces of runs, files that killed commands left behind, old suite versions without a
+    You confirm before anything is removed. The list covers the workspaces of runs, files that killed commands left behind, old suite versions without a
     run, suite versions deleted more than 30 days ago, caches that are damaged or unused for 30 days, and rows
     that nothing refers to. Data that a running process may use is never removed.
     """

@@ -44,8 +44,8 @@ def list_targets() -> None:
             *lines,
             "",
             (
-                "A server at an address of your own gets the key in PROCTOR_API_KEY, if it is set, and never the "
-                "key of another service."
+                "A server at an address of your own gets the key in PROCTOR_API_KEY, if it is set, and "
+                "never the key of another service."
             ),
         ]
     )

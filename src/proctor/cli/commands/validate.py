@@ -60,7 +60,7 @@ def _repeat_flag(args: list[str], flag: str) -> list[str]:
     "words up to the next flag.",
 )
 @click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
-@click.option("--json", "as_json", is_flag=True, help="Print only one JSON object on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
 def command(
     suite: tuple[str, ...],
     strict: bool,
