@@ -276,7 +276,7 @@ def test_a_group_of_prompts_and_targets_says_which_is_better(proctor: Proctor, p
 
 def test_parts_by_prompt_need_a_group_of_several_prompts(proctor: Proctor, prompts: list[str]) -> None:
     for runs, sentence in (
-        (prompts[:2], "Each of these 2 runs has the prompt 'terse'"),
+        (prompts[:2], "All 2 runs have the prompt 'terse'"),
         (prompts[::2], "None of these prompts was run on several comparable targets"),
         (prompts[1:3], "None of these prompts was run on several comparable targets"),
     ):

@@ -67,7 +67,7 @@ def _expected_type(param: click.Parameter) -> tuple[Any, str]:
 
 
 def load_cli_config() -> Config:
-    """Loads the project's `proctor.toml`; while a shell completes a command, a wrong one counts as empty.
+    """Loads the project's `proctor.toml`; during shell completion, an invalid one counts as empty.
 
     Raises:
         UsageError: it is wrong.

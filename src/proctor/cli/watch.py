@@ -38,7 +38,7 @@ from proctor.services.file_log import (
 POLL_S = 0.5
 """How often the files are compared with the log; less often if that takes more than a tenth of the time."""
 _SETTLE_S = 0.2
-"""A change counts when nothing more changes for so long."""
+"""A change counts once nothing else changes for this long."""
 _MAX_ABSENCE_S = 1.0
 """How long a file may be gone while an editor replaces it."""
 _PROCESS_POLL_S = 0.05
@@ -85,7 +85,7 @@ class _Watch:
         self._log = log
         self._quiet = quiet
         self._stop_count = 0
-        """How many signals have asked for the end."""
+        """How many signals to stop have arrived."""
         self._wake = threading.Event()
         self._known = FileLogContents(ignored=[os.path.abspath(path) for path in outputs])  # noqa: PTH100
         self._own_changes = Counter[str]()
@@ -97,7 +97,8 @@ class _Watch:
     def run(self) -> int:
         """Runs until a signal, or until there is nothing to watch; returns the last exit code.
 
-        A first run that is refused for what the command says ends it: no file can change that.
+        If the first run is refused because the command itself is wrong, watching ends: no file can change
+        that.
         """
         self._catch_signals()
         is_first = True

@@ -32,7 +32,7 @@ from proctor.protocols import StoredBatch, WorkspaceVisit
 T = TypeVar("T")
 
 _NOT_ACCEPTED = "not accepted"
-"""The state of a batch that the service refused or never got."""
+"""The state of a batch that the service rejected or never received."""
 _MAX_PAUSE_S = 3600.0
 """The longest pause that a service is granted; a batch takes a day at most."""
 _MAX_TRIES = 5
@@ -47,7 +47,7 @@ _DIRECT_SIZE = 256
 """How many trials that need no request are graded together."""
 _PAUSE_EVERY = 64
 _MAX_STATE, _MAX_REASON = 60, 500
-"""How many characters of a service's words are shown."""
+"""How many characters of a message from a service are shown."""
 _RECENT_S = 60.0
 _Result = Output | TargetError
 
@@ -133,7 +133,7 @@ class BatchEngine:
         return self._inner.stop_reason
 
     def stop(self, reason: str | None = None) -> None:
-        """Sends no further batches and stops waiting; what is submitted goes on at the service.
+        """Sends no further batches and stops waiting; submitted batches continue at the service.
 
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
@@ -491,7 +491,7 @@ class BatchEngine:
         *,
         is_last: bool,
     ) -> None:
-        """Adds the result of each reply; what came before counts, unless it was an error.
+        """Adds the result of each reply. An earlier result is kept, unless it was an error.
 
         Raises:
             TargetError: not all can be read; with `is_last` only if that is no fault of a single line.

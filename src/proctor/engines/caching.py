@@ -26,7 +26,7 @@ _UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
 _SENT_IF_SET_FIELDS = frozenset({"choice_delimiter", "choices", "json_answer", "tools", "params"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
-"""Fields whose keys are sent in their order, which may change the answer."""
+"""Fields whose keys are sent in order, because the order may change the answer."""
 _SHORT_FIELDS = frozenset({"repeat", "json_answer"})
 _REFUSAL_REASONS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
@@ -53,7 +53,7 @@ class CallCounts(Struct, frozen=True, kw_only=True):
     cache_misses: Mapping[str, int] = {}
     """The number of calls by reason."""
     assumed_calls: int = 0
-    """How many calls did not tell their cost, in a run with a budget."""
+    """How many calls did not report their cost, in a run with a budget."""
 
     def plus(self, other: CallCounts) -> CallCounts:
         """Returns the counts of both together."""
@@ -89,7 +89,7 @@ class CallCounts(Struct, frozen=True, kw_only=True):
 
 
 class CachedTarget:
-    """A target that is called only for what is not in the cache."""
+    """A target that is called only if an answer is not in the cache."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, i
 from proctor.protocols import Target
 
 _MAX_PAUSE_S = 300.0
-"""An endpoint that asks for a longer pause is given up, unless --timeout is even longer."""
+"""An endpoint that requires a longer pause is given up, unless --timeout is even longer."""
 _MIN_NOTICE_S = 5.0
 """Shorter pauses are not reported to the user."""
 _SECONDS_PER_YEAR = 365 * 86_400.0
@@ -68,7 +68,7 @@ class RetryingTarget:
             price: None if it is unknown; then costs are unknown, too.
             share_for_tier: returns what an answer costs, as a share of the price, by the service tier that it
                 reports; None if that is unknown.
-            notify: called with a sentence when the endpoint asks for a long pause, or when the target reports
+            notify: called with a sentence when the endpoint requires a long pause, or when the target reports
                 invalid tokens or costs.
         """
         self._target = target

@@ -1,4 +1,4 @@
-"""What a run means for its test: an error if it was not measured, a failure if its gate does not hold."""
+"""Turns the result of a run into that of its test: an error if not measured, a failure if the gate fails."""
 
 from __future__ import annotations
 

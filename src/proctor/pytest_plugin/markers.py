@@ -19,7 +19,7 @@ _SHARED = pytest.StashKey[dict[tuple[int, ...], list[str]]]()
 
 
 class MarkerOptions(NamedTuple):
-    """What the markers of a test say together."""
+    """The combined options of the markers of a test."""
 
     suite: Any
     options: dict[str, Any]
@@ -65,7 +65,7 @@ def _run(item: pytest.Item) -> RunResult | RunGroup:
 
 
 def _read_marker(item: pytest.Item) -> MarkerOptions:
-    """Returns what the markers of a test say; nearer ones outrank those of its class and its module.
+    """Returns the options of the markers of a test; nearer markers outrank those of its class and module.
 
     Raises:
         UsageError: they name no suite, or an option cannot be used.

@@ -43,7 +43,7 @@ _PART_NAME = re.compile(
 
 
 class Garbage(Struct, frozen=True, kw_only=True):
-    """Something that can be removed."""
+    """An item that can be removed."""
 
     kind: GarbageKind
     description: str

@@ -224,6 +224,6 @@ def test_several_prompts_are_listed_where_none_is_named(store: SqliteStore, drif
     with pytest.raises(UsageError, match=r"--prompt P\. Stored runs: .* on gpt with the prompt steps"):
         drifting.find(DriftRequest())
     with pytest.raises(
-        NothingSelected, match=r"There is no such stored run with the prompt 'loud'\. Stored are:"
+        NothingSelected, match=r"There is no such stored run with the prompt 'loud'\. Stored runs:"
     ):
         drifting.find(DriftRequest(prompt="loud"))

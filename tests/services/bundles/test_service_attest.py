@@ -338,7 +338,7 @@ def test_the_very_same_bundle_may_be_there(store: SqliteStore, run: Run, key: Si
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(store: SqliteStore, run: Run) -> None:
-    with pytest.raises(UsageError, match="Create it first"):
+    with pytest.raises(UsageError, match="Make it first"):
         write(store, run, "nowhere/b", None)
 
 

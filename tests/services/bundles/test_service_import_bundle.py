@@ -206,7 +206,7 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 def test_another_run_of_that_id_is_never_overwritten(run: Run, bundle: Path, other: SqliteStore) -> None:
     stored(other, replace(run, status="finished"), [asking()])
     before = everything(other)
-    with pytest.raises(BundleError, match=f"the id of another run, {run.id}"):
+    with pytest.raises(BundleError, match=f"the same id as run {run.id}"):
         take(other, bundle)
     assert everything(other) == before
 
@@ -233,7 +233,7 @@ def test_a_run_that_differs_in_anything_is_another_one(
         cases.reverse()
     stored(other, replace(run, id=FOREIGN), cases, **fields)
     before = everything(other)
-    with pytest.raises(BundleError, match="another run"):
+    with pytest.raises(BundleError, match="the same id as run"):
         take(other, path)
     assert everything(other) == before
 

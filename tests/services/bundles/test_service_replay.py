@@ -151,7 +151,7 @@ async def test_of_a_public_bundle_only_what_it_shows_is_asked(
     run = await made(make, suite(*TESTS), holdout=0.3)
     asked, now, found = await again(run, public=True)
     assert (found.total, found.identical.count) == (7, 7)
-    assert "3 held-out trials are not in it" in asked.notes[0]
+    assert "3 held-out trials" in asked.notes[0]
     assert (now.suite.name, now.suite.split_rule, now.suite.case_count) == ("s (public part)", None, 7)
     current = store.suite("s")
     assert current is not None

@@ -255,7 +255,7 @@ async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
         found(path, store, "gone")
     (other,) = await make("s.eval.yaml", "echo", judges=("scripted:judge.jsonl",))
     path = written({"case_id": "a", "label": "pass", "run": run.run.id})
-    assert f"of run {run.run.id}, and {other.run.id} was asked for" in refused(path, store, "last")[0]
+    assert f"belongs to run {run.run.id}, but you named run {other.run.id}" in refused(path, store, "last")[0]
     assert len(found(path, store).answers) == 1
 
 

@@ -56,7 +56,7 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(store: SqliteStore
     ("status", "said"),
     [
         ("running", "has not been sent yet in run r1, which is in progress"),
-        ("interrupted", "which was stopped: `proctor run --resume=r1`"),
+        ("interrupted", "which was stopped. To resume it: `proctor run --resume=r1`"),
         ("finished", "was not selected"),
     ],
 )

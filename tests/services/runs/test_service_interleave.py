@@ -324,7 +324,7 @@ async def test_only_the_engine_of_this_machine_takes_turns(
     make: MakeRuns, path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ENGINES._locations, "other", "proctor.engines.asyncio_engine:AsyncioEngine")
-    with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio', and the run has 'other'"):
+    with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio', but the run uses 'other'"):
         await make(path, desk.targets("a", "b"), settings=Settings(interleave=True, engine="other"))
     assert desk.asked == []
 
@@ -339,7 +339,7 @@ async def test_a_program_that_answers_all_cases_at_once_takes_no_turns(
         "provider_batching": True,
     }
     (folder / "targets.yaml").write_text(json.dumps({"targets": [batch]}), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"'batch' has `provider_batching`: .* none in turn"):
+    with pytest.raises(UsageError, match=r"'batch' has `provider_batching`, so .* not in turns"):
         await make(path, f"{desk.targets('a')} batch", settings=IN_TURNS)
     assert desk.asked == []
 

@@ -178,7 +178,7 @@ async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: 
     target = await opened.open_target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
     (note,) = account.notes()
-    assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
+    assert note.startswith("2 calls did not report a cost. For each, the budget counts the maximum that ")
 
 
 @pytest.mark.slow
@@ -249,7 +249,9 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
         opened.require_prices(specs)
         return
     tables = ", ".join(rf'\[models\."{"gpt-x" if name == "x" else name}"\]' for name in unknown)
-    said = rf"that of {', '.join(unknown)} is not known\. Add to a prices\.toml beside the store {tables}, "
+    said = (
+        rf"the price of {', '.join(unknown)} is unknown\. In a prices\.toml beside the store, add {tables}, "
+    )
     with pytest.raises(UsageError, match=said):
         opened.require_prices(specs)
     opened.start_run(budget_usd=1)

@@ -280,7 +280,7 @@ def test_a_file_that_is_there_stays_unless_forced(folder: Path) -> None:
     (folder / "b").write_text("mine")
     files = {"a": "1", "b": "2"}
     with pytest.raises(
-        UsageError, match=r"These files already exist: b\. Nothing was written; --force replaces"
+        UsageError, match=r"These files already exist: b\. Nothing was written\. Add --force to replace"
     ):
         write_suite_files(of(main="m", **files), "x.jsonl")
     assert there(folder) == {"b": "mine"}

@@ -159,7 +159,7 @@ def test_with_strict_each_of_them_is_an_error(write: Write) -> None:
 
 def test_a_folder_with_nothing_that_is_recognised_is_an_error(write: Write) -> None:
     write({"package.json": '{"name": "x"}', "deep/targets.yaml": "targets: []\n"})
-    with pytest.raises(UsageError, match=r"has no suite in it.*Skipped 1 file .*: all/package\.json\.$"):
+    with pytest.raises(UsageError, match=r"contains no suite.*Skipped 1 file .*: all/package\.json\.$"):
         located()
 
 

@@ -71,9 +71,9 @@ def test_a_suite_can_be_saved_under_a_name_of_its_own(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "no name"),
-        (" x", "no name"),
-        ("two\nlines", "no name"),
+        ("", "not a valid name"),
+        (" x", "not a valid name"),
+        ("two\nlines", "not a valid name"),
         ("x@v2", "version"),
         ("x@sha256:abcdef", "version"),
         ("builtin:cheap", "built-in"),
@@ -148,7 +148,7 @@ def test_a_copy_of_a_built_in_suite_that_says_so_is_that_suite_until_it_is_chang
     (folder / "copy.jsonl").write_text(kept, "utf-8")
     assert save(suites, "copy.jsonl") == [("v1", "same")]
     (folder / "copy.jsonl").write_text(kept.rstrip().rpartition("\n")[0], "utf-8")
-    with pytest.raises(UsageError, match="'builtin:cheap': the names of built-in suites"):
+    with pytest.raises(UsageError, match="'builtin:cheap', because only names of built-in suites"):
         save(suites, "copy.jsonl")
 
 

@@ -83,7 +83,7 @@ def test_a_text_that_took_the_place_of_another_in_the_editor_is_read_as_what_it_
 
 @pytest.mark.parametrize(
     ("data", "word"),
-    [("", "nothing"), (" \n", "nothing"), ("a\0b", "NUL character on line 1"), ("x\ud800", "UTF-8")],
+    [("", "no input"), (" \n", "no input"), ("a\0b", "NUL character on line 1"), ("x\ud800", "UTF-8")],
 )
 def test_what_is_no_text_is_refused_with_a_sentence(data: str, word: str) -> None:
     with pytest.raises(UsageError, match=word):
@@ -131,7 +131,7 @@ def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> N
     assert share(header % "0.5" + JSONL) == 0.5
     assert share(header % "0.5" + JSONL, 0) is None
     assert share(YAML, 0) is None
-    with pytest.raises(UsageError, match=r"The share held out is 1\.5; give a share below 1"):
+    with pytest.raises(UsageError, match=r"The share held out is 1\.5\. Give a share below 1"):
         check(upload_from_text(JSONL), holdout=1.5)
 
 

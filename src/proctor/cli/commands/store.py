@@ -287,9 +287,10 @@ def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
 def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, store: str | None) -> None:
     """List data that is no longer needed, and remove it.
 
-    You confirm before anything is removed. The list covers the workspaces of runs, files that killed commands left behind, old suite versions without a
-    run, suite versions deleted more than 30 days ago, caches that are damaged or unused for 30 days, and rows
-    that nothing refers to. Data that a running process may use is never removed.
+    You confirm before anything is removed. The list covers the workspaces of runs, files that killed commands
+    left behind, old suite versions without a run, suite versions deleted more than 30 days ago, caches that
+    are damaged or unused for 30 days, and rows that nothing refers to. Data that a running process may use is
+    never removed.
     """
     from proctor.services.store_cleanup import GARBAGE_KINDS, find_garbage
 

@@ -1,7 +1,7 @@
 """The engine on a Ray cluster: hands out shards of trials to processes, and stores what they send.
 
-Ray runs nothing twice: what a process that has ended did not deliver is planned again here, so that no answer
-that was delivered is paid for again.
+Ray itself repeats nothing. If a process ends, its undelivered trials are planned again here, so you never pay
+twice for an answer that was delivered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FULL_PAUSE_S = 0.02
 _BEAT_S = 2.0
 _NO_ROOM_AFTER_S = 10.0
 _SILENT_S = 30.0
-"""A process that answers nothing for so long is taken for lost."""
+"""A process that does not answer for this long counts as lost."""
 
 
 class _Shard:
@@ -99,7 +99,7 @@ class RayEngine:
         self._shards_per_process = 2
         self._failed_starts = 0
         self.has_lost_worker = False
-        """Whether a process ended that had trials to make: it may have stored some that were made again."""
+        """Whether a process ended before all its trials were done: it may have stored some that ran again."""
         self._was_failing = False
         """Whether an endpoint failed when the last process ended."""
         self._changed = asyncio.Event()

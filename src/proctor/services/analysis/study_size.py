@@ -1,4 +1,4 @@
-"""Reads what stored runs of a suite tell about its noise and its costs, for `proctor plan`."""
+"""Reads the noise and the costs of a suite from its stored runs, for `proctor plan`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class StudyRequest(Struct, frozen=True, kw_only=True):
 
     suite: str
     difference: float
-    """The difference to find, as a share of 1."""
+    """The difference to detect, as a share of 1."""
     power: float
     repeats: tuple[int, ...] = ()
-    """The numbers of repeats to plan for. Empty for the usual ones, if it is known what repeats gain, else
-    for one."""
+    """The numbers of repeats to plan for. If empty: the default ones if the effect of repeats is known, else
+    one."""
     against: str | None = None
     """The run to compare with: an id, a prefix of one, `last`, or a tag. None for the newest of the suite."""
     cluster: str | None = None
@@ -50,7 +50,7 @@ class StudyRequest(Struct, frozen=True, kw_only=True):
 
 
 class _RunReading(Struct, frozen=True, kw_only=True):
-    """A stored run as it is read for a plan; cases that are held out are left out."""
+    """A stored run as it is read for a plan, without held-out cases."""
 
     run: Run
     outcomes: RunOutcomes
@@ -83,7 +83,7 @@ class StudyQuery:
         """Takes the store and how suites are read.
 
         Args:
-            store: has the runs; None where there is none.
+            store: has the runs; None if there is none.
             environ: the environment variables that suites may refer to.
             config: the project's settings for reading suites.
         """

@@ -61,9 +61,9 @@ class Request(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
     retry_errors: str | None = None
-    """A run's id: send again what is ERROR, grade again what is UNSCORED, reuse the rest."""
+    """A run's id: send its ERROR trials again, grade its UNSCORED trials again, and reuse the rest."""
     last_failed: str | None = None
-    """Run only cases that did not pass, by this run and those before it; empty for the newest run."""
+    """Run only the cases without PASS in this run and those before it; empty for the newest run."""
     regrade: str | None = None
     """A run's id: grade its answers again, without calling a target."""
     group: str | None = None

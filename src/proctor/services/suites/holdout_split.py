@@ -12,7 +12,7 @@ from proctor.services.suites.load import LoadedSuite
 
 
 def apply_split(load_result: LoadedSuite, request: Request) -> LoadedSuite:
-    """Splits the suite as the request says, or else as its dialect does.
+    """Splits the suite as the request sets, or else as its dialect does.
 
     Raises:
         UsageError: the share is invalid; a flag splits a built-in suite; or a split method is given for a

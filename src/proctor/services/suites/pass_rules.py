@@ -1,9 +1,9 @@
 r"""Restates rules and patterns as a dialect can express them, where that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
-or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A JavaScript
-pattern matches `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. A rule for
-several judgments that is left to the run is the mean, which is the same for one judgment.
+or 0 and nothing between. The same is true of a lower threshold, if no case with a failed check can reach it.
+A JavaScript pattern matches `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. An
+aggregation that is left to the run becomes the mean, which is the same for one judgment.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def restate_rules(
 
     Returns:
         The suite, its cases and a warning for each rule or pattern that was restated. A rule whose verdicts
-        would change is left as it is. A pattern may differ for answers beyond ASCII, and the judge rule of a
-        run for several judgments.
+        would change is left as it is. A restated pattern may match differently for answers beyond ASCII, and
+        a restated aggregation for several judgments.
     """
     expressible = dialect.pass_rule
     if expressible is None:
@@ -124,7 +124,7 @@ def _requires_every_check(rule: PassRule, case: Case) -> bool:
 
 
 def _is_all_or_nothing(assertion: Assertion) -> bool:
-    """Whether an assertion gives 1 where it passes and 0 where it does not."""
+    """Whether an assertion gives 1 if it passes and 0 if it fails."""
     try:
         grader = GRADERS.get(assertion.grader)
     except UnknownName:

@@ -90,7 +90,7 @@ class Suites:
         """Takes the store and how suites are read.
 
         Args:
-            store: where suites are saved and found; None where there is none.
+            store: where suites are saved and found; None if there is none.
             environ: what suites may name as `${{ NAME }}`.
             config: the project's settings for reading suites.
             tell: called with the files of each word, which may have warnings and notes for the user.
@@ -235,12 +235,12 @@ def check_builtin(name: str, digest: str) -> None:
 
 @cache
 def builtin_digest(tier: str) -> str | None:
-    """The digest of a built-in suite; None where there is no such suite."""
+    """The digest of a built-in suite; None if there is no such suite."""
     return load_suite(builtin_path(tier)).suite.digest if tier in TIERS else None
 
 
 def find_stored_suite(store: Store, word: str) -> Suite | None:
-    """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
+    """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None if there is none.
 
     Raises:
         UsageError: there is no such version of it.

@@ -54,7 +54,7 @@ class Trash:
         entries = [entry for entry in versions if version in (None, entry.saved.suite.version)]
         if not entries:
             what = f"version {version!r} of the suite" if version else "suite"
-            raise UsageError(f"The {what} {name!r} no longer exists. Nothing was deleted.")
+            raise UsageError(f"There is no {what} {name!r}. Nothing was deleted.")
         check_without_runs(entries)
         with self._trash() as trash:
             for entry in entries:

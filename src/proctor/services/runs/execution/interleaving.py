@@ -1,4 +1,4 @@
-"""Which runs of a request are executed at the same time, and what they must have for that."""
+"""Which runs of a request are interleaved, and what they need for that."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def group_interleaved(planned_runs: Sequence[PlannedRun]) -> list[list[PlannedRu
 def turns_for(batch: Sequence[PlannedRun]) -> Sequence[RunTurns | None]:
     """Returns the turns of the runs that are executed at the same time; None for a run alone.
 
-    No run can go ahead of the slowest target. So with a target that takes few calls at once the others make
-    few as well: more of its calls would only wait, while those of the others for the same cases were made.
+    No run can get ahead of the slowest target. So if one target allows few concurrent calls, the others are
+    limited too: otherwise its calls would wait while the others had already answered the same cases.
     """
     if not batch[0].run.settings.interleave or len(batch) == 1:
         return [None] * len(batch)

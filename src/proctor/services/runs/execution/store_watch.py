@@ -19,7 +19,7 @@ from proctor.services import events
 _POLL_INTERVAL_S = 0.25
 _NOTICE_AFTER_S = 2.0
 _REQUEST_INTERVAL_S = 1.0
-"""How often the store is asked whether another process wants the run to stop."""
+"""How often the store is checked for a request of another process to stop the run."""
 MAX_LOCK_WAIT_S = 1.0
 """How long a stopped run waits for the lock of its store."""
 
