@@ -155,7 +155,7 @@ REFUSED = {
     "last -o nowhere/b": "does not exist",
     "last -o keep": "is there already",
     "keep --public": "Remove --public",
-    "keep --no-sign": "Leave --no-sign out",
+    "keep --no-sign": "Remove --no-sign",
     "keep --trial t1": "Remove --trial",
     "keep -o x": "Remove --output",
     "keep": "is no bundle",

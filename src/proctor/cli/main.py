@@ -185,9 +185,12 @@ def _explain(error: click.ClickException) -> str:
     """Returns the message of an error; of an unknown flag, with the commands that have it."""
     if isinstance(error, click.NoSuchOption):
         from proctor.cli.suggestions import suggest_flag
+        from proctor.errors import suggestion
 
         if hint := suggest_flag(error.option_name, COMMANDS, load_command):
             return f"{error.message}{hint}"
+        if error.possibilities:
+            return f"{error.message} {suggestion(error.option_name, sorted(error.possibilities))}"
     return error.format_message()
 
 
