@@ -123,8 +123,8 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     out, err = begun.communicate(timeout=PATIENCE_S)
     assert begun.returncode == 2, out + err
     (command,) = re.findall(r"Continue with: proctor (run --resume=\S+)", err)
-    assert len(re.findall(r"Stopped: [23] of 8 trials are kept\.", err)) == 2
-    assert "trials are kept. The same command resumes this run." in err
+    assert len(re.findall(r"Stopped: [23] of 8 trials are stored\.", err)) == 2
+    assert "trials are stored. The same command resumes this run." in err
     desk.hold_at = None
     again = proctor(*command.split(), "--json")
     assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2

@@ -551,7 +551,7 @@ def test_asking_again_that_was_cut_short_is_resumed_with_all_that_was_taken_over
     assert begun.stderr is not None
     assert any("Ctrl-C again" in line for line in begun.stderr)
     begun.send_signal(signal.SIGINT)
-    assert "Stopped: 100 of 200 trials are kept." in begun.communicate(timeout=PATIENCE_S)[1]
+    assert "Stopped: 100 of 200 trials are stored." in begun.communicate(timeout=PATIENCE_S)[1]
     Path("asked.txt").unlink(missing_ok=True)
     Path("go").touch()
     second = proctor("runs", "list").out.splitlines()[1].split()[0]

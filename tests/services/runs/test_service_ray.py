@@ -173,7 +173,7 @@ async def test_a_trial_that_ends_its_process_four_times_is_an_error_and_its_neig
     (row,) = [row for row in store.trials(done.run.id) if row.verdict is Verdict.ERROR]
     assert row.trial.failure is not None
     assert (row.trial.case_id, row.trial.failure.kind) == ("poison", "worker")
-    assert "ended 4 times before it was done" in row.trial.failure.message
+    assert "ended 4 times before the trial was complete" in row.trial.failure.message
 
 
 async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_lost(

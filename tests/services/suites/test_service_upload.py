@@ -275,7 +275,7 @@ def test_of_several_suites_the_user_chooses() -> None:
     assert upload.choices == ("a.jsonl", "b.csv", FOLDER_CHOICE)
     assert check(choose_suite(upload, "b.csv")).read == 2
     assert check(choose_suite(upload, FOLDER_CHOICE)).read == 1
-    with pytest.raises(UsageError, match="no suite of this upload"):
+    with pytest.raises(UsageError, match="not a suite of this upload"):
         choose_suite(upload, "../c.csv")
     with pytest.raises(UsageError, match="The upload contains no suite"):
         upload_from_files({"picture.png": b"\x89PNG"})

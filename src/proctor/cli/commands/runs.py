@@ -265,7 +265,7 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
         where = f" --store {shlex.quote(store)}" if store else ""
         how = f" Continue with: proctor run --resume={stopped_run.id}{where}"
         verb, how = ("Finished", "") if stopped_run.status == "finished" else ("Stopped", how)
-        show([f"{verb} {stopped_run.id}: {trial_count:,} of {stopped_run.planned:,} trials are kept.{how}"])
+        show([f"{verb} {stopped_run.id}: {trial_count:,} of {stopped_run.planned:,} trials are stored.{how}"])
     return exit_code
 
 

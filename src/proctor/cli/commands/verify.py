@@ -143,7 +143,7 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
         counts = _clip(", ".join(f"{name} {count:,}" for name, count in verification.recounted.items()))
         yield f"recounted  {sum(verification.recounted.values()):,} scores, taken as recorded: {counts}"
     for sentence in verification.unverified:
-        yield f"not known  {sentence}"
+        yield f"unverified {sentence}"
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 

@@ -143,7 +143,7 @@ def upload_from_files(files: Mapping[str, bytes], name: str = "", main: str | No
         raise UsageError(f"The upload contains no suite ({expected}).")
     if main is not None and main not in choices:
         raise UsageError(
-            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+            f"{quote_value(main)} is not a suite of this upload. Choose one of: {', '.join(choices)}."
         )
     if main is not None or len(choices) == 1:
         return Upload(files=files, main=main or choices[0], name=name)
@@ -162,7 +162,7 @@ def choose_suite(upload: Upload, main: str) -> Upload:
     choices = upload.choices or (upload.main,)
     if main not in choices:
         raise UsageError(
-            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+            f"{quote_value(main)} is not a suite of this upload. Choose one of: {', '.join(choices)}."
         )
     return replace(upload, main=main)
 
