@@ -151,7 +151,7 @@ def test_content_that_is_no_text_is_json(content: Any, text: str) -> None:
         ({"role": "assistant", "tool_calls": {}}, "no list"),
         ({"role": "assistant", "tool_calls": [5]}, "tool call 0: it is no object"),
         ({"role": "assistant", "tool_calls": [{"input": {}}]}, "no name"),
-        ({"role": "assistant", "content": "\ud800"}, "cannot be stored"),
+        ({"role": "assistant", "content": "\ud800"}, "cannot be kept"),
     ],
 )
 def test_messages_in_a_wrong_form_are_an_error_and_not_a_text(message: Any, said: str) -> None:
