@@ -234,7 +234,7 @@ def _refuse(arguments: list[str], message: str, error: click.ClickException) -> 
 
 
 def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
-    """Prints the error as JSON where the caller asked for JSON."""
+    """Prints the error as JSON if the caller requested JSON."""
     if "--json" not in arguments:
         return
     empty_lists: dict[str, Any] = {name: [] for name in JSON_LISTS.get(arguments[0], ())}

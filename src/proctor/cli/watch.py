@@ -188,7 +188,7 @@ class _Watch:
         return []
 
     def _read_log(self, before: FileLogContents) -> None:
-        """Takes the log of the run; where it has not read all, with what was known when it began."""
+        """Takes the log of the run; if the run did not read everything, adds what was known when it began."""
         contents = read_log(self._log)
         contents.ignored = before.ignored
         if not contents.runs:  # it ended early, or is still under way

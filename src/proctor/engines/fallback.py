@@ -12,7 +12,7 @@ from proctor.protocols import Answerer
 
 
 class FallbackTarget:
-    """A target with others that are called in its place when it fails for good."""
+    """A target with fallbacks, which are called in its place when it fails permanently."""
 
     def __init__(
         self,

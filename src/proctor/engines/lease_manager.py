@@ -128,7 +128,8 @@ class _Endpoint:
     def _share(self, worker: str) -> int:
         """Returns a fair share of the places: no worker gets less than it wants while another has more.
 
-        What nobody wants is divided as well, so that the next call of a worker need not wait for a lease.
+        Places that no worker wants are divided too, so that the next call of a worker need not wait for a
+        lease.
         """
         wants = {name: use.in_flight + use.waiting for name, use in self.uses.items()}
         left, names = int(self.limit.concurrency), sorted(wants, key=lambda name: (wants[name], name))

@@ -48,7 +48,7 @@ class Garbage(Struct, frozen=True, kw_only=True):
     kind: GarbageKind
     description: str
     size: int
-    """In bytes; 0 where removing it makes no file smaller."""
+    """In bytes; 0 if removing it makes no file smaller."""
     remove: Callable[[], None]
 
 

@@ -253,7 +253,7 @@ def _disconnect() -> None:
 
 
 def _silence() -> None:
-    """Ends the thread by which Ray prints errors of processes on stdout; the engine tells what they mean."""
+    """Ends the thread by which Ray prints errors of processes on stdout; the engine reports them itself."""
     from ray._private.worker import global_worker
 
     worker: Any = global_worker

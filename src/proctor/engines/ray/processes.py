@@ -153,7 +153,7 @@ class ShardWriter(TrialWriter):
 
 
 class ProcessHost:
-    """What a worker tells its process; implements `protocol.WorkerHost`."""
+    """What a worker reports to its process; implements `protocol.WorkerHost`."""
 
     def __init__(self, number: int, limits: LeasedLimits, outbox: Outbox) -> None:
         """Stores its arguments.
@@ -161,7 +161,7 @@ class ProcessHost:
         Args:
             number: the number of the process among those of the run.
             limits: its part of the limits.
-            outbox: gets what the worker tells.
+            outbox: gets what the worker reports.
         """
         self.number = number
         self.limits = limits

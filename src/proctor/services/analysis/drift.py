@@ -41,7 +41,8 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
     """None for the only suite that has runs; the same holds for the target."""
     target: str | None = None
     prompt: str | None = None
-    """The name of a prompt; None for the runs without one where there are several, else for all."""
+    """The name of a prompt. None selects the runs without a prompt if there are several prompts, else all
+    runs."""
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
@@ -289,7 +290,7 @@ class DriftQuery:
 
 
 def find_holdout_run(drifted: DriftReport) -> Run | None:
-    """Returns the last run whose holdout's pass rate is shown; None where none is."""
+    """Returns the last run whose holdout's pass rate is shown; None if none is."""
     holdout_runs = [step.observation.run for step in drifted.drift.points if step.observation.has_holdout]
     return holdout_runs[-1] if holdout_runs else None
 

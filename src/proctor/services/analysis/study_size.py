@@ -55,9 +55,9 @@ class _RunReading(Struct, frozen=True, kw_only=True):
     run: Run
     outcomes: RunOutcomes
     new_outcomes: RunOutcomes
-    """Without answers that were reused or cached, which repeat what another run tells."""
+    """Without reused or cached answers, which only repeat another run."""
     costs: tuple[float | None, ...]
-    """The costs of new trials with their judges; None where a price is not known."""
+    """The costs of new trials with their judges; None if a price is not known."""
     latencies_ms: tuple[float, ...]
 
     @property
@@ -206,7 +206,7 @@ def _read_cases(
 ) -> tuple[Counter[int], dict[str, str] | None]:
     """Returns how many cases that can be sent have which number of repeats, and their clusters by their ids.
 
-    There are no clusters where each case is one by itself.
+    There are no clusters if each case is its own cluster.
     """
     own_repeats, clusters = Counter[int](), dict[str, str]()
     for case in cases:

@@ -98,7 +98,7 @@ def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
 
 
 def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
-    """Returns the names in the user's own targets file; none where there is no such file.
+    """Returns the names in the user's own targets file; none if there is no such file.
 
     Raises:
         SuiteError: the file is invalid.

@@ -112,7 +112,7 @@ def read_labels(path: str) -> LabelSet:
         notes = ProblemLog(path, item[0])
         fields = FieldReader(item[1], notes)
         parse_label = _parse_run_label if "case_id" in fields else _parse_standalone
-        label_line = parse_label(fields, notes)  # None where it has no label yet, or is invalid
+        label_line = parse_label(fields, notes)  # None if it has no label yet, or is invalid
         problems += notes.problems
         if label_line is not None:
             labelled.append(label_line)
@@ -186,7 +186,7 @@ def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | Non
 
 
 def _parse_verdict(fields: FieldReader, *, must: bool) -> bool | None:
-    """Parses the person's verdict; None where the field is empty or invalid."""
+    """Parses the person's verdict; None if the field is empty or invalid."""
     if "label" not in fields:
         if must:
             fields.report_missing("label", "`pass` or `fail`")
@@ -231,7 +231,7 @@ def _parse_output(fields: FieldReader) -> Output:
 
 
 def _convert(value: Any, kind: type[N]) -> N | None:
-    """Converts plain data to a record; None where it has another shape or unknown fields."""
+    """Converts plain data to a record; None if it has another shape or unknown fields."""
     if not isinstance(value, dict) or not value.keys() <= {*kind.__struct_fields__}:
         return None
     try:

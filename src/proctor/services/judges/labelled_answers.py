@@ -31,7 +31,7 @@ class LabelledAnswer(Struct, frozen=True, kw_only=True):
     rule: PassRule
     labels: tuple[Label, ...]
     run: Run | None = None
-    """The run of the answer; None where the file of labels has it."""
+    """The run of the answer; None if the file of labels has it."""
 
 
 class AnswerSelection(Struct, frozen=True):

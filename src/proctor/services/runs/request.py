@@ -92,7 +92,7 @@ def complete_settings(settings: Settings, given: Collection[str], *, resumes: bo
         resumes: whether the request continues a stored run, which may have a gate.
 
     Raises:
-        UsageError: one is about a gate, and there is none; or two contradict each other.
+        UsageError: one needs a gate, and there is none; or two contradict each other.
     """
     if settings.min_pass_rate is None and not resumes:
         for name in ("gate_mode", "stop_when_shown"):
@@ -125,7 +125,7 @@ def choose_engine(engine: str | None, batch: bool, engine_given: bool, batch_giv
         batch_given: the same for `batch`.
 
     Raises:
-        UsageError: both were given, and the engine is another one.
+        UsageError: both were given, and they contradict each other.
     """
     usual = Settings().engine
     if batch and engine not in (None, usual, BATCH_ENGINE) and engine_given:

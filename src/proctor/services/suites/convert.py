@@ -49,7 +49,7 @@ class ConvertedSuite(Struct, frozen=True, kw_only=True):
     stem: str
     """A name for the suite, without an ending."""
     ending: str = ""
-    """The ending of the suite's own file; empty where it has none."""
+    """The ending of the suite's own file; empty if it has none."""
 
     @property
     def name_hint(self) -> str:
@@ -277,7 +277,7 @@ def _to_plain(case: Case) -> dict[str, Any]:
 
 
 def _find_difference(first: Any, second: Any, field_path: str) -> str | None:
-    """Returns the path at which two values differ first; None where they are equal."""
+    """Returns the path at which two values differ first; None if they are equal."""
     if isinstance(first, dict) and isinstance(second, dict):
         members = [(name, f"{field_path}.{name}") for name in sorted({*first, *second})]
         places = (_find_difference(first.get(name), second.get(name), path) for name, path in members)

@@ -101,7 +101,7 @@ def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
 
 
 def _read_long_line(start: bytes, file: BinaryIO) -> bytes | None:
-    """Reads the rest of the line that begins with `start`; None where it is too long."""
+    """Reads the rest of the line that begins with `start`; None if it is too long."""
     line = bytearray(start)
     while len(line) <= MAX_LINE_BYTES:
         chunk = file.readline(_CHUNK_BYTES)

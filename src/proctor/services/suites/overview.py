@@ -92,7 +92,7 @@ def describe_version(store: Store, suite: Suite) -> SuiteDetail:
     """Returns the details of one version.
 
     Raises:
-        UsageError: it is not in the store any more.
+        UsageError: it is no longer in the store.
     """
     saved_version = next(
         (version for version in store.versions(suite.name) if version.suite.digest == suite.digest), None

@@ -1,4 +1,4 @@
-r"""Restates rules and patterns as a dialect can express them, where that changes no verdict.
+r"""Restates rules and patterns in a form that a format can express, if that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
 or 0 and nothing between. The same is true of a lower threshold, if no case with a failed check can reach it.
@@ -28,7 +28,7 @@ _ALL_MUST_PASS: Final = PassRule()
 def restate_rules(
     suite: Suite, cases: list[Case], name: str, dialect: Dialect
 ) -> tuple[Suite, list[Case], list[Problem]]:
-    """Gives a suite the pass rules and patterns that a dialect can express, where that changes no verdict.
+    """Gives a suite pass rules and patterns that a format can express, if that changes no verdict.
 
     Args:
         suite: its header.

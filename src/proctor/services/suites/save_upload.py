@@ -56,7 +56,7 @@ class UploadDraft(SuiteProblems, frozen=True, kw_only=True):
 
     upload: Upload
     suite: Suite | None
-    """Its header, as it would be saved; None where no format recognises the upload."""
+    """Its header, as it would be saved; None if no format recognises the upload."""
     first: tuple[Case, ...] = ()
     """Its first cases."""
     holdout: frozenset[int] = frozenset()
@@ -246,7 +246,7 @@ def _check_side_effects(located_case: CaseAtLine, path: str, own_targets: Collec
 
 
 def _to_page_problem(problem: Problem) -> Problem:
-    """Rewords a problem for a page where it names flags of the command line."""
+    """Rewords a problem for a page if it names flags of the command line."""
     if problem.code == "unset-variable":
         message = (
             f"`{problem.field}` reads an environment variable, which is not allowed for an uploaded "

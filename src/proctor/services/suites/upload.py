@@ -83,7 +83,7 @@ def upload_from_text(text: str, name: str = "", dialect: str | None = None) -> U
     Args:
         text: the text.
         name: its name; the ending of a suite file says what it is, else the text does.
-        dialect: its dialect, where that is known.
+        dialect: its dialect, if known.
 
     Raises:
         UsageError: it is empty, or not UTF-8 text.
@@ -358,7 +358,7 @@ class _MemoryFiles:
 
 
 def _join(folder: str, path: str) -> str | None:
-    """Joins a path to a folder; None where it leaves the upload. The upload's own folder is empty."""
+    """Joins a path to a folder; None if it leaves the upload. The upload's own folder is empty."""
     full_path = normpath(f"{folder}/{path}" if folder else path)
     if full_path.startswith(("/", "../")) or full_path == "..":
         return None

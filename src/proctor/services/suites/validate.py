@@ -27,7 +27,7 @@ class ValidationResult(Struct, frozen=True):
 
     path: str
     loaded_suite: LoadedSuite | None
-    """None where no format recognises the file."""
+    """None if no format recognises the file."""
     problems: tuple[Problem, ...]
     """Errors and warnings, those of rules among them, in file order."""
 

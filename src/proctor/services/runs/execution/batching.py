@@ -85,7 +85,7 @@ def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
 
 
 def warn_of_abandoned_batches(planned_runs: Sequence[PlannedRun], store: Store) -> Iterator[str]:
-    """Yields a warning for each resumed run that gives up its batches, as its engine is another one now."""
+    """Yields a warning for each resumed run that gives up its batches because its engine has changed."""
     for planned_run in planned_runs:
         run = planned_run.run
         is_resumed = planned_run.earlier_run is not None and planned_run.earlier_run.id == run.id

@@ -390,7 +390,7 @@ class CallAccount:
 
 
 def embedder_name(environ: Mapping[str, str]) -> str | None:
-    """Returns the name and address of what `open_embedder` would open; None where it would raise."""
+    """Returns the name and address of what `open_embedder` would open; None if it would raise."""
     word = environ.get(_EMBEDDINGS_VARIABLE, "local")
     if word == "local":
         return word

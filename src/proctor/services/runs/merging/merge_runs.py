@@ -316,7 +316,7 @@ class _Merge:
             self._out.add_comment(comment, at=at)
 
     def _copy_variables(self, run: Run) -> list[str]:
-        """Records the variables whose values of now all parts had, and returns the others.
+        """Records the variables whose current values all parts had, and returns the others.
 
         The digests of a run are keyed with a secret of its own, so that they cannot be copied.
         """

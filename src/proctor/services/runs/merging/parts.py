@@ -96,7 +96,7 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
 def _newest_parts(item: MergeInput) -> list[RunPart]:
     """Returns the runs of the newest group of a store, and of several of the same shard the newest one.
 
-    What is left of a merge that was stopped is no run to merge: what it lacks would be paid again.
+    The remains of a stopped merge do not count: resuming them would pay again for the missing trials.
     """
     runs = (run for run in item.store.runs() if not is_unfinished_merge(run))
     newest = next(runs, None)
@@ -229,7 +229,7 @@ def _describe_targets(specs: Iterable[TargetSpec]) -> str:
 
 
 def _find_changed_variables(parts: Sequence[RunPart], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields the variables that are known to have had several values: that of now, and another one."""
+    """Yields the variables that are known to have had several values: the current one, and another one."""
     names: dict[str, dict[bool, list[str]]] = defaultdict(lambda: {True: [], False: []})
     for part in parts:
         compared = VariableValues(part.input.store, environ).compare(part.run.id)

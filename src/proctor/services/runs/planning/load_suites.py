@@ -199,7 +199,7 @@ class _SuiteLoader:
         return LoadedSuite(path=word, suite=suite, indexer=indexer, required=required, problems=())
 
     def _suggest_flag(self, word: str) -> str:
-        """Returns a hint where a word is no suite but the value of a flag that takes one only with `=`."""
+        """Returns a hint if a word is not a suite but the value of a flag that takes one only with `=`."""
         request = self._request
         if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
             return f" If you mean the flag: write --keep-workspaces={word}."

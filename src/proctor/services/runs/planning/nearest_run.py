@@ -1,4 +1,4 @@
-"""Refuses to resume where no unfinished run fits, and says how the command differs from the nearest one."""
+"""Refuses to resume if no unfinished run matches, and lists how the command differs from the closest one."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
 
 
 def find_run_differences(run: Run, other: Run, flags: Iterable[str]) -> Iterator[SettingDifference]:
-    """Yields the flags that would turn a stored run into another one.
+    """Yields the flags whose values would make a different run.
 
     Args:
         run: the stored run.

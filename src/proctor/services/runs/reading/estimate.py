@@ -350,7 +350,7 @@ class _CallCounter:
 
 
 def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, settings: Settings) -> Share:
-    """Returns the estimate of the calls of a target or judge; nobody knows how long a batch takes."""
+    """Returns the estimate of the calls of a target or judge; the duration of a batch is unknown."""
     usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
     if history.usage is not None:
         usage = history.usage.times(call_sum.calls)

@@ -27,11 +27,11 @@ class Share(Struct, frozen=True, kw_only=True):
     is_measured: bool
     """Whether the tokens are those of earlier runs of the suite; else they are guessed from text lengths."""
     cost_usd: float | None
-    """None where its price is unknown."""
+    """None if its price is unknown."""
     reports_cost: bool = False
     """Whether it reports the cost of its answers."""
     seconds: float | None
-    """None where no earlier run called it."""
+    """None if no earlier run called it."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     cases: int
     """The number of selected cases."""
     dev: int | None
-    """The number of dev cases among them; None where nothing is held out."""
+    """The number of dev cases among them; None if nothing is held out."""
     holdout: int | None
     targets: int
     prompts: int = 0

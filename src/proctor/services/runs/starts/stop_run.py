@@ -1,4 +1,4 @@
-"""Stops the process that makes a run, on this machine by a signal and on another one through the store."""
+"""Stops the process of a run: on this machine by a signal, on another machine through the store."""
 
 from __future__ import annotations
 
