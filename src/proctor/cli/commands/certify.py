@@ -114,7 +114,9 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
 @click.option(
     "--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Judge votes per answer.  [default: 3]"
 )
-@click.option("--judge-temperature", type=NumberRange(0), metavar="X", help="[default: 0]")
+@click.option(
+    "--judge-temperature", type=NumberRange(0), metavar="X", help="Temperature of the judge.  [default: 0]"
+)
 @click.option(
     "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Maximum cost, in US dollars."
 )

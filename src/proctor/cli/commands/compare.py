@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     help="How two runs are broken down. For a group with several prompts, `prompt` compares the "
     "targets for each prompt.",
 )
-@click.option("--split", type=click.Choice(["dev", "holdout", "all"]), default="all", show_default=True)
+@click.option(
+    "--split",
+    type=click.Choice(["dev", "holdout", "all"]),
+    default="all",
+    show_default=True,
+    help="Which cases to compare.",
+)
 @click.option(
     "--by-case-digest",
     is_flag=True,

@@ -63,7 +63,12 @@ command.add_command(merge)
 @click.option("--prompt", metavar="NAME", help="Only runs with the prompt of this name.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs."
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option

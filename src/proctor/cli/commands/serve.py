@@ -61,12 +61,14 @@ class _Tokens(Struct, frozen=True):
     "--host",
     default="127.0.0.1",
     show_default=True,
+    metavar="ADDRESS",
     help="Address to listen on. Any address other than this machine's own needs a token.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=_DEFAULT_PORT,
+    metavar="N",
     help=f"Port to listen on; 0 for any free one.  [default: {_DEFAULT_PORT}, or the next free one]",
 )
 @click.option(

@@ -75,7 +75,15 @@ def _describe_entry(entry: TargetSummary) -> str:
 
 @command.command("check")
 @click.argument("target", nargs=-1)
-@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=30.0, show_default=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=NumberRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Timeout per request, in seconds.",
+)
 @max_answer_bytes_option
 @click.option(
     "--all",
