@@ -59,7 +59,7 @@ def test_a_judge_is_measured_printed_and_written(
     outputs = [word for name in ("j.json", "j.md", "j.svg") for word in ("-o", name)]
     told = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
     assert told.code == 0
-    assert f"Asking {judge} about 50 answers: 250 calls" in told.err
+    assert f"{judge} judges 50 answers: 250 calls" in told.err
     assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
     assert "it passes 40.0% (23–59%) of what people fail." in told.out
     assert "FAIL" not in told.out

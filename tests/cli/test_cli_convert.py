@@ -113,7 +113,7 @@ def test_a_suite_of_many_files_needs_a_folder(proctor: Callable[..., Any], tides
     assert "Name a folder for them with -o FOLDER/." in told.err
     assert proctor("convert", tides, "--to", "ai_tester", "--lossy", "-o", "notes").code == 0
     assert (folder / "notes" / "sum.md").is_file()
-    assert "2 cases of dialect ai_tester" in proctor("validate", "notes").out
+    assert "2 cases in format ai_tester" in proctor("validate", "notes").out
 
 
 def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_pass_rule_in_other_words_gives_the_same_verdicts(
     (folder / name).write_text(text, encoding="utf-8")
     told = proctor("convert", name, "--to", to, "-o", "new/")
     assert told.code == 0
-    assert f"Suite 'peaks': dialect {to} has no " in told.err
+    assert f"Suite 'peaks': format {to} has no " in told.err
     seen = set()
     for answer in ("Everest", "K2", "Kan", "Kanchenjunga and Everest", "no idea"):
         assert verdicts(path, answer) == verdicts(name, answer)

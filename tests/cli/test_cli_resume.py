@@ -403,7 +403,7 @@ def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_neare
     run_id = store_of_interrupted_runs(name, "--target", "echo")
     told = proctor("run", name, "--target", "mock", "--resume")
     assert told.code == 4
-    assert f"The nearest is {run_id} " in told.err
+    assert f"The closest is {run_id} " in told.err
     assert "--target: the run has echo, this command sets mock" in told.err
     suite(("t1", "say 1", "say 2"))
     told = proctor("run", name, "--target", "echo", "--resume", "--json")
@@ -421,7 +421,7 @@ def test_resuming_from_python_with_other_settings_is_refused_too(
     assert "  `repeats`: the run has none, this command sets 2\n" in str(refused.value)
     assert f"proctor run --resume={run_id}\n" in str(refused.value)
     assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
-    with pytest.raises(UsageError, match="To start a new run, leave `resume` out"):
+    with pytest.raises(UsageError, match="To start a new run, remove `resume`"):
         package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
     assert package.run(half, target="echo", resume=True, progress=False).id == run_id
 

@@ -269,7 +269,7 @@ def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
 
     assert asyncio.run(first()) == LiveSection("<p>there</p>", is_final=True)
     said = capsys.readouterr().err
-    assert said == "Internal error while it watched: ZeroDivisionError: in the page\n"
+    assert said == "Proctor broke while it watched: ZeroDivisionError: in the page\n"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb\rc", "", "\u2028x\n\n"])

@@ -199,4 +199,4 @@ def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
             assert answer.status == 500
             assert "NoneType" not in answer.text
     said = [line.partition(": AttributeError: ")[0] for line in capsys.readouterr().err.splitlines()]
-    assert said == [f"Internal error at {path}" for path in paths]
+    assert said == [f"Proctor broke at {path}" for path in paths]
