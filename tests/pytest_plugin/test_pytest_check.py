@@ -82,7 +82,7 @@ def test_an_answer_that_does_not_pass_fails_with_a_line_for_each_score(
             "*CannotScore: The answer could not be graded.",
         ),
         ('proctor.check("Lima", criteria="Is it polite?")', "*UsageError: This check needs a judge. *"),
-        ('proctor.check("Lima")', "*UsageError: There is nothing to grade by. *"),
+        ('proctor.check("Lima")', "*UsageError: There is nothing to grade the answer with. *"),
         ('proctor.check("Lima", graders=["is_jsn"])', "*is_jsn*Did you mean 'is_json'*"),
     ],
 )

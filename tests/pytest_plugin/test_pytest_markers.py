@@ -91,7 +91,7 @@ def test_errors_that_are_allowed_are_shown_apart_from_failed_cases(run_pytest: R
     result = run_pytest(source=ANSWER.format(allowed=1))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["The gate does not hold: 78.9% *", "Failed:", "Not measured:", "ERROR     c7 *"]
+        ["The gate does not hold: the pass rate is 78.9%, *", "Failed:", "Not measured:", "ERROR     c7 *"]
     )
 
 
@@ -174,8 +174,8 @@ def test_methods_of_unittest_have_markers_too(run_pytest: Run) -> None:
         ('siute="suite.jsonl"', "There is no option 'siute'. Did you mean 'suite'*"),
         ('suite="suite.jsonl", limit="3"', "`limit` is '3'. Expected `int`, got `str`."),
         ('suite="suite.jsonl", min_pass_rate=90', "`min_pass_rate` is 90. *"),
-        ('target="echo"', "The marker names no suite. *"),
-        ('"suite.jsonl", "echo"', "The marker takes one suite. *"),
+        ('target="echo"', "The marker does not name a suite. *"),
+        ('"suite.jsonl", "echo"', "The marker takes one positional argument, the suite. *"),
     ],
 )
 def test_a_wrong_marker_is_an_error_of_collection(run_pytest: Run, marker: str, error: str) -> None:
@@ -231,7 +231,7 @@ def test_a_suite_is_found_beside_its_test(run_pytest: Run, pytester: pytest.Pyte
 def test_a_test_that_takes_the_run_needs_the_marker(run_pytest: Run) -> None:
     result = run_pytest(source="def test_it(proctor_run): pass")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["test_it takes `proctor_run` and has no marker. *"])
+    result.stdout.fnmatch_lines(["test_it uses the fixture `proctor_run` but has no marker. *"])
 
 
 def test_a_skipped_test_sends_nothing(run_pytest: Run, pytester: pytest.Pytester) -> None:
