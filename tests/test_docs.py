@@ -357,7 +357,7 @@ PROGRESS = re.compile(r"^[\d,]+/[\d,]+(?: \w+)? · .*\n", re.MULTILINE)
 
 
 def test_progress_is_no_part_of_what_a_page_shows() -> None:
-    printed = "25/80 asked · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
+    printed = "25/80 calls · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
     assert PROGRESS.sub("", printed) == "5 of 80 · agreement 0.6\n"
 
 

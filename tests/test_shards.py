@@ -156,5 +156,5 @@ def test_what_is_no_shard_is_refused_with_the_remedy(text: str, why: str) -> Non
 @pytest.mark.parametrize("fields", [{"until": 0.02}, {"stop_when_shown": True, "min_pass_rate": 0.8}])
 def test_no_shard_stops_by_what_it_shows(fields: dict[str, Any]) -> None:
     settings = Settings(selection=Selection(shard=Shard(index=0, count=2)), **fields)
-    with pytest.raises(UsageError, match="a shard shows a part only"):
+    with pytest.raises(UsageError, match="a shard has only a part"):
         complete_settings(settings, fields, resumes=False)

@@ -1,4 +1,4 @@
-"""Everything that Proctor raises on purpose, and the exit code each one leads to.
+"""The errors that Proctor raises, and the exit code of each.
 
 ::
 
@@ -72,12 +72,12 @@ class UsageError(ProctorError):
 
 
 class UnknownName(UsageError):
-    """A name that is not registered; suggests the nearest ones, or those that are known to be meant."""
+    """A name that is not registered. The message suggests the nearest names, or the given ones."""
 
     def __init__(
         self, kind: str, name: str, candidates: Iterable[str], suggested: Sequence[str] = ()
     ) -> None:
-        hint = _ask_for(suggested) if suggested else suggestion(name, sorted(candidates))
+        hint = _did_you_mean(suggested) if suggested else suggestion(name, sorted(candidates))
         super().__init__(f"Unknown {kind} {name!r}. {hint}")
         self.name = name
         self.suggested = tuple(suggested)
@@ -100,7 +100,7 @@ class SuiteError(ProctorError):
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
         self.hint = hint
-        """Another way out than correcting each problem, as a sentence."""
+        """An alternative to correcting each problem, as a sentence."""
 
 
 class StoreError(ProctorError):
@@ -118,11 +118,11 @@ class StoreError(ProctorError):
 
 
 class ReadOnlyStore(StoreError):
-    """A store that may only be read, where a call would write to it."""
+    """A store that is read-only, although the call writes to it."""
 
 
 class BundleError(ProctorError):
-    """A bundle that fails verification; the text is the first thing that is wrong with it."""
+    """A bundle that fails verification. The text is its first defect."""
 
     exit_code = ExitCode.FAILED
 
@@ -144,7 +144,7 @@ class NothingSelected(ProctorError):
 
 
 class EndpointFault(Enum):
-    """What a failed call shows about its endpoint, whatever the prompt was."""
+    """What a failed call shows about its endpoint, independent of the prompt."""
 
     PERMANENT = "permanent"
     """Every call will fail until someone changes the key, the model's name, the certificate or the like."""
@@ -159,9 +159,9 @@ class EndpointFault(Enum):
 class TargetError(ProctorError):
     """A target that did not answer.
 
-    `kind` is one of the kinds of `model.Failure`; `transient` says whether a retry can help; `busy` whether
-    the endpoint asked for fewer requests; `retry_after_s` is how long it asked to wait; `fault` is what the
-    failure shows about the endpoint, None if nothing, and `remedy` what a user can do about it.
+    `kind` is one of the kinds of `model.Failure`. `transient` says whether a retry can help, and `busy`
+    whether the endpoint requires fewer requests. `retry_after_s` is the wait that it requires. `fault` is
+    what the failure shows about the endpoint, or None. `remedy` says what a user can do about it.
     """
 
     exit_code = ExitCode.NOT_MEASURED
@@ -200,24 +200,24 @@ class AnswerTooLarge(TargetError):
         """Takes sizes in bytes; `size` is None if reading stopped before it was known."""
         number = f"more than {limit:,}" if size is None else f"{size:,}"
         super().__init__(
-            f"The answer has {number} bytes, and at most {limit:,} are read. Ask for a shorter one, or raise "
-            "--max-answer-bytes.",
+            f"The answer has {number} bytes, over the limit of {limit:,}. Make the target answer in "
+            "fewer bytes, or raise --max-answer-bytes.",
             kind="too-large",
         )
 
 
 class EndpointFailed(TargetError):
-    """A call that was given up because its endpoint fails every call; stops the run, which can be resumed."""
+    """A call that was given up because its endpoint fails every call. The run stops, and can be resumed."""
 
 
 class WorkspaceError(ProctorError):
-    """A workspace that could not be made, or a hook that failed before the target was called."""
+    """A workspace that could not be created, or a hook that failed before the target was called."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
 class CannotScore(ProctorError):
-    """A grader that could not decide; `judgments` has what its judges replied."""
+    """A grader that could not decide. `judgments` has the replies of its judges."""
 
     exit_code = ExitCode.NOT_MEASURED
 
@@ -227,18 +227,18 @@ class CannotScore(ProctorError):
 
 
 class GraderBroke(ProctorError):
-    """A grading process that raised an error or exited; its text is a clause."""
+    """A grading process that raised an error or exited. The text is a clause."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
 class TimeLimitExceeded(ProctorError):
-    """A computation that exceeded its limit; its text is the limit, such as `5 s of processor time`."""
+    """A computation that exceeded its limit. The text is the limit, such as `5 s of processor time`."""
 
     exit_code = ExitCode.NOT_MEASURED
 
 
-def _ask_for(names: Sequence[str]) -> str:
+def _did_you_mean(names: Sequence[str]) -> str:
     return f"Did you mean {' or '.join(map(repr, names))}?"
 
 
@@ -249,7 +249,7 @@ def _find_near(name: str, candidates: Sequence[str], cutoff: float = 0.6) -> lis
 
 
 def suggest_file(word: str) -> str:
-    """Returns a sentence with the nearest files for the path of a missing one, after a space; or nothing."""
+    """Returns a sentence that suggests similar files for a missing one, after a space; empty without any."""
     from pathlib import Path
 
     path = Path(word)
@@ -264,17 +264,17 @@ def suggest_file(word: str) -> str:
     near = _find_near(missing[0].name, names)
     paths = (missing[0].with_name(name) / rest for name in near)
     files = [path.as_posix() for path in paths if path.exists()]
-    return f" {_ask_for(files)}" if files else ""
+    return f" {_did_you_mean(files)}" if files else ""
 
 
 def has_near_name(name: str, candidates: Sequence[str]) -> bool:
-    """Returns whether a name is so like one of the valid names that it must be a misspelling of it."""
+    """Returns whether a name is probably a misspelling of a valid name."""
     return bool(_find_near(name[:60], candidates, cutoff=0.7))
 
 
 def suggestion(name: str, candidates: Sequence[str]) -> str:
-    """Returns a sentence with the nearest valid names for a wrong one, or with all of them."""
+    """Returns a sentence that suggests valid names for a wrong one: the nearest, or all."""
     near = _find_near(name, candidates)
     if near:
-        return _ask_for(near)
+        return _did_you_mean(near)
     return f"Known are: {', '.join(candidates)}." if candidates else "None are known."

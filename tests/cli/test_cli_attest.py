@@ -48,14 +48,14 @@ def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Pa
     assert told.out.splitlines()[0].startswith(f"{path.name}: full bundle of run {run}, half v1 on echo")
     assert f"  signed by {key.id}" in told.out
     assert f"proctor verify {path.name}" in told.out
-    assert "Made your signing key" in told.err
+    assert "Created your signing key" in told.err
     assert key.id in told.err
-    assert f"For the public: proctor attest {run} --public" in told.err
+    assert f"To publish a bundle without them, run: proctor attest {run} --public" in told.err
 
 
 def test_a_key_is_made_and_told_of_once(proctor: Proctor, run: str) -> None:
-    assert "Made your signing key" in proctor("attest", run, "-o", "one").err
-    assert "Made your signing key" not in proctor("attest", run, "-o", "two.zip").err
+    assert "Created your signing key" in proctor("attest", run, "-o", "one").err
+    assert "Created your signing key" not in proctor("attest", run, "-o", "two.zip").err
     assert Path("two.zip").is_file()
 
 
@@ -100,7 +100,7 @@ def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, own_keys
 
 def test_without_a_signature_it_says_what_that_is_worth(proctor: Proctor, run: str, own_keys: Path) -> None:
     told = proctor("attest", run, "-o", "b", "--no-sign")
-    assert "not signed: anybody could have made it" in told.out
+    assert "not signed: anyone could have made it" in told.out
     assert signers(Path("b")) == []
     assert not own_keys.exists()
 
@@ -121,7 +121,7 @@ def test_a_bundle_gets_a_further_signature(proctor: Proctor, run: str) -> None:
     assert len(signers(Path("b"))) == 2
     before = (Path("b") / ENVELOPE).read_bytes()
     told = proctor("attest", "b", "--keys", "yours", "--json")
-    assert "already. Nothing was written." in told.err
+    assert ". Nothing was written." in told.err
     assert len(told.json["signed_by"]) == 2
     assert (Path("b") / ENVELOPE).read_bytes() == before
 
@@ -147,18 +147,18 @@ def test_one_trial_is_proved(proctor: Proctor, run: str) -> None:
 REFUSED = {
     "nope": "There is no run 'nope'",
     "nope.zip": "There is no bundle at nope.zip.",
-    "last --trial t1 -o proof.zip": "has to end in .json",
-    "last --no-sign --sign-key x": "opposite",
-    "last --repeat-number 1": "Name a case with --trial",
+    "last --trial t1 -o proof.zip": "must end in .json",
+    "last --no-sign --sign-key x": "contradict",
+    "last --repeat-number 1": "Add --trial ID",
     "last --trial nope": "no trial of case 'nope'",
     "last --sign-key nope": "There is no key 'nope'",
-    "last -o nowhere/b": "Create it first",
-    "last -o keep": "already exists",
-    "keep --public": "Leave --public out",
-    "keep --no-sign": "Leave --no-sign out",
-    "keep --trial t1": "Leave --trial out",
-    "keep -o x": "Leave --output out",
-    "keep": "is not a bundle",
+    "last -o nowhere/b": "does not exist",
+    "last -o keep": "is there already",
+    "keep --public": "Remove --public",
+    "keep --no-sign": "Remove --no-sign",
+    "keep --trial t1": "Remove --trial",
+    "keep -o x": "Remove --output",
+    "keep": "is no bundle",
     "last --store nowhere.db": "There is no store",
 }
 
@@ -232,8 +232,8 @@ def test_a_run_with_its_bundle_is_looked_at_once(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--attest=b.zip"], "names a folder"),
-        (["--attest=file"], "cannot be made"),
+        (["--attest=b.zip"], "must name a folder"),
+        (["--attest=file"], "cannot be created"),
         (["--attest", "--sign-key", "nope"], "There is no key 'nope'"),
         (["--public"], "Add --attest"),
         (["--sign-key", "x"], "Add --attest"),
@@ -264,7 +264,7 @@ def test_a_bundle_that_cannot_be_written_loses_no_run(
     assert told.code == 4
     assert told.run["passed"] == 5
     assert "bundle" not in told.run
-    assert "is stored, and has no bundle. Case 't0'" in told.err
+    assert "is stored, but no bundle was written for it. Case 't0'" in told.err
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_a_run_that_was_cut_short_gets_none(
     (folder / "go").touch()
     _, err = begun.communicate(timeout=PATIENCE_S)
     assert begun.returncode == 2
-    assert "was cut short, so no bundle of it was written" in err
+    assert "was stopped before it finished, so no bundle was written for it" in err
     assert not list(folder.glob("*.bundle"))
     assert "not finished" in proctor("attest", "last").err
     run = proctor("run", "--resume", "--attest", "--json", half, "--target", "command:./slow.sh").run

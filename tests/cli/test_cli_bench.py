@@ -87,7 +87,7 @@ def test_lines_that_cannot_be_used_are_told(proctor: Proctor, folder: Path) -> N
     assert told.code == 0
     first, *_, last = told.err.splitlines()
     assert first == "calls.jsonl:2: warning: `latency_ms` must be a number of at least 0, not 'x'."
-    assert "3 more lines were left out" in last
+    assert "3 more lines were skipped" in last
     assert len(proctor("bench", "calls.jsonl", "--json").json["benches"][0]["dropped"]) == 8
 
 
@@ -100,14 +100,14 @@ def test_lines_that_cannot_be_used_are_told(proctor: Proctor, folder: Path) -> N
         (
             ["whole.json", "--metric", "rihgt"],
             4,
-            "No call has the metric 'rihgt'; there are latency_ms, right",
+            "No call has the metric 'rihgt'. Available metrics: latency_ms, right",
         ),
         (["whole.json", "--by", "kidn"], 4, "No call has the tag 'kidn'; their tags are kind"),
         (["whole.json", "-o", "x.png"], 4, "x.png"),
-        (["empty.jsonl"], 5, "No call is in it"),
-        (["whole.json", "empty.jsonl"], 5, "empty.jsonl: error: No call is in it"),
-        (["other.json"], 5, "No call is in it"),
-        (["bytes.bin"], 5, "No call is in it"),
+        (["empty.jsonl"], 5, "The file has no calls"),
+        (["whole.json", "empty.jsonl"], 5, "empty.jsonl: error: The file has no calls"),
+        (["other.json"], 5, "The file has no calls"),
+        (["bytes.bin"], 5, "The file has no calls"),
         (["failed.jsonl", "-o", "x.svg"], 4, "No chart can be drawn"),
         ([], 4, "Missing argument"),
     ],
@@ -161,4 +161,4 @@ def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, half: str, fo
 def test_answers_to_one_case_are_told_not_to_be_independent(proctor: Proctor, half: str) -> None:
     for repeat, told in ((1, False), (2, True)):
         assert proctor("run", half, "-t", "echo", "--repeat", repeat, "-o", "x.jsonl").code == 1
-        assert ("`proctor passk` counts by case" in proctor("bench", "x.jsonl").err) == told
+        assert ("`proctor passk` computes intervals over cases" in proctor("bench", "x.jsonl").err) == told

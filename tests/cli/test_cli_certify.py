@@ -51,7 +51,7 @@ def looks(proctor: Proctor) -> int:
 
 def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run: str) -> None:
     assert proctor("certify").code == 4
-    assert "Nothing is named" in proctor("certify").err
+    assert "No subject is given" in proctor("certify").err
     assert proctor("certify", run, "--target", "echo").code == 4
     assert proctor("certify", "--target", "echo", "--judge", "echo", "--labels", "l.jsonl").code == 4
     assert "--labels" in proctor("certify", "--judge", "echo").err
@@ -76,7 +76,7 @@ def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run
 )
 def test_an_option_without_effect_is_refused(proctor: Proctor, words: tuple[str, ...]) -> None:
     told = proctor("certify", *words)
-    assert (told.code, "Leave it out" in told.err) == (4, True)
+    assert (told.code, "Remove it" in told.err) == (4, True)
 
 
 def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
@@ -86,7 +86,7 @@ def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
     assert "--seed" in options["a target"]
     assert "--labels" in options["a judge"]
     assert "--retries" in options["a target or a judge"]
-    assert "--output" in options["all"]
+    assert "--output" in options["all certificates"]
 
 
 def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(

@@ -59,7 +59,7 @@ def test_a_judge_is_measured_printed_and_written(
     outputs = [word for name in ("j.json", "j.md", "j.svg") for word in ("-o", name)]
     told = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
     assert told.code == 0
-    assert f"Asking {judge} about 50 answers: 250 calls" in told.err
+    assert f"{judge} judges 50 answers: 250 calls" in told.err
     assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
     assert "it passes 40.0% (23–59%) of what people fail." in told.out
     assert "FAIL" not in told.out
@@ -253,8 +253,8 @@ def f(messages):
     told = process(*words)
     assert told.code == 2
     assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Stopped before all replies were in: 3 answers." in told.out
-    assert "Stopping: calls under way are waited for." in told.err
+    assert "Not judged, because the command was stopped: 3 answers." in told.out
+    assert "Stopping after the requests in progress." in told.err
 
 
 def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
@@ -274,12 +274,12 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--judge", "echo"), "No answer of any run has a label yet. Label some on the page Review"),
+        (("--judge", "echo"), "No answer of any run has a label yet. Label answers on the Review page"),
         (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
         (("--judge", "echo", "--labels", "l.jsonl"), "l.jsonl:2: error: Unknown field 'lable'."),
         (("--judge", "nobody", "--labels", "ok.jsonl"), "Unknown target 'nobody'"),
         (("--judge", "echo", "--labels", "ok.jsonl", "-o", "x.pdf"), "one of .svg .json .md"),
-        (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force is for certificates of a run"),
+        (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force applies to certificates of a run"),
         (("last", "--judge", "echo", "--labels", "ok.jsonl"), "There is no store at"),
         (("--judge", "echo", "--target", "echo", "--labels", "ok.jsonl"), "Only one thing"),
     ],

@@ -72,7 +72,7 @@ def test_what_names_no_run_cannot_be_a_tag(proctor: Proctor, asked: Proctor) -> 
     asked(1)
     for tag in ("last", "", " ", " x", "a\nb"):
         told = proctor("runs", "tag", "last", "good", tag)
-        assert (told.code, "cannot be a tag" in told.err) == (4, True), tag
+        assert (told.code, "cannot be used as a tag" in told.err) == (4, True), tag
     assert "no tags" in proctor("runs", "tag", "last").out
 
 
@@ -81,7 +81,7 @@ def test_a_tag_that_still_names_a_newer_run_is_told(proctor: Proctor, asked: Pro
     assert proctor("runs", "tag", newer, "baseline").err == ""
     told = proctor("runs", "tag", older, "baseline", "old")
     assert told.code == 0
-    assert f"'baseline' still names another run, {newer}." in told.err
+    assert f"'baseline' still refers to another run, {newer}." in told.err
     proctor("runs", "tag", newer, "baseline", "--remove")
     assert f"Run {older}" in proctor("runs", "show", "baseline").out
 
@@ -276,9 +276,9 @@ def test_a_group_of_prompts_and_targets_says_which_is_better(proctor: Proctor, p
 
 def test_parts_by_prompt_need_a_group_of_several_prompts(proctor: Proctor, prompts: list[str]) -> None:
     for runs, sentence in (
-        (prompts[:2], "Each of these 2 runs has the prompt 'terse'"),
-        (prompts[::2], "None of these prompts was run on several targets"),
-        (prompts[1:3], "None of these prompts was run on several targets"),
+        (prompts[:2], "All 2 runs have the prompt 'terse'"),
+        (prompts[::2], "None of these prompts was run on several comparable targets"),
+        (prompts[1:3], "None of these prompts was run on several comparable targets"),
     ):
         told = proctor("compare", *runs, "--by", "prompt")
         assert (told.code, sentence in told.err) == (4, True)
@@ -295,7 +295,7 @@ def test_suites_without_a_common_case_are_4_and_by_digest_they_are_compared(
         proctor("runs", "tag", "last", name)
     told = proctor("compare", "old", "new")
     assert told.code == 4
-    for words in ("old v1 and new v1", "same → renamed", "checks: expected", "Add --by-case-digest"):
+    for words in ("old v1 and new v1", "same → renamed", "checks: expected", "add --by-case-digest"):
         assert words in told.err
     told = proctor("compare", "old", "new", "--by-case-digest")
     assert (told.code, told.err) == (0, "")

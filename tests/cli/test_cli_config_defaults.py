@@ -76,28 +76,28 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("repat = 2", "'repat' is no key of this file. Did you mean 'repeat'"),
+        ("repat = 2", "Unknown key 'repat'. Did you mean 'repeat'"),
         ('repeat = "often"', "`repeat` is 'often'"),
         ("repeat = 0", "`repeat` is 0"),
-        ("repeat = 2.5", "`repeat` is 2.5; give a whole number."),
-        ("repeat = [2]", "`repeat` is [2]; give a whole number."),
-        ("temperature = true", "`temperature` is True; give a number."),
-        ('reuse = "no"', "`reuse` is 'no'; give true or false."),
-        ("tag = ['a', 3]", "`tag` is ['a', 3]; give a text or a list of such."),
-        ("store = 3", "`store` is no text; give the path of a file, or an address."),
-        ("suite = 3", "`suite` is 3; give a list of texts"),
-        ("cluster = 'foo'", "`cluster` is 'foo'. Cases cannot be clustered by 'foo'. Use `metadata.FIELD`"),
-        ("cluster = 3", "`cluster` is 3; give a text"),
-        ("json = true", "'json' is no key of this file"),
-        ("resume = 'x'", "'resume' is no key of this file"),
-        ("[tags]\nany = ['x']", "'tags' is no key of this file"),
+        ("repeat = 2.5", "`repeat` is 2.5. Give a whole number."),
+        ("repeat = [2]", "`repeat` is [2]. Give a whole number."),
+        ("temperature = true", "`temperature` is True. Give a number."),
+        ('reuse = "no"', "`reuse` is 'no'. Give true or false."),
+        ("tag = ['a', 3]", "`tag` is ['a', 3]. Give a text or a list of these."),
+        ("store = 3", "`store` is not a text. Give the path of a file, or an address."),
+        ("suite = 3", "`suite` is 3. Give a list of texts"),
+        ("cluster = 'foo'", "`cluster` is 'foo'. Cases cannot be clustered by 'foo'. Give `metadata.FIELD`"),
+        ("cluster = 3", "`cluster` is 3. Give a text"),
+        ("json = true", "Unknown key 'json'"),
+        ("resume = 'x'", "Unknown key 'resume'"),
+        ("[tags]\nany = ['x']", "Unknown key 'tags'"),
         ("[temperature]\nvalue = 1", "`temperature` is a table"),
         ('prompts = "nowhere"', "there is no such folder"),
-        ("evaluators = [1]", "`evaluators` is [1]; give a list of texts"),
-        ('substitutions = "x"', "give a table of texts"),
-        ('evals-class = "match"', "give one of: Match, "),
-        ("evals-class = 4", "give one of: Match, "),
-        ("target = ", "the file is not TOML in UTF-8"),
+        ("evaluators = [1]", "`evaluators` is [1]. Give a list of texts"),
+        ('substitutions = "x"', "Give a table of texts"),
+        ('evals-class = "match"', "Give one of: Match, "),
+        ("evals-class = 4", "Give one of: Match, "),
+        ("target = ", "The file is not valid TOML in UTF-8"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_told_with_its_name(
@@ -142,7 +142,7 @@ def test_how_the_project_divides_suites_is_not_for_those_that_are_not_divided(
     assert (told.code, told.run["total"], told.run["splits"]) == (1, 10, {})
     for flag in ("--holdout=0.3", "--split-method=rank"):
         refused = proctor("run", "cheap", flag)
-        assert (refused.code, "Built-in suites are not split" in refused.err) == (4, True)
+        assert (refused.code, "Built-in suites have no holdout" in refused.err) == (4, True)
 
 
 def test_the_project_divides_suites_of_its_own(proctor: Proctor, config: Any, folder: Path) -> None:
@@ -191,7 +191,7 @@ def test_regrading_knows_the_judges_of_the_project(proctor: Proctor, config: Any
 def test_regrading_a_run_that_is_not_there_is_told(proctor: Proctor) -> None:
     told = proctor("regrade", "20200101")
     assert told.code == 4
-    assert "no run '20200101', as there is no store at .proctor/proctor.db" in told.err
+    assert "no run '20200101', because there is no store at .proctor/proctor.db" in told.err
     proctor("run", "cheap", "--target", "echo", "--limit", "1", "--quiet")
     told = proctor("regrade", "20200101")
     assert told.code == 4

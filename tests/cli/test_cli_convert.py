@@ -51,7 +51,7 @@ def test_without_output_the_file_is_printed_and_nothing_else(
 def test_a_file_that_is_written_is_the_same_suite(proctor: Callable[..., Any], tides: str) -> None:
     told = proctor("convert", tides, "--to", "proctor", "-o", "deep/tides.jsonl")
     assert (told.code, told.err) == (0, "")
-    assert told.out == "wrote deep/tides.jsonl: 2 cases of dialect proctor\n"
+    assert told.out == "Wrote deep/tides.jsonl: 2 cases in format proctor\n"
     assert digest(proctor, "deep/tides.jsonl") == digest(proctor, tides)
     assert proctor("convert", "deep/tides.jsonl", "--to", "meridian", "-o", "back/").code == 0
     assert digest(proctor, "back/tides.jsonl") == digest(proctor, tides)
@@ -62,11 +62,11 @@ def test_what_cannot_be_said_is_listed_and_nothing_is_written(
 ) -> None:
     told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
     assert (told.code, told.out) == (4, "")
-    assert "tides.jsonl: error: Case 'sum': the format pramana cannot express `category`: " in told.err
-    assert "tides.jsonl: error: Case 'kind': the format pramana cannot express `assertions[0]`: " in told.err
+    assert "tides.jsonl: error: Case 'sum': dialect pramana cannot say `category`: " in told.err
+    assert "tides.jsonl: error: Case 'kind': dialect pramana cannot say `assertions[0]`: " in told.err
     assert told.err.splitlines()[-1] == (
-        "Nothing was written: dialect pramana cannot say everything of 2 cases. "
-        "With --lossy it is left out, and kept in the metadata of its case."
+        "Nothing was written: format pramana cannot express everything in 2 cases. With --lossy, it is "
+        "moved to the metadata of its case."
     )
     assert not (folder / "x.jsonl").exists()
 
@@ -76,7 +76,7 @@ def test_with_lossy_it_is_written_told_and_kept(
 ) -> None:
     told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
     assert told.code == 0
-    assert "tides.jsonl: warning: Case 'sum': the format pramana cannot express `category`" in told.err
+    assert "tides.jsonl: warning: Case 'sum': dialect pramana cannot say `category`" in told.err
     assert "more with the code unsayable." in told.err
     assert "error" not in told.err
     rows = [json.loads(line) for line in (folder / "x.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -90,8 +90,8 @@ def test_the_name_of_a_suite_that_refuses_as_a_whole_is_told(
     (folder / "tides.yaml").write_text(AGENT, encoding="utf-8")
     told = proctor("convert", "tides.yaml", "--to", "meridian")
     assert told.code == 4
-    assert "tides.yaml: error: Suite 'tides': the format meridian cannot express `pass_rule`: " in told.err
-    assert "cannot say everything of the suite's own fields and 1 case." in told.err
+    assert "tides.yaml: error: Suite 'tides': dialect meridian cannot say `pass_rule`: " in told.err
+    assert "cannot express everything in the suite's own fields and 1 case." in told.err
 
 
 def test_a_file_that_is_there_is_not_replaced_unless_forced(
@@ -100,7 +100,7 @@ def test_a_file_that_is_there_is_not_replaced_unless_forced(
     (folder / "x.jsonl").write_text("mine", encoding="utf-8")
     told = proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl")
     assert (told.code, told.out) == (4, "")
-    assert "Already there: x.jsonl." in told.err
+    assert "These files already exist: x.jsonl." in told.err
     assert (folder / "x.jsonl").read_text(encoding="utf-8") == "mine"
     assert proctor("convert", tides, "--to", "proctor", "-o", "x.jsonl", "--force").code == 0
     assert digest(proctor, "x.jsonl") == digest(proctor, tides)
@@ -113,7 +113,7 @@ def test_a_suite_of_many_files_needs_a_folder(proctor: Callable[..., Any], tides
     assert "Name a folder for them with -o FOLDER/." in told.err
     assert proctor("convert", tides, "--to", "ai_tester", "--lossy", "-o", "notes").code == 0
     assert (folder / "notes" / "sum.md").is_file()
-    assert "2 cases of dialect ai_tester" in proctor("validate", "notes").out
+    assert "2 cases in format ai_tester" in proctor("validate", "notes").out
 
 
 def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tides: str, folder: Path) -> None:
@@ -128,10 +128,7 @@ def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tide
     ("words", "said"),
     [
         (("nowhere", "--to", "proctor"), "There is no suite 'nowhere'"),
-        (
-            ("tides.jsonl", "--to", "promptfoo"),
-            "Proctor can read suites in the format 'promptfoo' but cannot write them.",
-        ),
+        (("tides.jsonl", "--to", "promptfoo"), "Dialect 'promptfoo' is only read."),
         (("tides.jsonl", "--to", "pramna"), "Did you mean 'pramana'?"),
         (("tides.jsonl",), "--to"),
         (("tides.jsonl", "--to", "proctor", "--store", "no.db"), "no.db"),
@@ -231,7 +228,7 @@ def test_a_pass_rule_in_other_words_gives_the_same_verdicts(
     (folder / name).write_text(text, encoding="utf-8")
     told = proctor("convert", name, "--to", to, "-o", "new/")
     assert told.code == 0
-    assert f"Suite 'peaks': dialect {to} has no " in told.err
+    assert f"Suite 'peaks': format {to} has no " in told.err
     seen = set()
     for answer in ("Everest", "K2", "Kan", "Kanchenjunga and Everest", "no idea"):
         assert verdicts(path, answer) == verdicts(name, answer)
@@ -251,7 +248,7 @@ def test_a_suite_that_moves_away_from_what_it_names_says_so(
     (folder / "tides.yaml").write_text(WORKSPACE, encoding="utf-8")
     told = proctor("convert", "tides.yaml", "--to", "proctor", "-o", output)
     assert told.code == 0
-    assert ("from now on they are looked for in 'away'" in told.err) is moved
+    assert ("these paths are relative to 'away'" in told.err) is moved
 
 
 CHECKS: dict[str, tuple[str, list[dict[str, Any]]]] = {

@@ -202,8 +202,8 @@ def test_regrades_and_runs_without_answers_are_left_out(proctor: Proctor, asked:
     told = proctor("drift")
     assert told.code == 0
     assert "over 2 runs" in told.out
-    assert "1 run regraded stored answers without calling the target: left out." in told.out
-    assert "1 run without new answers of the target: left out." in told.out
+    assert "Excluded 1 run that regraded stored answers without calling the target." in told.out
+    assert "Excluded 1 run that had no new answers from the target." in told.out
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def test_what_somebody_else_measured_counts_only_by_its_name(
     asked()
     told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl")
     assert told.code == 5
-    assert "1 run imported from a bundle: left out." in told.err
+    assert "Excluded 1 run that came from a bundle." in told.err
     asked()
     told = proctor("drift")
     assert told.code == 0
@@ -247,7 +247,7 @@ def test_a_clock_that_was_wrong_does_not_stop_the_watch(
     asked()
     told = proctor("drift")
     assert (told.code, "over 2 runs" in told.out) == (0, True)
-    assert "1 run began in the future, by a clock that was wrong: left out." in told.out
+    assert "Excluded 1 run that started in the future, according to a wrong clock." in told.out
 
 
 def test_of_runs_that_began_at_once_the_one_stored_later_is_later(
@@ -270,7 +270,7 @@ def test_runs_of_another_version_of_the_suite_are_told(
     asked()
     asked()
     told = proctor("drift", "nightly.jsonl", "--target", "scripted:a.jsonl").out
-    assert "1 run used another version of the suite: left out." in told
+    assert "Excluded 1 run that used another version of the suite." in told
 
 
 def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
@@ -312,7 +312,7 @@ def test_a_name_that_meant_another_target_is_told(proctor: Proctor, asked: Proct
     asked()
     asked()
     told = proctor("drift", "nightly", "--target", "scripted:a.jsonl").out
-    assert "1 run on the same name called another target (temperature 0.5 instead of 0.0): left out." in told
+    assert "Excluded 1 run in which the same name stood for another target" in told
 
 
 def test_what_cannot_be_had_is_said(proctor: Proctor, asked: Proctor, nights: Days) -> None:
@@ -320,17 +320,17 @@ def test_what_cannot_be_had_is_said(proctor: Proctor, asked: Proctor, nights: Da
     asked()
     nights()
     refused = {
-        "nightly.jsonl --target echo": (5, "Stored are: nightly v1 on scripted:a.jsonl (2 runs)."),
-        "nightly.jsonl --target nonsense": (5, "No such run on 'nonsense' is stored."),
-        "cheap --target echo": (5, "No run of 'cheap' as it is now"),
+        "nightly.jsonl --target echo": (5, "Stored runs: nightly v1 on scripted:a.jsonl (2 runs)."),
+        "nightly.jsonl --target nonsense": (5, "There is no such stored run on 'nonsense'."),
+        "cheap --target echo": (5, "There is no stored run of 'cheap' in its current form"),
         "nothing.jsonl --target echo": (4, "There is no suite 'nothing.jsonl'"),
-        "sha256:000000": (5, "No run of a suite of digest sha256:000000 is stored."),
-        "--since soon": (4, "'soon' is no time."),
-        "--since 2024-13-01": (4, "'2024-13-01' is no time."),
-        "--until 999999w": (4, "is no time"),
-        "--until 2024-09-01": (5, "No finished run of nightly v1 on scripted:a.jsonl fits in that time"),
+        "sha256:000000": (5, "There is no stored run of a suite with the digest sha256:000000."),
+        "--since soon": (4, "'soon' is not a time."),
+        "--since 2024-13-01": (4, "'2024-13-01' is not a time."),
+        "--until 999999w": (4, "is not a time"),
+        "--until 2024-09-01": (5, "No finished run of nightly v1 on scripted:a.jsonl matches in that period"),
         "--baseline zzz": (4, "There is no run 'zzz'"),
-        "-o drift.csv": (4, "Nothing can be written to 'drift.csv'"),
+        "-o drift.csv": (4, "'drift.csv' has no known ending"),
         "-o no/drift.md": (4, "does not exist"),
     }
     for words, (code, why) in refused.items():
@@ -342,7 +342,7 @@ def test_one_run_is_too_few(proctor: Proctor, asked: Proctor, process: Proctor) 
     asked()
     told = proctor("drift", "nightly", "--target", "scripted:a.jsonl", "--json")
     assert told.code == told.json["exit_code"] == 5
-    assert "Only 1 run of nightly v1 on scripted:a.jsonl fits, and drift needs two." in told.err
+    assert "Only 1 run of nightly v1 on scripted:a.jsonl matches, and drift needs two runs." in told.err
     assert proctor("drift", "--store", "none.db").code == 4
 
 
@@ -387,7 +387,7 @@ def test_the_time_and_the_baseline_choose_the_runs(proctor: Proctor, asked: Proc
     told = proctor("drift", "--baseline", "accepted")
     assert told.code == 0
     assert "Unchanged since 3 Oct 2024" in told.out
-    assert "2 runs began before the baseline: left out." in told.out
+    assert "Excluded 2 runs that started before the baseline." in told.out
     kept = proctor("drift", "--baseline", "accepted", "--since", "2024-10-05", "--json").json["drift"]["runs"]
     assert [run["started_at"][:10] for run in kept] == ["2024-10-03", "2024-10-05"]
     proctor("run", "nightly.jsonl", "--target", "echo", "--quiet")

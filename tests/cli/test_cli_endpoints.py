@@ -205,7 +205,7 @@ def test_max_failures_stops_the_run_and_the_errors_are_there(
     )
     assert told.code == 3
     assert 7 <= told.run["errors"] <= 8
-    assert "as many as --max-failures allows" in told.run["stopped"]
+    assert "the limit of --max-failures" in told.run["stopped"]
     assert endpoint.asked["target"] <= 7 * 2 + 2
     endpoint.reply = lambda _number: fine()
     done = proctor(*continued(told), "--json")

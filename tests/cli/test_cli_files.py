@@ -132,7 +132,7 @@ def test_validation_tells_every_error_and_warning_and_the_counts(proctor: Procto
         ["s.jsonl:2:", "error:"],
         ["s.jsonl:3:", "error:"],
     ]
-    assert "s.jsonl: 2 cases of dialect meridian, 2 errors, 1 warning" in told.out
+    assert "s.jsonl: 2 cases in format meridian, 2 errors, 1 warning" in told.out
 
 
 def test_more_than_five_warnings_of_a_kind_are_counted_and_all_errors_are_listed(
@@ -159,7 +159,7 @@ def test_one_bad_suite_among_good_ones_keeps_all_from_running(
 ) -> None:
     (folder / "bad.jsonl").write_bytes(WRONG["comma"])
     assert proctor("run", half, "bad.jsonl", "--target", "echo").code == 4
-    assert "No run is stored" in proctor("runs", "list").out
+    assert "No stored run matches" in proctor("runs", "list").out
     told = proctor("validate", half, "bad.jsonl")
     assert told.code == 4
     assert f"{half}: 10 cases" in told.out

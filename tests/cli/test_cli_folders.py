@@ -50,7 +50,10 @@ def test_a_path_a_bare_name_and_a_built_in_name_each_mean_what_they_say(
 ) -> None:
     def suite(word: object) -> tuple[str, bool]:
         told = proctor("run", word, "--target", "echo", "--json")
-        chosen = "'cheap' is the suite cheap v1 of the store here. `builtin:cheap` is the built-in suite."
+        chosen = (
+            "'cheap' means the suite cheap v1 in the store here. For the built-in suite, write "
+            "`builtin:cheap`."
+        )
         return told.run["suite"], chosen in told.err.splitlines()
 
     assert suite("cheap") == ("builtin:cheap", False)
@@ -61,7 +64,7 @@ def test_a_path_a_bare_name_and_a_built_in_name_each_mean_what_they_say(
     assert hashes["cheap"] == proctor("hash", published / "cheap.jsonl").out.split()[0]
     assert hashes["cheap"] != hashes["builtin:cheap"]
     refused = proctor("validate", "cheap")
-    assert (refused.code, "`builtin:cheap` is the built-in suite" in refused.err) == (4, True)
+    assert (refused.code, "write `builtin:cheap`" in refused.err) == (4, True)
     assert proctor("validate", "builtin:cheap").code == 0
 
 

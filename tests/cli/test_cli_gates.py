@@ -105,7 +105,7 @@ def test_a_bundle_derives_the_result_of_an_interval_gate(proctor: Proctor, folde
 @pytest.mark.parametrize("flag", [("--gate-mode", "interval"), ("--stop-when-shown",)])
 def test_flags_on_a_gate_need_one(proctor: Proctor, many: str, flag: tuple[str, ...]) -> None:
     told = ask(proctor, many, *flag)
-    assert (told.code, f"{flag[0]} is about a gate. Add --min-pass-rate" in told.err) == (4, True)
+    assert (told.code, f"{flag[0]} needs a gate. Add --min-pass-rate" in told.err) == (4, True)
 
 
 def test_a_gate_mode_in_the_project_file_needs_no_gate(proctor: Proctor, folder: Path, many: str) -> None:
@@ -217,8 +217,11 @@ def test_a_run_says_how_many_cases_it_would_have_needed(proctor: Proctor, many: 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--stop-when-shown", "--min-pass-rate", 0.5, "--gate-mode", "point"), "--gate-mode point has none"),
-        (("--until", "5pp", "--attest=bundles"), "Leave out --attest"),
+        (
+            ("--stop-when-shown", "--min-pass-rate", 0.5, "--gate-mode", "point"),
+            "--gate-mode point does not have",
+        ),
+        (("--until", "5pp", "--attest=bundles"), "Remove --attest"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_call(
@@ -305,7 +308,7 @@ def test_a_run_that_was_cut_short_goes_on_in_its_order_until_it_knows_enough(
     refused = proctor("run", f"--resume={told.run['run']}", "--until", "0.1")
     assert (refused.code, "--until: the run has none, this command sets 0.1" in refused.err) == (4, True)
     refused = proctor("run", f"--resume={told.run['run']}", "--attest=bundles")
-    assert (refused.code, "Leave out --attest" in refused.err) == (4, True)
+    assert (refused.code, "Remove --attest" in refused.err) == (4, True)
     again = proctor("run", f"--resume={told.run['run']}", "--max-failures", 600, "--json").run
     assert (again["status"], again["early_stop"]["reason"]) == ("finished", "ruled out")
     assert again["planned"] == again["total"] >= again["early_stop"]["cases"]
@@ -352,7 +355,7 @@ def test_a_target_is_certified_by_its_interval(proctor: Proctor) -> None:
     data = told.json
     assert (told.code, data["decision"], data["rounds"], data["total"]) == (1, "ruled out", 3, 42)
     assert {check["round"] for check in data["checks"]} == {1, 2, 3}
-    assert "Asking echo 84 questions in 42 checks." in told.err
+    assert "Running 42 checks on echo with 84 questions." in told.err
     asked = [check["questions"][0]["asked"] for check in data["checks"] if check["check"] == "arithmetic"]
     assert asked[0] != asked[1] != asked[2]
 

@@ -77,11 +77,11 @@ def test_the_groups_of_run_go_from_what_is_run_to_what_is_written(proctor: Proct
         "What to run",
         "Targets and prompts",
         "Grading",
-        "The gate",
+        "Gate",
         "Holdout",
         "Limits",
-        "Earlier runs and answers",
-        "How runs are made",
+        "Resume and reuse",
+        "Execution",
         "Output",
     ]
     assert (
@@ -120,8 +120,8 @@ def test_the_same_flag_is_described_in_the_same_words(words: tuple[str, ...]) ->
         command = found
     said = {
         "--json": "Print one JSON object",
-        "--store": "The file that",
-        "--keys": "Where keys and trust are.",
+        "--store": "The store: a file",
+        "--keys": "Folder with your keys and the trust file.",
     }
     for option in command.params:
         for flag in said.keys() & set(option.opts):
@@ -132,9 +132,7 @@ def test_the_same_flag_is_described_in_the_same_words(words: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("command", ["attest", "certify", "compare", "regrade"])
 def test_a_run_is_named_by_its_id_last_or_a_tag(proctor: Proctor, command: str) -> None:
-    assert "named as in `proctor runs`: by its id, `last` or a tag" in " ".join(
-        proctor(command, "--help").out.split()
-    )
+    assert "an id, `last` or a tag, as in `proctor runs`" in " ".join(proctor(command, "--help").out.split())
 
 
 # --- JSON when nothing could be done -----------------------------------------------------------------------

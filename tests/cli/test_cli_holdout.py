@@ -142,8 +142,8 @@ def test_a_selection_takes_from_the_split(proctor: Proctor, plain: str) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("cheap", "--holdout", "0.2"), "Built-in suites are not split"),
-        (("cheap", "--split-method", "rank"), "Built-in suites are not split"),
+        (("cheap", "--holdout", "0.2"), "Built-in suites have no holdout"),
+        (("cheap", "--split-method", "rank"), "Built-in suites have no holdout"),
         (("plain.jsonl", "--split-method", "shuffle"), "--holdout 0.2"),
         (("birds.jsonl", "--holdout", "-0.1"), "--holdout"),
         (("birds.jsonl", "--no-holdout", "--split", "holdout"), "--split holdout"),
@@ -165,7 +165,7 @@ def test_a_split_that_cannot_be_is_4_with_a_sentence_that_helps(
 def test_a_built_in_suite_stays_one_when_it_is_named_by_its_file(proctor: Proctor) -> None:
     file = Path(package.__file__).with_name("suites") / "v1.0" / "cheap.jsonl"
     told = proctor("run", file, "--target", "echo", "--holdout", "0.2")
-    assert (told.code, "Built-in suites are not split" in told.err) == (4, True)
+    assert (told.code, "Built-in suites have no holdout" in told.err) == (4, True)
 
 
 # --- revealed by the project -------------------------------------------------------------------------------

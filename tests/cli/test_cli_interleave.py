@@ -98,14 +98,14 @@ def test_proctor_toml_may_want_it_and_the_command_line_may_not(
 def test_one_target_is_refused_before_it_is_asked(proctor: Proctor, desk: Desk, path: str) -> None:
     told = proctor("run", path, *desk.targets("a"), "--interleave")
     assert (told.code, desk.asked) == (4, [])
-    assert "--interleave makes several runs in turns, and there is only one, on 'openai:a@" in told.err
+    assert "--interleave needs several runs, but there is only one, on 'openai:a@" in told.err
 
 
 def test_each_run_says_what_came_from_the_cache(proctor: Proctor, desk: Desk, path: str) -> None:
     command = ["run", path, *desk.targets("a", "b"), "--interleave", "--cache"]
     proctor("run", path, *desk.targets("a"), "--cache", "--limit", 5)
     told = proctor(*command)
-    assert "5 answers came from the cache, 3 did not: 3 never asked before." in told.err
+    assert "5 answers came from the cache, 3 did not: 3 never sent before." in told.err
     assert "0 answers came from the cache, 8 did not: " in told.err
     assert "of 3 answers; 5 from the cache or reused are left out" in told.out
     compared = proctor("compare", "last").out
@@ -123,12 +123,12 @@ def test_after_ctrl_c_one_command_continues_all_in_turns(
     out, err = begun.communicate(timeout=PATIENCE_S)
     assert begun.returncode == 2, out + err
     (command,) = re.findall(r"Continue with: proctor (run --resume=\S+)", err)
-    assert len(re.findall(r"Stopped: [23] of 8 trials are kept\.", err)) == 2
-    assert "trials are kept. The same command continues this run." in err
+    assert len(re.findall(r"Stopped: [23] of 8 trials are stored\.", err)) == 2
+    assert "trials are stored. The same command resumes this run." in err
     desk.hold_at = None
     again = proctor(*command.split(), "--json")
     assert [(run["status"], run["passed"]) for run in again.json["runs"]] == [("finished", CASES)] * 2
-    assert "goes on with it, in turns." in again.err
+    assert "is resumed too, because the runs are interleaved." in again.err
     assert set(desk.asked) == set(in_turns())
     questions = [question for _, question in desk.asked]
     assert questions == sorted(questions)

@@ -28,7 +28,7 @@ def test_a_file_that_is_read_is_never_written_over(
     for output in ("x.json", "./x.json", "link.json"):
         told = proctor(command, "x.json", "-o", output, *words)
         assert told.code == 4
-        assert f"{output!r} is read, and would be lost." in told.err + told.out
+        assert f"{output!r} is an input of this command and would be overwritten." in told.err + told.out
     assert (folder / "x.json").read_text(encoding="utf-8") == ROW
 
 
@@ -36,7 +36,7 @@ def test_the_problems_are_never_written_over(proctor: Proctor, folder: Path) -> 
     for name in ("x.jsonl", "problems.json"):
         (folder / name).write_text(ROW, encoding="utf-8")
     told = proctor("passk", "x.jsonl", "--problems", "problems.json", "-o", "problems.json")
-    assert (told.code, "is read, and would be lost" in told.err) == (4, True)
+    assert (told.code, "is an input of this command and would be overwritten" in told.err) == (4, True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -154,10 +154,13 @@ def test_every_target_that_judges_its_own_answers_is_named_once(
     (folder / "own.eval.yaml").write_text(OWN.replace("ASSERTION", assertion), encoding="utf-8")
     told = proctor("run", "own.eval.yaml", "--target", "first", "--target", "second", "--json")
     warnings = [
-        warning for run in told.json["runs"] for warning in run["warnings"] if "kind to itself" in warning
+        warning
+        for run in told.json["runs"]
+        for warning in run["warnings"]
+        if "favour their own answers" in warning
     ]
-    assert [warning.split(", so ")[1].split()[0] for warning in warnings] == alone
-    assert told.err.count("kind to itself") == len(alone)
+    assert [warning.split("Without --judge, ")[1].split()[0] for warning in warnings] == alone
+    assert told.err.count("favour their own answers") == len(alone)
 
 
 def test_a_suite_without_judges_needs_none_and_names_none(
@@ -165,7 +168,7 @@ def test_a_suite_without_judges_needs_none_and_names_none(
 ) -> None:
     told = proctor("run", half, "--target", "echo", "--judge", script(rules={"*": YES}), "--json")
     assert told.run["judges"] == []
-    assert "no case asks a judge, so --judge has no effect" in told.err
+    assert "No case needs a judge, so --judge has no effect" in told.err
 
 
 def test_the_majority_of_several_judges_decides(

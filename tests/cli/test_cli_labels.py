@@ -73,7 +73,7 @@ def test_only_the_labels_of_the_named_run_are_taken(proctor: Proctor, judge: str
     label(run_id, count=2)
     told = proctor("certify", "--judge", judge)
     assert "agrees with people on 2 of 2 answers" in told.out
-    assert "Of runs that were deleted, and left out: 3 labels." in told.out
+    assert "Skipped, because their runs were deleted: 3 labels." in told.out
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_labels_of_held_out_answers_are_a_look_and_their_notes_are_sealed(
 def test_labels_of_a_deleted_run_stay_and_that_is_said(proctor: Proctor, run_id: str) -> None:
     label(run_id)
     told = proctor("runs", "delete", run_id, "--yes")
-    assert f"The labels of 8 answers of it stay: `proctor runs labels {run_id}` writes them" in told.err
+    assert f"Its labels for 8 answers are kept. `proctor runs labels {run_id}` exports them" in told.err
     assert len(proctor("runs", "labels", run_id).out.splitlines()) == 8
 
 

@@ -263,7 +263,7 @@ def test_no_request_is_sent_when_too_many_answers_wait(
     run = begin(cases=cases, gate=10)
     holder = hold(work / "p.db")
     (folder / "go").touch()
-    assert "No request is sent until they are." in lines(run, "No request is sent")
+    assert "No request is sent until they are written." in lines(run, "No request is sent")
     assert len(_asked(folder)) <= trial_queue.MAX_WAITING_ROWS + 200
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)

@@ -63,7 +63,7 @@ def test_each_of_two_choices_with_the_right_text_is_right(proctor: Proctor) -> N
 
 def test_the_example_has_a_right_choice_in_each_case(proctor: Proctor) -> None:
     out = proctor("validate", Path(__file__).parents[2] / "examples" / "choices.jsonl").out
-    assert "10 cases of dialect proctor, 0 errors, 0 warnings" in out
+    assert "10 cases in format proctor, 0 errors, 0 warnings" in out
 
 
 def test_a_run_without_choices_says_nothing_of_them(proctor: Proctor) -> None:

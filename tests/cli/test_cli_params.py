@@ -86,7 +86,7 @@ def test_a_resumed_run_keeps_its_parameters(tmp_path: Path, proctor: Proctor, ta
     refused = proctor("run", "sums.jsonl", f"--resume={first['run']}", "--param=extra_body.min_p=0.3")
     assert refused.code == 4
     assert '--param: the run has extra_body={"min_p": 0.1}' in refused.err
-    assert "--param" in refused.err.partition("For a new run:")[2]
+    assert "--param" in refused.err.partition("To start a new run:")[2]
 
 
 def test_a_run_of_a_target_with_parameters_is_resumed_by_its_own_command(

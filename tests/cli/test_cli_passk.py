@@ -92,7 +92,7 @@ def test_rows_without_a_task_are_tasks_of_their_own_and_others_are_put_together(
         ("(row 2)", 2, 0),
         ("a", 4, 3),
     ]
-    assert told.err == "a.jsonl: warning: Task 'a' is there in several rows, which are put together.\n"
+    assert told.err == "a.jsonl: warning: Task 'a' is in several rows, which are combined.\n"
 
 
 EXPORTED = [
@@ -218,10 +218,10 @@ def test_a_bad_row_inside_a_dump_costs_that_row_alone(proctor: Proctor, folder: 
 @pytest.mark.parametrize(
     ("rows", "code", "says"),
     [
-        ([], 5, "No answer is in it"),
-        (["{}"], 5, "No answer is in it"),
-        (["\x00\x01"], 5, "No answer is in it"),
-        (graded(a="??"), 3, "None of its answers is graded; the first: passed is null"),
+        ([], 5, "The file has no answers"),
+        (["{}"], 5, "The file has no answers"),
+        (["\x00\x01"], 5, "The file has no answers"),
+        (graded(a="??"), 3, "None of the answers could be graded. The reason for the first: passed is null"),
     ],
 )
 def test_a_file_without_a_graded_answer_is_an_error(
@@ -239,11 +239,11 @@ def test_a_file_without_a_graded_answer_is_an_error(
         (("none.jsonl",), "'none.jsonl' cannot be read: No such file"),
         (("a.jsonl", "--k", "1,x"), "--k is '1,x'"),
         (("a.jsonl", "--k", "0"), "--k is '0'"),
-        (("a.jsonl", "--k", "4,9"), "There is no pass@4: some task has only 2 graded answers"),
+        (("a.jsonl", "--k", "4,9"), "pass@4 cannot be computed: some task has only 2 graded answers"),
         (("a.jsonl", "--problems", "none.jsonl"), "'none.jsonl' cannot be read"),
         (("a.jsonl", "--timeout", "5"), "--problems FILE"),
         (("a.jsonl", "--workers", "5"), "--problems FILE"),
-        (("a.jsonl", "-o", "a.png"), "the ending says how"),
+        (("a.jsonl", "-o", "a.png"), "The ending sets the format"),
     ],
 )
 def test_what_cannot_be_is_4_with_a_sentence(
@@ -278,7 +278,7 @@ def problem(name: str, prompt: str, *checks: str) -> dict[str, Any]:
 PROBLEMS = [
     problem("double", "def double(x):\n", "(2) == 4", "(-1) == -2"),
     problem("text", "def double(x: str) -> str:\n", "('ab') == 'abab'"),
-    problem("never asked", "def double(x):\n", "(0) == 0"),
+    problem("never sent", "def double(x):\n", "(0) == 0"),
 ]
 COMPLETIONS = [
     {"task_id": "double", "completion": "    return x * 2\n", "passed": False},
@@ -305,12 +305,12 @@ def test_completions_are_graded_by_running_them_whatever_they_say_of_themselves(
         ("double", 2, 1),
         ("text", 2, 1),
     ]
-    assert (found["unanswered"], [row["line"] for row in found["dropped"]]) == (["never asked"], [5, 6])
+    assert (found["unanswered"], [row["line"] for row in found["dropped"]]) == (["never sent"], [5, 6])
     assert told.err.splitlines() == [
         "problems.jsonl:4: warning: The problem has no test and no entry_point.",
         "answers.jsonl:5: warning: There is no problem 'elsewhere' to grade the completion by.",
         "answers.jsonl:6: warning: The completion is 5. It must be a text.",
-        "answers.jsonl: warning: Task 'never asked' has no completion and does not count.",
+        "answers.jsonl: warning: Task 'never sent' has no completion and does not count.",
     ]
 
 
@@ -342,7 +342,10 @@ def test_completions_of_a_problem_that_cannot_test_are_not_graded(proctor: Proct
     write_lines(folder / "answers.jsonl", *COMPLETIONS[:2])
     told = proctor("passk", "answers.jsonl", "--problems", "problems.jsonl")
     assert (told.code, told.out) == (3, "")
-    assert "None of its answers is graded; the first: UsageError: The tests of 'double'" in told.err
+    assert (
+        "None of the answers could be graded. The reason for the first: UsageError: The tests of 'double'"
+        in told.err
+    )
 
 
 @pytest.mark.parametrize(("patience", "lines"), [(3600, []), (0, ["a.jsonl: 1/3 graded, 1 passed"])])
@@ -393,7 +396,7 @@ def test_a_k_that_cannot_be_is_refused_before_anything_is_graded(proctor: Procto
         "passk", "answers.jsonl", "--problems", "problems.jsonl", "--k", "9", "--isolation", "process"
     )
     assert told.code == 4
-    assert "There is no pass@9" in told.err
+    assert "pass@9 cannot be computed" in told.err
 
 
 @pytest.mark.usefixtures("sandboxed")
@@ -418,7 +421,7 @@ def test_what_is_graded_when_it_is_interrupted_counts(
     assert (told.code, told.json["exit_code"]) == (2, 2)
     assert (folder / "x.json").exists() == bool(graded_first)
     if graded_first:
-        assert "Interrupted: 5 completions are not graded, and do not count." in told.err
+        assert "Interrupted: 5 completions were not graded, and do not count." in told.err
         assert [
             (one["statistics"]["answers"]["total"], len(one["ungraded"])) for one in told.json["passk"]
         ] == [

@@ -180,7 +180,7 @@ def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_no
     other = suite(*in_own_format(90, "no", name="other"), name="other.jsonl")
     told = proctor("plan", other, "--against", run)
     assert told.code == 4
-    assert "is of the suite 'desk', which is blank about 'other'" in told.err
+    assert "is a run of the suite 'desk', not of 'other'" in told.err
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_difference_that_cannot_be_is_refused(proctor: Proctor, desk: str, wor
     ("words", "message"),
     [
         (("none.jsonl",), "none.jsonl"),
-        (("desk.jsonl", "--against", "last"), "No run is stored here"),
+        (("desk.jsonl", "--against", "last"), "the store has no runs"),
         (("desk.jsonl", "--power", "1"), "power"),
         (("desk.jsonl", "-o", "plan.svg"), "ending"),
     ],

@@ -120,7 +120,7 @@ def test_a_saved_suite_is_run_with_the_prompts_that_were_saved_last(proctor: Pro
     assert proctor("suites", "save", path, "--name", "capitals").code == 0
     write(path, CONFIGURATION.replace("Name", "Say"))
     saved = proctor("suites", "save", path, "--name", "capitals").out
-    assert "capitals v1, the same but for tags, metadata, order, holdout or prompts: 2 cases" in saved
+    assert "capitals v1, unchanged except for tags, metadata, order, holdout or prompts: 2 cases" in saved
     assert "prompts     prompt-1, chat" in proctor("suites", "show", "capitals").out
     runs = run_all(proctor, "--saved", name, "-t", "echo")
     assert len(runs) == 2
@@ -151,10 +151,8 @@ def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proct
     path = write("capitals/promptfooconfig.yaml", CONFIGURATION)
     refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
     assert refused.code == 4
-    assert (
-        "the format agentv cannot express `defaults.prompts`: the suite has 2 prompts, 'prompt-1'"
-    ) in refused.err
-    assert "Dialect proctor keeps them." in refused.err
+    assert "dialect agentv cannot say `defaults.prompts`: the suite has 2 prompts, 'prompt-1'" in refused.err
+    assert "The format proctor keeps them." in refused.err
     assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
     (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")
     assert answers(proctor, run["run"])["test-1[country=Peru]~chat"] == "Peru?"
@@ -181,21 +179,21 @@ def test_cases_with_nothing_but_variables_need_a_prompt(proctor: Proctor) -> Non
     write("cases.csv", CASES)
     result = proctor("run", "cases.csv", "-t", "echo")
     assert result.code == 4
-    assert "2 cases, such as 'a', have no input. Pass a prompt that uses `Lang`, `city`" in result.err
+    assert "2 cases, such as 'a', have no input. Give a prompt that uses `Lang`, `city`" in result.err
 
 
 def test_variables_that_no_prompt_uses_are_one_warning(proctor: Proctor) -> None:
     write("cases.csv", "id,input,expected,city,lang\na,Hi,Hi,Lima,es\nb,Ho,Ho,Oslo,no\n")
     write("targets.yaml", "targets:\n- {name: other, provider: echo}\n")
     result = proctor("run", "cases.csv", "-t", "echo", "-t", "other", "--holdout=0")
-    assert result.err.count("The cases have values for `city`, `lang`, and no prompt uses them.") == 1
+    assert result.err.count("The cases have values for `city`, `lang`, but no prompt uses them.") == 1
 
 
 def test_a_suite_of_variables_is_validated_listed_and_shown(proctor: Proctor) -> None:
     write("cases.csv", CASES + "c,,hola,Lima,es\n")
     result = proctor("validate", "cases.csv")
     assert result.code in (0, 1), result.err
-    assert "'c' has the same question as test 'a'" in result.out + result.err
+    assert "'c' asks the same as test 'a'" in result.out + result.err
     assert proctor("suites", "save", "cases.csv", "--name", "cases").code == 0
     assert "city=Lima, Lang=es" in proctor("suites", "show", "cases", "--cases").out
 

@@ -63,7 +63,7 @@ def test_a_prompt_of_the_store_is_used_where_there_is_no_such_file(files: Path, 
     run_prompts(proctor, "-pterse.txt")
     (files / "terse.txt").unlink()
     result = proctor("run", "cases.csv", "-t", "echo", "--holdout=0", "-pterse")
-    assert "There is no file 'terse': the prompt of that name in the store is used." in result.err
+    assert "There is no file 'terse', so the prompt of that name in the store is used." in result.err
     assert answers(proctor, "last")["a"] == "Name: Lima"
 
 
@@ -93,7 +93,7 @@ def test_a_bundle_is_derived_again_with_the_prompt(files: Path, proctor: Proctor
     ("arguments", "problem"),
     [
         (["-pnope.txt"], "There is no prompt file 'nope.txt'. Write --prompt FILE or --prompt NAME=FILE."),
-        (["-pName {{ input }}"], "To give a text, save it in a file."),
+        (["-pName {{ input }}"], "To use a text as a prompt, save it in a file."),
         (["-p."], "has an empty name"),
         (["-px=."], "The prompt file '.' cannot be read"),
         (["-pterse.txt", "-pterse=steps.md"], "Two prompts are named 'terse'."),

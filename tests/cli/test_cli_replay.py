@@ -145,7 +145,7 @@ def test_importing_again_is_told_and_exit_0(proctor: Proctor, bundle: str) -> No
     assert proctor("runs", "import", bundle, "--store", "o.db", "--json").json["new"]
     told = proctor("runs", "import", bundle, "--store", "o.db")
     assert (told.code, told.err) == (0, "")
-    assert told.out.startswith("This run is stored already, and nothing was changed. ")
+    assert told.out.startswith("This run is already in the store. Nothing was changed. ")
 
 
 def test_an_unsigned_bundle_can_be_refused(proctor: Proctor, bundle: str, folder: Path) -> None:

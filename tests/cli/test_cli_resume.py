@@ -303,7 +303,7 @@ def test_a_changed_suite_is_not_taken_for_the_one_that_was_cut_short(
     assert "No unfinished run" in proctor("run", half, "--target", target, "--resume").err
     told = proctor("run", half, "--target", target, f"--resume={run_id}")
     assert told.code == 4
-    assert "other content" in told.err
+    assert "differs" in told.err
 
 
 def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor, half: str) -> None:
@@ -317,7 +317,7 @@ def test_a_run_is_not_continued_on_another_target(proctor: Proctor, cut: Proctor
 def test_a_finished_run_is_not_asked_again(proctor: Proctor, half: str, folder: Path) -> None:
     first = proctor("run", half, "--target", "echo", "--json").run
     told = proctor("run", f"--resume={first['run']}", "--json")
-    assert "nothing is missing" in told.err
+    assert "Nothing is missing" in told.err
     assert (told.run["run"], told.run["total"]) == (first["run"], 10)
     assert told.run["finished_at"] == first["finished_at"]
 
@@ -348,7 +348,7 @@ def test_of_a_matrix_that_was_cut_short_only_what_is_missing_is_asked(
     assert kept == {run["run"] for run in runs[:2]}
     assert len({run["group"] for run in runs}) == 1
     assert sorted(Counter(_asked(folder)).values()) == [3, 3, 4]  # one call was under way when it was cut
-    assert told.err.count("a new one begins") == 1
+    assert told.err.count("Starting a new one") == 1
 
 
 def test_resuming_another_judges_run_is_not_done_in_silence(
@@ -381,14 +381,14 @@ def test_resuming_with_other_settings_is_refused_with_each_difference_and_both_r
     assert told.code == 4
     first, *lines = told.err.splitlines()
     assert first == (
-        "proctor: error: No unfinished run fits this command, so nothing is resumed. "
-        f"The nearest is {run_id} of half v1 on echo, with 10 of 10 trials:"
+        "proctor: error: No unfinished run matches this command, so nothing is resumed. The closest is "
+        f"{run_id} of half v1 on echo, with 10 of 10 trials. It differs in:"
     )
     assert [line.strip() for line in lines] == [
         "--limit: the run has none, this command sets 3",
         "--temperature: the run has 0, this command sets 0.7",
         "--threshold: the run has none, this command sets 0.5",
-        f"To finish that run: proctor run --resume={run_id}",
+        f"To resume that run: proctor run --resume={run_id}",
         f"To start a new run: proctor run {half} --target echo --limit 3 --temperature 0.7 --threshold 0.5",
     ]
     assert len(proctor("runs", "list", "--json").json["runs"]) == 1
@@ -403,12 +403,12 @@ def test_resuming_an_edited_suite_or_on_another_target_is_refused_with_the_neare
     run_id = store_of_interrupted_runs(name, "--target", "echo")
     told = proctor("run", name, "--target", "mock", "--resume")
     assert told.code == 4
-    assert f"The nearest is {run_id} " in told.err
+    assert f"The closest is {run_id} " in told.err
     assert "--target: the run has echo, this command sets mock" in told.err
     suite(("t1", "say 1", "say 2"))
     told = proctor("run", name, "--target", "echo", "--resume", "--json")
     assert (told.code, told.json["exit_code"]) == (4, 4)
-    assert "the suite: the run has 's v1', and 's v2' has other content" in told.err
+    assert "the suite: the run has 's v1', and the content of 's v2' differs" in told.err
     assert "To start a new run: proctor run" in told.json["errors"][0]["message"]
 
 
@@ -421,7 +421,7 @@ def test_resuming_from_python_with_other_settings_is_refused_too(
     assert "  `repeats`: the run has none, this command sets 2\n" in str(refused.value)
     assert f"proctor run --resume={run_id}\n" in str(refused.value)
     assert f"proctor run {half} --target echo --repeat 2" in str(refused.value)
-    with pytest.raises(UsageError, match="To start a new run, leave `resume` out"):
+    with pytest.raises(UsageError, match="To start a new run, remove `resume`"):
         package.run([{"input": "x", "expected": "x"}], target="echo", resume=True, progress=False)
     assert package.run(half, target="echo", resume=True, progress=False).id == run_id
 
@@ -442,8 +442,8 @@ def test_resuming_where_no_run_is_unfinished_is_refused_with_the_command_of_a_ne
         told = proctor("run", half, "--target", "echo", "--resume", "--store", "other.db")
         assert told.code == 4
         assert told.err == (
-            "proctor: error: There is no unfinished run to resume, of half on echo or any other.\n"
-            f"  To start a new run: proctor run {half} --target echo --store other.db\n"
+            "proctor: error: There is no unfinished run to resume, neither of half on echo nor any "
+            f"other.\n  To start a new run: proctor run {half} --target echo --store other.db\n"
         )
         proctor("run", half, "--target", "echo", "--store", "other.db")
 
@@ -551,7 +551,7 @@ def test_asking_again_that_was_cut_short_is_resumed_with_all_that_was_taken_over
     assert begun.stderr is not None
     assert any("Ctrl-C again" in line for line in begun.stderr)
     begun.send_signal(signal.SIGINT)
-    assert "Stopped: 100 of 200 trials are kept." in begun.communicate(timeout=PATIENCE_S)[1]
+    assert "Stopped: 100 of 200 trials are stored." in begun.communicate(timeout=PATIENCE_S)[1]
     Path("asked.txt").unlink(missing_ok=True)
     Path("go").touch()
     second = proctor("runs", "list").out.splitlines()[1].split()[0]

@@ -165,7 +165,7 @@ def test_what_proctor_toml_says_by_now_changes_no_run_and_is_told(
     )
     told = proctor("run", f"--resume={run_id}", "--json")
     assert (told.code, told.run["run"], told.run["total"]) == (3, run_id, 10)
-    assert f"Run {run_id} keeps what it was begun with" in told.err
+    assert f"Run {run_id} keeps its own settings" in told.err
     assert "--threshold none" in told.err
     assert "--judge-rule" not in told.err
     assert "--interleave" not in told.err
@@ -204,7 +204,7 @@ def test_a_target_that_its_file_defines_otherwise_by_now_is_another_one(
     define("two")
     told = proctor("run", half, "--target", "a", f"--resume={run_id}")
     assert told.code == 4
-    assert "the target 'a': it is set up otherwise now" in told.err
+    assert "the target 'a': its configuration has changed" in told.err
 
 
 def test_the_commands_of_a_refusal_work_where_a_store_and_a_dialect_are_given(

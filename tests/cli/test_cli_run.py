@@ -57,7 +57,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
     told = proctor("run", one, other, "--target", "echo", "--id", "a", "--json")
     assert told.code == 0
     assert [run["total"] for run in told.json["runs"]] == [1]
-    assert "no case of other" in told.err
+    assert "No case of other" in told.err
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
         (("s.jsonl", "--target", "echo", "--resume=zzz"), "'zzz'"),
         (("s.jsonl", "--target", "echo", "--retry-errors", "zzz"), "'zzz'"),
         (("--resume=zzz",), "'zzz'"),
-        (("s.jsonl", "--target", "echo", "--attest=b.zip"), "names a folder"),
+        (("s.jsonl", "--target", "echo", "--attest=b.zip"), "must name a folder"),
     ],
 )
 def test_wrong_usage_is_4_with_a_sentence_that_helps_and_the_same_as_json(
@@ -126,7 +126,7 @@ def test_a_suite_with_errors_is_4_and_all_of_them_are_told(
         ("bad.jsonl", 3),
     }
     assert told.err.splitlines()[0].startswith("bad.jsonl:1: error: ")
-    assert "No run is stored" in proctor("runs", "list").out
+    assert "No stored run matches" in proctor("runs", "list").out
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_is_no_number_is_refused(
 ) -> None:
     told = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
     assert told.code == 4
-    assert f"Invalid value for '{flag}': 'nan' is no number." in told.err
+    assert f"Invalid value for '{flag}': 'nan' is not a number." in told.err
 
 
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])
@@ -318,7 +318,7 @@ def test_an_answer_over_max_answer_bytes_is_an_error_trial_of_any_command(
     rows = [json.loads(line) for line in (folder / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     failure = rows[0]["failure"]
     assert (rows[0]["verdict"], failure["kind"], rows[1]["verdict"]) == ("error", "too-large", "fail")
-    assert failure["message"].startswith("The answer has 101 bytes, and at most 100 are read.")
+    assert failure["message"].startswith("The answer has 101 bytes, over the limit of 100.")
     assert "raise --max-answer-bytes" in failure["message"]
     (folder / "proctor.toml").write_text("max-answer-bytes = 99\n", encoding="utf-8")
     assert proctor("run", suite(("b", "q", "x")), *words[:2], "--json").run["errors"] == 1

@@ -162,7 +162,7 @@ def test_a_parameter_that_the_model_lacks_is_left_out_of_a_second_batch(
     result = run("openai", "--json")
     assert [result.run[name] for name in ("passed", "errors")] == [5, 0]
     assert [len(batch.requests) for batch in host.batches] == [10, 9]
-    assert "for parameters that it does not accept (temperature)" in result.err
+    assert "because of parameters that it does not accept (temperature)" in result.err
     assert all("temperature" not in body for body in host.batches[1].requests.values())
     assert result.run["cost_usd"] == pytest.approx(10 * FULL_USD / 2)
 
@@ -271,11 +271,11 @@ def test_what_a_budget_does_not_pay_is_an_error_and_is_not_sent(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--until", "2pp"), "--until and --stop-when-shown look at answers one by one"),
+        (("--until", "2pp"), "--until and --stop-when-shown check the answers one by one"),
         (("--cache",), "Use --no-cache"),
-        (("--watch",), "--watch makes many"),
+        (("--watch",), "--watch makes several"),
         (("--stream",), "stream"),
-        (("--engine", "elsewhere"), "--batch is an engine itself"),
+        (("--engine", "elsewhere"), "--batch is an engine of its own"),
     ],
 )
 def test_what_no_batch_can_do_is_refused_before_anything_is_sent(
@@ -291,7 +291,7 @@ def test_interleaving_is_refused(proctor: Proctor, host: BatchHost, half: str) -
     words = [word for kind in ("anthropic", "google") for word in ("--target", host.target(kind))]
     result = proctor("run", half, *words, "--batch", "--interleave")
     assert result.code == 4
-    assert "a batch is sent at once" in result.err
+    assert "a batch is sent as a whole" in result.err
     assert host.calls == []
 
 
@@ -303,7 +303,10 @@ def test_a_target_without_batches_is_refused(
     result = proctor("run", half, "--target", target, "--batch")
     assert result.code == 4
     assert f"Target {target.partition('@')[0]!r}"[:-1] in result.err
-    assert "has no batches; targets of the kinds openai, anthropic, google have" in result.err
+    assert (
+        "does not support batches. Use --no-batch, or a target of one of the kinds openai, anthropic, google"
+        in result.err
+    )
 
 
 def test_a_workspace_is_refused(proctor: Proctor, host: BatchHost, folder: Path) -> None:
@@ -312,7 +315,7 @@ def test_a_workspace_is_refused(proctor: Proctor, host: BatchHost, folder: Path)
     (folder / "w.eval.yaml").write_text(json.dumps(suite), encoding="utf-8")
     result = proctor("run", "w.eval.yaml", "--target", host.target("openai"), "--batch")
     assert result.code == 4
-    assert "work in a workspace" in result.err
+    assert "use a workspace" in result.err
     assert host.calls == []
 
 
@@ -381,7 +384,7 @@ def test_a_call_from_python_is_a_batch_too(host: BatchHost, half: str) -> None:
     assert (run.passed, run.failed) == (5, 5)
     assert run.cost_usd == pytest.approx(10 * FULL_USD / 2)
     assert len(host.batches) == 1
-    with pytest.raises(proctor_package.UsageError, match="`batch` is an engine itself"):
+    with pytest.raises(proctor_package.UsageError, match="`batch` is an engine of its own"):
         proctor_package.run(half, target="echo", batch=True, engine="elsewhere")
 
 
@@ -410,7 +413,7 @@ def test_a_batch_that_is_gone_is_given_up_only_with_a_flag(
     host.batches.clear()
     host.expects_single_requests = True
     again = proctor("run", "--resume=last", "--no-batch")
-    assert "has sent 10 requests in batches. Without --batch, those that are not answered yet" in again.err
+    assert "has sent 10 requests in batches. Without --batch, those without an answer" in again.err
     assert host.calls.count("POST /v1/chat/completions") > 0
 
 
@@ -435,7 +438,7 @@ def test_a_case_that_names_a_target_without_batches_is_refused(
     (folder / "targets.yaml").write_text(json.dumps({"targets": targets}), encoding="utf-8")
     result = proctor("run", "c.eval.yaml", "--target", host.target("openai"), "--batch")
     assert result.code == 4
-    assert "Target 'other' has no batches" in result.err
+    assert "Target 'other' does not support batches" in result.err
     assert host.calls == []
 
 
@@ -519,7 +522,7 @@ def test_a_request_that_is_larger_than_a_batch_is_an_error(
     assert [result.run[name] for name in ("total", "passed", "errors")] == [2, 1, 1], result.err
     assert [len(batch.requests) for batch in host.batches] == [1]
     (failure,) = [trial["failure"] for trial in trials(proctor) if trial["failure"]]
-    assert "larger than a batch may be" in failure["message"]
+    assert "more than the maximum for a batch" in failure["message"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -593,7 +596,7 @@ def test_a_list_of_answers_is_read_again_for_as_long_as_the_service_fails(host: 
     host.content_failures = [503] * 8
     result = run("openai", "--json")
     assert result.run["passed"] == 5, result.err
-    assert "trying again" in result.err
+    assert "Trying again" in result.err
 
 
 @pytest.mark.parametrize("value", ["12", 12, "x", "-1", "9" * 400, ""])

@@ -50,7 +50,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on_with_its_batch(
     host.is_released.set()
     assert "Batch batch_1 was submitted" in resume(proctor, host)
     again = proctor("run", "--resume=last")
-    assert "has finished already" in again.err
+    assert "is already finished" in again.err
     assert host.custom_ids == ALL_IDS
 
 
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_the_batch_running_and_says_how_to_go_on(
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 2
     assert "A batch with 20 requests goes on at the service." in err
-    assert "Stopped: 0 of 20 trials are kept. Continue with: proctor run --resume=" in err
+    assert "Stopped: 0 of 20 trials are stored. Continue with: proctor run --resume=" in err
     show = " ".join(proctor("runs", "show", "last").out.split())
     assert "Its batches, as last seen: batch_1 (in_progress, 20 requests, submitted " in show
     host.is_released.set()

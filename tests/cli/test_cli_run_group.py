@@ -27,7 +27,7 @@ def test_a_group_is_named_once(proctor: Proctor, half: str) -> None:
     for taken in ("mine", first["run"]):
         told = proctor("run", half, "--target", "echo", "--group", taken)
         assert told.code == 4
-        assert f"There is a group or a run {taken!r} in the store already." in told.err
+        assert f"The store already has a group or a run {taken!r}." in told.err
     assert len(proctor("runs", "list").out.splitlines()) == 2
 
 
@@ -35,7 +35,7 @@ def test_a_group_is_named_once(proctor: Proctor, half: str) -> None:
 def test_what_no_group_is_called_is_refused(proctor: Proctor, half: str, group: str) -> None:
     told = proctor("run", half, "--target", "echo", f"--group={group}")
     assert told.code == 4
-    assert "cannot be the id of a group" in told.err
+    assert "is not a valid group id" in told.err
 
 
 def test_a_resumed_run_keeps_its_group_and_a_retry_may_have_any(proctor: Proctor, half: str) -> None:
@@ -43,7 +43,7 @@ def test_a_resumed_run_keeps_its_group_and_a_retry_may_have_any(proctor: Proctor
     for words in ([f"--resume={run}"], [half, "--target", "echo", "--resume"]):
         told = proctor("run", *words, "--group", "new")
         assert told.code == 4
-        assert "Leave --group out" in told.err
+        assert "Remove --group" in told.err
     retried = proctor("run", f"--retry-errors={run}", "--group", "new", "--json").run
     assert retried["group"] == "new"
 

@@ -80,7 +80,7 @@ def test_a_list_can_be_of_one_suite_or_tag(proctor: Proctor, suite: Proctor, sto
         stored
     ]
     assert other in proctor("runs", "list", "--tag", "nightly").out
-    assert "No run" in proctor("runs", "list", "--tag", "none").out
+    assert "No stored run" in proctor("runs", "list", "--tag", "none").out
 
 
 @pytest.mark.slow
@@ -183,7 +183,7 @@ def test_a_case_whose_id_has_brackets_is_shown_by_its_id_and_by_a_glob(
         assert proctor("runs", "show", "last", "--case", glob).out.count("PASS soup") == 2
     told = proctor("runs", "show", "last", "--case", "x*", "--case", "y")
     assert (told.code, told.out) == (4, "")
-    assert "has no finished trial of a case 'x*' or 'y'. `proctor runs show" in told.err
+    assert "has no finished trial of a case 'x*' or 'y'. To see all cases: `proctor runs show" in told.err
 
 
 def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(
@@ -333,7 +333,7 @@ def test_the_embedded_models_are_listed_without_fetching_any(
     told = proctor("models", "list")
     assert told.code == 0
     assert "MB" in told.out
-    assert "not fetched" in told.out
+    assert "not downloaded" in told.out
     assert not (folder / "cache").exists()
 
 

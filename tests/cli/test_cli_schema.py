@@ -39,7 +39,7 @@ def test_each_schema_is_one_of_the_draft_that_it_names(proctor: Proctor, name: s
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_schema_can_be_written_to_a_file(proctor: Proctor, folder: Path, name: str) -> None:
     result = proctor("schema", name, "-o", f"schemas/{name}.json")
-    assert (result.code, result.out) == (0, f"wrote schemas/{name}.json\n")
+    assert (result.code, result.out) == (0, f"Wrote schemas/{name}.json\n")
     assert (folder / "schemas" / f"{name}.json").read_text(encoding="utf-8") == proctor("schema", name).out
     (folder / "file").write_text("", encoding="utf-8")
     refused = proctor("schema", name, "-o", "file/schema.json")

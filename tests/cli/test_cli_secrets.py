@@ -179,8 +179,8 @@ def test_a_run_says_once_that_a_price_is_that_of_a_family(
     names = suite(("a", "x", "fine"), ("b", "y", "fine")), suite(("c", "x", "fine"), name="t.jsonl")
     told = proctor("run", *names, "--target", target, "--json")
     message = (
-        "The price of 'm-2024-05-13' is not known, and its cost is that of 'm'. A prices.toml beside the "
-        "store can tell its own: see docs/reference/targets/index.md."
+        "The price of 'm-2024-05-13' is unknown, so its cost is computed with the price of 'm'. To set "
+        "its own price, add it to a prices.toml beside the store. See docs/reference/targets/index.md."
     )
     assert told.err.count(f"proctor: warning: {message}\n") == 1
     for run in told.json["runs"]:

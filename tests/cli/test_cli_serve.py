@@ -111,7 +111,7 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
         (["--allow-host", "proxy.example"], "Add --token random"),
         (["--token", "short"], "at least 16"),
         (["--token", "ana=random", "--token", "ana=random"], "two tokens for ana"),
-        (["--token", "random", "--token", "ben=random"], "need the names"),
+        (["--token", "random", "--token", "ben=random"], "need names"),
         (["--token", "ana=the-token-of-both,ben=the-token-of-both"], "the same token"),
         (["--host", "no-such-host.invalid", "--token", "random"], "no address of this machine"),
         (["--port", "70000"], "0<=x<=65535"),

@@ -105,7 +105,7 @@ def test_an_empty_shard_ends_well_and_the_merge_counts_it(
         told = proctor("run", tiny, "--target", "echo", "--shard", f"{empty}/5", "--store", "e.db", *words)
         assert told.code == 0
         if "--quiet" not in words:
-            assert f"No case of s is in shard {empty} of 5: nothing is sent." in told.err + told.out
+            assert f"No case of s is in shard {empty} of 5, so no request is sent." in told.err + told.out
     stores = shards(tiny, "--target", "echo", count=5)
     told = proctor("runs", "merge", *stores, "--store", "merged.db", "--json")
     assert (told.code, told.run["total"], told.run["status"]) == (0, 2, "finished")
@@ -132,7 +132,7 @@ def test_shards_may_share_a_group_in_one_store(proctor: Proctor, half: str) -> N
         assert proctor(*words).code == 0
     told = proctor(*words)
     assert told.code == 4
-    assert "There is a group or a run 'g' in the store already." in told.err
+    assert "The store already has a group or a run 'g'." in told.err
     assert proctor("run", half, "--target", "echo", "--group", "g", "--shard", "0/4").code == 4
     store = ".proctor/proctor.db"
     assert proctor("runs", "merge", store, "--json").run["total"] == 10
@@ -168,7 +168,7 @@ def test_a_merged_run_attests_to_the_claims_of_the_whole(proctor: Proctor, half:
 
 def test_a_shard_is_not_attested(proctor: Proctor, half: str) -> None:
     told = proctor("run", half, "--target", "echo", "--shard", "0/2", "--attest")
-    assert (told.code, "a shard is a part" in told.err) == (4, True)
+    assert (told.code, "a shard has only a part" in told.err) == (4, True)
     proctor("run", half, "--target", "echo", "--shard", "0/2")
     told = proctor("attest", "last")
     assert told.code == 4
@@ -215,7 +215,7 @@ def test_a_merged_run_with_gaps_is_resumed_with_exactly_what_is_missing(
         assert (again.run["total"], again.run["passed"]) == (20, told.run["passed"])
         conflict = proctor("runs", "merge", "merged.db", "s2.db", "--store", "third.db")
         assert conflict.code == 4
-        assert ", has different answers in merged.db (run" in conflict.err
+        assert ", was run twice, with different answers in merged.db (run" in conflict.err
         assert "and in s2.db (run" in conflict.err
 
 
@@ -251,7 +251,7 @@ def test_what_is_no_store_is_refused(proctor: Proctor, half: str, name: str) -> 
     told = proctor("runs", "merge", "a.db", name, "--store", "out.db", "--json")
     assert told.code == 4
     assert name in told.err
-    assert ("Correct the path, or leave it out." in told.err) == (name == "none.db")
+    assert ("Correct the path, or remove it." in told.err) == (name == "none.db")
     assert told.json["runs"] == []
 
 

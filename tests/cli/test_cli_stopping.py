@@ -71,7 +71,7 @@ def test_one_signal_ends_a_run_whose_grader_does_not_end(tmp_path: Path) -> None
             seconds, code, said = _seconds_to_end(command, tmp_path)
     assert seconds <= MAX_END_S
     assert code == 2
-    assert "Stopped: 1 of 2 trials are kept." in said
+    assert "Stopped: 1 of 2 trials are stored." in said
 
 
 @pytest.mark.slow

@@ -253,7 +253,7 @@ def test_gc_lists_what_nobody_needs_and_removes_it_when_told_to(
     gone = {name for name, path in litter.items() if not path.exists()}
     assert gone == {"workspaces", "part", "bundle", "cache"}
     assert "unused@v2" not in proctor("suites", "list", "--json").out
-    assert proctor("store", "gc").out == "There is nothing to remove.\n"
+    assert proctor("store", "gc").out == "Nothing to remove.\n"
     assert proctor("store", "check").code == 0
 
 

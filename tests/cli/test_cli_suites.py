@@ -42,12 +42,14 @@ def _versions(proctor: Proctor, name: str = "s") -> list[str]:
 def test_saving_again_says_which_version_it_is(
     proctor: Proctor, saved: str, suite: Callable[..., str]
 ) -> None:
-    assert proctor("suites", "save", saved).out == f"s v2, the same as before: 10 cases from {saved}\n"
+    assert proctor("suites", "save", saved).out == f"s v2, unchanged: 10 cases from {saved}\n"
     suite(*TEN[:9])
     assert proctor("suites", "save", saved).out == f"s v3: 9 cases from {saved}\n"
     suite(*(row | {"tags": ["new"]} for row in TEN[:9]))
     told = proctor("suites", "save", saved).out
-    assert told == f"s v3, the same but for tags, metadata, order, holdout or prompts: 9 cases from {saved}\n"
+    assert told == (
+        f"s v3, unchanged except for tags, metadata, order, holdout or prompts: 9 cases from {saved}\n"
+    )
     assert proctor("suites", "show", "s", "--json").json["tags"] == {"new": 9}
     suite({**TEN[0], "id": "only"})
     assert proctor("suites", "save", saved, "--name", "t").out == f"t v1: 1 case from {saved}\n"
@@ -56,7 +58,7 @@ def test_saving_again_says_which_version_it_is(
 def test_a_reverted_file_is_its_old_version_again(proctor: Proctor, suite: Callable[..., str]) -> None:
     for ids in ("a", "b", "a"):
         told = proctor("suites", "save", suite((ids, "?", "x")))
-    assert told.out == "s v1, which it was before: 1 case from s.jsonl\n"
+    assert told.out == "s v1, the same as this earlier version: 1 case from s.jsonl\n"
     assert _versions(proctor) == ["v1*", "v2"]
 
 
@@ -113,7 +115,7 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
         "diff s nobody": "no suite 'nobody'",
         "diff nobody": "no suite 'nobody'",
         "diff s v1 v9": "no version 'v9'",
-        "diff s v1 s.jsonl": "'s.jsonl' is no version",
+        "diff s v1 s.jsonl": "'s.jsonl' is not a version",
         "diff a b c d": "two suites",
     }
     for words, why in refused.items():
@@ -308,7 +310,9 @@ def test_what_is_exported_and_saved_again_is_the_same_version(
     proctor: Proctor, saved: str, folder: Path
 ) -> None:
     assert proctor("suites", "export", "s@v1", "-o", "old.jsonl").code == 0
-    assert proctor("suites", "save", "old.jsonl").out.startswith("s v1, which it was before: 10 cases")
+    assert proctor("suites", "save", "old.jsonl").out.startswith(
+        "s v1, the same as this earlier version: 10 cases"
+    )
     assert json.loads((folder / "old.jsonl").read_text("utf-8").splitlines()[0])["proctor"] == 1
     assert _versions(proctor) == ["v1*", "v2"]
 
@@ -325,7 +329,7 @@ def test_an_export_replaces_no_file_unasked(proctor: Proctor, saved: str, folder
     told = proctor("suites", "export", "s@v1", "-o", saved)
     assert (told.code, (folder / saved).read_bytes()) == (4, before)
     assert proctor("suites", "export", "s@v1", "-o", saved, "--force").code == 0
-    assert proctor("suites", "save", saved).out.startswith("s v1, which it was before")
+    assert proctor("suites", "save", saved).out.startswith("s v1, the same as this earlier version")
 
 
 def test_a_deleted_version_is_gone_and_its_number_with_it(

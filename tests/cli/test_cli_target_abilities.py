@@ -134,7 +134,7 @@ def test_a_run_warns_of_a_case_whose_own_parameters_need_what_the_target_lacked(
     assert "case 'sure' needs it" in err
     (tmp_path / "t.csv").write_text("input,expected\nx,ready\n", encoding="utf-8")
     err = " ".join(proctor("run", "t.csv", "-t", target, "--holdout=0", "--param", "logprobs=1").err.split())
-    assert "and `logprobs` is set: " in err
+    assert "but `logprobs` is set: " in err
 
 
 def test_a_run_warns_of_a_prompt_that_needs_what_the_target_lacked(
@@ -171,4 +171,4 @@ def test_a_target_that_cannot_be_opened_is_told_and_the_next_is_checked(proctor:
 
 
 def test_json_without_all_is_refused(proctor: Proctor) -> None:
-    assert "--json belongs to --all" in proctor("targets", "check", "--json", "echo").err
+    assert "--json needs --all" in proctor("targets", "check", "--json", "echo").err

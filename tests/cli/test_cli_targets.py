@@ -75,7 +75,7 @@ def test_where_nobody_is_to_be_asked_the_names_of_the_file_are_told(
     targets("targets: [{name: near, provider: mock}, {name: far, provider: mock}]")
     told = proctor("run", half)
     assert told.code == 4
-    assert "`default` in targets.yaml. It has: near, far." in told.err
+    assert "`default` in targets.yaml. The file has: near, far." in told.err
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_lines_that_are_left_out_are_told_with_their_places(proctor: Proctor, se
     assert cells(told.out)["dropped lines"] == ["7"]
     assert lines[0].startswith("search.jsonl:1: warning: The line is not JSON")
     assert len(lines) == 6
-    assert lines[-1] == "search.jsonl: warning: 2 more lines were left out; --json has them all."
+    assert lines[-1] == "search.jsonl: warning: 2 more lines were skipped. --json lists them all."
 
 
 def test_scores_that_are_not_finite_are_counted(proctor: Proctor, search: Path) -> None:
@@ -151,14 +151,14 @@ def test_a_file_without_iterations_is_5(proctor: Proctor, folder: Path, content:
     for words in ((), ("--json",)):
         told = proctor("trajectories", "x.jsonl", *words)
         assert told.code == 5
-        assert "x.jsonl: error: No iteration with a 'val_bpb' is in it." in told.err
+        assert "x.jsonl: error: No line is an iteration with 'val_bpb'." in told.err
 
 
 def test_the_fields_that_could_be_the_score_are_named(proctor: Proctor, folder: Path) -> None:
     (folder / "x.jsonl").write_text("\n".join(rows("loss")), encoding="utf-8")
     told = proctor("trajectories", "x.jsonl")
     assert told.code == 5
-    assert "Name the field with --score-field; these have numbers: loss." in told.err
+    assert "Set the field with --score-field. Fields with numbers: loss." in told.err
 
 
 @pytest.mark.parametrize("name", ["none.jsonl", "."])
@@ -190,7 +190,7 @@ def test_the_chart_of_several_files_has_a_line_for_each(proctor: Proctor, search
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ("a.csv", "the ending says how, one of .svg .json .md"),
+        ("a.csv", "The ending sets the format: one of .svg .json .md"),
         ("no/a.md", "does not exist"),
         ("d.md", "is a folder"),
     ],

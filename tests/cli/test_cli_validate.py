@@ -35,7 +35,7 @@ def test_a_leak_is_a_warning_with_its_file_and_line(proctor: Proctor, ferry: str
     assert told.code == 0
     begins = "s.jsonl:2: warning: LEAK WARNING: Test 'sum' input contains expected answer"
     assert any(line.startswith(begins) for line in told.err.splitlines())
-    assert "s.jsonl: 2 cases of dialect meridian, 0 errors, 1 warning" in told.out
+    assert "s.jsonl: 2 cases in format meridian, 0 errors, 1 warning" in told.out
 
 
 def test_a_judge_without_a_rubric_is_an_error_of_this_dialect_and_told_once(
@@ -139,7 +139,7 @@ def test_a_suite_that_cannot_be_told_apart_is_told_as_before(proctor: Proctor, f
 
 def test_a_suite_that_is_named_twice_is_told_once(proctor: Proctor, ferry: str) -> None:
     told = proctor("validate", ferry, ".", f"./{ferry}")
-    assert told.out.splitlines() == ["s.jsonl: 2 cases of dialect meridian, 0 errors, 1 warning"]
+    assert told.out.splitlines() == ["s.jsonl: 2 cases in format meridian, 0 errors, 1 warning"]
 
 
 def test_a_problem_of_a_folder_names_no_line(proctor: Proctor, folder: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_folder_without_files_is_refused(proctor: Proctor, folder: Path, ferry
     (folder / "texts" / ".hidden" / "page.txt").write_text(QUESTION, encoding="utf-8")
     told = proctor("validate", ferry, "--against", "texts")
     assert told.code == 4
-    assert "The folder 'texts' has no file to look for cases in." in told.err
+    assert "The folder 'texts' contains no file to search for cases." in told.err
 
 
 def test_a_file_that_is_not_there_is_refused(proctor: Proctor, ferry: str) -> None:

@@ -23,7 +23,7 @@ def test_a_bundle_that_holds_is_told_with_its_number_and_exits_0(proctor: Procto
     told = proctor("verify", bundle, "--keys", "mine")
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
-    assert lines[0] == "b holds: every score, verdict and number follows from the answers."
+    assert lines[0] == "b is valid: all scores, verdicts and numbers follow from the answers."
     assert any(line.split()[:4] == ["all", "5", "10", "50.0%"] for line in lines)
     assert "derived    10 scores, by grading the answers again" in lines
     assert lines[-1].startswith("signature  signed by a trusted key (yours: default, ")
@@ -33,8 +33,10 @@ def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundl
     assert proctor("verify", bundle, "--keys", "others").code == 0
     told = proctor("verify", bundle, "--keys", "others", "--require-signature")
     assert told.code == 1
-    assert "consistent, but anybody could have made this key" in told.out
-    assert "b is signed by an unknown key, and --require-signature wants a key that you trust." in told.err
+    assert "consistent, but anyone could have made this key" in told.out
+    assert (
+        "b is signed by an unknown key, but --require-signature needs a signature by a key that you trust."
+    ) in told.err
     assert proctor("verify", bundle, "--keys", "mine", "--require-signature").code == 0
     proctor("attest", "last", "-o", "plain", "--no-sign")
     told = proctor("verify", "plain", "--keys", "mine", "--require-signature")
@@ -156,7 +158,7 @@ def test_who_judged_and_whose_answers_these_are_is_told(
     assert [line for line in lines if line.startswith("cases ")] == [
         "cases      1 of 1 were run; repeats rule any; threshold 0.8; judge repeats 3; judge rule any"
     ]
-    assert "answers    2 are those of earlier runs" in lines
+    assert "answers    2 reused from earlier runs" in lines
     assert f"judges     {judge}" in lines
     row = proctor("verify", "b", "--json").json["bundles"][0]
     assert (row["judges"], row["taken_over"], row["repeats_rule"]) == ([judge], 2, "any")
@@ -169,8 +171,8 @@ def test_the_first_line_says_what_a_missing_signature_leaves_open(
     proctor("attest", "last", "-o", "plain", "--no-sign")
     proctor("attest", "last", "-o", "signed")
     first = proctor("verify", "plain").out.splitlines()[0]
-    leaves_open = "so nothing shows whether this target gave these answers, or when."
-    assert first == f"Unsigned: anyone could have made all of it, {leaves_open}"
-    assert proctor("verify", "signed").out.startswith("signed holds: ")
+    leaves_open = "so it does not prove that this target gave these answers, or when."
+    assert first == f"Unsigned: anyone could have made this file, {leaves_open}"
+    assert proctor("verify", "signed").out.startswith("signed is valid: ")
     unknown = proctor("verify", "signed", "--keys", "empty").out
-    assert unknown.startswith("Signed by an unknown key: anyone could have made all of it")
+    assert unknown.startswith("Signed by an unknown key: anyone could have made this file")

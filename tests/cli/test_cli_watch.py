@@ -162,7 +162,7 @@ def test_a_change_stops_a_run_whose_calls_end_and_are_reused(
     command = watched("s.eval.yaml", "--target", "function:tgt:f", "--concurrency", "1")
     wait_until((project / "asked.txt").exists)
     edit(project / "grade.py", "1.0", "0.9")
-    command.wait_for("Changed: grade.py. Calls under way end first.")
+    command.wait_for("Changed: grade.py. Waiting for requests in progress.")
     (project / "go").touch()
     assert command.wait_for_runs(1) == "1 request sent, 1 answer reused."
     assert len(asked(project)) == 2
@@ -191,12 +191,14 @@ def test_a_file_that_the_run_writes_is_not_watched_for_ever(
     (project / "ask.py").write_text(script, encoding="utf-8")
     (project / "log.txt").touch()
     command = watched("s.eval.yaml", "--target", "command:python ask.py log.txt")
-    command.wait_for("log.txt changes during each run, as if the run writes it. It is no longer watched.")
+    command.wait_for(
+        "log.txt changes during each run, so the run itself seems to write it. It is no longer watched."
+    )
     wait_until(lambda: "Watching " in command.err)
     edit(project / "s.eval.yaml", "say one", "say one please")
     wait_until(lambda: command.err.count("Watching ") == 2)
     assert "1 case changed, 1 request sent, 1 answer reused." in command.err
-    assert "Not watched: what the programs of this run read or import themselves." in command.err
+    assert "Not watched: files that the programs of this run read or import themselves." in command.err
     command.end()
 
 
@@ -254,12 +256,12 @@ def test_what_the_command_says_wrong_ends_the_watching(start: Proctor, half: str
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--json",), "--json is about a single run, and --watch makes many. Leave one out."),
-        (("--resume",), "--resume is about a single run"),
-        (("--group", "g"), "--group is about a single run"),
-        (("--attest",), "--attest is about a single run"),
-        (("--no-reuse",), "--watch reuses answers to send only what is new"),
-        (("--store", ":memory:"), "a store in memory keeps none. Name a file with --store."),
+        (("--json",), "--json applies to a single run, and --watch makes several. Remove one of the two."),
+        (("--resume",), "--resume applies to a single run"),
+        (("--group", "g"), "--group applies to a single run"),
+        (("--attest",), "--attest applies to a single run"),
+        (("--no-reuse",), "--watch reuses answers, so it cannot be combined with --no-reuse"),
+        (("--store", ":memory:"), "a store in memory does not keep. Name a file with --store."),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

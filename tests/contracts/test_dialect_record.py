@@ -151,9 +151,9 @@ def test_its_settings_are_keys_of_the_project_file_and_options_of_what_it_reads(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("tide-moon = 1", "`tide-moon` is 1; give true or false."),
-        ("tide-sea = 'red'", "`tide-sea` is 'red'; give one of: north, baltic."),
-        ("tide-se = 'north'", "'tide-se' is no key of this file. Did you mean 'tide-sea'"),
+        ("tide-moon = 1", "`tide-moon` is 1. Give true or false."),
+        ("tide-sea = 'red'", "`tide-sea` is 'red'. Give one of: north, baltic."),
+        ("tide-se = 'north'", "Unknown key 'tide-se'. Did you mean 'tide-sea'"),
     ],
 )
 def test_a_wrong_setting_is_an_error_that_names_the_right_ones(file: Path, text: str, message: str) -> None:

@@ -248,5 +248,5 @@ def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_
     case: Case, to: str
 ) -> None:
     found = errors(convert_suite(SUITE, [case], to, lossy=False).problems)
-    assert [problem.message for problem in found if "cannot say it: " in problem.message] == []
+    assert [problem.message for problem in found if "cannot express it: " in problem.message] == []
     assert errors(convert_suite(SUITE, [case], to, lossy=True).problems) == []

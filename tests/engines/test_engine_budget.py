@@ -323,7 +323,7 @@ def test_without_a_price_an_answer_without_a_cost_is_the_last() -> None:
     assert run_virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
     assert (seller.asked, budget.spent_usd) == (1, 0)
     with pytest.raises(
-        TargetError, match=r"has no price and did not tell .*: the budget cannot be kept.*`cost_usd`"
+        TargetError, match=r"has no price and did not report .*, so the budget cannot be enforced.*`cost_usd`"
     ):
         run_virtually(target.answer(PROMPT))
 

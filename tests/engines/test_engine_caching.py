@@ -169,7 +169,7 @@ async def test_whatever_an_answer_depends_on_is_asked_anew_and_named(
     spec, prompt = made()
     run = Run(shelf, spec)
     await run.ask(prompt)
-    assert (run.model.asked, run.reasons) == (1, [f"asked before with {different}"])
+    assert (run.model.asked, run.reasons) == (1, [f"sent before with {different}"])
     await run.ask(prompt)
     assert run.lookups.hits == 1
 
@@ -179,7 +179,7 @@ async def test_what_is_no_longer_asked_is_named_as_well(shelf: Shelf) -> None:
     shelf.reopened()
     run = Run(shelf)
     await run.ask()
-    assert run.reasons == ["asked before with other tools"]
+    assert run.reasons == ["sent before with other tools"]
 
 
 async def test_a_prompt_without_json_and_tools_is_kept_as_before_there_were_such(shelf: Shelf) -> None:
@@ -223,7 +223,7 @@ async def test_each_repeat_has_an_answer_of_its_own(shelf: Shelf) -> None:
     for repeat in (0, 1, 2, 1):
         await run.ask(replace(PROMPT, repeat=repeat))
     assert (run.model.asked, run.lookups.hits) == (2, 2)
-    assert run.reasons == ["not asked so often before"]
+    assert run.reasons == ["not sent for this repeat before"]
 
 
 # --- what is not kept --------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ async def test_what_is_no_answer_of_the_target_is_asked_again(
         FULL,
         replace(FULL, queue_ms=0.0, cached=True),
     ]
-    assert [run.reasons for run in runs] == [["never asked before"], [f"asked before and {why}"], []]
+    assert [run.reasons for run in runs] == [["never sent before"], [f"sent before but {why}"], []]
 
 
 async def test_what_is_no_answer_is_not_even_kept(shelf: Shelf) -> None:
@@ -278,7 +278,7 @@ async def test_what_happens_in_a_workspace_is_never_taken_from_the_cache(shelf: 
     run = Run(shelf)
     for _ in range(2):
         await run.ask(replace(PROMPT, workspace="/tmp/w"))
-    assert (run.model.asked, run.reasons) == (2, ["not cached as the case has a workspace"])
+    assert (run.model.asked, run.reasons) == (2, ["not cached because the case has a workspace"])
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ async def test_what_is_answered_by_a_file_or_program_is_never_cached(shelf: Shel
     for _ in range(2):
         await run.ask()
     assert run.model.asked == 2
-    assert run.reasons == [f"not cached as what answers at a {kind} target may change"]
+    assert run.reasons == [f"not cached because the program or file behind a {kind} target may change"]
 
 
 async def test_what_cannot_be_read_is_asked_again_and_kept_anew(shelf: Shelf) -> None:
@@ -300,7 +300,7 @@ async def test_what_cannot_be_read_is_asked_again_and_kept_anew(shelf: Shelf) ->
         shelf.kept[key] = (broken, "")
         run = Run(shelf)
         await run.ask()
-        assert (run.model.asked, run.reasons) == (1, ["asked before and kept in a form that cannot be read"])
+        assert (run.model.asked, run.reasons) == (1, ["sent before but kept in a form that cannot be read"])
         await run.ask()
         assert run.lookups.hits == 1
 
@@ -311,7 +311,7 @@ async def test_what_cannot_be_read_explains_nothing(shelf: Shelf) -> None:
     shelf.reopened()
     run = Run(shelf)
     await run.ask()
-    assert run.reasons == ["never asked before"]
+    assert run.reasons == ["never sent before"]
 
 
 async def test_half_a_character_in_a_prompt_is_asked_and_found_again(shelf: Shelf) -> None:
@@ -329,26 +329,26 @@ async def test_a_case_that_nobody_asked_was_never_asked_before(shelf: Shelf) -> 
     shelf.reopened()
     run = Run(shelf)
     await run.ask(Prompt(messages=(replace(USER, content="new"),), case_id="new"))
-    assert run.reasons == ["never asked before"]
+    assert run.reasons == ["never sent before"]
 
 
 async def test_two_prompts_of_one_run_are_not_compared(shelf: Shelf) -> None:
     run = Run(shelf)
     for content in ("one", "two"):
         await run.ask(asked(messages=(replace(USER, content=content),))()[1])
-    assert run.reasons == ["never asked before"]
+    assert run.reasons == ["never sent before"]
 
 
 @pytest.mark.parametrize(
     ("spec", "prompt", "reason"),
     [
         # another judge that is shown another answer was never asked
-        (replace(SPEC, model="m-2"), asked(messages=(USER, USER))()[1], "never asked before"),
-        (replace(SPEC, model="m-2"), PROMPT, "asked before with model m-1 instead of m-2"),
+        (replace(SPEC, model="m-2"), asked(messages=(USER, USER))()[1], "never sent before"),
+        (replace(SPEC, model="m-2"), PROMPT, "sent before with model m-1 instead of m-2"),
         (
             replace(SPEC, model="m-2", params=Params(seed=1, max_tokens=9)),
             PROMPT,
-            "asked before with model m-1 instead of m-2 and seed 42 instead of 1",
+            "sent before with model m-1 instead of m-2 and seed 42 instead of 1",
         ),
     ],
 )
@@ -369,7 +369,7 @@ async def test_the_nearest_of_the_earlier_calls_is_compared(shelf: Shelf) -> Non
     shelf.reopened()
     run = Run(shelf, with_params(seed=2, temperature=0.9)()[0])
     await run.ask()
-    assert run.reasons == ["asked before with temperature 0 instead of 0.9"]  # the newer of the two nearest
+    assert run.reasons == ["sent before with temperature 0 instead of 0.9"]  # the newer of the two nearest
 
 
 async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
@@ -377,7 +377,7 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
     shelf.reopened()
     run = Run(shelf, role="judge")
     await run.ask(asked(messages=(USER, USER))()[1])
-    assert run.reasons == ["never asked before"]
+    assert run.reasons == ["never sent before"]
 
 
 @pytest.mark.parametrize(
@@ -385,11 +385,11 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
     [
         (0, {}, None),
         (1, {}, "1 answer came from the cache; no request was sent."),
-        (0, {"never asked before": 3}, "0 answers came from the cache, 3 did not: 3 never asked before."),
+        (0, {"never sent before": 3}, "0 answers came from the cache, 3 did not: 3 never sent before."),
         (
             1200,
-            {"x failed": 1, "never asked before": 2000},
-            "1,200 answers came from the cache, 2,001 did not: 2,000 never asked before, 1 x failed.",
+            {"x failed": 1, "never sent before": 2000},
+            "1,200 answers came from the cache, 2,001 did not: 2,000 never sent before, 1 x failed.",
         ),
     ],
 )

@@ -67,4 +67,4 @@ async def test_it_is_told_once_who_was_asked_in_whose_place() -> None:
     chain = FallbackTarget([("a", no("It is down.")), ("b", Says("fine"))], heard.append)
     for _ in range(3):
         await chain.answer(PROMPT)
-    assert heard == ["'a' failed, so 'b' was asked in its place: It is down."]
+    assert heard == ["'a' failed, so 'b' was called instead: It is down."]

@@ -287,7 +287,7 @@ def test_a_pause_that_is_asked_for_beyond_reason_is_not_waited_for() -> None:
             raise TargetError("Busy.", transient=True, busy=True, retry_after_s=86_400)
 
     limit = AdaptiveLimit(2)
-    with pytest.raises(EndpointFailed, match=r"86,400 s, which is too long\. Try again after 20"):
+    with pytest.raises(EndpointFailed, match=r"86,400 s, which is too long to wait\. Try again after 20"):
         run_virtually(RetryingTarget(Asleep(0, _passing), limit, RetryPolicy()).answer(PROMPT))
     assert limit.in_flight == 0
 
@@ -298,7 +298,7 @@ def test_a_number_that_no_store_can_hold_is_a_failed_answer(fields: dict[str, An
         async def answer(self, prompt: Prompt) -> Output:
             return Output(text="4", **fields)
 
-    with pytest.raises(TargetError, match="cannot be kept"):
+    with pytest.raises(TargetError, match="cannot be stored"):
         run_virtually(RetryingTarget(Odd(0, _passing), AdaptiveLimit(1), RetryPolicy()).answer(PROMPT))
 
 

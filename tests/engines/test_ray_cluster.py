@@ -39,12 +39,15 @@ async def test_something_else_that_listens_there_is_no_cluster(
     with serve_in_thread(JsonHandler) as server:
         address = f"{scheme}127.0.0.1:{server.server_port}"
         message = await connect(address)
-    assert f"The Ray cluster at {address!r} cannot be reached: another program listens there." in message
+    assert (
+        f"The Ray cluster at {address!r} cannot be reached: another program listens at this address."
+        in message
+    )
 
 
 @pytest.mark.parametrize("address", ["http://x", "ray://", "ray://host", " ", "host:port"])
 async def test_an_address_has_a_host_and_a_port(address: str) -> None:
-    assert "is no address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
+    assert "is not the address of a Ray cluster. Write ray://HOST:PORT" in await connect(address)
 
 
 async def test_a_server_that_is_slow_to_start_is_tried_again_and_its_traceback_is_one_sentence(

@@ -428,4 +428,4 @@ def test_a_long_pause_is_told(endpoint: Endpoint, caplog: pytest.LogCaptureFixtu
         client.close()
         with pytest.raises(UsageError):
             call.result(PATIENCE_S)
-    assert caplog.messages == ["The endpoint asks to wait 30 s; waiting."]
+    assert caplog.messages == ["The endpoint says to retry after 30 s. Waiting."]

@@ -211,8 +211,7 @@ def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) 
     )
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr.strip() == (
-        "proctor: error: The server for coding agents needs the package 'mcp'. Install it: "
-        "pip install 'proctor[mcp]'."
+        "proctor: error: The MCP server needs the package 'mcp'. Install it with: pip install 'proctor[mcp]'"
     )
 
 
@@ -273,11 +272,11 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"suite": "a\0b"}, "is not offered here"),
     ({"suite": ""}, "`suite`"),
     ({"suite": 3}, "`suite`"),
-    ({"target": "command:touch pwned"}, "cannot be asked from here"),
-    ({"target": "function:os:system"}, "cannot be asked from here"),
-    ({"target": "replay:answers.jsonl"}, "cannot be asked from here"),
-    ({"target": "openai:m@http://127.0.0.1:1/v1"}, "cannot be asked from here"),
-    ({"judges": ["command:touch pwned"]}, "cannot be asked from here"),
+    ({"target": "command:touch pwned"}, "cannot be called from here"),
+    ({"target": "function:os:system"}, "cannot be called from here"),
+    ({"target": "replay:answers.jsonl"}, "cannot be called from here"),
+    ({"target": "openai:m@http://127.0.0.1:1/v1"}, "cannot be called from here"),
+    ({"judges": ["command:touch pwned"]}, "cannot be called from here"),
     ({"target": "keyed"}, "needs A_KEY_OF_NOBODY in the environment of the server"),
     ({"target": ""}, "`list_targets`"),
     ({"budget_usd": None}, "A run needs a budget."),

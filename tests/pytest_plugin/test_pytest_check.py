@@ -82,7 +82,7 @@ def test_an_answer_that_does_not_pass_fails_with_a_line_for_each_score(
             "*CannotScore: The answer could not be graded.",
         ),
         ('proctor.check("Lima", criteria="Is it polite?")', "*UsageError: This check needs a judge. *"),
-        ('proctor.check("Lima")', "*UsageError: There is nothing to grade by. *"),
+        ('proctor.check("Lima")', "*UsageError: There is nothing to grade the answer with. *"),
         ('proctor.check("Lima", graders=["is_jsn"])', "*is_jsn*Did you mean 'is_json'*"),
     ],
 )
@@ -167,7 +167,7 @@ def test_run_has_the_store_and_the_options_of_the_session(
             "*suite v1 on echo: 4 of 5*",
             "*towns*",
             "*data*(not kept)",
-            "Show a run: proctor runs show ID --store kept.db",
+            "To show a run: proctor runs show ID --store kept.db",
         ]
     )
 

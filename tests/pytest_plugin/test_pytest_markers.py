@@ -23,7 +23,7 @@ def test_a_test_passes_if_its_gate_holds(run_pytest: Run, stored_runs: Callable[
     result.assert_outcomes(passed=1)
     (run,) = stored_runs()
     result.stdout.fnmatch_lines(
-        [f"{run.id}  suite v1 on echo: 16 of 20 passed, 4 failed", "Show a run: proctor runs show ID"]
+        [f"{run.id}  suite v1 on echo: 16 of 20 passed, 4 failed", "To show a run: proctor runs show ID"]
     )
 
 
@@ -33,7 +33,7 @@ def test_a_test_fails_if_its_gate_does_not_hold_and_shows_table_and_cases(run_py
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "The gate does not hold: 80.0% passed, and 90.0% had to.",
+            "The gate does not hold: the pass rate is 80.0%, and must be at least 90.0%.",
             "*passed*total*rate*",
             "all*16*20*80.0%*",
             "Failed:",
@@ -57,7 +57,7 @@ def test_a_marker_names_prompts(run_pytest: Run, stored_runs: Callable[[], list[
 def test_without_a_gate_every_case_must_pass(run_pytest: Run) -> None:
     result = run_pytest(source=make_test('suite="suite.jsonl", target="echo"'))
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["4 of 20 failed. Set min_pass_rate to allow some."])
+    result.stdout.fnmatch_lines(["4 of 20 failed. Set min_pass_rate to tolerate failures."])
 
 
 ANSWER = """
@@ -91,7 +91,7 @@ def test_errors_that_are_allowed_are_shown_apart_from_failed_cases(run_pytest: R
     result = run_pytest(source=ANSWER.format(allowed=1))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["The gate does not hold: 78.9% *", "Failed:", "Not measured:", "ERROR     c7 *"]
+        ["The gate does not hold: the pass rate is 78.9%, *", "Failed:", "Not measured:", "ERROR     c7 *"]
     )
 
 
@@ -174,8 +174,8 @@ def test_methods_of_unittest_have_markers_too(run_pytest: Run) -> None:
         ('siute="suite.jsonl"', "There is no option 'siute'. Did you mean 'suite'*"),
         ('suite="suite.jsonl", limit="3"', "`limit` is '3'. Expected `int`, got `str`."),
         ('suite="suite.jsonl", min_pass_rate=90', "`min_pass_rate` is 90. *"),
-        ('target="echo"', "The marker names no suite. *"),
-        ('"suite.jsonl", "echo"', "The marker takes one suite. *"),
+        ('target="echo"', "The marker does not name a suite. *"),
+        ('"suite.jsonl", "echo"', "The marker takes one positional argument, the suite. *"),
     ],
 )
 def test_a_wrong_marker_is_an_error_of_collection(run_pytest: Run, marker: str, error: str) -> None:
@@ -231,7 +231,7 @@ def test_a_suite_is_found_beside_its_test(run_pytest: Run, pytester: pytest.Pyte
 def test_a_test_that_takes_the_run_needs_the_marker(run_pytest: Run) -> None:
     result = run_pytest(source="def test_it(proctor_run): pass")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["test_it takes `proctor_run` and has no marker. *"])
+    result.stdout.fnmatch_lines(["test_it uses the fixture `proctor_run` but has no marker. *"])
 
 
 def test_a_skipped_test_sends_nothing(run_pytest: Run, pytester: pytest.Pytester) -> None:

@@ -131,4 +131,4 @@ def test_ctrl_c_stops_the_run_and_stores_what_has_finished(
     assert (run.status, run.total) == ("interrupted", 7)
     if not workers:  # what a worker was doing is not reported to xdist any more
         assert f"{run.id}  suite v1 on answer: stopped" in output
-        assert f"Continue: proctor run --resume={run.id}" in output
+        assert f"Continue with: proctor run --resume={run.id}" in output

@@ -114,7 +114,7 @@ def test_another_program_tells_that_it_has_neither_grader_nor_target() -> None:
     code, told = command("verify", str(run.attest("run.zip", sign=False)))
     assert code == 0
     assert re.search(r"derived +0 scores", told)
-    assert re.search(r"recounted +2 scores as they stand: only_here 2", told)
+    assert re.search(r"recounted +2 scores, taken as recorded: only_here 2", told)
     code, told = command("runs", "show", run.id, "--store", "s.db")
     assert "only_here: they are compared" in told
     code, told = command("regrade", run.id, "--store", "s.db")

@@ -120,7 +120,7 @@ def test_the_name_of_a_built_in_grader_is_refused() -> None:
 
 def test_a_suite_in_the_store_keeps_its_own_graders() -> None:
     proctor.run(ROWS, target="echo", name="saved", store="s.db", progress=False)
-    with pytest.raises(UsageError, match="has graders of its own"):
+    with pytest.raises(UsageError, match="cannot replace the graders"):
         proctor.run("saved", target="echo", graders=["exact"], store="s.db", progress=False)
 
 

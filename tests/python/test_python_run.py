@@ -125,7 +125,10 @@ def test_one_word_for_several_suites_is_refused_before_the_first_call(rows: Rows
     for name in ("a", "b"):
         Path(f"suites/{name}.jsonl").write_text(json.dumps(rows[0]), encoding="utf-8")
     calls: list[str] = []
-    with pytest.raises(UsageError, match=r"This makes 2 runs: a on append, b on append\. Pass a list"):
+    with pytest.raises(
+        UsageError,
+        match=r"This call makes 2 runs: a on append, b on append\. To get all of them, pass a list",
+    ):
         proctor.run("suites", target=calls.append, **QUIET)
     assert calls == []
     assert len(proctor.run(["suites/a.jsonl", "suites/b.jsonl"], target="echo", **QUIET)) == 2

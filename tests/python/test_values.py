@@ -108,7 +108,7 @@ def test_problems_name_the_row(graders: Any) -> None:
     with pytest.raises(SuiteError) as caught:
         proctor.run(rows, target="echo", graders=graders, name="sums", **QUIET)
     duplicate, unknown = sorted(str(caught.value).splitlines())
-    assert duplicate.startswith("sums, row 3: error: Case id 'a' stands already at row 1.")
+    assert duplicate.startswith("sums, row 3: error: Case id 'a' is already used at row 1.")
     assert unknown.startswith("sums, row 4: error: ")
     assert [problem.line for problem in caught.value.problems] in ([3, 4], [4, 3])
 
@@ -134,7 +134,7 @@ def test_errors_speak_of_options_and_not_of_flags() -> None:
         proctor.run([ROW], **QUIET)
     with pytest.raises(UsageError, match=r"`target` echo is given twice\. .* use `repeats`"):
         proctor.run([ROW], target=["echo", "echo"], **QUIET)
-    with pytest.raises(UsageError, match=r"`gate_mode` is about a gate. Add `min_pass_rate`"):
+    with pytest.raises(UsageError, match=r"`gate_mode` needs a gate. Add `min_pass_rate`"):
         proctor.run([ROW], target="echo", gate_mode="interval", **QUIET)
 
 

@@ -83,7 +83,7 @@ async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
 @pytest.mark.parametrize("kind", ["command", "cli"])
 async def test_an_answer_in_a_file_has_the_same_limit(opening: Make, kind: str) -> None:
     spec = make_spec(kind, f"{writing(LARGE, 'sys.argv[1]')} {{OUTPUT_FILE}}")
-    with pytest.raises(TargetError, match=r"2,097,153 bytes, and at most 2,097,152"):
+    with pytest.raises(TargetError, match=r"2,097,153 bytes, over the limit of 2,097,152"):
         await answer(spec, limited(opening), make_prompt("hello"))
 
 
@@ -108,7 +108,7 @@ async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
     spec = make_spec(kind, endpoint=api.url)
     for text in (SMALL, fitting):
         assert await answer(spec, limited(opening), make_prompt("hello")) == text
-    with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, and at most 2,097,152") as caught:
+    with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, over the limit of 2,097,152") as caught:
         await answer(spec, limited(opening), make_prompt("hello"))
     assert not caught.value.transient
 

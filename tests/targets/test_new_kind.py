@@ -213,7 +213,7 @@ def test_a_page_takes_its_models_but_no_address(tmp_path: Path) -> None:
     allowed = list_allowed_targets(_context(tmp_path))
     assert [target.name for target in allowed.targets] == ["echo", "local"]
     check_allowed("cohere:command-a", allowed, {})
-    with pytest.raises(UsageError, match="cannot be asked from here"):
+    with pytest.raises(UsageError, match="cannot be called from here"):
         check_allowed("cohere:m@https://gateway.example/v1", allowed, {})
 
 
@@ -239,7 +239,7 @@ async def test_an_entry_point_that_is_a_function_still_opens_its_target(installe
     (problem,) = _file("provider: shout").problems
     assert problem.code == "unknown-value"
     allowed = list_allowed_targets(_context(installed))
-    with pytest.raises(UsageError, match="cannot be asked from here"):
+    with pytest.raises(UsageError, match="cannot be called from here"):
         check_allowed("shout:now", allowed, {})
 
 

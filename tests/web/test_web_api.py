@@ -421,7 +421,7 @@ CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/suites", b'{"text": "\\ud800"}', 422, "text"),
     ("POST", "/suites", b'{"text": 5}', 422, "text"),
     ("POST", "/suites", b'{"name": "x"}', 422, "`text` is missing"),
-    ("POST", "/suites", b'{"text": " "}', 400, "nothing to read"),
+    ("POST", "/suites", b'{"text": " "}', 400, "There is no input yet"),
     ("POST", "/suites", b'{"text": "id,input\\na,b"}', 422, "expected"),
     ("POST", "/runs", b'{"suite": "x", "budget_usd": NaN}', 422, "budget_usd"),
     ("POST", "/runs/x/stop", b'{"now": true}', 422, "no field `now`"),

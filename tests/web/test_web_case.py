@@ -277,11 +277,11 @@ def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("{run}/cases/8", "There is no case at place 8"),
-        ("{run}/cases/-1", "There is no case at place -1"),
-        ("{run}/cases/" + "9" * 25, "There is no case at place"),
+        ("{run}/cases/8", "has no case at position 8"),
+        ("{run}/cases/-1", "has no case at position -1"),
+        ("{run}/cases/" + "9" * 25, "has no case at position"),
         ("{run}/cases/0?repeat=7", "no finished repeat 7"),
-        ("{first}/cases/7", "selected other cases"),
+        ("{first}/cases/7", "was not selected"),
         ("nothing/cases/0", "There is no run"),
         (quote("../../etc/passwd", safe="") + "/cases/0", "There is no"),
         ("{run}/cases/0/9.json", "no finished repeat 9"),

@@ -120,7 +120,7 @@ def test_a_case_shows_what_each_run_sent_and_keeps_the_choices(prompted: Prompte
 
 def test_parts_by_prompt_of_two_runs_are_refused_in_a_sentence(prompted: Prompted) -> None:
     page = prompted.compare(*prompted.grid[:2], more="&by=prompt", status=400)
-    assert "has the prompt 'terse', so --by prompt has nothing to tell apart" in read_text(page)
+    assert "have the prompt 'terse', so --by prompt has nothing to compare" in read_text(page)
 
 
 def test_edited_cases_are_told_and_their_answers_are_found(prompted: Prompted) -> None:

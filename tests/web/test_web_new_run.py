@@ -173,9 +173,9 @@ WRONG = [
     ("interleave", "yes", "One target takes no turns"),
     ("reuse", "maybe", "is neither yes nor no"),
     ("tag", "a\x1bb", "each of one line"),
-    ("tag", "no such tag", "leaves no case"),
+    ("tag", "no such tag", "No case is selected"),
     ("all_tag", "a\x1bb", "each of one line"),
-    ("all_tag", "no, such", "leaves no case"),
+    ("all_tag", "no, such", "No case is selected"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_of_its_field(
     fields = {"suite": "ten", "target": "echo", field: value}
     with site.open_store() as store, pytest.raises(FormErrors) as refused:
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
-    assert list(refused.value.errors) == ["split" if sentence == "leaves no case" else field]
+    assert list(refused.value.errors) == ["split" if sentence == "No case is selected" else field]
     assert sentence in str(refused.value)
 
 
@@ -286,7 +286,7 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: 
         with site.open_store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
     assert words_of(site, suite="mine") == ["--saved=mine@v1"]
-    with pytest.raises(FormErrors, match="'command:touch made' cannot be asked from here"):
+    with pytest.raises(FormErrors, match="'command:touch made' cannot be called from here"):
         words_of(site, suite="theirs")
 
 
@@ -346,7 +346,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     assert read_answer(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
         "7 dev + 3 holdout"
     )
-    assert "Built-in suites are not split" in unescape(
+    assert "Built-in suites have no holdout" in unescape(
         server.get("/run?suite=cheap&target=echo&holdout=0.3").text
     )
 

@@ -140,7 +140,7 @@ def test_a_run_of_a_machine_without_a_server_is_named_and_stopped(
         assert (row["owner"]["pid"], row["owner"]["host"]) == (child.pid, "gpu-3")
         said = child.communicate(timeout=PATIENCE_S)[1]
         assert child.returncode == 2
-        assert "Another process asked this run to stop: calls under way get 1 s." in said
+        assert "Another process stopped this run: requests in progress have 1 s to finish." in said
     finally:
         child.kill()
         child.communicate()

@@ -352,7 +352,9 @@ def _exit_faults(attempt: Attempt, took_s: float) -> Iterator[Fault]:
         complaint = child.complaint()
         if child.signalled is not None and _is_before_proctor(child):
             continue
-        if "Traceback (most recent call last)" in complaint or "Proctor broke" in complaint:
+        if "Traceback (most recent call last)" in complaint or re.search(
+            "Proctor broke|Internal error", complaint
+        ):
             yield Fault("wrong", f"a traceback:\n{complaint[-3000:]}")
         elif attempt.disturbance.name == "full-disk":
             codes = _DOCUMENTED_CODES

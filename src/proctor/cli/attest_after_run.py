@@ -22,16 +22,16 @@ class RunAttester:
     """Writes the bundles of one command. Folder and key are checked before the first call."""
 
     def __init__(self, folder: str, *, public: bool, sign_key: str | None, quiet: bool) -> None:
-        """Makes the folder, and the user's key if there is none yet.
+        """Creates the folder, and the user's key if there is none yet.
 
         Args:
             folder: where the bundles go; empty for the working directory.
-            public: leave out what is held out.
+            public: leave out held-out cases.
             sign_key: the name of the key that signs; None for the user's own.
             quiet: do not print where each bundle is.
 
         Raises:
-            UsageError: nothing can be written into the folder, or there is no key to sign with.
+            UsageError: the folder is not writable, or there is no key to sign with.
         """
         self._folder = Path(folder or ".")
         self._public = public
@@ -45,7 +45,7 @@ class RunAttester:
         """Writes the bundle of a run, and returns the report with its path; unfinished runs get none."""
         run = report.run
         if run.status != "finished":
-            echo(f"Run {run.id} was cut short, so no bundle of it was written.", err=True)
+            echo(f"Run {run.id} was stopped before it finished, so no bundle was written for it.", err=True)
             return report
         path = self._folder / bundle_name(run.id, public=self._public)
         try:
@@ -54,7 +54,7 @@ class RunAttester:
             )
         except UsageError as error:
             self.has_failed = True
-            echo(f"Run {run.id} is stored, and has no bundle. {error}", err=True)
+            echo(f"Run {run.id} is stored, but no bundle was written for it. {error}", err=True)
             return report
         if "holdout" not in report.tally.splits and includes_holdout(run, statement):
             record_holdout_access(store, run, "reveal")
@@ -73,12 +73,12 @@ class RunAttester:
 def _check_folder(folder: Path) -> None:
     if folder.suffix.lower() == ".zip":
         raise UsageError(
-            f"--attest={folder} names a folder, in which each run gets its bundle. For an archive, "
-            f"afterwards: `proctor attest last -o {shlex.quote(str(folder))}`."
+            f"--attest={folder} must name a folder, which gets a bundle for each run. To write an "
+            f"archive, run `proctor attest last -o {shlex.quote(str(folder))}` after the run."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"The folder of --attest={folder} cannot be made: {error.strerror}.") from None
+        raise UsageError(f"The folder of --attest={folder} cannot be created: {error.strerror}.") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"Nothing can be written into the folder of --attest={folder}. Name another one.")
+        raise UsageError(f"The folder of --attest={folder} is not writable. Name another one.")

@@ -23,18 +23,19 @@ def bundle_options(function: F) -> F:
     function = click.option(
         "--allow-programs",
         is_flag=True,
-        help="Let the suite run programs here, call targets it names and read environment variables.",
+        help="Let the suite run programs on this machine, call targets that it names and read "
+        "environment variables.",
     )(function)
     return click.option(
-        "--require-signature", is_flag=True, help="Accept only a bundle signed by a key that you trust."
+        "--require-signature", is_flag=True, help="Accept only bundles signed by a key that you trust."
     )(function)
 
 
 def check_bundle_exists(path: str) -> None:
-    """Refuses a path where nothing is, before a store is created for the bundle.
+    """Refuses a path that does not exist, before a store is created for the bundle.
 
     Raises:
-        UsageError: there is nothing; names the files that may be meant.
+        UsageError: the path does not exist; suggests similar files.
     """
     if not os.path.lexists(path):
         raise UsageError(f"There is no bundle at {path}.{suggest_file(path)}")

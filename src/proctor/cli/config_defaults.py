@@ -46,7 +46,7 @@ class ConfigDefaultsCommand(click.Command):
             if not all(
                 isinstance(item, kind) and isinstance(item, bool) == (kind is bool) for item in values
             ):
-                raise UsageError(f"{prefix}; give {expected}{' or a list of such' if several else ''}.")
+                raise UsageError(f"{prefix}. Give {expected}{' or a list of these' if several else ''}.")
             try:
                 defaults[param.name] = values if several else value
                 param.type_cast_value(ctx, defaults[param.name])
@@ -67,7 +67,7 @@ def _expected_type(param: click.Parameter) -> tuple[Any, str]:
 
 
 def load_cli_config() -> Config:
-    """Loads the project's `proctor.toml`; while a shell completes a command, a wrong one counts as empty.
+    """Loads the project's `proctor.toml`; during shell completion, an invalid one counts as empty.
 
     Raises:
         UsageError: it is wrong.

@@ -118,4 +118,4 @@ def warn_dropped(path: str, dropped_rows: Sequence[DroppedRow]) -> None:
     if len(dropped_rows) > MAX_PRINTED_ROWS:
         more = len(dropped_rows) - MAX_PRINTED_ROWS
         lines = "line was" if more == 1 else "lines were"
-        echo(f"{path}: warning: {more:,} more {lines} left out; --json has them all.", err=True)
+        echo(f"{path}: warning: {more:,} more {lines} skipped. --json lists them all.", err=True)

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "run": "Run suites against targets: call, grade, store, report.",
-    "regrade": "Grade stored answers again, as a new run; no target is called.",
-    "validate": "Find every error and warning in suites, with file and line.",
-    "hash": "Print the hash of suites.",
+    "run": "Run suites of test cases against one or more targets.",
+    "regrade": "Grade stored answers again, without calling a target.",
+    "validate": "Report every error and warning in suites, with file and line.",
+    "hash": "Print the hash of a suite.",
     "convert": "Convert a suite to another format.",
-    "suites": "Save suites, and list, show, compare, export and delete their versions.",
+    "suites": "Save, list, show, compare, export and delete suites.",
     "runs": "List, show, stop, merge, export, import, tag and delete stored runs.",
     "compare": "Compare runs case by case, with a gate for CI.",
-    "plan": "Say how many cases and repeats a comparison takes.",
-    "drift": "Show how a target's answers to one suite changed over time.",
-    "store": "Check, back up, repair and tidy the store.",
-    "attest": "Write a run as a signed bundle that others can check.",
-    "verify": "Check a bundle, and recompute its pass rate.",
-    "replay": "Run the cases of a bundle again, and compare the answers.",
-    "certify": "Write a certificate of a run, a target or a judge.",
-    "keys": "Make, list and trust signing keys.",
-    "bench": "Show latencies and metrics of recorded calls, with intervals.",
-    "passk": "Compute pass@k and pass^k from graded answers, or grade code first.",
-    "trajectories": "Show what an agent's search loop tried, repeated and reached.",
-    "targets": "List the targets, and check that they answer.",
-    "models": "Fetch and list the embedded model's weights.",
-    "serve": "Open the web application over this folder and its store.",
-    "mcp": "Serve coding agents and editors over stdin and stdout.",
-    "init": "Write a starter suite, targets.yaml, CI files and a line for cron.",
-    "completion": "Print the script by which a shell completes commands.",
+    "plan": "Estimate how many cases and repeats a comparison needs.",
+    "drift": "Show how a target's answers to a suite change over time.",
+    "store": "Check, back up, copy, repair and clean up the store.",
+    "attest": "Write a run as a signed bundle that others can verify.",
+    "verify": "Verify a bundle and recompute its pass rate.",
+    "replay": "Run the cases of a bundle again and compare the answers.",
+    "certify": "Write a certificate for a run, a target or a judge.",
+    "keys": "Create, list and trust signing keys.",
+    "bench": "Summarize latencies and metrics of recorded calls.",
+    "passk": "Compute pass@k and pass^k, from graded answers or by running code.",
+    "trajectories": "Summarize what an agent's search loop tried and reached.",
+    "targets": "List targets and check that they answer.",
+    "models": "Download and list the weights of the embedded models.",
+    "serve": "Start the web application for this folder and its store.",
+    "mcp": "Start the MCP server for coding agents and editors.",
+    "init": "Create a starter suite, targets.yaml, CI workflows and a cron line.",
+    "completion": "Print the shell completion script.",
     "schema": "Print the JSON Schema of a file, for editors.",
 }
 """The commands with their lines in `--help`; the module of each is `proctor.cli.commands.<name>`."""
@@ -110,12 +110,12 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 passed, 1 failed, 2 interrupted, 3 not measured, 4 wrong usage or suite, "
-    "5 nothing selected. Start with: proctor run cheap --target local",
+    epilog="Exit codes: 0 passed, 1 failed, 2 interrupted, 3 not measured, 4 usage error or invalid "
+    "suite, 5 no case selected. To start: proctor run cheap --target local",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="proctor")
 def cli() -> None:
-    """Run suites of test cases against language models, grade every answer, keep every result."""
+    """Test language models and agents: run suites of test cases, grade the answers and keep every result."""
 
 
 def main() -> None:
@@ -173,8 +173,8 @@ def _invoke(arguments: list[str]) -> int:
         if is_output_error or os.environ.get("PROCTOR_DEBUG") == "1":
             raise
         echo(
-            f"Proctor broke: {type(error).__name__}: {error}. This is a fault of Proctor, not of your suite. "
-            "Run again with PROCTOR_DEBUG=1 to see where, and report it.",
+            f"Internal error: {type(error).__name__}: {error}. This is a bug in Proctor, not in your "
+            "suite. Run again with PROCTOR_DEBUG=1 to see a traceback, and report the bug.",
             err=True,
         )
         return ExitCode.NOT_MEASURED
@@ -185,9 +185,12 @@ def _explain(error: click.ClickException) -> str:
     """Returns the message of an error; of an unknown flag, with the commands that have it."""
     if isinstance(error, click.NoSuchOption):
         from proctor.cli.suggestions import suggest_flag
+        from proctor.errors import suggestion
 
         if hint := suggest_flag(error.option_name, COMMANDS, load_command):
             return f"{error.message}{hint}"
+        if error.possibilities:
+            return f"{error.message} {suggestion(error.option_name, sorted(error.possibilities))}"
     return error.format_message()
 
 
@@ -208,8 +211,8 @@ def _check_encoding(arguments: list[str]) -> None:
             from proctor.errors import UsageError
 
             raise UsageError(
-                f"The argument {word!r} is not UTF-8. Rename what it names, or set a UTF-8 locale "
-                "(export LC_ALL=C.UTF-8)."
+                f"The argument {word!r} is not UTF-8. Rename the file, or set a UTF-8 locale (export "
+                "LC_ALL=C.UTF-8)."
             ) from None
 
 
@@ -231,7 +234,7 @@ def _refuse(arguments: list[str], message: str, error: click.ClickException) -> 
 
 
 def _echo_json_error(arguments: list[str], problems: list[dict[str, Any]], code: ExitCode) -> None:
-    """Prints the error as JSON where the caller asked for JSON."""
+    """Prints the error as JSON if the caller requested JSON."""
     if "--json" not in arguments:
         return
     empty_lists: dict[str, Any] = {name: [] for name in JSON_LISTS.get(arguments[0], ())}

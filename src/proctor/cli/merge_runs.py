@@ -32,14 +32,15 @@ _FILES_PER_STORE = 4
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
 @store_option
 def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
-    """Make one run of the newest run in each STORE.
+    """Merge the newest run in each STORE into one run.
 
     \b
     proctor runs merge shard-*.db --store merged.db
 
-    The runs are shards of a suite: of the same target, prompt, judges and settings. Only the store of --store
-    is written. The exit code is that of the whole run, with its gate; a run that lacks trials can be resumed.
-    Shards in one store are merged if they have the same --group.
+    The runs must be shards of one suite, with the same target, prompt, judges and settings. The merged run is
+    written to the store of --store; the other stores are not changed. The exit code is that of the merged
+    run, with its gate. If trials are missing, you can resume the merged run. Shards in one store are merged
+    if they have the same --group.
     """  # noqa: D301  # click wants the character \b itself
     from proctor.reports.document import render_terminal
     from proctor.reports.runs import console, json
@@ -53,7 +54,7 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
     for name in names:
         location = locate_store(name)
         if not location.exists():
-            raise UsageError(f"There is no store at {location.address}. Correct the path, or leave it out.")
+            raise UsageError(f"There is no store at {location.address}. Correct the path, or remove it.")
         check_store_exists(location)
     raise_open_file_limit(_OTHER_FILES + _FILES_PER_STORE * len(names))
     with ExitStack() as stack:
@@ -71,7 +72,7 @@ def merge(stores: Sequence[str], as_json: bool, store: str | None) -> int:
             if not as_json:
                 show(chain([""] * (number > 0), render_terminal(console.document_for(report))))
             if not result.is_new:
-                echo_err(f"These runs are merged already, as run {result.run.id}. Nothing was changed.")
+                echo_err(f"These runs are already merged, as run {result.run.id}. Nothing was changed.")
             for note in result.notes:
                 echo_err(note)
             if result.run.status == "interrupted" and out.is_durable:

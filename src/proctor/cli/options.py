@@ -33,7 +33,7 @@ class NumberRange(click.FloatRange):
         """Converts a value to a number; fails if it is none."""
         number = super().convert(value, param, ctx)
         if isnan(number):
-            self.fail(f"{value!r} is no number.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
 
@@ -63,8 +63,8 @@ def store_option(function: F) -> F:
         "--store",
         metavar="PATH",
         default=_project_store,
-        help="The file that keeps runs, postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE "
-        f"or {DEFAULT_STORE}]",
+        help="The store: a file, postgresql://HOST/DATABASE, or :memory:.  [default: $PROCTOR_STORE or "
+        f"{DEFAULT_STORE}]",
     )(function)
 
 
@@ -76,7 +76,7 @@ def max_answer_bytes_option(function: F) -> F:
         default=2**24,
         show_default=True,
         metavar="N",
-        help="Maximum size of an answer, in bytes; a larger one is an error.",
+        help="Maximum size of an answer, in bytes. A larger answer is an error.",
     )(function)
 
 
@@ -87,8 +87,9 @@ def gate_mode_option(function: F) -> F:
         type=click.Choice(["point", "interval"]),
         default="point",
         show_default=True,
-        help="Compare the pass rate with --min-pass-rate, or its exact 95 % interval: exit 0 if the gate is "
-        "shown, 1 if it is ruled out, else 3.",
+        help="What is compared with --min-pass-rate: the pass rate (point), or its exact 95 % "
+        "interval. With `interval`: exit 0 if the interval is at or above the gate, 1 if it is "
+        "below, 3 if it contains the gate.",
     )(function)
 
 
@@ -104,8 +105,9 @@ def cluster_option(function: F) -> F:
         "--cluster",
         metavar="FIELD",
         callback=_parse_cluster,
-        help="Cases with the same value are related, and intervals are over these clusters: metadata.FIELD, "
-        "tag:PREFIX, category, id (up to [ or ~), or none.  [default: what the suite's format says]",
+        help="Treat cases with the same value as related, and compute intervals over these clusters: "
+        "metadata.FIELD, tag:PREFIX, category, id (up to [ or ~), or none.  [default: what the "
+        "suite's format says]",
     )(function)
 
 
@@ -113,7 +115,7 @@ def reveal_option(function: F) -> F:
     """Adds `--reveal`, which `proctor.toml` may set for every `ConfigDefaultsCommand`."""
     return click.option(
         "--reveal/--no-reveal",
-        help="Show held-out cases too; counts as an access to the holdout.  [default: no-reveal]",
+        help="Show held-out cases too. This counts as a holdout access.  [default: no-reveal]",
     )(function)
 
 
@@ -144,8 +146,8 @@ def durable_store_address(option: str | None) -> str:
     location = store_location(option)
     if not location.is_durable:
         raise UsageError(
-            "Runs that are started from a page or by an agent have processes of their own, which cannot see "
-            f"the store {location.address}. Name a file with --store."
+            "Runs started from a page or by an agent are separate processes, which cannot use the "
+            f"store {location.address}. Name a file with --store."
         )
     return location.address
 
@@ -208,13 +210,13 @@ def print_problems(problems: Iterable[Problem]) -> None:
 
 
 def confirm_deletion(what: str) -> None:
-    """Asks on the terminal whether to delete something, and aborts the command if not.
+    """Requests confirmation on the terminal to delete something, and aborts the command without it.
 
     Raises:
         UsageError: there is no terminal.
     """
     if not sys.stdin.isatty():
-        raise UsageError("Deleting needs a confirmation, and there is no terminal here. Add --yes.")
+        raise UsageError("Deleting needs a confirmation, but there is no terminal. Add --yes.")
     click.confirm(f"Delete {what}?", abort=True, err=True)
 
 
@@ -224,7 +226,7 @@ def keys_option(function: F) -> F:
         "--keys",
         "keys",
         metavar="FOLDER",
-        help="Where keys and trust are.  [default: $PROCTOR_KEYS or ~/.config/proctor/keys]",
+        help="Folder with your keys and the trust file.  [default: $PROCTOR_KEYS or ~/.config/proctor/keys]",
     )(function)
 
 

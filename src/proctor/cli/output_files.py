@@ -28,7 +28,7 @@ def output_option(function: F) -> F:
         "--output",
         multiple=True,
         metavar="FILE",
-        help="Also write FILE; ends in .svg (a chart), .json or .md. May be repeated.",
+        help="Also write the result to FILE, which ends in .svg (a chart), .json or .md. May be repeated.",
     )(function)
 
 
@@ -55,17 +55,19 @@ def check_outputs(
         if file_ending(path) not in endings:
             endings_text = " ".join(endings)
             raise UsageError(
-                f"Nothing can be written to {path!r}: the ending says how, one of {endings_text}."
+                f"{path!r} has no known ending. The ending sets the format: one of {endings_text}."
             )
         if Path(path).is_dir():
             raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
         folder = Path(path).absolute().parent
         if not folder.is_dir():
-            raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
+            raise UsageError(f"The folder of {path!r} does not exist. Create it first.")
         if not os.access(folder, os.W_OK):
-            raise UsageError(f"Nothing can be written to the folder of {path!r}. Name another one.")
+            raise UsageError(f"The folder of {path!r} is not writable. Write to another one.")
         if any(_is_same_file(path, input_path) for input_path in inputs):
-            raise UsageError(f"{path!r} is read, and would be lost. Name another file to write to.")
+            raise UsageError(
+                f"{path!r} is an input of this command and would be overwritten. Write to another file."
+            )
         if charts and file_ending(path) == ".svg":
             from proctor.charts import import_vl_convert
 

@@ -22,6 +22,6 @@ def parse_percentage_points(_context: click.Context, _option: click.Parameter, t
     share = 0.0 if match is None else float(match[1]) / (100 if match[2] else 1)
     if not 0 < share <= 1:
         raise click.BadParameter(
-            f"{text!r} is no difference. Give percentage points such as 5pp, or a share such as 0.05."
+            f"{text!r} is not a difference. Give percentage points such as 5pp, or a share such as 0.05."
         )
     return share

@@ -154,7 +154,8 @@ def _open_store_for(request: Request, option: str | None) -> AbstractContextMana
     if location.is_durable and not location.exists():
         if run := request.resume or request.retry_errors or request.regrade:
             raise UsageError(
-                f"There is no run {run!r}, as there is no store at {location.address}. Name one with --store."
+                f"There is no run {run!r}, because there is no store at {location.address}. Name the "
+                "store with --store."
             )
         check_words(request, os.environ)
     return open_store(option, writes=True)
@@ -225,16 +226,17 @@ def _echo_how_to_resume(
             echo(f"proctor: error: {run.run.stopped}", err=True)
         if not run_store.is_durable:
             echo(
-                f"Stopped after {trial_count:,} of {run.run.planned:,} trials. The store was in memory.",
+                f"Stopped after {trial_count:,} of {run.run.planned:,} trials. The store was in "
+                "memory, so they are lost.",
                 err=True,
             )
             return
         key = run.run.group, run.run.suite.digest
         how = f"Continue with: proctor run --resume={run.run.id}{store}"
         if run.run.settings.interleave:
-            how = "The same command continues this run." if key in resumed else how
+            how = "The same command resumes this run." if key in resumed else how
             resumed.add(key)
-        echo(f"Stopped: {trial_count:,} of {run.run.planned:,} trials are kept. {how}", err=True)
+        echo(f"Stopped: {trial_count:,} of {run.run.planned:,} trials are stored. {how}", err=True)
 
 
 def _refuse(error: SuiteError, *, as_json: bool) -> int:
@@ -297,7 +299,9 @@ async def _run_until_stopped(
         signal_count += 1
         if signal_count == 1:
             session.stop()
-            progress.warn("Stopping: calls under way get 1 s. Press Ctrl-C again to stop at once.")
+            progress.warn(
+                "Stopping: requests in progress have 1 s to finish. Press Ctrl-C again to stop immediately."
+            )
         elif session_task is not None:
             session_task.cancel()
 

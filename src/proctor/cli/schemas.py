@@ -17,8 +17,7 @@ SCHEMAS = {
 def render_schema(name: str) -> str:
     """Returns a schema of the table as JSON text.
 
-    The file of a dialect's suite, of targets (targets.yaml) or of a configuration (proctor.toml) that Proctor
-    accepts fits its schema.
+    Every suite, targets.yaml or proctor.toml that Proctor accepts is valid under its schema.
     """
     module, _, attribute = SCHEMAS[name].partition(":")
     return json.dumps(getattr(import_module(module), attribute)(), indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Suggests what may be meant by an unknown command, or by a flag of another command."""
+"""Suggests the right command for an unknown command or a flag of another command."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _OTHER_WORDS = {
     "view": "serve",
     "web": "serve",
 }
-"""Commands by the words that people, or other programs, have for them."""
+"""Commands by other words for them, which people or other programs use."""
 _MAX_COMMANDS = 3
-"""At most this many commands are named that have a flag; one that more have says nothing."""
+"""Maximum number of commands that a suggestion names; a flag of more commands gets no suggestion."""
 
 
 def suggest_command(words: Sequence[str], names: Collection[str]) -> str:

@@ -27,7 +27,7 @@ def check_all_abilities(
     """Checks targets one after the other; returns the exit code.
 
     Args:
-        specs: the targets with the words that name them; an error where there is none.
+        specs: the targets with the words that name them, or an error instead of a target.
         calls: only the timeout and the maximum answer size are used.
         as_json: prints one JSON document instead of lines.
     """
@@ -54,7 +54,15 @@ def check_all_abilities(
     if as_json:
         show([encode({"targets": documents}).decode("utf-8")])
     elif any(document["checks"] and not _is_down(document["checks"]) for document in documents):
-        show(["", f"Recorded in {folder}: `proctor run` warns before a suite that needs more."])
+        show(
+            [
+                "",
+                (
+                    f"Recorded in {folder}. `proctor run` now warns if a suite needs an ability that does "
+                    "not work."
+                ),
+            ]
+        )
     return code
 
 
@@ -90,7 +98,7 @@ def _show_check(check: AbilityCheck) -> None:
 
 def _summarize(checks: Sequence[AbilityCheck]) -> str:
     if _is_down(checks):
-        return "  It does not answer, so nothing else was sent or recorded."
+        return "  The target does not answer, so nothing else was sent or recorded."
     working = sum(check.status == "works" for check in checks)
     cost_usd = sum(check.cost_usd or 0.0 for check in checks)
     is_complete = all(check.cost_usd is not None for check in checks)

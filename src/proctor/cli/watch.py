@@ -38,7 +38,7 @@ from proctor.services.file_log import (
 POLL_S = 0.5
 """How often the files are compared with the log; less often if that takes more than a tenth of the time."""
 _SETTLE_S = 0.2
-"""A change counts when nothing more changes for so long."""
+"""A change counts once nothing else changes for this long."""
 _MAX_ABSENCE_S = 1.0
 """How long a file may be gone while an editor replaces it."""
 _PROCESS_POLL_S = 0.05
@@ -61,8 +61,8 @@ def watch_runs(arguments: Sequence[str], store: str | None, outputs: Sequence[st
     """
     if not store_location(store).is_durable:
         raise UsageError(
-            "--watch reuses the answers of earlier runs, and a store in memory keeps none. Name a file with "
-            "--store."
+            "--watch reuses the answers of earlier runs, which a store in memory does not keep. Name a "
+            "file with --store."
         )
     with tempfile.TemporaryDirectory(prefix="proctor-", ignore_cleanup_errors=True) as folder:
         return _Watch(arguments, store, outputs, Path(folder, "files.json"), quiet=quiet).run()
@@ -85,7 +85,7 @@ class _Watch:
         self._log = log
         self._quiet = quiet
         self._stop_count = 0
-        """How many signals have asked for the end."""
+        """How many signals to stop have arrived."""
         self._wake = threading.Event()
         self._known = FileLogContents(ignored=[os.path.abspath(path) for path in outputs])  # noqa: PTH100
         self._own_changes = Counter[str]()
@@ -97,7 +97,8 @@ class _Watch:
     def run(self) -> int:
         """Runs until a signal, or until there is nothing to watch; returns the last exit code.
 
-        A first run that is refused for what the command says ends it: no file can change that.
+        If the first run is refused because the command itself is wrong, watching ends: no file can change
+        that.
         """
         self._catch_signals()
         is_first = True
@@ -153,7 +154,7 @@ class _Watch:
                 changes = self._find_settled_changes()
                 next_scan = monotonic() + max(POLL_S, 10 * (monotonic() - began))
                 if changes:
-                    self._say(f"Changed: {self._format_names(changes)}. Calls under way end first.")
+                    self._say(f"Changed: {self._format_names(changes)}. Waiting for requests in progress.")
                     _finish_calls(process)
             self._wait(_PROCESS_POLL_S)
         return changes
@@ -187,7 +188,7 @@ class _Watch:
         return []
 
     def _read_log(self, before: FileLogContents) -> None:
-        """Takes the log of the run; where it has not read all, with what was known when it began."""
+        """Takes the log of the run; if the run did not read everything, adds what was known when it began."""
         contents = read_log(self._log)
         contents.ignored = before.ignored
         if not contents.runs:  # it ended early, or is still under way
@@ -206,8 +207,8 @@ class _Watch:
             if count >= _MAX_OWN_CHANGES:
                 name = os.path.relpath(path)
                 echo_err(
-                    f"proctor: warning: {name} changes during each run, as if the run writes it. It is no "
-                    "longer watched."
+                    f"proctor: warning: {name} changes during each run, so the run itself seems to "
+                    "write it. It is no longer watched."
                 )
                 self._known.ignored.append(path)
                 self._known.files.pop(path, None)
@@ -224,7 +225,7 @@ class _Watch:
 
     def _say_what_is_watched(self) -> None:
         count = sum(state is not None for state in self._known.files.values())
-        self._say(f"Watching {pluralize(count, 'file')}. Ctrl-C ends.")
+        self._say(f"Watching {pluralize(count, 'file')}. Press Ctrl-C to end.")
         for note in self._known.notes:
             if note not in self._notes:
                 self._notes.append(note)

@@ -1,8 +1,8 @@
-"""Limits the requests to one endpoint: concurrency, rate, and whether to send any at all.
+"""Limits the requests to one endpoint: their concurrency, their rate, and whether to send any.
 
 Concurrency: additive increase, multiplicative decrease, as in TCP (V. Jacobson, "Congestion avoidance and
 control", 1988), but starting at the ceiling, which most endpoints can take. Rate: `rate_pacer`, from the
-first refusal on. Whether at all: a circuit breaker, as described by M. Nygard ("Release It!", 2007).
+first refusal on. Whether to send any: a circuit breaker, as described by M. Nygard ("Release It!", 2007).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class CircuitBreaker:
             asked_at: when the call was made.
             is_first: whether it is the call's first failure; later ones do not count if the request itself
                 may be the cause.
-            least_wait_s: how long the endpoint asked to wait.
+            least_wait_s: the wait that the endpoint requires.
             patience_s: how long the retries of one call take.
         """
         if self._opened_at is not None:
@@ -248,7 +248,7 @@ class AdaptiveLimit:
             self._admit_waiters()
 
     def on_response(self) -> None:
-        """Records that the endpoint answered, if only to refuse the request."""
+        """Records that the endpoint answered, even with a refusal."""
         self.successes += 1
         if self.breaker.failures:
             self._close_breaker()
@@ -267,7 +267,7 @@ class AdaptiveLimit:
 
         Args:
             asked_at: `time.monotonic()` when the refused request was sent.
-            pause_s: the pause that the endpoint asks for, if any.
+            pause_s: the pause that the endpoint requires, if any.
         """
         now = monotonic()
         if asked_at > self._halved_at:

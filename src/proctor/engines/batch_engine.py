@@ -32,7 +32,7 @@ from proctor.protocols import StoredBatch, WorkspaceVisit
 T = TypeVar("T")
 
 _NOT_ACCEPTED = "not accepted"
-"""The state of a batch that the service refused or never got."""
+"""The state of a batch that the service rejected or never received."""
 _MAX_PAUSE_S = 3600.0
 """The longest pause that a service is granted; a batch takes a day at most."""
 _MAX_TRIES = 5
@@ -47,7 +47,7 @@ _DIRECT_SIZE = 256
 """How many trials that need no request are graded together."""
 _PAUSE_EVERY = 64
 _MAX_STATE, _MAX_REASON = 60, 500
-"""How many characters of a service's words are shown."""
+"""How many characters of a message from a service are shown."""
 _RECENT_S = 60.0
 _Result = Output | TargetError
 
@@ -85,7 +85,7 @@ class _Draft:
         request_size = service.measure(request)
         if request_size > service.max_bytes:
             raise TargetError(
-                f"The request has {request_size:,} bytes, which is larger than a batch may be "
+                f"The request has {request_size:,} bytes, more than the maximum for a batch "
                 f"({service.max_bytes:,}). Send it with --no-batch.",
                 kind="unsupported",
             )
@@ -133,7 +133,7 @@ class BatchEngine:
         return self._inner.stop_reason
 
     def stop(self, reason: str | None = None) -> None:
-        """Sends no further batches and stops waiting; what is submitted goes on at the service.
+        """Sends no further batches and stops waiting; submitted batches continue at the service.
 
         Args:
             reason: why, as a sentence; None if the user stopped the run. The first reason is kept.
@@ -236,8 +236,8 @@ class BatchEngine:
                     continue
                 batch = self._accept(batch, match.status)
             self._writer.report(
-                f"Batch {batch.batch_id} was submitted {_ago(batch.submitted_at)} ago: waiting for "
-                f"{pluralize(len(trials), 'answer')} of it."
+                f"Batch {batch.batch_id} was submitted {_ago(batch.submitted_at)} ago. Waiting for "
+                f"{pluralize(len(trials), 'answer')} from it."
             )
             self._start_waiting(batch, trials)
         return never_sent
@@ -256,9 +256,9 @@ class BatchEngine:
             if not is_told:
                 is_told = True
                 self._writer.report(
-                    f"A batch to {target.name} may have been accepted before Proctor was stopped. That shows "
-                    f"when the batches of {pluralize(len(batch.custom_ids), 'request')} there have ended: "
-                    "waiting, so that nothing is paid twice."
+                    f"A batch to {target.name} may have been accepted before Proctor was stopped. "
+                    f"Waiting until the batches of {pluralize(len(batch.custom_ids), 'request')} there "
+                    "have ended, so that no request is paid for twice."
                 )
             await self._pause(next(pauses))
         return None
@@ -405,8 +405,8 @@ class BatchEngine:
         target = trials[0].target
         names = ", ".join(sorted(target.refused_params))
         self._writer.report(
-            f"{target.name} refused {pluralize(len(trials), 'request')} for parameters that it does not "
-            f"accept ({names}): they are sent again without."
+            f"{target.name} rejected {pluralize(len(trials), 'request')} because of parameters that it "
+            f"does not accept ({names}). Sending them again without these parameters."
         )
         draft = _Draft(target, trials[0].planned_trial.case.target)
         for trial in trials:
@@ -437,7 +437,7 @@ class BatchEngine:
             if line != earlier_line or told_s >= _REPORT_EVERY_S:
                 told_s = 0.0
                 self._writer.report(
-                    f"{line} after {_ago(batch.submitted_at)}; next look in {interval_s:.3g} s."
+                    f"{line} after {_ago(batch.submitted_at)}. Next check in {interval_s:.3g} s."
                 )
             await self._pause(interval_s)
         return None
@@ -457,7 +457,7 @@ class BatchEngine:
             except TargetError as error:
                 if error.transient and error.kind in _OUTAGE_KINDS:
                     self._writer.report(
-                        f"The answers of batch {batch.batch_id} cannot be read yet: trying again. {error}"
+                        f"The answers of batch {batch.batch_id} cannot be read yet. Trying again. {error}"
                     )
                 elif tries_left:
                     tries_left -= 1
@@ -491,7 +491,7 @@ class BatchEngine:
         *,
         is_last: bool,
     ) -> None:
-        """Adds the result of each reply; what came before counts, unless it was an error.
+        """Adds the result of each reply. An earlier result is kept, unless it was an error.
 
         Raises:
             TargetError: not all can be read; with `is_last` only if that is no fault of a single line.
@@ -514,8 +514,8 @@ class BatchEngine:
         if unknown_ids:
             example = min(unknown_ids)[:80]
             self._writer.warn(
-                f"Batch {status.batch_id} has {pluralize(len(unknown_ids), 'answer')} to requests that it "
-                f"did not have, such as {example!r}, which count for nothing."
+                f"Batch {status.batch_id} has {pluralize(len(unknown_ids), 'answer')} to requests that "
+                f"were not in it, such as {example!r}. They are ignored."
             )
         if unread and not is_last:
             raise unread[0]
@@ -548,7 +548,7 @@ class BatchEngine:
                 if not is_told:
                     is_told = True
                     self._writer.report(
-                        f"The service of {target.name} does not answer: trying again. {error}"
+                        f"The service of {target.name} does not answer. Trying again. {error}"
                     )
                 pause_s = _choose_pause(next(pauses), error)
             await self._pause(pause_s)
@@ -588,8 +588,8 @@ class BatchEngine:
         subject = "A batch" if len(self._waiting) == 1 else f"{len(self._waiting):,} batches"
         verb = "goes" if len(self._waiting) == 1 else "go"
         self._writer.report(
-            f"{subject} with {requests} {verb} on at the service. The resumed run collects the answers, and "
-            "sends nothing twice."
+            f"{subject} with {requests} {verb} on at the service. When you resume the run, it collects "
+            "the answers and sends nothing twice."
         )
 
 

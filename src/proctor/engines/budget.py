@@ -166,8 +166,8 @@ class Budget:
     def make_spent_error(limit_usd: float, spent_usd: float) -> TargetError:
         """Returns the error of a call that is not made."""
         return TargetError(
-            f"The budget of ${limit_usd:g} is spent (${spent_usd:.4f}). "
-            "Go on with --retry-errors=RUN --budget-usd X.",
+            f"The budget of ${limit_usd:g} is spent (${spent_usd:.4f}). To continue, run with "
+            "--retry-errors=RUN --budget-usd X.",
             kind="budget",
         )
 
@@ -175,9 +175,9 @@ class Budget:
         if not self._is_announced and isfinite(most_usd):
             self._is_announced = True
             self._notify(
-                f"Calls wait for one another: one may cost up to ${most_usd:.4f}, and "
-                f"${self.limit_usd - self.spent_usd:.4f} of the budget is left. "
-                "A smaller --max-tokens lets more of them go at once."
+                f"Requests wait for one another: each may cost up to ${most_usd:.4f}, and "
+                f"${self.limit_usd - self.spent_usd:.4f} of the budget is left. Lower --max-tokens to "
+                "send more requests at a time."
             )
 
 
@@ -283,9 +283,9 @@ class BudgetedTarget:
     def _require_costs(self) -> None:
         if self._is_cost_unreported:
             raise TargetError(
-                "The target has no price and did not tell what a call has cost: the budget cannot be kept. "
-                "Let it report `cost_usd`, or put its price into a prices.toml beside the store; then go on "
-                "with --retry-errors=RUN --budget-usd X.",
+                "The target has no price and did not report the cost of a call, so the budget cannot "
+                "be enforced. Make it report `cost_usd`, or add its price to a prices.toml beside the "
+                "store. Then continue with --retry-errors=RUN --budget-usd X.",
                 kind="budget",
             )
 

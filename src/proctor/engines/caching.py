@@ -26,7 +26,7 @@ _UNSENT_PROMPT_FIELDS = frozenset({"case_id", "workspace", "temperature"})
 _SENT_IF_SET_FIELDS = frozenset({"choice_delimiter", "choices", "json_answer", "tools", "params"})
 """Fields that older entries do not have: left out if unset, so that older entries still match."""
 _ORDER_SENSITIVE_FIELDS = frozenset({"response_schema", "tools"})
-"""Fields whose keys are sent in their order, which may change the answer."""
+"""Fields whose keys are sent in order, because the order may change the answer."""
 _SHORT_FIELDS = frozenset({"repeat", "json_answer"})
 _REFUSAL_REASONS = frozenset(
     {"blocklist", "content_filter", "prohibited_content", "recitation", "refusal", "safety", "spii"}
@@ -53,7 +53,7 @@ class CallCounts(Struct, frozen=True, kw_only=True):
     cache_misses: Mapping[str, int] = {}
     """The number of calls by reason."""
     assumed_calls: int = 0
-    """How many calls did not tell their cost, in a run with a budget."""
+    """How many calls did not report their cost, in a run with a budget."""
 
     def plus(self, other: CallCounts) -> CallCounts:
         """Returns the counts of both together."""
@@ -69,8 +69,9 @@ class CallCounts(Struct, frozen=True, kw_only=True):
         notes = [] if cache_note is None else [cache_note]
         if self.assumed_calls:
             notes.append(
-                f"{pluralize(self.assumed_calls, 'call')} did not tell the cost, and the budget counts for "
-                "each the most that it may have cost, or without a price the dearest call before it."
+                f"{pluralize(self.assumed_calls, 'call')} did not report a cost. For each, the budget "
+                "counts the maximum that it may have cost or, if the price is unknown, the most "
+                "expensive call so far."
             )
         return notes
 
@@ -88,7 +89,7 @@ class CallCounts(Struct, frozen=True, kw_only=True):
 
 
 class CachedTarget:
-    """A target that is called only for what is not in the cache."""
+    """A target that is called only if an answer is not in the cache."""
 
     def __init__(
         self,
@@ -118,9 +119,9 @@ class CachedTarget:
         self._role = role
         self._repeats_secret = secret
         self._has_fallbacks = bool(spec.fallbacks)
-        self._uncacheable_reason = f"not cached as what answers at a {spec.kind} target may change" * (
-            not is_cacheable
-        )
+        self._uncacheable_reason = (
+            f"not cached because the program or file behind a {spec.kind} target may change"
+        ) * (not is_cacheable)
         self._parts = target_parts(spec)
 
     async def answer(self, prompt: Prompt) -> Output:
@@ -129,7 +130,7 @@ class CachedTarget:
         Raises:
             TargetError: there is none.
         """
-        never = self._uncacheable_reason or "not cached as the case has a workspace" * (
+        never = self._uncacheable_reason or "not cached because the case has a workspace" * (
             prompt.workspace is not None
         )
         if never:
@@ -161,7 +162,7 @@ class CachedTarget:
         return output
 
     def _rejection_reason(self, output: Output) -> str:
-        """Returns why an answer is not cached, as a phrase after "asked before and"; empty if it is."""
+        """Returns why an answer is not cached, as a phrase after "sent before but"; empty if it is."""
         if output.target is not None:
             return "answered by a fallback"
         if not output.text.strip() and not output.tool_calls:
@@ -224,7 +225,7 @@ def _decode_output(value: bytes) -> Output | None:
 def _miss_reason(parts: KeyParts, entry: tuple[bytes | None, str] | None, earlier: Sequence[bytes]) -> str:
     """Returns why an answer was not in the cache, as a phrase after a number of calls."""
     if entry is not None:
-        return f"asked before and {entry[1] or 'kept in a form that cannot be read'}"
+        return f"sent before but {entry[1] or 'kept in a form that cannot be read'}"
     nearest: KeyParts | None = None
     for earlier_parts in earlier:
         try:
@@ -239,10 +240,10 @@ def _miss_reason(parts: KeyParts, entry: tuple[bytes | None, str] | None, earlie
         ):
             nearest = different
     if not nearest:
-        return "never asked before"
+        return "never sent before"
     if nearest.keys() == {"repeat"}:
-        return "not asked so often before"
-    return "asked before with " + " and ".join(
+        return "not sent for this repeat before"
+    return "sent before with " + " and ".join(
         _describe_difference(name, then, parts.get(name)) for name, then in nearest.items()
     )
 

@@ -1,4 +1,4 @@
-"""What the limits of a run are where several processes share them."""
+"""The limits of a run, whether or not several processes share them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from proctor.protocols import Answerer
 
 
 class FallbackTarget:
-    """A target with others that are called in its place when it fails for good."""
+    """A target with fallbacks, which are called in its place when it fails permanently."""
 
     def __init__(
         self,
@@ -58,5 +58,5 @@ class FallbackTarget:
         if name not in self._announced:
             self._announced.add(name)
             failed, error = failures[-1]
-            self._notify(f"{failed!r} failed, so {name!r} was asked in its place: {error}")
+            self._notify(f"{failed!r} failed, so {name!r} was called instead: {error}")
         return output if output.target is not None else replace(output, target=name)

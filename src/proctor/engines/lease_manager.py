@@ -1,8 +1,8 @@
 """Leases places for calls and money to the workers of one run, so that all of them keep one limit each.
 
-A worker says at least every `LEASE_S` what it uses, and gets what it may use until the next time. Nothing is
-leased twice: what a worker may still be using counts as leased until it says that it uses less. Concurrency
-follows AIMD for all workers together, in an `AdaptiveLimit` that makes no call itself.
+A worker reports at least every `LEASE_S` what it uses, and gets what it may use until its next report.
+Nothing is leased twice: what a worker may still be using counts as leased until it reports that it uses less.
+Concurrency follows AIMD for all workers together, in an `AdaptiveLimit` that makes no call itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _BLOCK_SHARE = 0.01
 """Money is leased in blocks of at least this share of the budget."""
 _ROUNDING_USD = 1e-9
 _MAX_WAIT_S = 1.0
-"""After this time money goes to the worker that has waited longest, so that a dear call finds its turn."""
+"""After this time, money goes to the worker that has waited longest, so that an expensive call gets its turn.
+"""
 
 
 class BusyReply(Struct, frozen=True, array_like=True):
@@ -32,7 +33,7 @@ class BusyReply(Struct, frozen=True, array_like=True):
     age_s: float
     """How long ago the call was made."""
     pause_s: float
-    """How long the endpoint asks to wait; 0 if it does not."""
+    """The wait that the endpoint requires; 0 for none."""
 
 
 class PlaceUse(Struct, frozen=True, kw_only=True):
@@ -127,7 +128,8 @@ class _Endpoint:
     def _share(self, worker: str) -> int:
         """Returns a fair share of the places: no worker gets less than it wants while another has more.
 
-        What nobody wants is divided as well, so that the next call of a worker need not wait for a lease.
+        Places that no worker wants are divided too, so that the next call of a worker need not wait for a
+        lease.
         """
         wants = {name: use.in_flight + use.waiting for name, use in self.uses.items()}
         left, names = int(self.limit.concurrency), sorted(wants, key=lambda name: (wants[name], name))

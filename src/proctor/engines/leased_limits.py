@@ -104,7 +104,7 @@ class LeasedBudget(Budget):
         return self._is_run_spent
 
     def take_use(self, *, gives_back: bool) -> MoneyUse:
-        """Returns what is used and wanted; gives back what is not, if that is asked for or no call runs."""
+        """Returns what is used and wanted; returns unused money if that is requested or no call runs."""
         waiting = [most_usd for most_usd, waiter in self._waiters if not waiter.done()]
         if (gives_back or not self._calls_in_flight) and isfinite(self._reserved_usd):
             self.limit_usd = min(self.limit_usd, self.spent_usd + self._reserved_usd)
@@ -146,7 +146,7 @@ class LeasedLimits:
 
         Args:
             worker: the name of the worker, which no other has.
-            renew: asks the `LeaseManager` of the run.
+            renew: sends a request to the `LeaseManager` of the run.
         """
         self._worker = worker
         self._renew = renew

@@ -271,7 +271,7 @@ class RemoteWorker(Protocol):
 
 
 class WorkerHost(Protocol):
-    """What a remote worker tells the process that made it, and the limits that it shares with others."""
+    """What a remote worker reports to the process that made it, and the limits that it shares with others."""
 
     @property
     def number(self) -> int:

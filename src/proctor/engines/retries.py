@@ -22,7 +22,7 @@ from proctor.pricing import MAX_COST_USD, MAX_TOKENS, cost_usd, is_valid_cost, i
 from proctor.protocols import Target
 
 _MAX_PAUSE_S = 300.0
-"""An endpoint that asks for a longer pause is given up, unless --timeout is even longer."""
+"""An endpoint that requires a longer pause is given up, unless --timeout is even longer."""
 _MIN_NOTICE_S = 5.0
 """Shorter pauses are not reported to the user."""
 _SECONDS_PER_YEAR = 365 * 86_400.0
@@ -68,7 +68,7 @@ class RetryingTarget:
             price: None if it is unknown; then costs are unknown, too.
             share_for_tier: returns what an answer costs, as a share of the price, by the service tier that it
                 reports; None if that is unknown.
-            notify: called with a sentence when the endpoint asks for a long pause, or when the target reports
+            notify: called with a sentence when the endpoint requires a long pause, or when the target reports
                 invalid tokens or costs.
         """
         self._target = target
@@ -153,7 +153,7 @@ class RetryingTarget:
             raise error
         tries.count += counts
         if asked_s >= _MIN_NOTICE_S:
-            self._notify(f"The endpoint asks to wait {asked_s:.0f} s; waiting.")
+            self._notify(f"The endpoint says to retry after {asked_s:.0f} s. Waiting.")
         return wait_s
 
     def _give_up(self, reason: str, error: TargetError) -> NoReturn:
@@ -181,8 +181,8 @@ class RetryingTarget:
         if not self._has_warned:
             self._has_warned = True
             self._notify(
-                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and a budget "
-                "is charged the estimate that was reserved for the call."
+                f"{self._name!r} reports {what} that are not {form}. They count as unknown, and the "
+                "budget is charged the amount that was reserved for the call."
             )
 
     async def aclose(self) -> None:
@@ -212,9 +212,9 @@ def _failure_reason(error: TargetError, breaker: CircuitBreaker) -> str:
 def _long_wait_reason(error: TargetError, asked_s: float) -> str:
     failure = _as_sentence(error)
     if asked_s >= _SECONDS_PER_YEAR:
-        return f"{failure} It asks to wait for more than a year, which is too long."
+        return f"{failure} It says to retry after more than a year, which is too long to wait."
     until = datetime.now(UTC) + timedelta(seconds=asked_s)
-    asks = f"It asks to wait {asked_s:,.0f} s, which is too long"
+    asks = f"It says to retry after {asked_s:,.0f} s, which is too long to wait"
     return f"{failure} {asks}. Try again after {until:%Y-%m-%d %H:%M} UTC."
 
 
@@ -234,7 +234,9 @@ def check_output(output: Output) -> Output:
             encode(output)
         except UnicodeEncodeError as error:
             what = f"character {error.start} is half of a surrogate pair"
-            raise TargetError(f"The answer cannot be kept: {what}.", kind="protocol") from None
+            raise TargetError(f"The answer cannot be stored: {what}.", kind="protocol") from None
     if not 0 <= output.latency_ms < inf:
-        raise TargetError("The answer cannot be kept: its latency is not 0 or more.", kind="protocol")
+        raise TargetError(
+            "The answer cannot be stored: its latency is not a number of at least 0.", kind="protocol"
+        )
     return output

@@ -1,4 +1,4 @@
-"""Turns: several runs of one suite call their targets for one case one right after the other.
+"""Turns: several runs of one suite call their targets for the same case right after one another.
 
 The calls are in the order of the suite, or in a shuffled one that all runs have. For each case and repeat
 every run makes its call before any run goes on, and which run is first changes from case to case. All runs
@@ -30,7 +30,7 @@ class RunTurns:
         self._has_left = False
         self._knows_enough = False
         self.expected: dict[_TrialKey, None] = {}
-        """The planned calls that have not begun, in order."""
+        """The planned calls that have not started, in order."""
         self.waiting: dict[_TrialKey, asyncio.Future[None]] = {}
 
     def plan(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:

@@ -58,7 +58,7 @@ class ProctorFixture:
             criteria: what a judge looks for in the answer.
             graders: a name, a function or a `proctor.Assertion`, or several, which decide instead.
             judge: the judge; by default that of `--proctor-judge`.
-            prompt: what was asked, for the graders that read it.
+            prompt: the input, for graders that read it.
             threshold: the lowest weighted score that passes; None if every score must pass.
 
         Returns:
@@ -67,7 +67,7 @@ class ProctorFixture:
         Raises:
             AssertionError: the answer does not pass.
             CannotScore: it could not be graded, so that nothing is known about it.
-            UsageError: there is nothing to grade by, or no judge.
+            UsageError: there is nothing to grade the answer with, or no judge.
         """
         __tracebackhide__ = True
         try:
@@ -114,7 +114,7 @@ class ProctorFixture:
         session = get_session(self._item.config)
         judge = judge if judge is not None else session.judges or None
         if judge is None and isinstance(suite[0], Case) and any(map(_needs_judge, suite[0].assertions)):
-            raise UsageError("This check needs a judge. Give `judge`, or run pytest with --proctor-judge.")
+            raise UsageError("This check needs a judge. Pass `judge`, or run pytest with --proctor-judge.")
 
         async def get_answer(_prompt: proctor.Prompt) -> str | Output:
             return answer
@@ -132,14 +132,14 @@ _UNCHANGED = proctor.PromptTemplate(name="check", messages=(Message(role="user",
 
 
 def _ignore(_event: object) -> None:
-    """Drops an event: what is to be said of one answer is in its scores."""
+    """Drops an event; the scores of a single answer contain everything."""
 
 
 def _make_suite(name: str, prompt: str, expected: Any, criteria: str | None, graders: Any) -> list[Any]:
     """Returns the suite of one case.
 
     Raises:
-        UsageError: there is nothing to grade by.
+        UsageError: there is nothing to grade the answer with.
     """
     prompt = prompt or "(no prompt)"
     several = graders if isinstance(graders, (list, tuple)) else [graders]
@@ -150,7 +150,9 @@ def _make_suite(name: str, prompt: str, expected: Any, criteria: str | None, gra
         messages = (Message(role="user", content=prompt),)
         return [Case(id=name, input=messages, expected=expected, criteria=criteria, assertions=assertions)]
     if expected is None:
-        raise UsageError("There is nothing to grade by. Give `expected`, `criteria` or `graders`.")
+        raise UsageError(
+            "There is nothing to grade the answer with. Pass `expected`, `criteria` or `graders`."
+        )
     return [{"id": name, "input": prompt, "expected": expected}]
 
 

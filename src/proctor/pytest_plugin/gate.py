@@ -1,4 +1,4 @@
-"""What a run means for its test: an error if it was not measured, a failure if its gate does not hold."""
+"""Turns the result of a run into that of its test: an error if not measured, a failure if the gate fails."""
 
 from __future__ import annotations
 
@@ -59,5 +59,7 @@ def _headline(run: RunResult) -> str:
         count = run.errors + run.unscored
         return f"{what}: {count:,} of {run.total:,} trials could not be measured." if count else f"{what}."
     if bar is None:
-        return f"{run.failed:,} of {run.total:,} failed. Set min_pass_rate to allow some."
-    return f"The gate does not hold: {run.pass_rate or 0:.1%} passed, and {bar:.1%} had to."
+        return f"{run.failed:,} of {run.total:,} failed. Set min_pass_rate to tolerate failures."
+    return (
+        f"The gate does not hold: the pass rate is {run.pass_rate or 0:.1%}, and must be at least {bar:.1%}."
+    )

@@ -19,7 +19,7 @@ _PROBLEMS = pytest.StashKey[dict[str, None]]()
 _OPTIONS = ("suite", "target", "judge", "min_pass_rate", "limit", "store", "option")
 _MARKER_LINE = (
     "proctor(suite, target=None, min_pass_rate=None, **options): run a suite before the test, with any "
-    "option of proctor.run. The test fails if the gate does not hold, and is an error if the run was not "
+    "option of proctor.run. The test fails if the gate does not hold, and errors if the run was not "
     "measured."
 )
 
@@ -33,22 +33,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="extend",
         default=[],
         metavar="SUITE",
-        help="Run these suites: files, folders or names, as `proctor run` takes them. May be repeated.",
+        help="Run this suite: a file, folder or name, as for `proctor run`. May be repeated.",
     )
     for flag, text in (
-        ("--proctor-target", "The target of runs that name none. May be repeated."),
-        ("--proctor-judge", "The judge of runs that name none. May be repeated."),
+        ("--proctor-target", "Target for runs that do not name one. May be repeated."),
+        ("--proctor-judge", "Judge for runs that do not name one. May be repeated."),
     ):
         group.addoption(flag, action="append", default=[], metavar="T", help=text)
     group.addoption(
         "--proctor-min-pass-rate",
         type=float,
         metavar="X",
-        help="The gate of runs that have none of their own.",
+        help="Gate for runs that do not set one: the minimum pass rate.",
     )
-    group.addoption("--proctor-limit", type=int, metavar="N", help="Maximum number of cases of such runs.")
     group.addoption(
-        "--proctor-store", metavar="STORE", help="Where runs are kept.  [default: the project's store]"
+        "--proctor-limit",
+        type=int,
+        metavar="N",
+        help="Maximum number of cases, for runs that do not set one.",
+    )
+    group.addoption(
+        "--proctor-store", metavar="STORE", help="Store for the runs.  [default: the project's store]"
     )
     group.addoption(
         "--proctor-option",

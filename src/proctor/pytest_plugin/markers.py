@@ -19,7 +19,7 @@ _SHARED = pytest.StashKey[dict[tuple[int, ...], list[str]]]()
 
 
 class MarkerOptions(NamedTuple):
-    """What the markers of a test say together."""
+    """The combined options of the markers of a test."""
 
     suite: Any
     options: dict[str, Any]
@@ -40,8 +40,9 @@ def run_marker(item: pytest.Item) -> RunResult | RunGroup:
     """Returns the run of a test's marker, and makes it first if no other test with the same marker has."""
     if item.get_closest_marker(_MARKER) is None:
         pytest.fail(
-            f"{item.name} takes `proctor_run` and has no marker. Add @pytest.mark.proctor(suite=…, "
-            "target=…), or take `proctor` and call proctor.run(…).",
+            f"{item.name} uses the fixture `proctor_run` but has no marker. Add "
+            "@pytest.mark.proctor(suite=…, target=…), or use the fixture `proctor` and call "
+            "proctor.run(…).",
             pytrace=False,
         )
     if _RESULT not in item.stash:
@@ -64,7 +65,7 @@ def _run(item: pytest.Item) -> RunResult | RunGroup:
 
 
 def _read_marker(item: pytest.Item) -> MarkerOptions:
-    """Returns what the markers of a test say; nearer ones outrank those of its class and its module.
+    """Returns the options of the markers of a test; nearer markers outrank those of its class and module.
 
     Raises:
         UsageError: they name no suite, or an option cannot be used.
@@ -72,12 +73,15 @@ def _read_marker(item: pytest.Item) -> MarkerOptions:
     options: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(_MARKER))):
         if len(mark.args) > 1:
-            raise UsageError("The marker takes one suite. Name its other options: target=…, limit=….")
+            raise UsageError(
+                "The marker takes one positional argument, the suite. Pass other options "
+                "by name: target=…, limit=…."
+            )
         options |= {**dict(zip(("suite",), mark.args, strict=False)), **mark.kwargs}
     suite = options.pop("suite", None)
     check_run_options(options, further=("suite", "target"))
     if suite is None and "resume" not in options and "saved" not in options:
-        raise UsageError("The marker names no suite. Write @pytest.mark.proctor(suite=…, target=…).")
+        raise UsageError("The marker does not name a suite. Write @pytest.mark.proctor(suite=…, target=…).")
     return MarkerOptions(suite, options)
 
 

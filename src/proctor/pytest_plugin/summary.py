@@ -18,7 +18,7 @@ class SessionRun(NamedTuple):
 
     id: str
     result: str
-    """What came of it, in one line that a terminal can print."""
+    """Its result, in one line that a terminal can print."""
     store: str = ""
     """The store's address if it is not the project's; ":memory:" if the run is not kept."""
     is_resumable: bool = False
@@ -50,12 +50,12 @@ def list_lines(reporter: pytest.TerminalReporter, config: pytest.Config) -> list
         return []
     lines = [f"{run.id}  {run.result}" for run in runs.values()]
     lines += [
-        f"Continue: proctor run --resume={run.id}{run.store_option}"
+        f"Continue with: proctor run --resume={run.id}{run.store_option}"
         for run in runs.values()
         if run.is_resumable
     ]
     options = {run.store_option for run in runs.values() if run.store != ":memory:"}
-    lines += [f"Show a run: proctor runs show ID{option}" for option in sorted(options)]
+    lines += [f"To show a run: proctor runs show ID{option}" for option in sorted(options)]
     return lines
 
 

@@ -49,7 +49,7 @@ class RowSource(Struct, frozen=True, kw_only=True):
         path = re.escape(self.source.path)
         text = re.sub(rf"^{path}:(\d+)(?=: )", self._name_row, text, flags=re.MULTILINE)
         text = re.sub(rf"^{path}(?=: )", self.name, text, flags=re.MULTILINE)
-        return re.sub(r"(?<=already at )line (\d+)", lambda line: f"row {self._row(line[1])}", text)
+        return re.sub(r"(?<= at )line (\d+)", lambda line: f"row {self._row(line[1])}", text)
 
     def rewrite_error(self, error: SuiteError) -> None:
         """Makes the problems of an error, and its text, name rows."""

@@ -35,7 +35,7 @@ class DownloadProgress(Struct, frozen=True):
 
 
 class StatusMessage(Struct, frozen=True):
-    """A sentence about something that takes long."""
+    """A sentence about a slow operation."""
 
     message: str
 

@@ -50,12 +50,12 @@ class FileLogContents(Struct, kw_only=True):
     """The state of each file by its absolute path; None if it was not there."""
     listings: list[Listing] = []
     notes: list[str] = []
-    """What the run depends on and no file shows, as sentences."""
+    """Sentences about dependencies of the run that are not files."""
     runs: list[LoggedRun] = []
     ignored: list[str] = []
     """Absolute paths that do not count, such as files that the run itself writes."""
     is_refused: bool = False
-    """Whether the command itself is wrong, as with a name that nothing has, whatever the files say."""
+    """Whether the command itself is wrong, such as an unknown name, independent of the files."""
 
 
 class FileLog:

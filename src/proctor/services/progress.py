@@ -79,7 +79,7 @@ class Progress:
         elif isinstance(event, events.ReadProgress):
             self._show_periodically(f"{event.path}: {event.cases:,} cases read so far")
         elif isinstance(event, events.SearchProgress):
-            self._show_periodically(f"{event.path}: {event.characters:,} characters looked through so far")
+            self._show_periodically(f"{event.path}: {event.characters:,} characters searched so far")
         elif isinstance(event, events.RunStarted):
             self._start_run(event)
         else:
@@ -109,7 +109,7 @@ class Progress:
         if self._bar is None:
             print_note(f"{name}: {amounts}")
         else:
-            self._bar.draw(f"Fetching {name}", bytes_done, total, amounts)
+            self._bar.draw(f"Downloading {name}", bytes_done, total, amounts)
 
     def _print_line(self, line: str) -> None:
         if self._bar is not None:

@@ -114,11 +114,11 @@ def check_store_exists(location: StoreLocation) -> None:
     """
     if not location.exists():
         raise UsageError(
-            f"There is no store at {location.address}: nothing was run here. Name one with --store."
+            f"There is no store at {location.address}. Run a suite first, or name a store with --store."
         )
     if location.is_empty():
         raise UsageError(
-            f"The store {location.address} is empty: nothing was run here. Name another one with --store."
+            f"The store {location.address} is empty. Run a suite first, or name another store with --store."
         )
 
 

@@ -43,12 +43,12 @@ _PART_NAME = re.compile(
 
 
 class Garbage(Struct, frozen=True, kw_only=True):
-    """Something that can be removed."""
+    """An item that can be removed."""
 
     kind: GarbageKind
     description: str
     size: int
-    """In bytes; 0 where removing it makes no file smaller."""
+    """In bytes; 0 if removing it makes no file smaller."""
     remove: Callable[[], None]
 
 
@@ -98,7 +98,7 @@ def _find_parts(folders: set[Path], now: datetime) -> Iterator[Garbage]:
                 continue
             process = match["report"] or match["suite"]
             if process is None or not _is_alive(int(process)):
-                description = f"{path}, left by a command that was killed"
+                description = f"{path}, left behind by a command that was killed"
                 yield Garbage(
                     kind="parts",
                     description=description,
@@ -113,8 +113,8 @@ def _find_versions(store: Store, now: datetime) -> Iterator[Garbage]:
         if not version.runs and not saved.current and saved.saved_at < now - IN_USE_PERIOD:
             yield Garbage(
                 kind="versions",
-                description=f"{suite.name}@{suite.version} of {saved.saved_at:%Y-%m-%d}, which has no run "
-                f"and is not the current one ({pluralize(suite.case_count, 'case')})",
+                description=f"{suite.name}@{suite.version} of {saved.saved_at:%Y-%m-%d}, an old "
+                f"version without runs ({pluralize(suite.case_count, 'case')})",
                 size=0,
                 remove=partial(store.delete_version, suite.name, suite.digest),
             )
@@ -156,7 +156,7 @@ def _find_unused_rows(store: Store) -> Iterator[Garbage]:
         rows = ", ".join(pluralize(count, noun) for noun, count in counts.items())
         yield Garbage(
             kind="leftovers",
-            description=f"rows of the store that nothing uses: {rows}",
+            description=f"rows in the store that nothing uses: {rows}",
             size=0,
             remove=store.delete_unused_rows,
         )
@@ -171,7 +171,7 @@ def remove_garbage(item: Garbage) -> None:
     try:
         item.remove()
     except OSError as error:
-        raise StoreError(f"{item.description}, cannot be removed: {error.strerror or error}.") from error
+        raise StoreError(f"{item.description}: it cannot be removed: {error.strerror or error}.") from error
 
 
 # --- files -------------------------------------------------------------------------------------------------

@@ -1,14 +1,14 @@
 # Posts proctor.md as a comment on the pull request, or replaces the comment that it posted before.
 if [ ! -f proctor.md ]; then
-  echo "There is no report to post: no suite was run." >> "$GITHUB_STEP_SUMMARY"
+  echo "There is no report to post, because no suite was run." >> "$GITHUB_STEP_SUMMARY"
   exit 0
 fi
 marker='<!-- proctor -->'
 {
   echo "$marker"
-  # A comment has at most 65,536 characters; iconv drops a letter that is cut, and then fails.
+  # A comment may have 65,536 characters. If a character is cut in two, iconv drops it and fails.
   head -c 60000 proctor.md | iconv -c -f utf-8 -t utf-8 2> /dev/null || true
-  printf '\n\n[The run with the whole report](%s)\n' "$RUN"
+  printf '\n\n[Workflow run with the full report](%s)\n' "$RUN"
 } > comment.md
 issues="repos/$GITHUB_REPOSITORY/issues"
 is_own='.user.login == "github-actions[bot]" and (.body | startswith("'"$marker"'"))'
@@ -22,6 +22,6 @@ post() {
   fi
 }
 if ! post; then
-  echo "::notice::The report is on the page of the run. It was not posted, as a pull request from a fork may not write."
+  echo "::notice::The report is on the page of the workflow run. It was not posted, because pull requests from forks have no write access."
   echo "The report was not posted as a comment." >> "$GITHUB_STEP_SUMMARY"
 fi

@@ -68,7 +68,7 @@ async def test_a_run_that_was_made_alone_is_compared_with_nothing(
 ) -> None:
     run = await made(make, ten)
     for word in (run.id, run.group, "last"):
-        with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
+        with pytest.raises(UsageError, match="is a single run that is not part of a group"):
             resolve_runs(store, [word])
 
 

@@ -109,12 +109,12 @@ async def test_a_case_with_a_rule_of_its_own_keeps_it(
 async def test_fewer_than_two_measured_runs_are_too_few(
     scripted: Callable[..., Any], suite: WriteSuite, drifting: DriftQuery
 ) -> None:
-    with pytest.raises(NothingSelected, match="No run is stored here"):
+    with pytest.raises(NothingSelected, match="The store has no runs"):
         drifting.find(DriftRequest())
     name = suite(("a", "q", "yes"))
     await scripted(name, {"b": "nothing for a"})
     await scripted(name, {"*": "yes"})
-    with pytest.raises(NothingSelected, match="has new answers of the target"):
+    with pytest.raises(NothingSelected, match="has new answers from the target"):
         drifting.read(drifting.find(DriftRequest()))
 
 
@@ -199,8 +199,8 @@ TERSE, STEPS = ("terse", "Be brief: {{ input }}"), ("steps", "Think: {{ input }}
 @pytest.mark.parametrize(
     ("prompt", "places", "note"),
     [
-        (None, (0, 3), "3 runs used another prompt: left out."),
-        ("terse", (1, 4), "3 runs used another prompt: left out."),
+        (None, (0, 3), "Excluded 3 runs that used another prompt."),
+        ("terse", (1, 4), "Excluded 3 runs that used another prompt."),
     ],
 )
 def test_a_series_has_one_prompt(
@@ -221,7 +221,9 @@ def test_an_edited_prompt_begins_a_new_series(store: SqliteStore, drifting: Drif
 
 def test_several_prompts_are_listed_where_none_is_named(store: SqliteStore, drifting: DriftQuery) -> None:
     save_prompt_runs(store, TERSE, TERSE, STEPS, STEPS)
-    with pytest.raises(UsageError, match=r"--prompt P\. Stored are: .* on gpt with the prompt steps"):
+    with pytest.raises(UsageError, match=r"--prompt P\. Stored runs: .* on gpt with the prompt steps"):
         drifting.find(DriftRequest())
-    with pytest.raises(NothingSelected, match=r"No such run with the prompt 'loud' is stored\. Stored are:"):
+    with pytest.raises(
+        NothingSelected, match=r"There is no such stored run with the prompt 'loud'\. Stored runs:"
+    ):
         drifting.find(DriftRequest(prompt="loud"))

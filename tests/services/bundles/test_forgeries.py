@@ -76,7 +76,7 @@ def public_forger(public: Path) -> Forger:
 
 
 def refused(path: Path, words: str, known: dict[str, TrustedKey] | None = None) -> None:
-    """The bundle does not hold, and the sentence that says why has these words."""
+    """The bundle is not valid, and the sentence that says why has these words."""
     with pytest.raises(BundleError) as caught:
         verify(path, known or {})
     assert words in str(caught.value)
@@ -148,7 +148,7 @@ def test_the_signature_of_another_bundle_is_found(
 ) -> None:
     forger = Forger(signed)
     forger.envelope["signatures"] = Forger(public).envelope["signatures"]
-    refused(forger.restate(), "does not hold", known)
+    refused(forger.restate(), "is not valid", known)
 
 
 def test_a_foreign_key_id_is_found(signed: Path, known: dict[str, TrustedKey], other: Any) -> None:
@@ -163,7 +163,7 @@ def test_a_foreign_key_under_a_signature_is_found(
 ) -> None:
     forger = Forger(signed)
     forger.envelope["signatures"][0] |= {"keyid": other.id, "publicKey": other.public_pem}
-    refused(forger.restate(), "does not hold", known)
+    refused(forger.restate(), "is not valid", known)
 
 
 def test_a_key_that_is_none_and_one_written_otherwise_are_found(
@@ -194,7 +194,7 @@ def test_signatures_in_another_order_are_found(
         ["None", "yours: default"],
     )
     forger.envelope["signatures"].reverse()
-    refused(forger.restate(), "the signatures are not sorted by their keys", known)
+    refused(forger.restate(), "the signatures are not sorted by key", known)
 
 
 def test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key(
@@ -227,7 +227,7 @@ async def test_a_bundle_made_anew_as_a_whole_is_told_from_the_true_one_by_its_si
     assert found.standing == "unsigned"
     assert verify(forger.restate(sign=other), known).standing == "unknown"
     forger.envelope["signatures"] = true.envelope["signatures"]
-    refused(forger.restate(), "does not hold", known)
+    refused(forger.restate(), "is not valid", known)
 
 
 # --- public bundles ----------------------------------------------------------------------------------------
@@ -277,11 +277,11 @@ def test_a_forged_claim_on_a_hidden_holdout_rests_on_the_signature_alone(
     assert claims["holdout"]["passed"] < 2
     dev, holdout = make_counts(claims["dev"]["passed"], claims["dev"]["failed"]), make_counts(passed=2)
     claims |= {"holdout": forger._claim(holdout), "all": forger._claim(holdout.plus(dev))}
-    refused(forger.restate(), "does not hold", known)
+    refused(forger.restate(), "is not valid", known)
     forger.envelope["signatures"] = []
     found = verify(forger.restate(), known)
     assert found.standing == "unsigned"
-    assert any("(2 of 2 passed) rests on nothing but the word" in line for line in found.unverified)
+    assert any("(2 of 2 passed) rests on the word of its author alone" in line for line in found.unverified)
 
 
 def hidden(forger: Forger, line: Any) -> dict[str, Any]:
@@ -319,7 +319,7 @@ async def test_a_suite_that_is_another_one_while_answers_are_graded_is_found(
         return checked(cases)
 
     monkeypatch.setattr(check_records.CaseChecker, "finish", exchanged)
-    refused(forger.path, "suite.jsonl was changed while it was read")
+    refused(forger.path, "suite.jsonl changed while it was read")
 
 
 def test_a_hidden_trial_more_or_less_is_found(public_forger: Forger) -> None:

@@ -443,7 +443,7 @@ def test_a_row_of_the_page_is_what_a_forger_gets(bundles: tuple[Path, Path], fol
             refused(plain, words)
         else:
             assert verify(plain, load_trusted_keys(folder / "maker")).standing == "unsigned", nth
-        refused(maker_signed, "does not hold: something else was signed")
+        refused(maker_signed, "is not valid: something else was signed")
 
 
 @pytest.mark.parametrize(("edit", "words"), OTHER_EDITS, ids=[words for _, words in OTHER_EDITS])

@@ -209,7 +209,7 @@ async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
     full = attest(store, done.run, Path("f"), public=False, key=None, notify=told.append)
     assert told == []
     public = attest(store, done.run, Path("p"), public=True, key=None, notify=told.append)
-    assert [line for line in told if "holds nothing out" in line]
+    assert [line for line in told if "has no holdout" in line]
     assert (public.files, public.passed_tests) == (full.files, full.passed_tests)
     assert kinds(store, done.run) == []
 
@@ -218,7 +218,7 @@ def test_a_run_that_is_divided_otherwise_than_its_suite_is_not_for_the_public(
     store: SqliteStore, run: Run
 ) -> None:
     for rule in (None, SplitRule(ratio=0.5)):
-        with pytest.raises(StoreError, match="divided otherwise"):
+        with pytest.raises(StoreError, match="is not the one of its suite"):
             write(store, replace(run, suite=replace(run.suite, split_rule=rule)), "p", None, public=True)
     assert not Path("p").exists()
 

@@ -132,7 +132,7 @@ def test_an_output_that_was_edited_in_the_store_is_found_and_leaves_no_bundle(
 ) -> None:
     damage(store, b'"text":"say 7"', b'"text":"say 8"')
     edited = SqliteStore.open_file(store.path)
-    with pytest.raises(BundleError, match=f"Run {run.id} does not hold. trials.jsonl:"):
+    with pytest.raises(BundleError, match=f"Run {run.id} fails verification. trials.jsonl:"):
         certify(edited, run)
     edited.close()
     assert not Path("b").exists()

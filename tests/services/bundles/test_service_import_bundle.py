@@ -206,7 +206,7 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 def test_another_run_of_that_id_is_never_overwritten(run: Run, bundle: Path, other: SqliteStore) -> None:
     stored(other, replace(run, status="finished"), [asking()])
     before = everything(other)
-    with pytest.raises(BundleError, match=f"the id of another run, {run.id}"):
+    with pytest.raises(BundleError, match=f"the same id as run {run.id}"):
         take(other, bundle)
     assert everything(other) == before
 
@@ -233,7 +233,7 @@ def test_a_run_that_differs_in_anything_is_another_one(
         cases.reverse()
     stored(other, replace(run, id=FOREIGN), cases, **fields)
     before = everything(other)
-    with pytest.raises(BundleError, match="another run"):
+    with pytest.raises(BundleError, match="the same id as run"):
         take(other, path)
     assert everything(other) == before
 
@@ -405,7 +405,7 @@ INNER = {
 ACTS = [
     ({"assertions": (PROGRAM,)}, "is graded by a program (sh -c touch ran)"),
     ({"assertions": (Assertion(grader="composite", params=INNER),)}, "is graded by a program (touch ran)"),
-    ({"workspace": Workspace(template="/etc")}, "works in a workspace (copies /etc"),
+    ({"workspace": Workspace(template="/etc")}, "uses a workspace (copies /etc"),
     ({"target": "command:touch ran"}, "names a target of its own (command:touch ran)"),
     (
         {
@@ -496,5 +496,5 @@ async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
     for word in (own[0].group, own[1].id):
         assert [run.id for run in resolve_runs(store, [word])] == [run.id for run in own]
     for theirs, word in ((store, forged.id), (other, forged.group)):
-        with pytest.raises(UsageError, match="is one run, and nothing was run together with it"):
+        with pytest.raises(UsageError, match="is a single run that is not part of a group"):
             resolve_runs(theirs, [word])

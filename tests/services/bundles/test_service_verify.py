@@ -384,7 +384,7 @@ async def test_what_judges_say_of_items_and_members_is_read_again(
 
 async def test_replies_to_prompts_of_another_version_are_counted_and_named(judgeable: Judgeable) -> None:
     found = verify(edit_judgment(await judgeable("NO"), prompt_digest="sha256:0"), {})
-    assert any("1 judgments were counted without reading" in line for line in found.unverified)
+    assert any("1 judgments were taken as recorded, without reading" in line for line in found.unverified)
 
 
 # --- what takes too long -----------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ def test_a_file_that_is_exchanged_after_it_was_hashed_is_found(
         return digest
 
     monkeypatch.setattr(Bundle, "sha256", hashed)
-    refused(folder, f"{name} was changed while it was read")
+    refused(folder, f"{name} changed while it was read")
 
 
 def test_progress_is_told_of_what_takes_long(

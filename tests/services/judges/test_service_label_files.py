@@ -91,9 +91,9 @@ def test_a_line_whose_label_is_blank_has_none_yet() -> None:
         ({"case_id": "a", "label": "pass", "output": "4"}, "Unknown field 'output'."),
         ({"case_id": "a", "label": "pass", "repeat": -1}, "`repeat` is -1"),
         ({"case_id": "", "label": "pass"}, "`case_id` is blank"),
-        ({"input": "x", "output": "y", "label": "pass"}, "Nothing says how the answer is judged"),
-        ({**OWN, "judge_prompt": "a?", "rubric": "b"}, "stands beside `judge_prompt`"),
-        ({**OWN, "judge_prompt": "a?", "criteria": "b"}, "`criteria` is not shown beside `judge_prompt`"),
+        ({"input": "x", "output": "y", "label": "pass"}, "There are no grading instructions for the answer"),
+        ({**OWN, "judge_prompt": "a?", "rubric": "b"}, "cannot be combined with `judge_prompt`"),
+        ({**OWN, "judge_prompt": "a?", "criteria": "b"}, "`criteria` must be next to `judge_prompt`"),
         ({**OWN, "judge_prompt": " "}, "`prompt` is empty"),
         ({**OWN, "input": [{"role": "nobody"}]}, "`input` is"),
         ({**OWN, "input": [{"role": "user", "contents": "x"}]}, "`input` is"),
@@ -141,9 +141,9 @@ def test_csv_says_the_same(separator: str) -> None:
     [
         ("input,output,lable\nx,y,pass", 1, "Unknown column 'lable'. Did you mean 'label'?"),
         ("input,output,criteria\nx,y,z", 1, "There is no column `label`"),
-        ("label,label\npass,fail", 1, "there twice"),
-        ("case_id,label\na,pass,more", 2, "3 cells and the first line names 2 columns"),
-        ('case_id,label\n\na,"pass', 3, "The row is not CSV"),
+        ("label,label\npass,fail", 1, "appears twice"),
+        ("case_id,label\na,pass,more", 2, "3 cells, but the first line has 2 columns"),
+        ('case_id,label\n\na,"pass', 3, "The row is not valid CSV"),
         ("case_id,label\na,maybe", 2, "write `pass` or `fail`"),
         ("case_id,label,repeat\na,pass,two", 2, "`repeat` is 'two'"),
     ],
@@ -155,7 +155,7 @@ def test_wrong_csv_is_told_with_its_place(text: str, line: int, message: str) ->
 
 def test_csv_that_is_not_utf_8_is_told_with_its_line() -> None:
     Path("l.csv").write_bytes(b"case_id,label\na,pass\nb\xff,fail\n")
-    assert problems("l.csv") == [(3, "The line is not UTF-8; save the file as UTF-8.")]
+    assert problems("l.csv") == [(3, "The line is not UTF-8. Save the file as UTF-8.")]
 
 
 @given(st.binary(max_size=200), st.sampled_from(("l.csv", "l.jsonl")))
@@ -242,7 +242,7 @@ async def test_lines_that_name_no_answer_are_told(run: events.RunFinished, store
     assert "has no finished answer to case 'z'." in said[0]
     assert "to case 'a', repeat 1." in said[1]
     assert "Case '=c' has no answer in that run: missing: No key" in said[2]
-    assert "is not the one that the run has" in said[3]
+    assert "differs from the one in the run" in said[3]
     assert "no run '20000101-000000-000000'" in said[4]
 
 
@@ -250,12 +250,12 @@ async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
     run: events.RunFinished, store: SqliteStore, make: MakeRuns
 ) -> None:
     path = written({"case_id": "a", "label": "pass"})
-    assert "Say whose answers these are" in refused(path, store)[0]
+    assert "Name the run with the answers" in refused(path, store)[0]
     with pytest.raises(StoreError, match="no run 'gone'"):
         found(path, store, "gone")
     (other,) = await make("s.eval.yaml", "echo", judges=("scripted:judge.jsonl",))
     path = written({"case_id": "a", "label": "pass", "run": run.run.id})
-    assert f"of run {run.run.id}, and {other.run.id} was asked for" in refused(path, store, "last")[0]
+    assert f"belongs to run {run.run.id}, but you named run {other.run.id}" in refused(path, store, "last")[0]
     assert len(found(path, store).answers) == 1
 
 
@@ -267,16 +267,17 @@ async def test_several_people_may_label_an_answer_and_one_may_not_contradict_the
     assert [(label.by, label.passed) for label in answer.labels] == [("ana", True), ("bo", False)]
     path = written(*rows, {**OWN, "by": "ana", "label": "fail"})
     assert (
-        "labels.jsonl:4: error: ana says the opposite of the same answer at line 1" in refused(path, store)[0]
+        "labels.jsonl:4: error: ana gave the same answer the opposite label on line 1"
+        in refused(path, store)[0]
     )
     path = written({"case_id": "a", "label": "pass"}, {"case_id": "a", "label": "fail"})
-    assert "or say in `by` who says what" in refused(path, store, "last")[0]
+    assert "or name the people in `by`" in refused(path, store, "last")[0]
 
 
 def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
     rows = [{**OWN, "id": "x"}, {**OWN, "id": "x", "by": "bo"}, {**OWN, "id": "x", "output": "5"}]
     assert refused(written(*rows), store) == [
-        "labels.jsonl:3: error: The id 'x' stands for another answer at line 1. Give each its own."
+        "labels.jsonl:3: error: The id 'x' names another answer on line 1. Give each answer its own id."
     ]
 
 
@@ -284,7 +285,7 @@ async def test_labels_of_cases_that_nobody_judges_alone_are_refused(
     store: SqliteStore, suite: WriteSuite, make: MakeRuns
 ) -> None:
     await make(suite(("a", "x", "x")))
-    with pytest.raises(UsageError, match="has an assertion that asks a judge"):
+    with pytest.raises(UsageError, match="has an assertion that uses a judge"):
         found(written({"case_id": "a", "label": "pass"}), store, "last")
 
 

@@ -292,4 +292,4 @@ def test_the_exam_sheet_says_how_an_answer_is_judged() -> None:
     assert sheet["Criteria"] == "Is right"
     assert sheet["Expected"] == '[\n  "x"\n]'
     assert sheet["Checked by rubric"] == "rubric:\nBe\nright."
-    assert sheet["Checked by no a"].startswith("This must not hold:\nwords:")
+    assert sheet["Checked by no a"].startswith("This must not be true:\nwords:")

@@ -63,7 +63,7 @@ def test_a_file_is_a_text_or_messages(path: str, text: str, messages: list[tuple
         (
             "a.md",
             b"# system\n\n# user\n{{ a }}",
-            "a.md:3: error: Nothing is written under the heading '# system'.",
+            "a.md:3: error: There is no text under the heading '# system'.",
         ),
         ("a.md", b"# user\nx\n\n# user\n\n{{ b", "a.md:1: error: The prompt has no `{{ variable }}`"),
         ("a.json", b"[", "a.json:1: error: The file is not JSON"),

@@ -35,8 +35,8 @@ def test_the_usual_tier_may_be_named(tier: str | None) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"service_tier": "flex"}, "requests the service tier 'flex', and a batch has a price of its own"),
-        ({"stream": True}, "Target 'mine' streams its answers, and a batch cannot"),
+        ({"service_tier": "flex"}, "requests the service tier 'flex', but batches have their own price"),
+        ({"stream": True}, "Target 'mine' streams its answers, which a batch cannot do"),
     ],
 )
 def test_what_a_batch_cannot_give_is_refused(params: dict[str, object], message: str) -> None:

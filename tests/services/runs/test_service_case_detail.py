@@ -55,9 +55,9 @@ def test_without_all_repeats_or_a_rule_nothing_is_said_of_all(store: SqliteStore
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("running", "has not been asked yet in run r1, which is still being made"),
-        ("interrupted", "which was stopped: `proctor run --resume=r1`"),
-        ("finished", "which selected other cases of its suite"),
+        ("running", "has not been sent yet in run r1, which is in progress"),
+        ("interrupted", "which was stopped. To resume it: `proctor run --resume=r1`"),
+        ("finished", "was not selected"),
     ],
 )
 def test_a_case_without_a_trial_says_why(store: SqliteStore, begun: Begin, status: str, said: str) -> None:
@@ -69,7 +69,7 @@ def test_an_answer_that_waits_for_its_judges_is_not_shown(store: SqliteStore, be
     run = begun()
     store.save_output(run.id, make_trial("a"))
     store.flush()
-    with pytest.raises(NothingSelected, match="waits for its judges"):
+    with pytest.raises(NothingSelected, match="is not judged yet"):
         load_case_detail(store, run, 0, reveal=False)
 
 
@@ -77,7 +77,7 @@ def test_an_answer_that_waits_for_its_judges_is_not_shown(store: SqliteStore, be
 def test_a_place_that_the_suite_does_not_have_is_a_sentence(
     store: SqliteStore, begun: Begin, position: int
 ) -> None:
-    with pytest.raises(NothingSelected, match="no case at place"):
+    with pytest.raises(NothingSelected, match="no case at position"):
         load_case_detail(store, begun(), position, reveal=False)
 
 
@@ -102,5 +102,5 @@ def test_other_runs_that_asked_the_same_are_told_newest_first(store: SqliteStore
     assert found.history[0].verdicts == (Verdict.PASS,)
     assert load_case_detail(store, runs[0], 0, reveal=False, history=0).history == ()
     assert find_same_case(store, runs[0], 0, runs[1]) == 2
-    with pytest.raises(NothingSelected, match="no case with the input or the id"):
+    with pytest.raises(NothingSelected, match="no case with the same input or id"):
         find_same_case(store, runs[0], 0, runs[3])

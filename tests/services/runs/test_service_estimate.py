@@ -88,7 +88,7 @@ async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: s
     free = guess()
     assert free.sentence == "24 dev + 6 holdout cases × 1 target = 30 calls, no cost, about 1 s"
     unknown = guess(targets="openai:some-model@http://127.0.0.1:1/v1")
-    assert unknown.sentence.endswith("= 30 calls, cost not known, time not known")
+    assert unknown.sentence.endswith("= 30 calls, cost unknown, time unknown")
     assert (unknown.cost_usd, unknown.seconds) == (None, None)
     both = guess(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
     assert "= 60 calls, at least $0.0" in both.sentence
@@ -96,7 +96,7 @@ async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: s
     telling = guess(targets="cli:./agent")  # its answers may have a cost
     assert (telling.unpriced, telling.unlimited) == (("cli:./agent",), ())
     assert any("The price of openai:some-model@" in note for note in both.notes)
-    assert any("guessed" in note and "openai:gpt-5.2" in note for note in both.notes)
+    assert any("estimated" in note and "openai:gpt-5.2" in note for note in both.notes)
     assert len(both.untimed) == 2
 
 
@@ -144,7 +144,7 @@ async def test_judges_are_counted_too(
     assert (told.calls, told.judge_calls) == (3, calls)
     assert f"= 3 calls + {calls} judge calls, " in told.sentence
     assert told.self_judged == (() if judges else ("mock",))
-    assert any("judges its own answers" in note for note in told.notes) != bool(judges)
+    assert any("Models favour their own answers" in note for note in told.notes) != bool(judges)
 
 
 @pytest.mark.parametrize(

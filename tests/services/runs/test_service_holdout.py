@@ -119,7 +119,7 @@ def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
         problems=(),
     )
     assert apply_split(loaded, Request()) is loaded
-    with pytest.raises(UsageError, match="Built-in suites are not split"):
+    with pytest.raises(UsageError, match="Built-in suites have no holdout"):
         apply_split(loaded, Request(holdout=0.2))
 
 

@@ -203,7 +203,9 @@ async def test_interrupted_runs_are_resumed_together_and_complete_each_other(
     questions = [question for _, question in desk.asked]
     assert questions == sorted(questions)
     notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
-    assert len([note for note in notes if "goes on with it, in turns" in note]) == (named is not None)
+    assert len([note for note in notes if "is resumed too, because the runs are interleaved" in note]) == (
+        named is not None
+    )
 
 
 async def test_a_run_whose_partner_has_finished_is_resumed_by_itself(
@@ -300,9 +302,7 @@ async def test_a_retry_of_an_interleaved_run_is_a_run_by_itself(
 
 
 async def test_one_target_takes_no_turns(make: MakeRuns, desk: Desk, path: str) -> None:
-    with pytest.raises(
-        UsageError, match="--interleave makes several runs in turns, and there is only one, on"
-    ):
+    with pytest.raises(UsageError, match="--interleave needs several runs, but there is only one, on"):
         await make(path, desk.targets("a"), settings=IN_TURNS, flags=frozenset({"--interleave"}))
     assert desk.asked == []
     (finished,) = await make(path, desk.targets("a"), settings=IN_TURNS)  # as by proctor.toml
@@ -324,7 +324,7 @@ async def test_only_the_engine_of_this_machine_takes_turns(
     make: MakeRuns, path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ENGINES._locations, "other", "proctor.engines.asyncio_engine:AsyncioEngine")
-    with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio', and the run has 'other'"):
+    with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio', but the run uses 'other'"):
         await make(path, desk.targets("a", "b"), settings=Settings(interleave=True, engine="other"))
     assert desk.asked == []
 
@@ -339,7 +339,7 @@ async def test_a_program_that_answers_all_cases_at_once_takes_no_turns(
         "provider_batching": True,
     }
     (folder / "targets.yaml").write_text(json.dumps({"targets": [batch]}), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"'batch' has `provider_batching`: .* none in turn"):
+    with pytest.raises(UsageError, match=r"'batch' has `provider_batching`, so .* not in turns"):
         await make(path, f"{desk.targets('a')} batch", settings=IN_TURNS)
     assert desk.asked == []
 
@@ -365,7 +365,7 @@ async def test_a_case_in_a_folder_of_the_users_takes_no_turns(
         "tests:\n  - {id: t, input: hi, assertions: [{type: contains, value: hi}]}\n",
         encoding="utf-8",
     )
-    with pytest.raises(UsageError, match=r"works in the folder '.*place' itself"):
+    with pytest.raises(UsageError, match=r"works directly in the folder '.*place'"):
         await make("evals.yaml", desk.targets("a", "b"), settings=IN_TURNS, dialect="agentv")
 
 

@@ -61,14 +61,14 @@ FLAC = ("audio", "song.flac", media.FLAC)
         (
             OPENAI,
             VIDEO,
-            "takes no videos.\nSelect other cases, such as with --id or --exclude-tag, or name a target",
+            "accepts no videos.\nSelect other cases, for example with --id or --exclude-tag, or name a",
         ),
         (OPENAI, FLAC, "audio only as audio/mp3, audio/mpeg, audio/wav, audio/wave or audio/x-wav"),
-        (CLAUDE, FLAC, "takes no audio"),
-        (CLAUDE, ("file", "a.zip", b"PK\x03\x04\xff"), "takes no files of this type"),
-        (CLAUDE, ("image", "a.bmp", b"BM\xff"), "takes images only as image/gif, image/jpeg"),
-        ("local", ("image", "a.png", media.PNG), "takes no images"),
-        ("local", ("file", "a.pdf", media.PDF), "takes no PDFs"),
+        (CLAUDE, FLAC, "accepts no audio"),
+        (CLAUDE, ("file", "a.zip", b"PK\x03\x04\xff"), "accepts no files of this type"),
+        (CLAUDE, ("image", "a.bmp", b"BM\xff"), "accepts images only as image/gif, image/jpeg"),
+        ("local", ("image", "a.png", media.PNG), "accepts no images"),
+        ("local", ("file", "a.pdf", media.PDF), "accepts no PDFs"),
     ],
 )
 async def test_a_file_that_the_target_does_not_take_is_refused_by_name(
@@ -96,14 +96,14 @@ async def test_every_target_that_does_not_take_a_file_is_named(
         "Case 'case-0'",
         "Case 'case-2'",
     ]
-    assert remedy.endswith("name a target that takes them, such as google:MODEL.")
+    assert remedy.endswith("name a target that accepts them, such as google:MODEL.")
 
 
 async def test_cases_that_are_not_selected_do_not_count(make: MakeRuns, write_media: WriteMedia) -> None:
     suite = write_media([], [VIDEO])
     (done,) = await make(suite, settings=Settings(selection=Selection(exclude_tags=("files",))))
     assert done.run.planned == 1
-    with pytest.raises(UsageError, match="takes no videos"):
+    with pytest.raises(UsageError, match="accepts no videos"):
         await make(suite, f"echo {OPENAI}")
 
 
@@ -118,7 +118,7 @@ async def test_a_case_that_names_its_target_is_held_against_that_one(
     (done,) = await make(suite, OPENAI)
     assert done.tally.all.passed == 1
     (folder / suite).write_text(f"{lines[0]}\n{json.dumps(case | {'target': CLAUDE})}", encoding="utf-8")
-    with pytest.raises(UsageError, match="the target 'anthropic:claude-opus-4-6' takes no videos"):
+    with pytest.raises(UsageError, match="the target 'anthropic:claude-opus-4-6' accepts no videos"):
         await make(suite, "echo")
 
 
@@ -129,7 +129,7 @@ async def test_a_fallback_must_take_the_files_too(
     targets += "- {name: second, provider: anthropic, model: claude-x}\n"
     (folder / ".proctor").mkdir(exist_ok=True)
     (folder / ".proctor" / "targets.yaml").write_text(targets, encoding="utf-8")
-    with pytest.raises(UsageError, match="the target 'second' takes no videos"):
+    with pytest.raises(UsageError, match="the target 'second' accepts no videos"):
         await make(write_media([VIDEO]), "first")
 
 

@@ -224,8 +224,8 @@ def test_shards_in_one_store_without_a_common_group_are_named(stores: Stores) ->
     assert stores.merge("a").notes == (
         "Shard 0 of 2 is missing.",
         (
-            "A store here has other shards of the suite, in another group. Give the shards of one command "
-            "the same --group if they share a store."
+            "A store has other shards of the suite in another group. Shards that share a store need "
+            "the same --group."
         ),
     )
 
@@ -283,7 +283,7 @@ def test_an_empty_shard_counts_as_there(stores: Stores) -> None:
             {"target": replace(ECHO, params=replace(ECHO.params, temperature=0.5))},
             "--temperature: 0 in a; 0.5 in b",
         ),
-        ({"target": replace(ECHO, endpoint="http://x")}, "the set-up of the target: echo (sha256:"),
+        ({"target": replace(ECHO, endpoint="http://x")}, "the configuration of the target: echo (sha256:"),
         ({"prompt": PromptTemplate(name="p", messages=())}, "--prompt: none in a; p in b"),
         ({"judges": (ECHO,)}, "the judges: none in a; echo (sha256:"),
         ({"named_targets": (ECHO,)}, "the targets that cases name: none in a; echo"),
@@ -332,7 +332,7 @@ def test_settings_that_a_resumed_run_may_change_may_differ(stores: Stores) -> No
     assert merged.notes == run.warnings
     assert replace(run.settings, selection=first.settings.selection) == first.settings
     assert len(run.warnings) == len(FREE)
-    assert "The merged runs have different values of concurrency: 32, 1." in run.warnings
+    assert "The merged runs differ in concurrency: 32, 1." in run.warnings
 
 
 def test_every_setting_must_be_the_same_or_is_known_to_be_free(stores: Stores) -> None:
@@ -350,7 +350,7 @@ def test_every_setting_must_be_the_same_or_is_known_to_be_free(stores: Stores) -
         other = words.get(field.name, {bool: True, int: 7}.get(type(field.default), 0.5))
         stores.add_shard(f"a {field.name}", 0)
         stores.add_shard(f"b {field.name}", 1, settings={field.name: other})
-        with pytest.raises(UsageError, match="as they differ"):
+        with pytest.raises(UsageError, match="because they differ"):
             stores.merge(f"a {field.name}", f"b {field.name}")
 
 
@@ -367,9 +367,7 @@ def test_a_store_that_lacks_cases_of_its_suite_is_refused(stores: Stores) -> Non
     stores.add_shard("b", 1)
     part = replace(run, suite=replace(run.suite, case_count=9))
     stores.by_name["a"].update_run(part)
-    with pytest.raises(
-        StoreError, match=r"^a \(run .*\) has 8 of 9 cases of its suite. `proctor store check"
-    ):
+    with pytest.raises(StoreError, match=r"^a \(run .*\) has 8 of 9 cases of its suite\."):
         stores.merge("a", "b")
     assert stores.by_name["out"].versions() == []
 
@@ -379,7 +377,8 @@ def test_a_trial_of_a_case_that_the_suite_lacks_is_refused(stores: Stores) -> No
     stores.add_shard("b", 1)
     stores.by_name["a"].save_trial(run.id, stores.make_trial(99, "x"), Verdict.PASS)
     with pytest.raises(
-        StoreError, match=r"a trial of case 'c99', which its suite lacks. `proctor store check"
+        StoreError,
+        match=r"a trial of case 'c99', which is not in its suite",
     ):
         stores.merge("a", "b")
     assert list(stores.by_name["out"].runs()) == []
@@ -393,8 +392,8 @@ def test_two_answers_to_the_same_case_are_refused(stores: Stores) -> None:
     with pytest.raises(UsageError) as caught:
         stores.merge("a", "b")
     assert str(caught.value) == (
-        f"Case 'c{case}', repeat 0, has different answers in a (run {first.id}) and in b (run {second.id}): "
-        "it was run twice. Leave one of the two out. Nothing was stored."
+        f"Case 'c{case}', repeat 0, was run twice, with different answers in a (run {first.id}) and in "
+        f"b (run {second.id}). Remove one of the two. Nothing was stored."
     )
     out = stores.by_name["out"]
     assert list(out.runs()) == []
@@ -489,7 +488,10 @@ def test_values_of_variables_are_known_again_where_all_shards_had_that_of_now(st
     assert values.compare(merged.run.id) == {"SAME": True}
     assert merged.notes == (
         "Shard 2 of 3 is missing.",
-        "Not set here, or not to the values of the shards: LOST. Set them before you resume the run.",
+        (
+            "These variables are unset, or have other values than in the shards: LOST. Set them before you "
+            "resume the run."
+        ),
     )
 
 
@@ -497,7 +499,7 @@ def test_shards_with_several_values_of_a_variable_are_refused(stores: Stores) ->
     for index, name in enumerate("ab"):
         run = stores.add_shard(name, index)
         VariableValues(stores.by_name[name], {"REGION": name}).record(run.id, ["REGION"])
-    with pytest.raises(UsageError, match="the variable REGION: its current value in a; another value in b"):
+    with pytest.raises(UsageError, match="the variable REGION: the current value in a; another value in b"):
         stores.merge("a", "b", environ={"REGION": "a"})
 
 
@@ -505,7 +507,7 @@ def test_shards_with_several_values_of_a_variable_are_refused(stores: Stores) ->
     ("fields", "why"),
     [
         ({"imported": "trusted"}, "was imported from a bundle"),
-        ({"regrade_of": "r"}, "grades the answers of run r again"),
+        ({"regrade_of": "r"}, "is a regrade of run r"),
     ],
 )
 def test_a_run_that_called_no_target_is_not_merged(stores: Stores, fields: dict[str, Any], why: str) -> None:
@@ -530,7 +532,7 @@ def test_a_run_in_progress_is_waited_for(stores: Stores) -> None:
     stores.add_shard("a", 0)
     run = stores.add_shard("b", 1)
     stores.by_name["b"].update_run(replace(run, status="running", finished_at=None))
-    with pytest.raises(UsageError, match="is being made right now"):
+    with pytest.raises(UsageError, match="is still running"):
         stores.merge("a", "b")
 
 
@@ -572,7 +574,7 @@ def test_a_run_that_was_not_started_in_one_store_is_missing_there(stores: Stores
     ]
     stores.by_name["d"].delete_run(conflicting[1].id)
     stores.add_shard("d", 1, group="g", id="d2", target=other, answer=lambda _: "other")
-    with pytest.raises(UsageError, match="has different answers"):
+    with pytest.raises(UsageError, match="was run twice, with different answers"):
         merge_runs(stores.inputs("a", "b", "d"), stores.open("empty"), {})
     assert list(stores.by_name["empty"].runs()) == []
     assert stores.by_name["empty"].versions() == []
@@ -615,7 +617,7 @@ def test_what_a_killed_merge_left_is_replaced_and_one_that_failed_leaves_nothing
         stores.by_name["out"] = out
         (left,) = out.runs()
         assert is_unfinished_merge(left)
-        with pytest.raises(UsageError, match="was not merged completely, and what it lacks would be paid"):
+        with pytest.raises(UsageError, match=r"was not merged completely\. Resuming it would pay"):
             check_not_imported(left)  # as planning does before a run is resumed or retried
         merged = stores.merge("a", "b")
         assert [run.id for run in out.runs()] == [merged.run.id]
@@ -630,7 +632,7 @@ def test_what_a_killed_merge_left_is_not_merged(stores: Stores) -> None:
     assert (merged.status, merged.merged_from) == ("finished", ("r0", "r1"))
     only = stores.open("only")
     add_run(only, save_cases(only, CASES), id="left", **left)
-    with pytest.raises(UsageError, match="only what is left of a merge that was stopped"):
+    with pytest.raises(UsageError, match="only part of a merge that was stopped"):
         stores.merge("only", to="third")
 
 

@@ -53,4 +53,4 @@ async def test_money_so_far_says_what_is_not_known(
     (free,) = await make(ten)
     assert format_cost_so_far(looked(free.run)) == "$0"
     (unknown,) = await make(ten, "command:cat")
-    assert format_cost_so_far(looked(unknown.run)) == "cost not known"
+    assert format_cost_so_far(looked(unknown.run)) == "cost unknown"

@@ -173,7 +173,7 @@ async def test_a_trial_that_ends_its_process_four_times_is_an_error_and_its_neig
     (row,) = [row for row in store.trials(done.run.id) if row.verdict is Verdict.ERROR]
     assert row.trial.failure is not None
     assert (row.trial.case_id, row.trial.failure.kind) == ("poison", "worker")
-    assert "ended 4 times before it was done" in row.trial.failure.message
+    assert "ended 4 times before the trial was complete" in row.trial.failure.message
 
 
 async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_lost(
@@ -230,7 +230,7 @@ async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_a
     settings = Settings(engine="ray", concurrency=4, max_failures=5)
     (done,) = await make(*words, settings=settings)
     assert done.run.status == "interrupted"
-    assert "as many as --max-failures allows" in (done.run.stopped or "")
+    assert "the limit of --max-failures" in (done.run.stopped or "")
     assert done.tally.all.total < 300
     calls.asked.clear()
     calls.fails = False
@@ -381,7 +381,7 @@ async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call
 ) -> None:
     cluster = connect()
     name = suite(("a", "x", "x"))
-    with pytest.raises(UsageError, match="--cache keeps answers in a file beside the store"):
+    with pytest.raises(UsageError, match="--cache stores answers in a file beside the store"):
         await make(name, settings=Settings(engine="ray", cache=True))
     target = register_function(lambda text: text, name="lambda")
     with pytest.raises(UsageError, match=r"is a function of this program"):
@@ -483,6 +483,6 @@ async def test_processes_share_the_cache_of_a_store_that_they_can_open_and_tell_
     assert [output is not None and output.cached for output in outputs] == [True] * 70
     notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
     assert [note for note in notes if "cache" in note] == [
-        "0 answers came from the cache, 70 did not: 70 never asked before.",
+        "0 answers came from the cache, 70 did not: 70 never sent before.",
         "70 answers came from the cache; no request was sent.",
     ]

@@ -109,7 +109,7 @@ def test_an_unknown_word_is_told_which_entries_of_the_file_have_no_name(folder: 
     text = "targets:\n- {nme: mine, provider: mock}\n- {name: other, provider: mock}\n- 5\n"
     (folder / "targets.yaml").write_text(text, encoding="utf-8")
     assert TargetNames({}).get_spec("other", Params()).kind == "mock"
-    with pytest.raises(UnknownName, match=r"'mine'.* In 'targets\.yaml' .* no name: 2 and 4"):
+    with pytest.raises(UnknownName, match=r"'mine'.* In 'targets\.yaml', .* no name: 2 and 4"):
         TargetNames({}).get_spec("mine", Params())
 
 
@@ -141,12 +141,12 @@ def test_a_name_that_only_the_file_beside_the_suite_has_is_told_with_what_to_do(
     with pytest.raises(UnknownName) as caught:
         near.get_spec("desk", Params())
     other = str(Path("suite", "targets.yaml"))
-    assert f"{other!r} has it, but 'targets.yaml' counts here" in str(caught.value)
-    assert "run in 'suite'" in str(caught.value)
+    assert f"{other!r} has it, but 'targets.yaml' applies here" in str(caught.value)
+    assert "Run the command in 'suite'" in str(caught.value)
     assert near.get_spec("mine", Params()).kind == "mock"
     with pytest.raises(UnknownName) as caught:
         near.get_spec("nobody", Params())
-    assert "counts here" not in str(caught.value)
+    assert "applies here" not in str(caught.value)
     (folder / "suite" / "targets.yaml").write_text("targets: [desk]", encoding="utf-8")
     with pytest.raises(UnknownName, match="Unknown target 'desk'"):
         TargetNames({}).for_folder(str(folder / "suite")).get_spec("desk", Params())

@@ -178,7 +178,7 @@ async def test_an_answer_without_tokens_is_charged_and_told(reach: Reach, told: 
     target = await opened.open_target(spec)
     assert texts(await ask(target, "a", "b", "c")) == ["4", "4", "budget"]
     (note,) = account.notes()
-    assert note.startswith("2 calls did not tell the cost, and the budget counts for each the most that ")
+    assert note.startswith("2 calls did not report a cost. For each, the budget counts the maximum that ")
 
 
 @pytest.mark.slow
@@ -249,7 +249,9 @@ async def test_a_budget_names_everybody_whose_price_is_not_known(
         opened.require_prices(specs)
         return
     tables = ", ".join(rf'\[models\."{"gpt-x" if name == "x" else name}"\]' for name in unknown)
-    said = rf"that of {', '.join(unknown)} is not known\. Add to a prices\.toml beside the store {tables}, "
+    said = (
+        rf"the price of {', '.join(unknown)} is unknown\. In a prices\.toml beside the store, add {tables}, "
+    )
     with pytest.raises(UsageError, match=said):
         opened.require_prices(specs)
     opened.start_run(budget_usd=1)
@@ -291,7 +293,7 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     first = reach(m=PRICE)
     account = first.start_run(cached=True)
     fresh = await ask(await first.open_target(server.spec()), "a", "b")
-    assert account.notes() == ["0 answers came from the cache, 2 did not: 2 never asked before."]
+    assert account.notes() == ["0 answers came from the cache, 2 did not: 2 never sent before."]
     await first.aclose()
 
     second = reach()
@@ -307,8 +309,8 @@ async def test_a_second_command_asks_nobody_and_says_why_it_does(
     await judge.answer(Prompt(messages=(Message(role="user", content="Is it right?"),), case_id="a"))
     (note,) = account.notes()
     assert note == (
-        "2 answers came from the cache, 2 did not: 1 asked before with temperature 0 instead of 0.7, "
-        "1 never asked before."
+        "2 answers came from the cache, 2 did not: 1 sent before with temperature 0 instead of 0.7, 1 "
+        "never sent before."
     )
     assert second.start_run(cached=True).notes() == []
     assert told == []

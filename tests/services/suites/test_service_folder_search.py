@@ -96,7 +96,7 @@ def test_tests_in_a_file_of_their_own_are_not_run_a_second_time(write: Write) ->
     assert suites() == ["a.eval.yaml", "all.eval.yaml", "promptfooconfig.yaml"]
     (note,) = located().notes
     assert (
-        note == "Not run on their own, because other suites read them: all/data/q.csv, all/data/rows.jsonl."
+        note == "Not run separately, because other suites include them: all/data/q.csv, all/data/rows.jsonl."
     )
     assert SuiteLocator().find("all/data").paths == (Path("all/data/q.csv"), Path("all/data/rows.jsonl"))
 
@@ -159,7 +159,7 @@ def test_with_strict_each_of_them_is_an_error(write: Write) -> None:
 
 def test_a_folder_with_nothing_that_is_recognised_is_an_error(write: Write) -> None:
     write({"package.json": '{"name": "x"}', "deep/targets.yaml": "targets: []\n"})
-    with pytest.raises(UsageError, match=r"has no suite in it.*Skipped 1 file .*: all/package\.json\.$"):
+    with pytest.raises(UsageError, match=r"contains no suite.*Skipped 1 file .*: all/package\.json\.$"):
         located()
 
 

@@ -82,7 +82,7 @@ def test_both_places_of_an_id_far_down_in_a_file_are_named() -> None:
     rows = [(name, "right") for name in "abcdefghijgk"]
     (problem,) = load_source(make_suite(rows), dialect="proctor").problems
     assert (problem.line, problem.code) == (12, "duplicate-id")
-    assert problem.message == "Case id 'g' stands already at line 8. Give each case an id of its own."
+    assert problem.message == "Case id 'g' is already used at line 8. Give each case its own id."
 
 
 def test_a_suite_that_is_read_twice_is_saved_once(tmp_path: Path) -> None:

@@ -223,8 +223,8 @@ def test_a_rule_for_judgments_that_is_left_to_the_run_is_the_mean_in_markdown() 
     (problem,) = problems
     assert (problem.level, problem.code, problem.field) == ("warning", RESTATED_CODE, "assertions")
     assert problem.message == (
-        "Suite 'tides': several judgments of an answer come to their mean in dialect ai_tester, and their "
-        "rule was left to the run. It is the same for one judgment."
+        "Suite 'tides': format ai_tester aggregates several judgments by their mean, but in this suite "
+        "the run decides. With one judgment per answer, the result is the same."
     )
     assert restated(made, said, "ai_tester")[2] == []
     assert not convert_suite(header, [left], "ai_tester", lossy=False).has_errors

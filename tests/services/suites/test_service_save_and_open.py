@@ -71,9 +71,9 @@ def test_a_suite_can_be_saved_under_a_name_of_its_own(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("", "no name"),
-        (" x", "no name"),
-        ("two\nlines", "no name"),
+        ("", "not a valid name"),
+        (" x", "not a valid name"),
+        ("two\nlines", "not a valid name"),
         ("x@v2", "version"),
         ("x@sha256:abcdef", "version"),
         ("builtin:cheap", "built-in"),
@@ -119,15 +119,15 @@ def test_a_bare_name_is_the_users_own_suite_before_the_built_in_one(
     save(suites, path)
     (folder / path).unlink()
     assert opened(suites, "cheap") == ("cheap", "v1", ["stored"])
-    with pytest.raises(UsageError, match="in the store already"):
+    with pytest.raises(UsageError, match="already in the store"):
         save(suites, "cheap")
     suite(("in suites", "?", "x"), name="suites/cheap.jsonl")
     assert opened(suites, "cheap")[2] == ["in suites"]
     suite(("a path", "?", "x"), name="cheap")
     assert opened(suites, "cheap")[2] == ["a path"]
     assert told == [
-        "'cheap' is the file 'suites/cheap.jsonl' here. `builtin:cheap` is the built-in suite.",
-        "'cheap' is the file 'cheap' here. `builtin:cheap` is the built-in suite.",
+        "'cheap' means the file 'suites/cheap.jsonl' here. For the built-in suite, write `builtin:cheap`.",
+        "'cheap' means the file 'cheap' here. For the built-in suite, write `builtin:cheap`.",
     ]
     suite(("a path", "?", "x"), name="builtin:cheap")
     assert len(opened(suites, "builtin:cheap")[2]) == 10
@@ -148,7 +148,7 @@ def test_a_copy_of_a_built_in_suite_that_says_so_is_that_suite_until_it_is_chang
     (folder / "copy.jsonl").write_text(kept, "utf-8")
     assert save(suites, "copy.jsonl") == [("v1", "same")]
     (folder / "copy.jsonl").write_text(kept.rstrip().rpartition("\n")[0], "utf-8")
-    with pytest.raises(UsageError, match="'builtin:cheap': the names of built-in suites"):
+    with pytest.raises(UsageError, match="'builtin:cheap', because only names of built-in suites"):
         save(suites, "copy.jsonl")
 
 
@@ -170,7 +170,7 @@ def test_what_is_in_the_store_already_is_not_saved_again(suites: Suites, suite: 
     save(suites, path)
     (folder / path).unlink()
     for word in ("s", "s@v1"):
-        with pytest.raises(UsageError, match="in the store already"):
+        with pytest.raises(UsageError, match="already in the store"):
             save(suites, word)
     with pytest.raises(UsageError, match="'nobody'"):
         save(suites, "nobody")

@@ -26,7 +26,7 @@ def _touch(*paths: str) -> None:
     ("word", "hint"),
     [
         ("mien", "'mine'"),
-        ("all", "no suite in it"),
+        ("all", "contains no suite"),
         ("twice", "twice.csv, suites/twice.jsonl"),
         ("", "is empty"),
     ],

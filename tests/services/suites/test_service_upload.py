@@ -83,7 +83,7 @@ def test_a_text_that_took_the_place_of_another_in_the_editor_is_read_as_what_it_
 
 @pytest.mark.parametrize(
     ("data", "word"),
-    [("", "nothing"), (" \n", "nothing"), ("a\0b", "NUL character on line 1"), ("x\ud800", "UTF-8")],
+    [("", "no input"), (" \n", "no input"), ("a\0b", "NUL character on line 1"), ("x\ud800", "UTF-8")],
 )
 def test_what_is_no_text_is_refused_with_a_sentence(data: str, word: str) -> None:
     with pytest.raises(UsageError, match=word):
@@ -131,7 +131,7 @@ def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> N
     assert share(header % "0.5" + JSONL) == 0.5
     assert share(header % "0.5" + JSONL, 0) is None
     assert share(YAML, 0) is None
-    with pytest.raises(UsageError, match=r"The share held out is 1\.5; give a share below 1"):
+    with pytest.raises(UsageError, match=r"The share held out is 1\.5\. Give a share below 1"):
         check(upload_from_text(JSONL), holdout=1.5)
 
 
@@ -275,11 +275,11 @@ def test_of_several_suites_the_user_chooses() -> None:
     assert upload.choices == ("a.jsonl", "b.csv", FOLDER_CHOICE)
     assert check(choose_suite(upload, "b.csv")).read == 2
     assert check(choose_suite(upload, FOLDER_CHOICE)).read == 1
-    with pytest.raises(UsageError, match="no suite of this upload"):
+    with pytest.raises(UsageError, match="not a suite of this upload"):
         choose_suite(upload, "../c.csv")
-    with pytest.raises(UsageError, match="no suite in the upload"):
+    with pytest.raises(UsageError, match="The upload contains no suite"):
         upload_from_files({"picture.png": b"\x89PNG"})
-    with pytest.raises(UsageError, match="Save its sheet as CSV"):
+    with pytest.raises(UsageError, match="Save the sheet as CSV"):
         upload_from_files(
             {"[Content_Types].xml": b"", "xl/workbook.xml": b"", "xl/worksheets/sheet1.xml": b""}
         )
@@ -375,7 +375,7 @@ def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path,
         ("v1", False),
         ("v2", True),
     ]
-    with pytest.raises(UsageError, match="cannot be had back"):
+    with pytest.raises(UsageError, match="can no longer be restored"):
         trash.restore("mine", "v1")
     with pytest.raises(UsageError, match="no suite"):
         trash.discard("other")

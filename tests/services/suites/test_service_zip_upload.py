@@ -64,10 +64,10 @@ def test_what_is_packed_is_unpacked_the_same_or_its_paths_are_refused(files: dic
 
 
 REFUSED = {
-    "up": (archive(("../a.jsonl", b"x")), "does not stay"),
-    "up inside": (archive(("a/../../b", b"x")), "does not stay"),
-    "here": (archive(("./a", b"x")), "does not stay"),
-    "empty part": (archive(("a//b", b"x")), "does not stay"),
+    "up": (archive(("../a.jsonl", b"x")), "leaves"),
+    "up inside": (archive(("a/../../b", b"x")), "leaves"),
+    "here": (archive(("./a", b"x")), "leaves"),
+    "empty part": (archive(("a//b", b"x")), "leaves"),
     "absolute": (archive(("/etc/passwd", b"x")), "absolute"),
     "drive": (archive(("C:/a", b"x")), "absolute"),
     "backslash": (archive(("a\\b", b"x")), "backslash"),
@@ -78,15 +78,15 @@ REFUSED = {
     "link": (archive((link("a"), b"/etc/passwd")), "link"),
     "encrypted": (encrypted(), "encrypted"),
     "twice": (patched(archive(("a1", b"x"), ("a2", b"y")), b"a2", b"a1"), "twice"),
-    "case": (archive(("Readme.md", b"x"), ("README.md", b"y")), "in case only"),
-    "forms of a letter": (archive(("\u00e9", b"x"), ("e\u0301", b"y")), "in case only"),
+    "case": (archive(("Readme.md", b"x"), ("README.md", b"y")), "only in upper and lower case"),
+    "forms of a letter": (archive(("\u00e9", b"x"), ("e\u0301", b"y")), "only in upper and lower case"),
     "file and folder": (archive(("a", b"x"), ("a/b", b"y")), "folder of"),
     "nested": (archive(("a.zip", archive(("b", b"x")))), "archive in the archive"),
     "nested by another name": (archive(("a.txt", archive(("b", b"x")))), "archive in the archive"),
     "unusual": (archive(("a", b"x"), how=ZIP_BZIP2), "unusual"),
     "checksum": (patched(archive(("a", b"hello"), how=ZIP_STORED), b"hello", b"jello"), "damaged"),
-    "cut off": (archive(("a", b"x"))[:-1], "cut off"),
-    "no archive": (b"PK\x03\x04" + b"x" * 100, "cut off"),
+    "cut off": (archive(("a", b"x"))[:-1], "truncated"),
+    "no archive": (b"PK\x03\x04" + b"x" * 100, "truncated"),
 }
 
 
@@ -102,8 +102,8 @@ def test_what_no_suite_needs_is_refused_with_a_sentence(what: str) -> None:
     ("files", "size", "words"),
     [
         pytest.param(1, 8 * 2**20, "times its size", id="bomb"),
-        pytest.param(1, 9 * 2**20 + 1, "are read", id="too large"),
-        pytest.param(201, 0, "too many", id="too many"),
+        pytest.param(1, 9 * 2**20 + 1, "more than the limit", id="too large"),
+        pytest.param(201, 0, "more than the limit", id="too many"),
     ],
 )
 def test_too_much_is_refused_with_a_sentence(

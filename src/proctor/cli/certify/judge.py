@@ -136,7 +136,7 @@ def _stop_on_interrupt(calibration: JudgeCalibrator, progress: Progress) -> None
 
     def stop() -> None:
         calibration.stop()
-        progress.warn("Stopping: calls under way are waited for. Press Ctrl-C again to stop at once.")
+        progress.warn("Stopping after the requests in progress. Press Ctrl-C again to stop immediately.")
         loop.remove_signal_handler(signal.SIGINT)
 
     with suppress(NotImplementedError):  # there is none on Windows
@@ -146,12 +146,12 @@ def _stop_on_interrupt(calibration: JudgeCalibrator, progress: Progress) -> None
 def _describe_plan(targets: TargetPool, spec: TargetSpec, answers: int, total: int) -> str:
     """Describes the planned calls, with their price if it is known."""
     price = targets.get_price(spec)
-    at = "; its price is not known"
+    at = " (price unknown)"
     if price is not None:
-        at = f", at ${price.input:g} in and ${price.output:g} out per million tokens"
+        at = f" at ${price.input:g} per million input tokens and ${price.output:g} per million output tokens"
     calls = pluralize(total, "call")
-    about = f"Asking {one_line(spec.name)} about {pluralize(answers, 'answer')}"
-    return f"{about}: {calls}, more where a reply cannot be read{at}."
+    about = f"{one_line(spec.name)} judges {pluralize(answers, 'answer')}"
+    return f"{about}: {calls}{at}. Replies that cannot be read are requested again."
 
 
 def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
@@ -160,7 +160,7 @@ def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
 
     def report(count: int, usage: UsageTotal) -> None:
         if pace.is_due() and count < total:
-            echo_err(f"{count:,}/{total:,} asked · cost {cost(usage.cost_usd)}")
+            echo_err(f"{count:,}/{total:,} calls · cost {cost(usage.cost_usd)}")
 
     return report
 
@@ -180,7 +180,7 @@ def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Blo
     yield Table(
         columns=(Column(kind="verdict", width=8), Column(), Column()),
         rows=list(map(_difference_row, result.differences[:_MAX_LISTED])),
-        notes=[f"…and {more:,} more: --json has all"] if more > 0 else (),
+        notes=[f"…and {more:,} more; --json lists all"] if more > 0 else (),
         only="terminal",
     )
     parts = [pluralize(usage.calls, "call")]
@@ -193,7 +193,7 @@ def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Blo
 def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[str]:
     """Yields a line for each kind of answer that was left out."""
     if result.unfinished:
-        yield f"Stopped before all replies were in: {pluralize(result.unfinished, 'answer')}."
+        yield f"Not judged, because the command was stopped: {pluralize(result.unfinished, 'answer')}."
     if result.tied:
         yield f"Not judged, because people disagree: {pluralize(result.tied, 'answer')}."
     if result.not_judged:
@@ -201,13 +201,13 @@ def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iter
     if skipped.unjudged:
         yield f"Not judged, because no assertion has a judge: {pluralize(skipped.unjudged, 'answer')}."
     if skipped.unlabelled:
-        yield f"Without a label yet: {pluralize(skipped.unlabelled, 'line')}."
+        yield f"Skipped, because they have no label yet: {pluralize(skipped.unlabelled, 'line')}."
     if skipped.deleted:
-        yield f"Of runs that were deleted, and left out: {pluralize(skipped.deleted, 'label')}."
+        yield f"Skipped, because their runs were deleted: {pluralize(skipped.deleted, 'label')}."
     if result.repeated_cases:
         yield (
-            f"Note: further repeats of a case: {pluralize(result.repeated_cases, 'answer')}. The intervals "
-            "take all as independent, and are too narrow."
+            f"Note: {pluralize(result.repeated_cases, 'answer')} are further repeats of a case. The "
+            "intervals treat all answers as independent, so they are too narrow."
         )
 
 
@@ -257,7 +257,7 @@ def _render_file(path: str, result: CalibrationResult, skipped: SkippedLabels) -
     if ending == ".json":
         return to_json(_to_dict(result, skipped)) + "\n"
     if not calibration.count:
-        raise UsageError(f"{path!r} is not written: the judge gave no verdict.")
+        raise UsageError(f"{path!r} was not written, because the judge gave no verdict.")
     if ending == ".svg":
         return draw_svg(lambda: judge_certificate.draw_chart(calibration))
     return "".join(render_markdown(_document(result, skipped)))

@@ -70,7 +70,7 @@ def check_outside_bundle(outputs: Sequence[str], bundle: Path) -> None:
     for path in outputs:
         if Path(path).resolve().is_relative_to(bundle.resolve()):
             raise UsageError(
-                f"{path!r} is inside the bundle, where no other file may be. Name another place."
+                f"{path!r} is inside the bundle, which must not contain other files. Write to another place."
             )
 
 
@@ -88,7 +88,9 @@ def check_url(url: str | None) -> None:
         scheme = "none"
     # Badges drop invisible characters, which could hide a scheme from `urlsplit`.
     if scheme not in ("http", "https", "") or not url.strip() or not url.isprintable():
-        raise UsageError(f"--url {url!r}: give an address that begins with https:// or http://, or a path.")
+        raise UsageError(
+            f"--url is {url!r}. Give a path, or an address that begins with https:// or http://."
+        )
 
 
 def write_certificate(

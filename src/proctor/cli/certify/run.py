@@ -39,7 +39,7 @@ def certify_run(**options: Any) -> int:
     if is_bundle(word):
         for name, flag in (("bundle", "--bundle"), ("sign_key", "--sign-key"), ("no_sign", "--no-sign")):
             if options[name]:
-                raise UsageError(f"{word!r} is a bundle already. Leave {flag} out.")
+                raise UsageError(f"{word!r} is already a bundle. Remove {flag}.")
         check_outside_bundle(options["outputs"], Path(word))
         with _open_store_if_any(options["store"]) as store:
             certificate = _certify(Path(word), options, store)
@@ -69,7 +69,10 @@ def _certify_stored(word: str, options: dict[str, Any]) -> None:
         looks = record_certificate_access(store, run, certificate, stays=is_kept)
         certificate = replace(certificate, looks=looks, bundle=certificate.bundle if is_kept else None)
     if is_kept and includes_holdout(run, certificate.statement):
-        echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+        echo_err(
+            f"{path} contains the held-out cases. To publish a bundle without them, run: proctor "
+            f"attest {run.id} --public"
+        )
     _write(certificate, options, path if is_kept else None)
 
 

@@ -18,6 +18,7 @@ from proctor.conformance import INTERVAL_ROUNDS, Conformance, join_rounds, make_
 from proctor.conformance.checks import DEFAULT_MAX_LATENCY_S
 from proctor.errors import ExitCode
 from proctor.model import GateMode, Params, TargetSpec
+from proctor.plurals import pluralize
 from proctor.reports.certificates import target_certificate
 from proctor.reports.certificates.target_certificate import TargetReport
 from proctor.safe_text import one_line
@@ -73,7 +74,9 @@ async def _check_target(
     planned_checks = list(chain(*rounds))
     at = datetime.now(UTC)
     calls = sum(len(check.questions) for check in planned_checks)
-    echo_err(f"Asking {one_line(spec.name)} {calls} questions in {len(planned_checks)} checks.")
+    echo_err(
+        f"Running {len(planned_checks)} checks on {one_line(spec.name)} with {pluralize(calls, 'question')}."
+    )
     try:
         replies = iter(
             await collect_replies(

@@ -28,7 +28,7 @@ def check_signing(*, no_sign: bool, sign_key: str | None) -> None:
         UsageError: both are given.
     """
     if no_sign and sign_key:
-        raise UsageError("--no-sign and --sign-key say the opposite of each other. Leave one of them out.")
+        raise UsageError("--no-sign and --sign-key contradict each other. Remove one of them.")
 
 
 def load_signing_key(name: str | None, folder: Path) -> SigningKey:
@@ -40,8 +40,9 @@ def load_signing_key(name: str | None, folder: Path) -> SigningKey:
     key = get_signing_key(folder, name)
     if key.is_new:
         echo_err(
-            f"Made your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
-            f"Keep the file to yourself; `proctor keys show{keys_flag(folder)}` prints what others need."
+            f"Created your signing key {private_path(folder, key.name)}. Its fingerprint is {key.id}. "
+            "Keep this file private. Others need the public key, which `proctor keys "
+            f"show{keys_flag(folder)}` prints."
         )
     return key
 
@@ -55,10 +56,14 @@ def load_signing_key(name: str | None, folder: Path) -> SigningKey:
     help="A folder, or an archive if it ends in .zip.  [default: RUN.bundle; with --public "
     "RUN.public.bundle, with --trial RUN.proof.json]",
 )
-@click.option("--public", is_flag=True, help="Leave out what is held out; only its digests are there.")
+@click.option("--public", is_flag=True, help="Replace held-out cases and their trials by digests.")
 @click.option("--sign-key", metavar="NAME", help="Sign with this key instead of your `default`.")
-@click.option("--no-sign", is_flag=True, help="Do not sign. Then anybody could have made the bundle.")
-@click.option("--trial", "case_id", metavar="ID", help="Write a proof of this case's trial alone, as JSON.")
+@click.option(
+    "--no-sign", is_flag=True, help="Do not sign. Without a signature, anyone could have made the bundle."
+)
+@click.option(
+    "--trial", "case_id", metavar="ID", help="Write a proof for a single trial of this case, as JSON."
+)
 @click.option(
     "--repeat-number",
     type=click.IntRange(0),
@@ -69,10 +74,10 @@ def load_signing_key(name: str | None, folder: Path) -> SigningKey:
 @keys_option
 @store_option
 def command(run: str, **options: Any) -> None:
-    """Write RUN as a bundle that others can check with `proctor verify`, and sign it.
+    """Write RUN as a signed bundle that others can verify with `proctor verify`.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. Where it is the path of a bundle, that is
-    checked and your signature is added.
+    RUN is an id, `last` or a tag, as in `proctor runs`. If you give the path of a bundle instead, the bundle
+    is verified and your signature is added.
 
     \b
     proctor attest last
@@ -82,7 +87,7 @@ def command(run: str, **options: Any) -> None:
     """  # noqa: D301  # click wants the character \b itself
     check_signing(no_sign=options["no_sign"], sign_key=options["sign_key"])
     if options["repeat_number"] is not None and options["case_id"] is None:
-        raise UsageError("--repeat-number says which repeat --trial means. Name a case with --trial.")
+        raise UsageError("--repeat-number selects a repeat of the case of --trial. Add --trial ID.")
     if is_bundle(run):
         _countersign(run, options)
     else:
@@ -111,7 +116,7 @@ def _attest(word: str, options: dict[str, Any]) -> None:
         else:
             path = Path(options["output"] or f"{run.id}.proof.json")
             if path.suffix.lower() != ".json":
-                raise UsageError(f"A proof is JSON, so {str(path)!r} has to end in .json.")
+                raise UsageError(f"A proof is a JSON file, so {str(path)!r} must end in .json.")
         check_finished(store, run, store_flags=("--store", options["store"]) if options["store"] else ())
         key = (
             None if options["no_sign"] else load_signing_key(options["sign_key"], keys_path(options["keys"]))
@@ -124,7 +129,10 @@ def _attest(word: str, options: dict[str, Any]) -> None:
             collector = ProofCollector(case_id, options["repeat_number"] or 0, path)
             statement = prove(store, run, collector, public=public, key=key, notify=echo_err)
     if case_id is None and includes_holdout(run, statement):
-        echo_err(f"{path} has everything that is held out. For the public: proctor attest {run.id} --public")
+        echo_err(
+            f"{path} contains the held-out cases. To publish a bundle without them, run: proctor "
+            f"attest {run.id} --public"
+        )
     what = f"{statement.kind} bundle" if case_id is None else f"proof of case {case_id!r}"
     signed_by = () if key is None else (key.id,)
     if options["as_json"]:
@@ -137,7 +145,9 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
     for name in ("output", "public", "no_sign", "case_id"):
         if options[name]:
             flag = {"case_id": "trial", "no_sign": "no-sign"}.get(name, name)
-            raise UsageError(f"{path!r} is a bundle and only gets a signature. Leave --{flag} out.")
+            raise UsageError(
+                f"{path!r} is a bundle, to which this command only adds a signature. Remove --{flag}."
+            )
     from proctor.bundles.trust_store import load_trusted_keys
     from proctor.services.bundles.countersign import countersign
 
@@ -145,7 +155,7 @@ def _countersign(path: str, options: dict[str, Any]) -> None:
     key = load_signing_key(options["sign_key"], folder)
     result = countersign(Path(path), key, load_trusted_keys(folder), echo_err)
     if not result.added:
-        echo_err(f"{path} has a signature of your key {key.name!r} already. Nothing was written.")
+        echo_err(f"{path} is already signed with your key {key.name!r}. Nothing was written.")
     if options["as_json"]:
         _print_json(Path(path), result.statement, result.signed_by)
     else:
@@ -165,8 +175,8 @@ def _text_lines(path: Path, what: str, statement: Statement, signed_by: tuple[st
     for key_id in signed_by:
         yield f"  signed by {key_id}"
     if not signed_by:
-        yield "  not signed: anybody could have made it"
-    yield f"Others check it with: proctor verify {shlex.quote(str(path))}"
+        yield "  not signed: anyone could have made it"
+    yield f"To verify it: proctor verify {shlex.quote(str(path))}"
 
 
 def _print_json(path: Path, statement: Statement, signed_by: tuple[str, ...]) -> None:

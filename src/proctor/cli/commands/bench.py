@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @click.command("bench")
 @click.argument("file", nargs=-1, required=True)
-@click.option("--by", metavar="TAG", help="Each value of this tag by itself.")
+@click.option("--by", metavar="TAG", help="Show each value of this tag separately.")
 @click.option("--metric", multiple=True, metavar="NAME", help="Only this metric. May be repeated.")
-@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every percentile.")
+@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with all percentiles.")
 @output_option
 def command(
     file: tuple[str, ...], by: str | None, metric: tuple[str, ...], as_data: bool, output: tuple[str, ...]
 ) -> int:
-    """Show latencies and metrics of recorded calls, with 95 % intervals; several FILEs side by side.
+    """Summarize latencies and metrics of recorded calls, with 95 % intervals.
 
-    A FILE (- is stdin) is a dump of a Bench, its partial file, an exported run, or JSON Lines of calls such
-    as {"latency_ms": 81.5, "success": true, "accuracy": 1, "tags": {"variant": "small"}}. Only successful
-    calls are in the numbers; beside them is each metric with failed calls counted as 0. Lines that cannot be
-    used are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing
-    can be used.
+    Several FILEs appear side by side. FILE (- for stdin) is a dump of a Bench, its partial file, an exported
+    run, or JSON Lines with one call per line, such as {"latency_ms": 81.5, "success": true, "accuracy": 1,
+    "tags": {"variant": "small"}}. The numbers are over successful calls; each metric is also shown with
+    failed calls counted as 0. Invalid lines are reported and skipped. Exit codes: 4 if a file cannot be read,
+    5 if it has no valid line.
 
     \b
     proctor bench small.json large.json --by kind --metric accuracy -o kinds.svg
@@ -62,12 +62,13 @@ def _load_bench(path: str) -> Bench:
         bench = Bench.load(where)
     warn_dropped(path, bench.dropped)
     if not bench.calls:
-        raise NothingSelected(f"{path}: error: No call is in it: no line with a `latency_ms`.")
+        raise NothingSelected(f"{path}: error: The file has no calls: no line has a `latency_ms`.")
     cases = [(call.tags.get("run"), call.tags["case_id"]) for call in bench.calls if "case_id" in call.tags]
     if len(set(map(str, cases))) < len(cases):
         echo(
-            f"{path}: warning: Cases were asked several times. Intervals take these answers as independent, "
-            "and are too narrow if they are not; `proctor passk` counts by case.",
+            f"{path}: warning: Some cases have several answers. The intervals treat them as "
+            "independent, and are too narrow if they are not. `proctor passk` computes intervals over "
+            "cases.",
             err=True,
         )
     return bench
@@ -98,7 +99,7 @@ def _select_metrics(labelled: LabelledStatistics, metrics: Sequence[str]) -> Lab
     for name in metrics:
         if name not in metric_names:
             names_text = ", ".join(map(one_line, metric_names))
-            raise UsageError(f"No call has the metric {name!r}; there are {names_text}.")
+            raise UsageError(f"No call has the metric {name!r}. Available metrics: {names_text}.")
     selected = metrics or metric_names
     return [
         (label, {name: statistics[name] for name in selected if name in statistics})

@@ -39,7 +39,7 @@ _SECTIONS = {
     ("run", "target"): "For a run, a bundle or a target",
     ("run", "judge"): "For a run, a bundle or a judge",
     ("target", "judge"): "For a target or a judge",
-    (): "For all",
+    (): "For all certificates",
 }
 """The headings of options in the help, by the kinds that take them."""
 
@@ -51,10 +51,10 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
 
 @click.command("certify", cls=GroupedCommand)
 @click.argument("run", required=False, metavar="[RUN|BUNDLE]")
-@click.option("--target", metavar="T", help="Put this target to 14 checks.")
-@click.option("--judge", metavar="T", help="Compare this judge with people.")
+@click.option("--target", metavar="T", help="Certify this target with 14 checks.")
+@click.option("--judge", metavar="T", help="Certify this judge: compare its verdicts with human labels.")
 @click.option(
-    "--labels", metavar="FILE", help="Answers with human labels.  [default: the labels in the store]"
+    "--labels", metavar="FILE", help="File with answers and human labels.  [default: the labels in the store]"
 )
 @click.option(
     "-o",
@@ -62,57 +62,72 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .svg (a badge or a chart), .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .svg (a badge or a chart), .json or .md. May be "
+    "repeated.",
 )
-@click.option("--bundle", metavar="PATH", help="Where the bundle of RUN goes; else beside the certificate.")
+@click.option(
+    "--bundle", metavar="PATH", help="Where to write the bundle of RUN.  [default: beside the certificate]"
+)
 @click.option("--sign-key", metavar="NAME", help="Sign the bundle of RUN with this key.")
 @click.option("--no-sign", is_flag=True, help="Do not sign the bundle of RUN.")
-@click.option("--min-cases", type=click.IntRange(1), metavar="N", help="Refuse fewer cases.  [default: 20]")
+@click.option(
+    "--min-cases", type=click.IntRange(1), metavar="N", help="Minimum number of cases.  [default: 20]"
+)
 @click.option(
     "--allow-errors",
     type=click.IntRange(0),
     default=0,
     metavar="N",
     show_default=True,
-    help="Allow up to N trials or judged answers without a verdict.",
+    help="Tolerate up to N trials or judged answers without a verdict.",
 )
-@click.option("--force", is_flag=True, help="Certify what is refused; the badge says why it was.")
-@click.option("--url", metavar="URL", help="What the badge links to.  [default: the bundle]")
-@click.option("--seed", type=int, metavar="N", help="The seed of the questions.  [default: random]")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write the certificate even if it would be refused. The badge then shows the reason.",
+)
+@click.option("--url", metavar="URL", help="Link target of the badge.  [default: the bundle]")
+@click.option("--seed", type=int, metavar="N", help="Seed for the questions.  [default: random]")
 @click.option(
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Make all checks N times, with seeds from --seed on.  [default: 1; 3 with --gate-mode interval]",
+    help="Run all checks N times, with consecutive seeds from --seed.  [default: 1; 3 with --gate-mode "
+    "interval]",
 )
 @click.option(
     "--gate-mode",
     type=click.Choice(["point", "interval"]),
     default="point",
     show_default=True,
-    help="Hold the share that passed against 80 %, or its exact 95 % interval: exit 0 if that much is "
-    "shown, 1 if it is ruled out, else 3.",
+    help="What is compared with the gate of 80 %: the share of passed checks (point), or its exact 95 "
+    "% interval. With `interval`: exit 0 if the interval is at or above 80 %, 1 if it is below, 3 "
+    "if it contains 80 %.",
 )
 @click.option(
     "--max-latency",
     "max_latency_s",
     type=NumberRange(0, min_open=True),
     metavar="S",
-    help="The longest mean latency that passes, in seconds.  [default: 30]",
+    help="Maximum mean latency, in seconds.  [default: 30]",
 )
 @click.option(
     "--repeat", "repeats", type=click.IntRange(1), metavar="N", help="Judge votes per answer.  [default: 3]"
 )
-@click.option("--judge-temperature", type=NumberRange(0), metavar="X", help="[default: 0]")
-@click.option("--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Spend at most this.")
-@click.option("--cache", is_flag=True, help="Take replies from the cache, and keep them there.")
+@click.option(
+    "--judge-temperature", type=NumberRange(0), metavar="X", help="Temperature of the judge.  [default: 0]"
+)
+@click.option(
+    "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Maximum cost, in US dollars."
+)
+@click.option("--cache", is_flag=True, help="Use cached replies, and add new ones to the cache.")
 @click.option(
     "--concurrency",
     type=click.IntRange(1),
     default=8,
     metavar="N",
     show_default=True,
-    help="Maximum concurrent calls.",
+    help="Maximum concurrent requests.",
 )
 @click.option(
     "--timeout",
@@ -121,7 +136,7 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
     default=120.0,
     metavar="S",
     show_default=True,
-    help="Timeout per call, in seconds.",
+    help="Timeout per request, in seconds.",
 )
 @click.option(
     "--retries",
@@ -129,7 +144,7 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
     default=4,
     metavar="N",
     show_default=True,
-    help="Maximum retries of a call that failed.",
+    help="Maximum retries of a failed request.",
 )
 @max_answer_bytes_option
 @keys_option
@@ -137,10 +152,10 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Write a certificate: of RUN or BUNDLE, of a target, or of a judge.
+    """Write a certificate for RUN or BUNDLE, for a target, or for a judge.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. BUNDLE is the path of a bundle. Certified
-    is only what can be derived from the bundle again.
+    RUN is an id, `last` or a tag, as in `proctor runs`. BUNDLE is the path of a bundle. Only numbers that can
+    be derived again from the bundle are certified.
 
     \b
     proctor certify last -o certificate.json -o certificate.md -o badge.svg
@@ -148,7 +163,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     proctor certify --judge openai:gpt-5.2 --labels labels.jsonl
     proctor certify last --judge openai:gpt-5.2
 
-    Exit codes: 0 certified, 1 not, 3 too much was not measured, 4 wrong usage or an unfinished run.
+    Exit codes: 0 certified, 1 not certified, 3 too many trials not measured, 4 usage error or unfinished run.
     """  # noqa: D301  # click wants the character \b itself
     kind = _certificate_kind(options)
     _check_options(kind, ctx)
@@ -169,15 +184,15 @@ def _certificate_kind(options: dict[str, Any]) -> str:
     """Returns the kind of certificate: `run`, `target` or `judge`.
 
     Raises:
-        UsageError: nothing is named, or more than one thing.
+        UsageError: nothing, or more than one thing, is to be certified.
     """
     if options["judge"] is not None and options["target"] is None:
         return "judge"  # a run beside it is the one that the labels are of
     kinds = [kind for kind in _CERTIFIERS if options[kind] is not None]
     if len(kinds) != 1:
-        wrong = "Nothing is named" if not kinds else "Only one thing can be certified at a time"
+        wrong = "No subject is given" if not kinds else "Only one thing can be certified at a time"
         raise UsageError(
-            f"{wrong}. Name a run or a bundle, as in `proctor certify last`, or a target with --target, "
+            f"{wrong}. Name a run or a bundle, as in `proctor certify last`, a target with --target, "
             "or a judge with --judge."
         )
     return kinds[0]
@@ -194,4 +209,4 @@ def _check_options(kind: str, ctx: click.Context) -> None:
         is_given = ctx.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if is_given and takers and kind not in takers:
             of = " and ".join(f"of a {kind_name}" for kind_name in takers)
-            raise UsageError(f"{option.opts[-1]} is for certificates {of}. Leave it out.")
+            raise UsageError(f"{option.opts[-1]} applies to certificates {of} only. Remove it.")

@@ -26,35 +26,50 @@ if TYPE_CHECKING:
     type=click.Choice(["category", "tag", "prompt"]),
     default="category",
     show_default=True,
-    help="The parts of two runs; for a group of several prompts, `prompt` compares targets for each.",
+    help="How two runs are broken down. For a group with several prompts, `prompt` compares the "
+    "targets for each prompt.",
 )
-@click.option("--split", type=click.Choice(["dev", "holdout", "all"]), default="all", show_default=True)
+@click.option(
+    "--split",
+    type=click.Choice(["dev", "holdout", "all"]),
+    default="all",
+    show_default=True,
+    help="Which cases to compare.",
+)
 @click.option(
     "--by-case-digest",
     is_flag=True,
-    help="Pair cases with the same input and grading, also across suites and under other ids.",
+    help="Pair cases with the same input and grading, even if their suites or ids differ.",
 )
 @cluster_option
-@click.option("--gate", is_flag=True, help="Exit 1 when a regression is shown; the next four imply it.")
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="Exit 1 if the candidate is significantly worse. Implied by the next four options.",
+)
 @click.option(
     "--max-regression",
     type=NumberRange(0, 1),
     metavar="X",
-    help="Exit 1 when the whole 95 % interval is below -X; 0.02 is two percentage points.  [default: 0]",
+    help="Exit 1 if the whole 95 % interval of the difference is below -X. 0.02 is two percentage "
+    "points.  [default: 0]",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit 1 unless the whole 95 % interval is above -X; with X = 0, unless the candidate is better.",
+    help="Exit 1 unless the whole 95 % interval is above -X. With X = 0, the candidate must be better.",
 )
 @click.option(
     "--allow-errors",
     type=click.IntRange(0),
     metavar="N",
-    help="Exit 3 from N + 1 unmeasured pairs on, or if those could decide the gate.",
+    help="Tolerate up to N unmeasured pairs. Exit 3 if there are more, or if they could change the result.",
 )
 @click.option(
-    "--partial", is_flag=True, help="Judge the trials that both runs have, though either has others: else 3."
+    "--partial",
+    is_flag=True,
+    help="Apply the gate to the trials that both runs have. Otherwise, exit "
+    "3 if one run has trials that the other lacks.",
 )
 @click.option(
     "--flips",
@@ -65,27 +80,27 @@ if TYPE_CHECKING:
     help="List at most N flips of each kind.",
 )
 @output_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every flip.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all flips.")
 @store_option
 def command(runs: tuple[str, ...], store: str | None, **options: Any) -> int:
-    """Compare runs, pair by pair of the same case and repeat.
+    """Compare two or more runs, case by case.
 
-    A run is named as in `proctor runs`: by its id, `last` or a tag. Two runs give the difference in passed
-    cases with its 95 % interval, its test, every case that flipped, and what differs in their prompts; more
-    are ranked, and compared with the first. A single argument is a group, or a run of it: the runs of one
-    suite that one command made. For several prompts and targets it says which prompt is better over all
-    targets, which target over all prompts, and whether one depends on the other. An edited case is paired if
-    its id and checks are the same.
+    A run is an id, `last` or a tag, as in `proctor runs`. For two runs, you see the difference between their
+    pass rates with its 95 % interval and a significance test, the cases that flipped, and the differences
+    between their prompts. Three or more runs are ranked, and compared with the first. A single argument names
+    a group (the runs of one suite that one command made), or a run of it. For a group with several prompts
+    and targets, you see which prompt is better over all targets, which target is better over all prompts, and
+    whether one depends on the other. An edited case is still paired if its id and checks are the same.
 
     \b
     proctor runs tag last baseline
     proctor compare baseline last
     proctor compare baseline last --max-regression 0.02 -o compare.md -o compare.svg
 
-    Exit codes: 0 when something was compared, or the gate held; 1 when it did not; 3 when nothing was
-    measured, or with a gate a pair was not, unmeasured pairs could decide it, a run is not finished, or it
-    lacks trials that the other has; 4 for runs of suites without a case in common; 5 when no trial of one is
-    in the other.
+    Exit codes: 0 if runs were compared and the gate, if any, holds; 1 if the gate does not hold; 3 if nothing
+    was measured, or if the gate cannot be decided because pairs are unmeasured, a run is unfinished, or a run
+    lacks trials that the other has; 4 if the suites have no case in common; 5 if the runs have no trial in
+    common.
     """  # noqa: D301  # click wants the character \b itself
     outputs: tuple[str, ...] = options["output"]
     check_outputs(outputs)

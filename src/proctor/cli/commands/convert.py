@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 @click.argument("suite")
 @click.option("--to", metavar="DIALECT", required=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option(
+    "--lossy",
+    is_flag=True,
+    help="Leave out what DIALECT cannot express, and keep it as metadata of the case.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @click.option("--dialect", metavar="D", help="The suite's format (default: detected from the content).")
 @store_option
 def command(
@@ -38,7 +42,8 @@ def command(
 ) -> int:
     """Convert SUITE, a file or a suite in the store, to another format.
 
-    What the format cannot express is an error that names case and field: exit code 4, and nothing is written.
+    If the format cannot express something, an error names the case and the field, nothing is written, and the
+    exit code is 4.
     """
     with ExitStack() as stack:
         is_named = click.get_current_context().get_parameter_source("store") is ParameterSource.COMMANDLINE
@@ -58,15 +63,15 @@ def command(
             if result.files.keys() != {MAIN_FILE}:
                 count = pluralize(len(result.files), "file")
                 raise UsageError(
-                    f"As dialect {to} the suite is {count}. Name a folder for them with -o FOLDER/."
+                    f"In format {to} the suite consists of {count}. Name a folder for them with -o FOLDER/."
                 )
             echo_document(result.files[MAIN_FILE])
             return ExitCode.OK
         paths = write_suite_files(result, output, force=force)
         print_problems(_moved_warning(source, suite, paths[0].parent))
-        more = f" and {pluralize(len(paths) - 1, 'file')} beside it" if len(paths) > 1 else ""
+        more = f" and {pluralize(len(paths) - 1, 'more file')}" if len(paths) > 1 else ""
         count = pluralize(source.suite.case_count, "case")
-        show([f"wrote {paths[0].as_posix()}{more}: {count} of dialect {to}"])
+        show([f"Wrote {paths[0].as_posix()}{more}: {count} in format {to}"])
     return ExitCode.OK
 
 
@@ -80,8 +85,8 @@ def _refuse(result: ConvertedSuite, to: str, lossy: bool) -> None:
         if wrong - {None}
         else "the suite"
     )
-    hint = "" if lossy else " With --lossy it is left out, and kept in the metadata of its case."
-    echo(f"Nothing was written: dialect {to} cannot say everything of {what}.{hint}", err=True)
+    hint = "" if lossy else " With --lossy, it is moved to the metadata of its case."
+    echo(f"Nothing was written: format {to} cannot express everything in {what}.{hint}", err=True)
 
 
 def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem]:
@@ -96,7 +101,8 @@ def _moved_warning(source: OpenedSuite, path: str, folder: Path) -> list[Problem
     ):
         return []
     message = (
-        f"Workspaces or programs of its cases are named relative to {before!r}; from now on they are looked "
-        f"for in {folder.as_posix()!r}. Write the suite into the folder where it was, or copy what it names."
+        f"The cases name workspaces or programs by paths relative to {before!r}. In the new file, "
+        f"these paths are relative to {folder.as_posix()!r}. Write the suite to its original folder, "
+        "or copy the workspaces and programs."
     )
     return [Problem(level="warning", code="moved", message=message, path=path)]

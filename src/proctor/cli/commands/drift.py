@@ -23,15 +23,15 @@ _MAX_RUNS = 24
 
 @click.command("drift")
 @click.argument("suite", required=False)
-@click.option("-t", "--target", metavar="T", help="The target, as it was named in the runs.")
-@click.option("--prompt", metavar="NAME", help="The prompt of the runs, where several were tried.")
-@click.option("--since", metavar="TIME", help="Only runs from then on: a date, or 12h, 30d, 8w ago.")
-@click.option("--until", metavar="TIME", help="Only runs until then.")
+@click.option("-t", "--target", metavar="T", help="Name of the target in the runs.")
+@click.option("--prompt", metavar="NAME", help="Name of the prompt, if the runs used several.")
 @click.option(
-    "--baseline", metavar="RUN", help="Compare the others with this run (id or tag), not with the first."
+    "--since", metavar="TIME", help="Only runs since then: a date, or a time ago such as 12h, 30d or 8w."
 )
+@click.option("--until", metavar="TIME", help="Only runs until then.")
+@click.option("--baseline", metavar="RUN", help="Compare with this run (id or tag) instead of the first.")
 @cluster_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every run.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all runs.")
 @output_option
 @store_option
 def command(
@@ -42,16 +42,17 @@ def command(
     store: str | None,
     **choice: str | None,
 ) -> int:
-    """Show how a target changed over time: the stored runs of one SUITE on it, oldest first.
+    """Show how the answers of a target to SUITE changed over time, from stored runs.
 
-    SUITE is a file, NAME, NAME@v2 or sha256:…; a changed file is another suite. SUITE and --target may be
-    left out where only one suite has several runs on one target. No request is sent. The answers of each run
-    are compared with those of the first run and of the previous one: 95 % identical is stable, less is watch.
-    Less than 80 % is drifting where repeats (`run --repeat 2`) show that it is not noise. Verdicts are
-    compared by a test that you may repeat every day: fewer passed cases are drifting even with equal answers,
-    and watch as long as one bad night could explain them.
+    SUITE is a file, NAME, NAME@v2 or sha256:…. A file that you changed counts as another suite. You can leave
+    out SUITE and --target if only one suite has several runs on one target. No request is sent. The answers
+    of each run are compared with those of the first and of the previous run. If at least 95 % are identical,
+    the target is `stable`, else `watch`. It is `drifting` if less than 80 % are identical and repeats (`run
+    --repeat 2`) show that this is not noise. The verdicts are compared with a test that stays valid if you
+    run it every day. Fewer passed cases are `drifting` even if the answers are the same, or `watch` if one
+    bad night could explain them.
 
-    Exit codes: 0 stable, watch or noisy, 1 drifting, 3 the last run was not measured, 5 fewer than two runs.
+    Exit codes: 0 stable, watch or noisy, 1 drifting, 3 last run not measured, 5 fewer than two runs.
 
     \b
     proctor drift my_suite.jsonl --target openai:gpt-5.2

@@ -27,11 +27,11 @@ from proctor.services.suites.suite_argument import NoSuchSuite, SuiteLocator
 @click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> None:
-    """Print `sha256:…  path` for each SUITE.
+    """Print the hash of each SUITE, as `sha256:… path`.
 
-    For the format pramana this is the published hash, over the sorted cases as they are written; for other
-    formats it is the digest over the inputs and how answers are graded. Neither depends on the order of the
-    cases or on spaces.
+    In format pramana, this is the published hash, computed over the sorted cases as written. In other
+    formats, it is the suite digest, computed over the inputs and the grading. Neither depends on whitespace
+    or on the order of the cases.
     """
     locator = SuiteLocator(
         is_saved=saved_suite_check(store), environ=os.environ, config=load_cli_config(), dialect=dialect

@@ -31,17 +31,20 @@ SCHEMA_FOLDER = ".proctor/schemas"
 
 @click.command("init")
 @click.argument("folder", default=".", type=click.Path(file_okay=False))
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 def command(folder: str, force: bool) -> None:
-    """Write a starter suite, targets.yaml, proctor.toml, CI files and a line for cron into FOLDER.
+    """Create a starter suite, targets.yaml, proctor.toml, CI workflows and a cron line in FOLDER.
 
-    The second CI file and the line for cron run the suite every night and look for drift.
-    Editors complete and check the files by the JSON Schemas in .proctor/schemas.
-    When one of the files exists, nothing is written unless you give --force.
+    The second CI workflow and the cron line run the suite every night and check for drift. Editors use the
+    JSON Schemas in .proctor/schemas to complete and check the files. If one of the files exists, nothing is
+    written unless you add --force.
     """
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not force:
-        raise UsageError(f"Already there: {', '.join(existing)}. Nothing was written; --force replaces them.")
+        raise UsageError(
+            f"These files already exist: {', '.join(existing)}. Nothing was written. Add "
+            "--force to replace them."
+        )
     templates = files("proctor") / "templates"
     script = (templates / "comment.sh").read_text(encoding="utf-8")
     values = {
@@ -58,7 +61,7 @@ def command(folder: str, force: bool) -> None:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
-        show([f"wrote {path.as_posix()}"])
+        show([f"Wrote {path.as_posix()}"])
     _write_schemas(Path(folder) / SCHEMA_FOLDER)
     show(
         [
@@ -84,7 +87,7 @@ def _write_schemas(folder: Path) -> None:
             ignore_in_git(folder.parent)
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
-        show([f"wrote {path.as_posix()}"])
+        show([f"Wrote {path.as_posix()}"])
 
 
 def _find_program() -> str:

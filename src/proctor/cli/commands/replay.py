@@ -33,28 +33,46 @@ from proctor.services.runs.execution.session import RunSession
 
 _CALL_OPTIONS = ("concurrency", "timeout_s", "retries", "max_answer_bytes", "budget_usd")
 _MAX_NAMES = 20
-"""At most this many trials are named in a line."""
+"""Maximum number of trials that a line names."""
 
 
 @click.command("replay")
 @click.argument("bundle")
-@click.option(
-    "-t", "--target", "--model", "target", required=True, metavar="T", help="The target to run now."
-)
-@click.option("--judge", "judges", multiple=True, metavar="T", help="The judge to use now. May be repeated.")
+@click.option("-t", "--target", "--model", "target", required=True, metavar="T", help="The target to run.")
+@click.option("--judge", "judges", multiple=True, metavar="T", help="The judge to use. May be repeated.")
 @click.option(
     "--split",
     type=click.Choice(["dev", "holdout", "all"]),
-    help="Only this part of the bundle's cases.  [default: all of them]",
+    help="Only this part of the cases.  [default: all]",
 )
 @click.option(
-    "--concurrency", type=click.IntRange(1), default=32, show_default=True, help="Maximum concurrent calls."
+    "--concurrency",
+    type=click.IntRange(1),
+    default=32,
+    show_default=True,
+    metavar="N",
+    help="Maximum concurrent requests.",
 )
-@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=120.0, metavar="S")
-@click.option("--retries", type=click.IntRange(0), default=4, show_default=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=NumberRange(0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="S",
+    help="Timeout per request, in seconds.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Maximum retries of a failed request.",
+)
 @max_answer_bytes_option
 @click.option(
-    "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Stop when this much is spent."
+    "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Maximum cost, in US dollars."
 )
 @bundle_options
 @store_option
@@ -64,16 +82,16 @@ _MAX_NAMES = 20
     "outputs",
     multiple=True,
     metavar="FILE",
-    help="Also write FILE; ends in .json or .md. May be repeated.",
+    help="Also write the result to FILE, which ends in .json or .md. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 def command(bundle: str, **options: Any) -> int:
-    """Run the cases of BUNDLE again, and show which answers and verdicts are the same.
+    """Run the cases of BUNDLE again, and compare answers and verdicts.
 
-    The bundle is verified first. Its suite, selection, repeats, temperature, seed and answer limit stay the
-    same; you choose the target and the judges. The answers are stored as a run. Exit code: 0 when every
-    verdict is the same, 1 when one changed, 3 when a case got none.
+    The bundle is verified first. The suite, selection, repeats, temperature, seed and answer limit are those
+    of the bundle; you choose the target and the judges. The answers are stored as a run. Exit codes: 0 if all
+    verdicts are the same, 1 if one changed, 3 if a case got none.
 
     \b
     proctor replay release.zip --target openai:gpt-5.2
@@ -102,7 +120,7 @@ def _replay(bundle: str, replay_options: ReplayOptions, options: dict[str, Any])
                 if finished.run.stopped:
                     echo(f"proctor: error: {finished.run.stopped}", err=True)
                 echo(
-                    f"Stopped: what was answered is kept as run {finished.run.id}, and not compared.",
+                    f"Stopped. The answers so far are stored as run {finished.run.id}, but not compared.",
                     err=True,
                 )
                 return ExitCode.NOT_MEASURED if finished.run.stopped else ExitCode.INTERRUPTED

@@ -34,7 +34,7 @@ _OPTIONAL_VALUES = {
     "--keep-workspaces": "all",
     "--attest": "",
 }
-"""Flags whose value may be left out, with the value that they then have."""
+"""Flags with an optional value, and the value that they have without one."""
 _FOLLOWING_WORDS = "proctor.behind"
 """The key in the context's `meta` for the words that follow such flags, each with its flag."""
 _ARGUMENTS = "proctor.arguments"
@@ -85,42 +85,49 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
     "What to run": [
         click.argument("suite", nargs=-1),
         click.option(
-            "--suite", "--tier", "more_suites", multiple=True, metavar="SUITE", help="The same as SUITE."
+            "--suite",
+            "--tier",
+            "more_suites",
+            multiple=True,
+            metavar="SUITE",
+            help="Same as the argument SUITE.",
         ),
         click.option(
             "--saved",
             multiple=True,
             metavar="SUITE",
-            help="A suite in the store, NAME or NAME@v2, whatever files there are. May be repeated.",
+            help="A suite in the store, NAME or NAME@v2, even if a file has the same name. May be repeated.",
         ),
         click.option(
             "--tag",
             "tags",
             multiple=True,
             metavar="TAG",
-            help="Only cases with this tag. May be repeated: any of them.",
+            help="Only cases with this tag. If repeated, cases with any of the tags.",
         ),
         click.option(
             "--all-tag",
             "all_tags",
             multiple=True,
             metavar="TAG[,TAG…]",
-            help="Only cases with this tag, or any of these. May be repeated: all of them.",
+            help="Only cases with this tag, or with any of a list. If repeated, cases that match every use.",
         ),
         click.option(
-            "--exclude-tag", "exclude_tags", multiple=True, metavar="TAG", help="No case with this tag."
+            "--exclude-tag", "exclude_tags", multiple=True, metavar="TAG", help="Skip cases with this tag."
         ),
         click.option(
-            "--category", "categories", multiple=True, metavar="NAME", help="Only cases of this category."
+            "--category", "categories", multiple=True, metavar="NAME", help="Only cases in this category."
         ),
-        click.option("--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches."),
-        click.option("--limit", type=click.IntRange(1), metavar="N", help="Maximum number of cases."),
+        click.option(
+            "--id", "ids", multiple=True, metavar="GLOB", help="Only cases whose id matches this pattern."
+        ),
+        click.option("--limit", type=click.IntRange(1), metavar="N", help="Run at most N cases."),
         click.option(
             "--shard",
             callback=_parse_shard,
             metavar="I/N",
-            help="Only shard I of N of these cases, I from 0 to N-1; `proctor runs merge` joins them. Shards "
-            "in one store need the same --group.",
+            help="Only shard I of N of these cases; I counts from 0. `proctor runs merge` joins the "
+            "shards. Shards that share a store need the same --group.",
         ),
         click.option(
             "--repeat",
@@ -128,18 +135,18 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "repeats",
             type=click.IntRange(1),
             metavar="N",
-            help="Trials of each case.  [default: 1]",
+            help="Number of trials per case.  [default: 1]",
         ),
         click.option(
             "--dialect", metavar="D", help="The suite's format (default: detected from the content)."
         ),
         click.option(
-            "--strict", is_flag=True, help="A file in a folder that no format recognises is an error."
+            "--strict", is_flag=True, help="Fail if a folder contains a file that no suite format recognises."
         ),
         click.option(
             "--skip-invalid",
             is_flag=True,
-            help="Count each case that is wrong or unsupported as an error, and run the others.",
+            help="Run the valid cases, and count each invalid or unsupported case as an error.",
         ),
     ],
     "Targets and prompts": [
@@ -150,8 +157,9 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "targets",
             multiple=True,
             metavar="T",
-            help="The target: a name in targets.yaml, or such as local, openai:gpt-5.2, command:'./ask.sh'. "
-            "May be repeated. Default: the targets that the suite names, else `default` of targets.yaml.",
+            help="The model, agent or program to test: a name in targets.yaml, or a target such as "
+            "local, openai:gpt-5.2 or command:'./agent.sh'. May be repeated. Default: the targets "
+            "that the suite names, else `default` in targets.yaml.",
         ),
         click.option(
             "-p",
@@ -159,9 +167,9 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "prompts",
             multiple=True,
             metavar="FILE",
-            help="A prompt with {{ variables }} that each case fills in: FILE, or NAME=FILE. Text, or "
-            "messages with roles in Markdown, YAML or JSON. May be repeated: one run for each prompt and "
-            "target.",
+            help="A prompt template whose {{ variables }} are filled in for each case: FILE, or "
+            "NAME=FILE to name it. The file has plain text, or messages with roles in Markdown, "
+            "YAML or JSON. May be repeated, for one run per prompt and target.",
         ),
         click.option(
             "--temperature",
@@ -172,21 +180,32 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             help="Temperature of the target.",
         ),
         click.option(
-            "--seed", type=int, default=42, show_default=True, metavar="N", help="Repeat r uses seed + r."
+            "--seed",
+            type=int,
+            default=42,
+            show_default=True,
+            metavar="N",
+            help="Random seed. Repeat r uses seed + r.",
         ),
-        click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="Longest answer, in tokens."),
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Maximum length of an answer, in tokens.",
+        ),
         click.option(
             "--param",
             "params",
             multiple=True,
             metavar="NAME=VALUE",
             help="Any other model parameter, such as top_p=0.9, reasoning_effort=low, stop=END or "
-            "extra_body.min_p=0.1; list in docs/reference/targets/parameters.md. May be repeated.",
+            "extra_body.min_p=0.1. May be repeated. For a list, see "
+            "docs/reference/targets/parameters.md.",
         ),
         click.option(
             "--stream",
             is_flag=True,
-            help="Stream answers, which measures the time to the first token and tokens per second.",
+            help="Stream answers, to measure the time to the first token and tokens per second.",
         ),
     ],
     "Grading": [
@@ -195,8 +214,9 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "judges",
             multiple=True,
             metavar="T",
-            help="The judge for graders that need one. May be repeated. Default: the grader's own, else the "
-            "target's, else the target itself.",
+            help="The model that grades answers, for graders that need a judge. May be repeated. "
+            "Default: the judge that the grader names, else the one that the target names, else "
+            "the target itself.",
         ),
         click.option(
             "--judge-repeat",
@@ -212,7 +232,8 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             type=click.Choice(["majority", "all", "any"]),
             default="majority",
             show_default=True,
-            help="How many judge votes an answer needs to pass.",
+            help="How judge votes are aggregated: an answer passes with a majority of the votes, with "
+            "all, or with any.",
         ),
         click.option(
             "--judge-temperature",
@@ -222,14 +243,16 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="X",
             help="Temperature of the judges.",
         ),
-        click.option("--threshold", type=_SHARE, metavar="X", help="A case passes at this weighted score."),
+        click.option(
+            "--threshold", type=_SHARE, metavar="X", help="A case passes if its weighted score is at least X."
+        ),
     ],
-    "The gate": [
+    "Gate": [
         click.option(
             "--min-pass-rate",
             type=_SHARE,
             metavar="X",
-            help="The gate: exit 0 if at least this share passes, else 1.",
+            help="Exit 0 if the pass rate is at least X, else 1.",
         ),
         gate_mode_option,
         cluster_option,
@@ -239,7 +262,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=0,
             show_default=True,
             metavar="N",
-            help="Allow up to N trials that are ERROR or UNSCORED before exit code 3.",
+            help="Tolerate up to N trials with ERROR or UNSCORED. With more, exit 3.",
         ),
     ],
     "Holdout": [
@@ -254,16 +277,17 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--holdout",
             type=NumberRange(0, 1, max_open=True),
             metavar="SHARE",
-            help="Hold out this share of the cases, such as 0.2; 0 for none.  "
-            "[default: the suite's own; 0.2 in format meridian, such as a CSV of inputs and expected "
-            "answers]",
+            help="Share of the cases to hold out, such as 0.2; 0 for none.  [default: what the suite "
+            "sets; 0.2 in format meridian, such as a CSV file]",
         ),
-        click.option("--no-holdout", "holdout", flag_value=0.0, help="Hold nothing out, as --holdout 0."),
+        click.option(
+            "--no-holdout", "holdout", flag_value=0.0, help="Hold out no cases. Same as --holdout 0."
+        ),
         click.option(
             "--split-method",
             type=click.Choice(["rank", "shuffle"]),
-            help="Hold cases out by the rank of their ids, or as Meridian's own program does.  "
-            "[default: rank]",
+            help="How held-out cases are selected: by the rank of their ids, or as Meridian's own "
+            "program does.  [default: rank]",
         ),
         reveal_option,
     ],
@@ -272,25 +296,25 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--budget-usd",
             type=NumberRange(0, min_open=True),
             metavar="X",
-            help="What a run may cost, in US dollars; then no more requests are sent.",
+            help="Maximum cost of a run, in US dollars. Once it is reached, no more requests are sent.",
         ),
         click.option(
             "--max-failures",
             type=click.IntRange(1),
             metavar="N",
-            help="Stop a run once N of its trials have ended as errors; it can be resumed.  [default: never]",
+            help="Stop a run after N trials with ERROR. The run can be resumed.  [default: never]",
         ),
         click.option(
             "--until",
             callback=_parse_until,
             metavar="POINTS",
-            help="Stop once the pass rate is known to within this, such as 2pp; cases come in random order. "
-            "Not with --cluster.",
+            help="Stop early once the pass rate is known to within this margin, such as 2pp. Cases run "
+            "in random order. Not with --cluster.",
         ),
         click.option(
             "--stop-when-shown",
             is_flag=True,
-            help="Stop once --min-pass-rate is shown or ruled out.",
+            help="Stop early once the results show that --min-pass-rate is met or missed.",
         ),
         click.option(
             "--concurrency",
@@ -298,7 +322,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=32,
             show_default=True,
             metavar="N",
-            help="Maximum concurrent calls.",
+            help="Maximum concurrent requests.",
         ),
         click.option(
             "--timeout",
@@ -307,7 +331,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=120.0,
             show_default=True,
             metavar="S",
-            help="Timeout per call, in seconds.",
+            help="Timeout per request, in seconds.",
         ),
         click.option(
             "--retries",
@@ -315,46 +339,48 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             default=4,
             show_default=True,
             metavar="N",
-            help="Maximum retries after 408, 409, 429, 5xx or a lost connection.",
+            help="Maximum retries after HTTP 408, 409, 429 or 5xx, or a lost connection.",
         ),
         max_answer_bytes_option,
     ],
-    "Earlier runs and answers": [
+    "Resume and reuse": [
         click.option(
             "--resume",
             metavar="[=RUN]",
-            help="Finish a run that was interrupted; without RUN, the newest one that fits. "
-            "It keeps its settings.",
+            help="Resume an interrupted run: RUN, or the newest one that matches this command. The run "
+            "keeps its settings.",
         ),
         click.option(
             "--last-failed",
             "--lf",
             metavar="[=RUN]",
-            help="Only the cases that did not pass in the newest run of the suite and target, or in RUN; all "
-            "cases if there are none.",
+            help="Only the cases that failed, errored or were unscored in RUN, or in the newest run of "
+            "the same suite and target. If there are none, all cases.",
         ),
-        click.option("--retry-errors", metavar="RUN", help="A new run that repeats only the errors of RUN."),
+        click.option(
+            "--retry-errors", metavar="RUN", help="Start a new run that repeats only the errors of RUN."
+        ),
         click.option(
             "--reuse/--no-reuse",
-            help="Reuse answers and judgments of earlier runs with the same input and grading.  "
-            "[default: on for Markdown tests]",
+            help="Reuse answers and judgments of earlier runs if the input and the grading are the "
+            "same.  [default: on for Markdown tests]",
         ),
         click.option(
             "--cache/--no-cache",
-            help="Take answers to inputs sent before from the cache, and keep new ones there.",
+            help="Answer repeated requests from the cache on disk, and add new answers to it.",
         ),
     ],
-    "How runs are made": [
+    "Execution": [
         click.option(
             "--watch",
             is_flag=True,
-            help="Run again when the suite changes, or a file that it reads, a program that grades or the "
-            "targets file; send only what is new. Ctrl-C ends.",
+            help="Run again whenever the suite, a file that it reads, a grader program or the targets "
+            "file changes. Only new requests are sent. Press Ctrl-C to end.",
         ),
         click.option(
             "--interleave/--no-interleave",
-            help="Call several targets in turns, case by case, so that latencies compare.  "
-            "[default: one after the other]",
+            help="Call several targets in turns, case by case, so that their latencies are comparable. "
+            " [default: one target after the other]",
         ),
         click.option(
             "--keep-workspaces",
@@ -362,31 +388,33 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="[=none|failed|all]",
             default="failed",
             show_default=True,
-            help="Which trials keep their workspaces on disk; without a value, all.",
+            help="Which trials keep their workspaces on disk. Without a value, all do.",
         ),
         click.option(
             "--engine",
             metavar="NAME",
             default="asyncio",
             show_default=True,
-            help="How trials are executed: asyncio, ray on a cluster, or an engine of an installed package.",
+            help="Where trials run: asyncio (on this machine), ray (on a cluster), or an engine of an "
+            "installed package.",
         ),
         click.option(
             "--engine-address",
             metavar="ADDRESS",
-            help="The Ray cluster of --engine ray: ray://HOST:PORT, HOST:PORT or auto.  "
-            "[default: $RAY_ADDRESS, else one is started here]",
+            help="Address of the Ray cluster for --engine ray: ray://HOST:PORT, HOST:PORT or auto.  "
+            "[default: $RAY_ADDRESS, else a new cluster on this machine]",
         ),
         click.option(
             "--batch/--no-batch",
             default=None,
-            help="Send requests in batches, which OpenAI, Anthropic and Google answer within a day at "
-            "half the price.",
+            help="Send requests in batches. OpenAI, Anthropic and Google answer a batch within a day, "
+            "at half the price.",
         ),
         click.option(
             "--group",
             metavar="ID",
-            help="An id for the runs of this command, for `proctor compare ID`.  [default: a new id]",
+            help="Id for the group of runs of this command, for use in `proctor compare ID`.  "
+            "[default: a new id]",
         ),
         store_option,
     ],
@@ -397,24 +425,24 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "outputs",
             multiple=True,
             metavar="FILE",
-            help="Write the results to FILE: .html .md .json .jsonl .csv .parquet, or .xml for JUnit. "
-            "May be repeated.",
+            help="Write the results to FILE. The ending sets the format: .html .md .json .jsonl .csv "
+            ".parquet, or .xml for JUnit. May be repeated.",
         ),
         click.option(
-            "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout."
+            "--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else."
         ),
         click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only."),
         click.option(
             "--attest",
             metavar="[=DIR]",
-            help="Write a signed bundle of each finished run into DIR, or into the working directory: "
-            "`proctor attest --help`.",
+            help="Write a signed bundle of each finished run into DIR, or into the working directory. "
+            "See `proctor attest --help`.",
         ),
-        click.option("--public", is_flag=True, help="With --attest: leave out what is held out."),
-        click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key of yours."),
+        click.option("--public", is_flag=True, help="With --attest: leave out held-out cases."),
+        click.option("--sign-key", metavar="NAME", help="With --attest: sign with this key."),
     ],
 }
-"""The options by the titles under which `--help` lists them."""
+"""The options, by their heading in `--help`."""
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -427,16 +455,16 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_with_options
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Run every SUITE against every target: call, grade, store, report.
+    """Run each SUITE against each target, grade the answers and store the results.
 
     \b
     proctor run cheap --target local
     proctor run my_suite.jsonl --target openai:gpt-5.2 --judge anthropic:claude-sonnet-4-6
     proctor run suites/ --target ollama:llama3.2 --min-pass-rate 0.9 -o junit.xml
 
-    SUITE is a file, a folder with all its subfolders, the name of a file in suites/, a suite in the store
-    (NAME, NAME@v2), or a built-in suite: cheap (10 cases), moderate (25), comprehensive (75). Your own suites
-    come first; builtin:cheap is always the built-in one. Defaults can be set in proctor.toml.
+    SUITE is a file, a folder with its subfolders, the name of a file in suites/, a suite in the store (NAME
+    or NAME@v2), or a built-in suite: cheap (10 cases), moderate (25) or comprehensive (75). If you have a
+    suite named cheap, write builtin:cheap for the built-in one. You can set defaults in proctor.toml.
     """  # noqa: D301  # click wants the character \b itself
     if options["batch"] is not None:
         options["engine"] = choose_engine(
@@ -487,9 +515,13 @@ def _watch(ctx: click.Context, options: dict[str, Any]) -> int:
     flags = {param.name: param.opts[-1] for param in ctx.command.params}
     for name in _UNWATCHED:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{flags[name]} is about a single run, and --watch makes many. Leave one out.")
+            raise UsageError(
+                f"{flags[name]} applies to a single run, and --watch makes several. Remove one of the two."
+            )
     if ctx.get_parameter_source("reuse") is ParameterSource.COMMANDLINE and not options["reuse"]:
-        raise UsageError("--watch reuses answers to send only what is new. Leave --no-reuse or --watch out.")
+        raise UsageError(
+            "--watch reuses answers, so it cannot be combined with --no-reuse. Remove one of the two."
+        )
     arguments = [word for word in ctx.meta[_ARGUMENTS] if word != "--watch"]
     return watch_runs(
         ["run", "--reuse", *arguments], options["store"], options["outputs"], quiet=options["quiet"]
@@ -502,7 +534,7 @@ def _run_attester(ctx: click.Context, options: dict[str, Any]) -> RunAttester | 
         for name in ("public", "sign_key"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} is about the bundles that --attest writes. Add --attest.")
+                raise UsageError(f"--{flag} applies to the bundles that --attest writes. Add --attest.")
         return None
     from proctor.cli.attest_after_run import RunAttester
 

@@ -50,8 +50,8 @@ from proctor.verdicts import pass_rules_for
 def command() -> None:
     """List, show, stop, merge, export, import, tag and delete stored runs.
 
-    RUN is a run's id, or an unambiguous beginning of it; `last`, the newest run; or a tag, for the newest run
-    that has it.
+    RUN is the id of a run, or an unambiguous beginning of it; `last` for the newest run; or a tag, for the
+    newest run with that tag.
     """
 
 
@@ -63,12 +63,17 @@ command.add_command(merge)
 @click.option("--prompt", metavar="NAME", help="Only runs with the prompt of this name.")
 @click.option("--tag", metavar="TAG", help="Only runs with this tag.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of runs."
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of runs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def list_runs(limit: int, as_json: bool, store: str | None, **conditions: str | None) -> None:
-    """One line a run, newest first."""
+    """List runs, newest first."""
     with open_store(store, must_exist=True) as run_store:
         runs = list(islice(find_runs(run_store, RunFilter(**conditions)), limit + 1))
         more = len(runs) > limit
@@ -76,33 +81,37 @@ def list_runs(limit: int, as_json: bool, store: str | None, **conditions: str | 
     if as_json:
         echo_json(listing.render(rows, more=more))
         return
-    table = listing.list_table(rows, notes=[f"…more: --limit {limit * 5}"] * more)
-    show(render_terminal([table]) if rows else ["No run is stored here that fits."])
+    table = listing.list_table(rows, notes=[f"To see more, add --limit {limit * 5}"] * more)
+    show(render_terminal([table]) if rows else ["No stored run matches."])
 
 
 _SIGNATURE_TEXTS = {
     "trusted": "signed by a trusted key",
-    "unknown": "signed by unknown keys alone",
+    "unknown": "signed only by unknown keys",
     "unsigned": "not signed: anyone could have made it",
 }
 
 
 @command.command("show", cls=ConfigDefaultsCommand)
 @click.argument("run")
-@click.option("--failures", is_flag=True, help="Every trial that did not pass, with question and answer.")
+@click.option(
+    "--failures",
+    is_flag=True,
+    help="Show the trials that failed, errored or were unscored, with input and answer.",
+)
 @click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="GLOB",
-    help="The cases whose id matches, with everything that is known of them. May be repeated.",
+    help="Show all details of the cases whose id matches. May be repeated.",
 )
 @click.option(
-    "--full", is_flag=True, help="With --case or --failures, also reasoning and each token's probability."
+    "--full", is_flag=True, help="With --case or --failures: also show reasoning and token probabilities."
 )
-@click.option("--prompt", "prompt_only", is_flag=True, help="Only the text of its prompt.")
+@click.option("--prompt", "prompt_only", is_flag=True, help="Show only the text of the prompt.")
 @reveal_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as `run --json` does.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, in the format of `run --json`.")
 @store_option
 def show_run(
     run: str,
@@ -114,11 +123,11 @@ def show_run(
     as_json: bool,
     store: str | None,
 ) -> None:
-    """The numbers of RUN."""
+    """Show the results of RUN."""
     if prompt_only and (failures or cases):
-        raise UsageError("--prompt shows the prompt only. Leave out --failures and --case.")
+        raise UsageError("--prompt shows only the prompt. Remove --failures and --case.")
     if full and not (failures or cases):
-        raise UsageError("--full shows more of single answers. Add --case ID or --failures.")
+        raise UsageError("--full shows more about single answers. Add --case ID or --failures.")
     with open_store(store, must_exist=True) as run_store:
         stored_run = run_store.run(run)
         if prompt_only:
@@ -147,7 +156,7 @@ def show_run(
 def _select_rows(
     store: Store, run: Run, cases: Sequence[str], *, failures: bool, reveal: bool
 ) -> Iterable[TrialResult]:
-    """Returns the trials of some cases, or of all; with `failures` only those that did not pass.
+    """Returns the trials of some or all cases; with `failures`, only those without PASS.
 
     The failures of a holdout reveal its pass rate and count as an access; the verdict of one case does not.
     """
@@ -176,8 +185,8 @@ def _record_accesses(store: Store, run: Run, cases: Sequence[str], *, reveal: bo
     }
     if not splits:
         raise UsageError(
-            f"Run {run.id} has no finished trial of a case {' or '.join(map(repr, cases))}. "
-            f"`proctor runs show {run.id} --case '*'` shows all."
+            f"Run {run.id} has no finished trial of a case {' or '.join(map(repr, cases))}. To see all "
+            f"cases: `proctor runs show {run.id} --case '*'`."
         )
     held_out = [split for split in splits.values() if split == "holdout"]
     if len(held_out) > 1:
@@ -216,7 +225,7 @@ def _describe_origin(run: Run) -> Iterator[str]:
         yield f"Imported from a bundle that is {_SIGNATURE_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
-        yield f"Workspaces that were kept are in {folder}."
+        yield f"Kept workspaces: {folder}"
 
 
 @command.command("stop")
@@ -224,11 +233,11 @@ def _describe_origin(run: Run) -> Iterator[str]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
-    """Stop each RUN, as Ctrl-C where it was started does.
+    """Stop each RUN, like Ctrl-C in the terminal that started it.
 
-    Calls under way get 1 second, what finished is kept, and each run can be resumed. A process that makes
-    several runs stops them all. Returns when the runs have ended, at the latest after 30 seconds. With a
-    store in PostgreSQL it also stops runs on other machines.
+    Requests in progress have 1 second to finish. Finished trials are kept, and each run can be resumed. A
+    process with several runs stops all of them. The command returns when the runs have ended, or after 30
+    seconds. If the store is in PostgreSQL, it also stops runs on other machines.
     """
     from proctor.services.runs.starts.stop_run import MAX_STOP_WAIT_S, stop_runs
 
@@ -254,26 +263,30 @@ def stop(run: tuple[str, ...], as_json: bool, store: str | None) -> int:
         stopped_run = stopped.run
         if not stopped.has_ended:
             echo_err(
-                f"proctor: error: Run {stopped_run.id} was told to stop, and {stopped.owner.title} still "
-                f"makes it after {MAX_STOP_WAIT_S:.0f} s."
+                f"proctor: error: Run {stopped_run.id} received the request to stop, but "
+                f"{stopped.owner.title} still runs it after {MAX_STOP_WAIT_S:.0f} s."
             )
             continue
         where = f" --store {shlex.quote(store)}" if store else ""
         how = f" Continue with: proctor run --resume={stopped_run.id}{where}"
         verb, how = ("Finished", "") if stopped_run.status == "finished" else ("Stopped", how)
-        show([f"{verb} {stopped_run.id}: {trial_count:,} of {stopped_run.planned:,} trials are kept.{how}"])
+        show([f"{verb} {stopped_run.id}: {trial_count:,} of {stopped_run.planned:,} trials are stored.{how}"])
     return exit_code
 
 
 @command.command("export", cls=ConfigDefaultsCommand)
 @click.argument("run", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Ends in .html .md .json .jsonl .csv .parquet .xml."
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="File to write. The ending sets the format: .html .md .json .jsonl .csv .parquet .xml.",
 )
 @reveal_option
 @store_option
 def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -> None:
-    """Write every trial of each RUN to a file, as its ending says."""
+    """Write all trials of each RUN to a file."""
     check_report_paths([output])
     with open_store(store, must_exist=True) as run_store:
         runs = [build_report(run_store, run_store.run(word), reveal=reveal) for word in run]
@@ -285,15 +298,17 @@ def export(run: tuple[str, ...], output: str, reveal: bool, store: str | None) -
 
 @command.command("labels", cls=ConfigDefaultsCommand)
 @click.argument("run")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, which ends in .jsonl, instead.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write to FILE, which must end in .jsonl, instead of stdout."
+)
 @reveal_option
 @store_option
 def export_labels(run: str, output: str | None, reveal: bool, store: str | None) -> None:
-    """Write the human labels of RUN's answers.
+    """Export the human labels of RUN's answers.
 
-    Each line is as `proctor certify --judge T --labels FILE` reads it. Labels stay when their run is deleted;
-    RUN is then its whole id. Those of held-out answers count as an access to the holdout, and their notes
-    are hidden.
+    The output is JSON Lines for `proctor certify --judge T --labels FILE`. Labels are kept when their run is
+    deleted; give the whole id of the run then. Exporting labels of held-out answers counts as a holdout
+    access, and their notes are hidden.
     """
     if output is not None:
         check_outputs([output], endings=(".jsonl",))
@@ -327,10 +342,11 @@ def _run_with_labels(store: Store, word: str) -> Run | None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) -> None:
-    """Verify BUNDLE, and store its run with its suite and trials.
+    """Verify BUNDLE, and store its run, suite and trials.
 
-    The run keeps its id and gets a tag that says how it is signed: imported-trusted, imported-unknown or
-    imported-unsigned. No request is sent to the targets that it names. A public bundle cannot be stored.
+    The run keeps its id. It gets a tag that shows how the bundle is signed: imported-trusted,
+    imported-unknown or imported-unsigned. No request is sent to its targets. A public bundle cannot be
+    imported.
     """
     from proctor.services.bundles.import_bundle import import_bundle
     from proctor.services.bundles.import_records import describe_signatures
@@ -350,24 +366,28 @@ def import_run(bundle: str, as_json: bool, store: str | None, **options: Any) ->
         echo_json(dumps({**row, "suite": run.suite.name, "suite_version": run.suite.version, "exit_code": 0}))
         return
     what = f"{run.id}: {run.planned:,} trials of {run.suite.title} on {run.target_title}"
-    outcome = "Imported" if result.is_new else "This run is stored already, and nothing was changed"
+    outcome = "Imported" if result.is_new else "This run is already in the store. Nothing was changed"
     show([one_line(f"{outcome}. {what}"), f"The bundle is {signature_text}"])
 
 
 @command.command("tag")
 @click.argument("run")
 @click.argument("tag", nargs=-1)
-@click.option("--remove", is_flag=True, help="Take the tags away.")
+@click.option("--remove", is_flag=True, help="Remove the tags.")
 @store_option
 def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> None:
-    """Give RUN each TAG; without one, print the tags it has.
+    """Add each TAG to RUN, or print the tags of RUN.
 
-    RUN is found by its tag from then on: `proctor compare baseline last`.
+    You can then use the tag to name the run, as in `proctor compare baseline last`.
     """
     for name in () if remove else tag:
         if name == "last" or not name.isprintable() or not name.strip() or name != name.strip():
-            why = "it is the newest run" if name == "last" else "give it a text without spaces around it"
-            raise UsageError(f"{name!r} cannot be a tag, since runs are found by their tags: {why}.")
+            why = (
+                "this word already names the newest run"
+                if name == "last"
+                else "it is empty or has spaces around it"
+            )
+            raise UsageError(f"{name!r} cannot be used as a tag: {why}.")
     with open_store(store, must_exist=True, writes=bool(tag)) as run_store:
         stored_run = run_store.run(run)
         tags = set(stored_run.tags) - set(tag) if remove else set(stored_run.tags) | set(tag)
@@ -376,7 +396,7 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
         show([f"{stored_run.id}: {', '.join(sorted(tags)) or 'no tags'}"])
         for name in () if remove else tag:
             if (newest_id := run_store.run(name).id) != stored_run.id:
-                echo(f"proctor: warning: {name!r} still names another run, {newest_id}.", err=True)
+                echo(f"proctor: warning: {name!r} still refers to another run, {newest_id}.", err=True)
 
 
 @command.command("delete")
@@ -384,7 +404,7 @@ def tag_run(run: str, tag: tuple[str, ...], remove: bool, store: str | None) -> 
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Forget each RUN with its trials, for good."""
+    """Delete each RUN and its trials. This cannot be undone."""
     with open_store(store, must_exist=True, writes=True) as run_store:
         for word in run:
             stored_run = run_store.run(word)
@@ -396,8 +416,8 @@ def delete(run: tuple[str, ...], yes: bool, store: str | None) -> None:
             echo(f"Deleted {stored_run.id}.", err=True)
             if label_count:
                 echo(
-                    f"The labels of {pluralize(label_count, 'answer')} of it stay: `proctor runs labels "
-                    f"{stored_run.id}` writes them, and they count again when the run is imported from a "
+                    f"Its labels for {pluralize(label_count, 'answer')} are kept. `proctor runs labels "
+                    f"{stored_run.id}` exports them, and they apply again if you import the run from a "
                     "bundle.",
                     err=True,
                 )

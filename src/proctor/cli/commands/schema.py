@@ -16,10 +16,10 @@ from proctor.errors import UsageError
 @click.argument("name", type=click.Choice(list(SCHEMAS)))
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")
 def command(name: str, output: str | None) -> None:
-    """Print the JSON Schema (2020-12) of a file, by which editors complete and check it.
+    """Print the JSON Schema (2020-12) of a file, for completion and checks in editors.
 
-    agentv is a suite in YAML, proctor a line of a suite in Proctor's own format, targets the file
-    targets.yaml, config the file proctor.toml.
+    The names are: agentv for a suite in YAML, proctor for a line of a suite in Proctor's own format, targets
+    for targets.yaml, and config for proctor.toml.
 
     \b
     proctor schema targets
@@ -35,4 +35,4 @@ def command(name: str, output: str | None) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{output!r} cannot be written: {error.strerror}.") from None
-    show([f"wrote {path.as_posix()}"])
+    show([f"Wrote {path.as_posix()}"])

@@ -24,20 +24,20 @@ _MIN_TOKEN_LENGTH = 16
 """Minimum length of a token that the user chooses."""
 
 _NAMED_TOKEN = re.compile(rf"([A-Za-z][A-Za-z0-9._-]{{0,39}})=(random|.{{{_MIN_TOKEN_LENGTH},}})")
-"""A token with the name of the person whose it is. Whatever does not look like one is a token as a whole."""
+"""A token with the name of its owner. Any other text is a token as a whole."""
 
 _FEW_FILES_WARNING = (
-    "The server may open only {:,} files, too few for 1,000 live pages. Raise the hard limit to {:,} or "
-    "more, for example with `ulimit -Hn`."
+    "The server can open only {:,} files, which is too few for 1,000 live pages. Raise the hard limit "
+    "to {:,} or more, for example with `ulimit -Hn`."
 )
 _TYPED_TOKEN_WARNING = (
-    "proctor: warning: Every user of this machine can read --token in the process list. "
+    "proctor: warning: Every user of this machine can see the value of --token in the process list. "
     "Set the environment variable PROCTOR_TOKEN instead, or use --token random."
 )
 
 
 class _TokenType(click.types.StringParamType):
-    """The values of `--token`; the environment variable has one, which may name several tokens."""
+    """The values of `--token`; the environment variable has one value, which may contain several tokens."""
 
     def split_envvar_value(self, rv: str) -> list[str]:
         return [rv]
@@ -61,13 +61,15 @@ class _Tokens(Struct, frozen=True):
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Where to listen. Any host but this machine's own takes a token.",
+    metavar="ADDRESS",
+    help="Address to listen on. Any address other than this machine's own needs a token.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=_DEFAULT_PORT,
-    help=f"0 takes any.  [default: {_DEFAULT_PORT}, or the next free one]",
+    metavar="N",
+    help=f"Port to listen on; 0 for any free one.  [default: {_DEFAULT_PORT}, or the next free one]",
 )
 @click.option(
     "--token",
@@ -76,16 +78,16 @@ class _Tokens(Struct, frozen=True):
     type=_TokenType(),
     multiple=True,
     metavar="TOKEN",
-    help="What visitors must show; `random` makes one, and NAME=TOKEN is that of one person (may be "
-    "repeated). Other users of this machine can read a token typed here: set $PROCTOR_TOKEN instead.  "
-    "[default: $PROCTOR_TOKEN]",
+    help="Token that visitors need to log in. `random` generates one. NAME=TOKEN is the token of one "
+    "person, and may be repeated. Other users of this machine can see a token in the command "
+    "line; set $PROCTOR_TOKEN to avoid that.  [default: $PROCTOR_TOKEN]",
 )
 @click.option(
     "--allow-host",
     "more_hosts",
     multiple=True,
     metavar="NAME",
-    help="A further name by which people reach this server, such as that of a proxy. May be repeated.",
+    help="Another host name of this server, such as that of a proxy. May be repeated.",
 )
 @store_option
 @click.pass_context
@@ -97,11 +99,11 @@ def command(
     more_hosts: tuple[str, ...],
     store: str | None,
 ) -> None:
-    """Open the web application over this folder and its store.
+    """Start the web application for this folder and its store.
 
-    Suites, runs, comparisons and certificates are those of the command line: what one does there, the other
-    sees. Pages offer the targets of this folder's targets.yaml by name. Runs go on when the server stops.
-    Several servers, also on several machines, may share a store in PostgreSQL.
+    The web application and the command line share suites, runs, comparisons and certificates. Pages offer the
+    targets in this folder's targets.yaml. Runs continue when the server stops. Several servers, even on
+    several machines, can share a store in PostgreSQL.
 
     \b
     proctor serve
@@ -121,13 +123,14 @@ def command(
         if (missing.name or "").partition(".")[0] == "proctor":
             raise
         raise UsageError(
-            f"The web application needs the package {missing.name!r}. Install it: pip install 'proctor[web]'."
+            f"The web application needs the package {missing.name!r}. Install it with: pip install "
+            "'proctor[web]'"
         ) from None
     tokens, typed = _parse_tokens(token_words)
     if not tokens.logins and not (is_loopback(host) and not more_hosts):
         raise UsageError(
-            "Others would reach this server, and see and do all that you can. Add --token random, or a "
-            "token of your own."
+            "Others could reach this server, and see and do everything that you can. Add --token "
+            "random, or a token of your own."
         )
     if typed and ctx.get_parameter_source("token_words") is ParameterSource.COMMANDLINE:
         echo_err(_TYPED_TOKEN_WARNING)
@@ -147,8 +150,8 @@ def command(
             echo(f"Proctor is at {address}/")
         for name, token in tokens.logins:
             echo(f"Proctor{name and f' for {name}'} is at {address}/login?token={token}")
-        who = "whoever has a token" if tokens.logins else "this machine"
-        echo_err(f"It shows {store_address} to {who}. Ctrl-C stops it; runs go on.")
+        who = "everyone who has a token" if tokens.logins else "this machine"
+        echo_err(f"It shows {store_address} to {who}. Press Ctrl-C to stop the server; runs continue.")
         if open_files < MIN_OPEN_FILES:
             echo_err(_FEW_FILES_WARNING.format(open_files, MIN_OPEN_FILES))
 
@@ -159,13 +162,13 @@ def command(
 
 
 def _parse_tokens(words: Sequence[str]) -> tuple[_Tokens, bool]:
-    """Returns the tokens, and whether any was typed; `random` makes one.
+    """Returns the tokens, and whether any was typed; `random` generates one.
 
     Args:
-        words: each a token, or `NAME=TOKEN`, of which a word may have several with commas between them.
+        words: tokens, or `NAME=TOKEN`; a word may have several of the latter, separated by commas.
 
     Raises:
-        UsageError: a token is too short or of two persons, or several have no name.
+        UsageError: a token is too short or used twice, or several have no name.
     """
     pieces = [part for word in words for part in _split_named(word)]
     typed = any(piece.rpartition("=")[2] != "random" for piece in pieces)
@@ -176,15 +179,13 @@ def _parse_tokens(words: Sequence[str]) -> tuple[_Tokens, bool]:
         if match is None:
             unnamed.append(token)
         elif match[1] in named:
-            raise UsageError(f"There are two tokens for {match[1]}. Give each person one.")
+            raise UsageError(f"There are two tokens for {match[1]}. Give each person one token.")
         else:
             named[match[1]] = token
     if len(unnamed) + bool(named) > 1:
-        raise UsageError(
-            "Several tokens need the names of their persons: `--token ana=random --token ben=random`."
-        )
+        raise UsageError("Several tokens need names: `--token ana=random --token ben=random`.")
     if len(set(named.values())) < len(named):
-        raise UsageError("Two persons have the same token. Give each their own: `--token NAME=random`.")
+        raise UsageError("Two people have the same token. Give each their own: `--token NAME=random`.")
     return _Tokens(next(iter(unnamed), None), named), typed
 
 
@@ -204,8 +205,8 @@ def _check_token(token: str) -> str:
         return secrets.token_urlsafe(24)
     if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"A token has at least {_MIN_TOKEN_LENGTH} printable ASCII characters. `--token random` makes "
-            "one."
+            f"A token needs at least {_MIN_TOKEN_LENGTH} printable ASCII characters. `--token random` "
+            "generates one."
         )
     return token
 

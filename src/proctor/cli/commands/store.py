@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 @click.group("store")
 def command() -> None:
-    """Check, back up, copy, repair and tidy the store.
+    """Check, back up, copy, repair and clean up the store.
 
-    The store is a file, or a database with an address such as postgresql://HOST/DATABASE: --store, else
-    $PROCTOR_STORE, else the project's own file.
+    The store is a file, or a database such as postgresql://HOST/DATABASE. Set it with --store or
+    $PROCTOR_STORE; the default is the file of the project.
     """
 
 
@@ -42,7 +42,7 @@ def _maintenance(address: str | None) -> StoreMaintenance:
     location = store_location(address)
     if location.maintenance is None:
         raise UsageError(
-            f"The store {location.address} has no file to check, back up or repair. Name one with --store."
+            f"The store {location.address} has no file to check, back up or repair. Name a file with --store."
         )
     return location.maintenance
 
@@ -53,8 +53,8 @@ def _maintenance(address: str | None) -> StoreMaintenance:
 def check(as_json: bool, store: str | None) -> int:
     """Check the store and every row in it.
 
-    Exits with 0 when the store is sound, 1 when something is wrong, and 4 when it cannot be read at all.
-    Changes nothing; runs may continue meanwhile.
+    Exit codes: 0 if the store is sound, 1 if something is wrong, 4 if it cannot be read. The check changes
+    nothing, and can run while other commands use the store.
     """
     report = _maintenance(store).check(progress_reporter(echo_err, "rows checked"))
     code = ExitCode.FAILED if report.problems else ExitCode.OK
@@ -94,9 +94,9 @@ def _report_json(report: StoreReport, code: int) -> str:
 
 @command.command("migrate")
 @click.option(
-    "--grant", multiple=True, metavar="ROLE", help="A role that may read and write. May be repeated."
+    "--grant", multiple=True, metavar="ROLE", help="Grant this role reading and writing. May be repeated."
 )
-@click.option("--grant-read", multiple=True, metavar="ROLE", help="A role that may read. May be repeated.")
+@click.option("--grant-read", multiple=True, metavar="ROLE", help="Grant this role reading. May be repeated.")
 @click.option("--sql", "as_sql", is_flag=True, help="Print the SQL for psql, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
@@ -105,15 +105,16 @@ def migrate(
 ) -> None:
     """Create the tables of the store, or upgrade them.
 
-    In PostgreSQL, run it as the role that owns the tables, or the database if there are none yet. All other
-    commands need only what --grant gives.
+    In PostgreSQL, run this command as the role that owns the tables, or the database if there are no tables
+    yet. All other commands need only the rights that --grant gives.
 
-    A file is created and upgraded by every command that writes to it, too, after a backup.
+    You do not need it for a store in a file: every command that writes creates the file, or upgrades it after
+    a backup.
     """
     from proctor.stores.location import Grants
 
     if as_sql and as_json:
-        raise UsageError("--sql prints SQL, and --json an object. Give one of them.")
+        raise UsageError("--sql and --json cannot be combined. Remove one of them.")
     for flag, words in (("--grant", grant), ("--grant-read", grant_read)):
         if any("," in word for word in words):
             raise UsageError(f"Write {flag} once for each role.")
@@ -148,8 +149,8 @@ def _migration_lines(address: str, report: MigrationReport) -> Iterator[str]:
 def backup(file: str, store: str | None) -> None:
     """Copy the store to FILE, a new file.
 
-    Runs may continue meanwhile: the copy is the store as it was at one moment. FILE appears when the copy is
-    checked and complete on disk. To go back to it, name it with --store, or put it in the store's place.
+    Other commands can use the store meanwhile: the copy shows it at one moment. FILE appears once the copy is
+    complete and checked. To go back to it, name it with --store, or replace the store with it.
     """
     to = Path(file)
     rows = _maintenance(store).back_up(to, progress_reporter(echo_err, "pages copied"))
@@ -160,17 +161,17 @@ def backup(file: str, store: str | None) -> None:
 @command.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("to")
-@click.option("--cache", is_flag=True, help="Also add the answers of the store's cache to that of TO.")
+@click.option("--cache", is_flag=True, help="Also copy the answers in the cache.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
-    """Copy store FROM to TO, an empty or missing store.
+    """Copy the store FROM to TO.
 
-    Both are addresses as for --store, of any kind; a TO in PostgreSQL needs `proctor store migrate` first.
-    Runs may continue meanwhile: the copy is the store as it was at one moment, with the deleted suite
-    versions that can be restored. Its rows are read back, and the digests of both stores are compared, before
-    TO is complete; after an error it is as it was before.
+    TO must be empty or missing. Both are addresses as for --store, of any kind. If TO is in PostgreSQL, run
+    `proctor store migrate` on it first. Other commands can use FROM meanwhile: the copy shows it at one
+    moment, including the deleted suite versions that can be restored. At the end, the rows are read back and
+    the digests of both stores are compared. After an error, TO is unchanged.
 
-    With --cache, answers go to the file cache.db beside TO, or in PostgreSQL to a table of its schema.
+    With --cache, cached answers are copied to the file cache.db beside TO, or in PostgreSQL to a table.
     """
     from proctor.stores import locate_store
     from proctor.stores.store_copy import copy_store
@@ -208,9 +209,9 @@ def copy(source: str, to: str, cache: bool, as_json: bool) -> None:
 def digest(as_json: bool, store: str | None) -> None:
     """Print the digest of everything in the store.
 
-    Stores with the same suites, runs, trials, labels and comments have the same digest, whatever kind of
-    database they are in. Caches and deleted suite versions are no part of it. Each access to a
-    holdout is counted and changes the digest: compare without `runs show`, `attest` or `export` in between.
+    Stores with the same suites, runs, trials, labels and comments have the same digest, in any kind of
+    database. Caches and deleted suite versions do not count. Holdout accesses do: `runs show`, `attest` or
+    `export` of a run with a holdout changes the digest.
     """
     from proctor.stores.store_copy import compute_digest
 
@@ -230,9 +231,9 @@ def digest(as_json: bool, store: str | None) -> None:
 def repair(newfile: str, as_json: bool, store: str | None) -> int:
     """Recover a damaged store into NEWFILE.
 
-    Copies every row on an undamaged part of the file, and counts the rows that are known to be lost. The
-    damaged store is not changed. A run that lost trials is unfinished in the new store; `run --resume`
-    completes it. Exits with 0 when nothing is known to be lost, else with 1.
+    Copies every row from the undamaged parts of the file, and counts the rows that are known to be lost. The
+    damaged store is not changed. A run that lost trials is unfinished in the new store; complete it with `run
+    --resume`. Exit codes: 0 if no loss is known, else 1.
     """
     result = _maintenance(store).repair(Path(newfile), progress_reporter(echo_err, "pages read"))
     code = ExitCode.FAILED if result.lost or result.runs or result.suites else ExitCode.OK
@@ -266,34 +267,35 @@ def _repair_lines(to: str, result: SalvageResult) -> Iterator[str]:
         )
     for suite in result.suites:
         yield (
-            f"Suite {suite} lost cases and cannot be used until its file is saved again: `proctor suites "
-            f"save FILE --store {shlex.quote(to)}`."
+            f"Suite {suite} lost cases and cannot be used until you save its file again: `proctor "
+            f"suites save FILE --store {shlex.quote(to)}`."
         )
     yield f"Every readable row is in {to}. The damaged store was not changed."
 
 
 @command.command("gc")
-@click.option("-y", "--yes", is_flag=True, help="Remove everything listed without asking.")
-@click.option("--dry-run", is_flag=True, help="List it, and remove nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Remove everything listed, without confirmation.")
+@click.option("--dry-run", is_flag=True, help="Only list; remove nothing.")
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice(["workspaces", "parts", "versions", "caches", "leftovers"]),
-    help="Only things of this kind. May be repeated.",
+    help="Only this kind of item. May be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, store: str | None) -> None:
-    """List what is no longer needed, and remove it after you confirm.
+    """List data that is no longer needed, and remove it.
 
-    That is: workspaces of runs; files of commands that were killed; suite versions that are not current and
-    have no run; suite versions deleted over 30 days ago; caches that are damaged or unused for 30 days; rows
-    that nothing refers to. What a running process may be using is never removed.
+    You confirm before anything is removed. The list covers the workspaces of runs, files that killed commands
+    left behind, old suite versions without a run, suite versions deleted more than 30 days ago, caches that
+    are damaged or unused for 30 days, and rows that nothing refers to. Data that a running process may use is
+    never removed.
     """
     from proctor.services.store_cleanup import GARBAGE_KINDS, find_garbage
 
     if yes and dry_run:
-        raise UsageError("--dry-run removes nothing, and --yes does. Give one of them.")
+        raise UsageError("--dry-run and --yes cannot be combined. Remove one of them.")
     with open_store(store, must_exist=True, writes=not dry_run) as store_opened:
         garbage = find_garbage(store_opened, store_location(store), os.environ)
         items = [item for item in garbage if item.kind in (only or GARBAGE_KINDS)]
@@ -321,7 +323,7 @@ def collect(yes: bool, dry_run: bool, only: tuple[str, ...], as_json: bool, stor
 
 def _garbage_lines(items: Sequence[Garbage]) -> list[str]:
     if not items:
-        return ["There is nothing to remove."]
+        return ["Nothing to remove."]
     width = max(len(item.kind) for item in items)
     lines = [
         f"{item.kind:<{width}}  {format_size(item.size) if item.size else '':>9}  {item.description}"

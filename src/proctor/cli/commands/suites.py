@@ -35,36 +35,36 @@ from proctor.suite_diff import diff_suites
 
 _STATES = {
     "new": "",
-    "same": ", the same as before",
-    "renewed": ", the same but for tags, metadata, order, holdout or prompts",
-    "earlier": ", which it was before",
+    "same": ", unchanged",
+    "renewed": ", unchanged except for tags, metadata, order, holdout or prompts",
+    "earlier": ", the same as this earlier version",
 }
 
 
 @click.group("suites")
 def command() -> None:
-    """Save suites, and list, show, compare, export and delete their versions.
+    """Save, list, show, compare, export and delete suites.
 
-    NAME is the name of a saved suite, which stands for its current version; NAME@v2 and NAME@sha256:… (at
-    least 6 digits) are one version of it.
+    NAME is a saved suite, in its current version. NAME@v2 or NAME@sha256:… (at least 6 digits) is a certain
+    version of it.
     """
 
 
 @command.command("save")
 @click.argument("suite", nargs=-1, required=True)
 @click.option(
-    "--name", metavar="NAME", help="Save it under this name, instead of the one that its file gives."
+    "--name", metavar="NAME", help="Name of the suite in the store.  [default: the name that its file gives]"
 )
 @click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
 @store_option
 def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: str | None) -> None:
-    """Save each SUITE in the store, as `proctor run` does too.
+    """Save each SUITE in the store. `proctor run` does this too.
 
-    A name that is new gets v1. Other cases under the same name are its next version; the same cases are the
-    same version, and those of an earlier version are that one again.
+    A new name starts with v1. If the cases differ from all saved versions of the name, they become its next
+    version. If they are the same as in an earlier version, that version becomes the current one.
     """
     if name is not None and len(suite) > 1:
-        raise UsageError("Several suites cannot have one name. Save them one by one, or leave --name out.")
+        raise UsageError("--name applies to a single suite. Save the suites one by one, or remove --name.")
     problems: list[Problem] = []
     with open_store(store, writes=True) as suite_store:
         suites = Suites(suite_store, os.environ, load_cli_config(), print_located)
@@ -82,10 +82,10 @@ def save(suite: tuple[str, ...], name: str | None, dialect: str | None, store: s
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every version.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all versions.")
 @store_option
 def list_suites(as_json: bool, store: str | None) -> None:
-    """One line for each saved suite."""
+    """List the saved suites."""
     with open_store(store, must_exist=True) as suite_store:
         rows = list_saved_versions(suite_store)
         if as_json:
@@ -99,7 +99,7 @@ def list_suites(as_json: bool, store: str | None) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def list_versions(name: str, as_json: bool, store: str | None) -> None:
-    """One line for each version of the suite NAME, oldest first."""
+    """List the versions of the suite NAME, oldest first."""
     with open_store(store, must_exist=True) as suite_store:
         rows = list_saved_versions(suite_store, name)
         if not rows:
@@ -112,13 +112,13 @@ def list_versions(name: str, as_json: bool, store: str | None) -> None:
 
 @command.command("show")
 @click.argument("name", metavar="NAME[@v2]")
-@click.option("--cases", is_flag=True, help="Every case too, one a line.")
+@click.option("--cases", is_flag=True, help="Also list the cases, one per line.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @store_option
 def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None:
-    """What a version is: its cases, split and runs.
+    """Show the cases, split and runs of a version.
 
-    Cases are counted by category and tag; the accesses to its holdout are shown too.
+    The output counts cases by category and tag, and shows the holdout accesses.
     """
     with open_store(store, must_exist=True) as suite_store:
         detail = describe_version(suite_store, get_stored_suite(suite_store, name))
@@ -131,18 +131,18 @@ def show_suite(name: str, cases: bool, as_json: bool, store: str | None) -> None
 
 @command.command("diff")
 @click.argument("suites", nargs=-1, required=True, metavar="OLD NEW | NAME [v1 [v2]]")
-@click.option("--exit-code", is_flag=True, help="Exit 1 when anything differs, and 0 when nothing does.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every value whole.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 if the suites differ, else 0.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with complete values.")
 @store_option
 def compare(suites: tuple[str, ...], exit_code: bool, as_json: bool, store: str | None) -> int:
-    """What changed from suite OLD to suite NEW, files or stored ones.
+    """Show what changed from suite OLD to suite NEW.
 
-    With NAME alone, from the version that was current before to the one that is now; with `NAME v1`, from v1
-    to the current one; with `NAME v1 v2`, from v1 to v2. Cases are added, removed, renamed, or changed field
-    by field.
+    Both can be files or suites in the store. `NAME` compares the previous version with the current one, `NAME
+    v1` compares v1 with the current one, and `NAME v1 v2` compares v1 with v2. The output lists the cases
+    that were added, removed, renamed or changed, field by field.
     """
     if len(suites) > 3:
-        raise UsageError("Name two suites, or one and two versions of it.")
+        raise UsageError("Give two suites, or one suite and up to two of its versions.")
     is_there = store_location(store).exists()
     if not is_there and len(suites) != 2:
         raise UsageError(
@@ -166,7 +166,7 @@ def _parse_pair(store: Store, words: tuple[str, ...]) -> tuple[str, str]:
         raise no_such_suite(store, name)
     for word in versions_named:
         if not _is_version(word):
-            raise UsageError(f"{word!r} is no version. Give three words as in `NAME v1 v2`.")
+            raise UsageError(f"{word!r} is not a version. To compare two versions, write `NAME v1 v2`.")
     if versions_named:
         current = next(version.suite.version for version in versions if version.current)
         return (
@@ -211,14 +211,19 @@ def _cases(opened_suite: OpenedSuite) -> Iterator[Case]:
 @click.argument("name", metavar="NAME[@v2]")
 @click.option("--to", metavar="DIALECT", default="proctor", show_default=True, help="The format to write.")
 @click.option("-o", "--output", metavar="FILE", help="A file or folder to write to, instead of stdout.")
-@click.option("--lossy", is_flag=True, help="Leave out what DIALECT cannot express, and keep it as metadata.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option(
+    "--lossy",
+    is_flag=True,
+    help="Leave out what DIALECT cannot express, and keep it as metadata of the case.",
+)
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @store_option
 @click.pass_context
 def export(ctx: click.Context, /, name: str, store: str | None, **options: object) -> int:
-    """Write a version to a file, in any format that Proctor writes.
+    """Write a version to a file, in any format that Proctor can write.
 
-    The format `proctor` can express everything: what is exported in it and saved again is the same version.
+    The format `proctor` can express everything: if you export a version in it and save the file again, you
+    get the same version.
     """
     from proctor.cli.commands import convert
 
@@ -234,9 +239,9 @@ def export(ctx: click.Context, /, name: str, store: str | None, **options: objec
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @store_option
 def delete(name: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Forget a version, or every version of NAME, for good.
+    """Delete a version, or all versions of NAME.
 
-    A version that has runs stays until they are deleted. Its number is given to no other.
+    A version that has runs cannot be deleted before its runs. Version numbers are never reused.
     """
     with open_store(store, must_exist=True, writes=True) as suite_store:
         for word in name:

@@ -23,14 +23,14 @@ _PROBE_MESSAGES = (Message(role="user", content="Reply with the word ready."),)
 
 @click.group("targets")
 def command() -> None:
-    """List the targets, and check with one call that they answer."""
+    """List targets and check that they answer."""
 
 
 @command.command("list")
 def list_targets() -> None:
-    """Every kind of target, how it is written, and which key it wants.
+    """List the kinds of target, and your targets.
 
-    Then come the targets of the targets file.
+    For each kind, you see its syntax and its key. Your targets are those in targets.yaml.
     """
     lines = []
     for kind in iter_kinds(installed=True):
@@ -40,7 +40,14 @@ def list_targets() -> None:
         )
         lines.append(f"{kind.syntax or kind.name:<22}  {key:<33}  {kind.summary}")
     show(
-        [*lines, "", "Another host gets the key in PROCTOR_API_KEY, if that is set, and never another one's."]
+        [
+            *lines,
+            "",
+            (
+                "A server at an address of your own gets the key in PROCTOR_API_KEY, if it is set, and "
+                "never the key of another service."
+            ),
+        ]
     )
     names = TargetNames(os.environ)
     if names.file is not None:
@@ -68,30 +75,38 @@ def _describe_entry(entry: TargetSummary) -> str:
 
 @command.command("check")
 @click.argument("target", nargs=-1)
-@click.option("--timeout", "timeout_s", type=NumberRange(0, min_open=True), default=30.0, show_default=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=NumberRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Timeout per request, in seconds.",
+)
 @max_answer_bytes_option
 @click.option(
     "--all",
     "is_thorough",
     is_flag=True,
-    help="Send one small request for each ability: system prompts, schemas, tools, images, PDFs, audio, "
-    "reasoning, streaming, log-probabilities, batches. Shows what works and what it cost.",
+    help="Check each ability with a small request: system prompts, schemas, tools, images, PDFs, "
+    "audio, reasoning, streaming, log-probabilities and batches. Shows what works, and the cost.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --all only.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object. Only with --all.")
 def check(
     target: tuple[str, ...], timeout_s: float, max_answer_bytes: int, is_thorough: bool, as_json: bool
 ) -> int:
-    """Send each TARGET one short question.
+    """Check that each TARGET answers, with one short request.
 
-    Exit code 3 when one does not answer. Without TARGET every target of the targets file is checked.
+    Without TARGET, all targets in targets.yaml are checked. Exit code 3 if one does not answer.
     """
     if as_json and not is_thorough:
-        raise UsageError("--json belongs to --all. Add it, or leave --json out.")
+        raise UsageError("--json needs --all. Add --all, or remove --json.")
     names = TargetNames(os.environ)
     params = Params() if is_thorough else Params(max_tokens=16)
     specs = [(word, _find_spec(names, word, params)) for word in target or names.names()]
     if not specs:
-        raise UsageError("Name a target, such as `proctor targets check local`: no targets.yaml names any.")
+        raise UsageError("No targets.yaml defines a target. Name one, as in `proctor targets check local`.")
     if is_thorough:
         from proctor.cli.target_abilities import check_all_abilities
 

@@ -29,10 +29,16 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 @click.command("trajectories")
 @click.argument("file", nargs=-1, required=True)
 @click.option(
-    "--score-field", metavar="NAME", default="val_bpb", show_default=True, help="The field with the score."
+    "--score-field",
+    metavar="NAME",
+    default="val_bpb",
+    show_default=True,
+    help="Name of the field with the score.",
 )
-@click.option("--higher-is-better", is_flag=True, help="A higher score is better, as with accuracy.")
-@click.option("--window", type=click.IntRange(1), metavar="N", help="Repeat rate of each N iterations too.")
+@click.option("--higher-is-better", is_flag=True, help="Higher scores are better, as for accuracy.")
+@click.option(
+    "--window", type=click.IntRange(1), metavar="N", help="Also show the repeat rate of each N iterations."
+)
 @click.option(
     "--top",
     type=click.IntRange(1),
@@ -41,7 +47,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
     show_default=True,
     help="List at most N knobs and modes.",
 )
-@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with every knob and mode.")
+@click.option("--json", "as_data", is_flag=True, help="Print one JSON object, with all knobs and modes.")
 @output_option
 def command(
     file: tuple[str, ...],
@@ -52,12 +58,12 @@ def command(
     as_data: bool,
     output: tuple[str, ...],
 ) -> int:
-    """Show what a search loop tried, repeated and reached, from its JSON Lines; several FILEs side by side.
+    """Summarize what a search loop tried, repeated and reached.
 
-    A line of FILE (- is stdin) is {"iter": 3, "proposal": {"knob": "lr", "new_value": 0.1}, "decision":
-    "keep", "val_bpb": 1.31}; the first may be a header with "baseline_val_bpb". Lines that cannot be used
-    are reported and left out. Exit codes: 4 for a file that cannot be read, 5 for one in which nothing can be
-    used.
+    FILE (- for stdin) has one line per iteration, such as {"iter": 3, "proposal": {"knob": "lr", "new_value":
+    0.1}, "decision": "keep", "val_bpb": 1.31}. The first line may be a header with "baseline_val_bpb".
+    Several FILEs appear side by side. Invalid lines are reported and skipped. Exit codes: 4 if a file cannot
+    be read, 5 if it has no valid line.
 
     \b
     proctor trajectories search.jsonl --score-field loss -o search.svg
@@ -87,9 +93,9 @@ def _load_trajectory(path: str, score_field: str, higher_is_better: bool) -> Tra
     if trajectory.iters:
         return trajectory
     raise NothingSelected(
-        f"{path}: error: No iteration with a {score_field!r} is in it. "
+        f"{path}: error: No line is an iteration with {score_field!r}. "
         + (
-            f"Name the field with --score-field; these have numbers: {fields}."
+            f"Set the field with --score-field. Fields with numbers: {fields}."
             if fields
             else f"Each line needs an `iter` and a `{score_field}`."
         )

@@ -45,17 +45,22 @@ def _repeat_flag(args: list[str], flag: str) -> list[str]:
 @click.command("validate", cls=_CommandWithFileList)
 @click.argument("suite", nargs=-1, required=True)
 @click.option(
-    "--strict", is_flag=True, help="Warnings, and files in a folder that no format recognises, are errors."
+    "--strict",
+    is_flag=True,
+    help="Treat warnings, and files in a folder that no suite format recognises, as errors.",
 )
-@click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Silence a rule. May be repeated.")
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Silence this lint rule. May be repeated."
+)
 @click.option(
     "--against",
     multiple=True,
     metavar="FILE…",
-    help="Look for the cases in other text: files or folders, all up to the next flag.",
+    help="Search these files and folders for the cases of the suite, to find contamination. Takes all "
+    "words up to the next flag.",
 )
 @click.option("--dialect", metavar="D", help="The suites' format (default: detected from the content).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout, and nothing else.")
 def command(
     suite: tuple[str, ...],
     strict: bool,
@@ -64,10 +69,11 @@ def command(
     dialect: str | None,
     as_json: bool,
 ) -> int:
-    """Find every error and warning in each SUITE, with file and line.
+    """Report every error and warning in each SUITE, with file and line.
 
-    Without SUITE, in those that proctor.toml names. Exit code 0 when all suites can be run, 4 when one cannot
-    (with --strict: or has a warning, or a file in a folder is no suite).
+    Without SUITE, check the suites that proctor.toml names. No request is sent. Exit codes: 0 if all suites
+    can be run, 4 if one cannot. With --strict, also 4 for warnings and for files in a folder that are not
+    suites.
     """
     check_codes(ignored)
     others = find_text_files(against)
@@ -124,4 +130,4 @@ def _line(result: ValidationResult) -> str:
     if result.loaded_suite is None:
         return f"{result.path}: {counts}"
     suite = result.loaded_suite.suite
-    return f"{result.path}: {pluralize(suite.case_count, 'case')} of dialect {suite.dialect}, {counts}"
+    return f"{result.path}: {pluralize(suite.case_count, 'case')} in format {suite.dialect}, {counts}"

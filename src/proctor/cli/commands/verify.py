@@ -32,13 +32,13 @@ from proctor.services.runs.planning.judge_choice import all_judges
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
 def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, keys: str | None) -> int:
-    """Check every byte of each BUNDLE and recompute its pass rate.
+    """Verify each BUNDLE and recompute its pass rate.
 
-    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. The check covers
-    the list of files, all hashes, the signatures, both trees, and that no trial is missing. Answers are
-    graded again where a grader calls no model; nothing in a bundle is ever run.
+    BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. The command
+    checks the list of files, all hashes, the signatures and both hash trees, and that no trial is missing. It
+    grades the answers again if the grader calls no model. It never runs anything from a bundle.
 
-    Exit code 1 means that the bundle is wrong (the first defect is printed), 4 that there is no bundle.
+    Exit codes: 0 valid, 1 invalid (the first defect is printed), 4 no bundle found.
 
     \b
     proctor verify bundle.zip
@@ -62,7 +62,8 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
             if require_signature and verification.standing != "trusted":
                 standing_text = _SIGNATURE_TEXTS[verification.standing]
                 raise BundleError(
-                    f"{path} is {standing_text}, and --require-signature wants a key that you trust."
+                    f"{path} is {standing_text}, but --require-signature needs a signature by a key "
+                    "that you trust."
                 )
         except ProctorError as error:
             codes.append(error.exit_code)
@@ -108,11 +109,11 @@ def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Ver
 
 def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     statement = verification.statement
-    summary = "every score, verdict and number follows from the answers"
+    summary = "all scores, verdicts and numbers follow from the answers"
     if verification.recounted or verification.hidden:
-        summary = "all that could be derived again is right"
+        summary = "everything that could be derived again is correct"
     yield from _signature_caveat(verification.standing)
-    yield f"{one_line(verification.path)} holds: {summary}."
+    yield f"{one_line(verification.path)} is valid: {summary}."
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
     for split, claim in statement.claims.items():
@@ -125,7 +126,10 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
         yield clusters_sentence("Intervals are", count, field)
     claim = statement.claims["all"]
     if statement.version == 1 and (claim.unmeasured or claim.cases < claim.total):
-        yield "These rates are of version 1 of the format: over trials, with ERROR and UNSCORED as failures."
+        yield (
+            "These rates follow version 1 of the bundle format: they are over trials, and ERROR and "
+            "UNSCORED count as failed."
+        )
     yield ""
     yield from _describe_run(statement)
     yield f"cases      {_describe_cases(verification)}"
@@ -137,9 +141,9 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     yield f"derived    {verification.graded_again:,} scores, by grading the answers again"
     if verification.recounted:
         counts = _clip(", ".join(f"{name} {count:,}" for name, count in verification.recounted.items()))
-        yield f"recounted  {sum(verification.recounted.values()):,} scores as they stand: {counts}"
+        yield f"recounted  {sum(verification.recounted.values()):,} scores, taken as recorded: {counts}"
     for sentence in verification.unverified:
-        yield f"not known  {sentence}"
+        yield f"unverified {sentence}"
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 
@@ -148,7 +152,7 @@ def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
     trial = proved.trial.trial
     trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
     yield from _signature_caveat(verification.standing)
-    yield f"{one_line(verification.path)} holds: this trial is in the bundle that it names."
+    yield f"{one_line(verification.path)} is valid: this trial is in the bundle that it names."
     yield ""
     yield f"trial      {trial_name}: {proved.trial.verdict.value}"
     yield from _describe_run(proved.statement)
@@ -159,8 +163,8 @@ def _signature_caveat(status: SignatureStatus) -> Iterator[str]:
     """Yields a line on what a missing trusted signature leaves open."""
     if status != "trusted":
         yield (
-            f"{_SIGNATURE_TEXTS[status].capitalize()}: anyone could have made all of it, so nothing shows "
-            "whether this target gave these answers, or when."
+            f"{_SIGNATURE_TEXTS[status].capitalize()}: anyone could have made this file, so it does "
+            "not prove that this target gave these answers, or when."
         )
 
 
@@ -182,7 +186,7 @@ def _describe_cases(verification: VerifiedBundle) -> str:
     settings, suite, rule = run.settings, run.suite, run.suite.split_rule
     rules = [] if rule is None else [f"held out {rule.ratio:g} by {rule.method}, seed {rule.seed}"]
     if case_count < suite.case_count and not (run.seat.alone and run.seat.first):
-        rules.append("others were for other targets of the same command")
+        rules.append("the others were for other targets of the same command")
     threshold = suite.pass_rule.threshold if settings.threshold is None else settings.threshold
     values: dict[str, Any] = {"repeats_rule": suite.repeats_rule, "threshold": threshold}
     values |= {name: getattr(settings, name) for name in _RELEVANT_SETTINGS} | asdict(settings.selection)
@@ -202,7 +206,7 @@ def _describe_sources(verification: VerifiedBundle) -> Iterator[str]:
             if verification.run.regrade_of is None
             else f"run {verification.run.regrade_of}, graded again"
         )
-        yield f"answers    {verification.reused_trials:,} are those of {one_line(origin)}"
+        yield f"answers    {verification.reused_trials:,} reused from {one_line(origin)}"
     if verification.run.judges:
         names = dict.fromkeys(spec.name for spec in all_judges(verification.run))
         yield f"judges     {_clip(', '.join(names))}"
@@ -216,10 +220,10 @@ def _clip(text: str) -> str:
 def _describe_accesses(statement: Statement) -> str:
     looks = statement.looks
     if not looks.rate + looks.reveal:
-        return "none to the suite's holdout before the run, according to its maker"
+        return "none to the suite's holdout before the run, according to its author"
     return (
         f"{looks.rate:,} to the holdout's pass rate before the run, {looks.reveal:,} to hidden cases, "
-        "according to its maker"
+        "according to its author"
     )
 
 
@@ -229,7 +233,7 @@ def _describe_signatures(status: SignatureStatus, signatures: tuple[CheckedSigna
         if signature.name is not None:
             yield f"signature  signed by a trusted key ({one_line(signature.name)}, {signature.id})"
         else:
-            warning = "consistent, but anybody could have made this key"
+            warning = "consistent, but anyone could have made this key"
             yield f"signature  signed by an unknown key ({signature.id}): {warning}"
     if status == "unsigned":
         yield "signature  unsigned: consistent, but anyone could have made it"

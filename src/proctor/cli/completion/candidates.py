@@ -137,7 +137,7 @@ def _describe(names: Iterable[str], description: str) -> Iterator[CompletionItem
 
 
 def _written(name: str, syntax: str) -> str:
-    """Returns a kind as it is begun on the command line: with a colon where something has to follow."""
+    """Returns a kind as typed on the command line, with a colon if something has to follow."""
     return f"{name}:" if syntax.startswith(f"{name}:") else name
 
 

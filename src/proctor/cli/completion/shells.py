@@ -31,7 +31,7 @@ else:
     _Base = object
 
 COMPLETION_VARIABLE = "_PROCTOR_COMPLETE"
-"""The variable by which the script of a shell asks for candidates, as click names it; `__main__` reads it."""
+"""The variable by which a completion script requests candidates, as click names it; `__main__` reads it."""
 PROGRAM = "proctor"
 SHELLS = ("bash", "zsh", "fish", "powershell")
 MAX_HELP_LENGTH = 60
@@ -94,7 +94,7 @@ else
     compdef %(complete_func)s %(prog_name)s
 fi
 """
-"""The script of click, but that no space follows a word to which something has to be added."""
+"""The script of click, except that no space follows an incomplete word."""
 
 
 class _SafeShell(_Base):
@@ -165,7 +165,7 @@ class FishCandidates(_SafeShell, FishComplete):
 
 
 def complete(instruction: str) -> int:
-    """Prints what a shell asked for: `bash_complete` candidates, `bash_source` the script; never an error."""
+    """Prints what a shell requested: `bash_complete` candidates, `bash_source` the script; never an error."""
     shell, _, what = instruction.partition("_")
     try:
         completion = _completion_for(shell)

@@ -28,7 +28,7 @@ _FRAME_HEAD_SIZE = 9
 _HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, _SETTINGS, 0, 0, 0, 0, 0])
 _NOTICE_AFTER_S = 2.0
 _CONNECT_TIMEOUT_S = 5.0
-_REMEDY = "Start a cluster, correct the address, or leave it out to start one here."
+_REMEDY = "Start a cluster, correct the address, or remove it to start a cluster on this machine."
 _MAX_STARTS = 3
 _TRACEBACK = "Traceback (most recent call last)"
 _NOT_IMPORTED = "TemporaryActor"
@@ -209,11 +209,11 @@ def _check_address(address: str) -> None:
     try:
         if not port.isdecimal() or not host:
             raise UsageError(
-                f"{address!r} is no address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
+                f"{address!r} is not the address of a Ray cluster. Write ray://HOST:PORT, HOST:PORT or auto."
             )
         with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_S) as connection:
             if not _speaks_grpc(connection):
-                raise ConnectionError("another program listens there")
+                raise ConnectionError("another program listens at this address")
     except (OSError, OverflowError) as error:
         raise UsageError(_describe_failure(address, error)) from None
 
@@ -253,7 +253,7 @@ def _disconnect() -> None:
 
 
 def _silence() -> None:
-    """Ends the thread by which Ray prints errors of processes on stdout; the engine tells what they mean."""
+    """Ends the thread by which Ray prints errors of processes on stdout; the engine reports them itself."""
     from ray._private.worker import global_worker
 
     worker: Any = global_worker
@@ -274,8 +274,8 @@ def kill(process: Any) -> None:
 def _describe_failed_start(error: Exception) -> str:
     if _NOT_IMPORTED in str(error):
         return (
-            "A node of the Ray cluster cannot import Proctor. Install there, too, what is installed here: "
-            f"pip install 'proctor[ray]=={__version__}'"
+            "A node of the Ray cluster cannot import Proctor. Install the same version there: pip "
+            f"install 'proctor[ray]=={__version__}'"
         )
     return f"A process of the Ray cluster cannot be started: {_summarize(error)}"
 

@@ -1,7 +1,7 @@
 """The engine on a Ray cluster: hands out shards of trials to processes, and stores what they send.
 
-Ray runs nothing twice: what a process that has ended did not deliver is planned again here, so that no answer
-that was delivered is paid for again.
+Ray itself repeats nothing. If a process ends, its undelivered trials are planned again here, so you never pay
+twice for an answer that was delivered.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FULL_PAUSE_S = 0.02
 _BEAT_S = 2.0
 _NO_ROOM_AFTER_S = 10.0
 _SILENT_S = 30.0
-"""A process that answers nothing for so long is taken for lost."""
+"""A process that does not answer for this long counts as lost."""
 
 
 class _Shard:
@@ -99,7 +99,7 @@ class RayEngine:
         self._shards_per_process = 2
         self._failed_starts = 0
         self.has_lost_worker = False
-        """Whether a process ended that had trials to make: it may have stored some that were made again."""
+        """Whether a process ended before all its trials were done: it may have stored some that ran again."""
         self._was_failing = False
         """Whether an endpoint failed when the last process ended."""
         self._changed = asyncio.Event()
@@ -150,7 +150,7 @@ class RayEngine:
             return
         cluster = RayCluster.current
         if cluster is None:
-            raise UsageError("The engine 'ray' is connected to no cluster.")
+            raise UsageError("The engine 'ray' is not connected to a cluster.")
         concurrency = self._work.max_concurrency
         process_count = max(1, min(cluster.process_count, concurrency))
         if self._work.run.settings.is_watched:
@@ -306,7 +306,9 @@ class RayEngine:
         if not process.is_open:
             self._failed_starts += 1
             if self._failed_starts >= _MAX_FAILED_STARTS:
-                self.stop(f"Processes of the Ray cluster end before they make a trial: {_summarize(error)}")
+                self.stop(
+                    f"The processes of the Ray cluster end before they can run a trial: {_summarize(error)}"
+                )
         self.has_lost_worker = self.has_lost_worker or bool(process.shards)
         for shard in process.shards.values():
             self._count_stored(shard)
@@ -314,8 +316,8 @@ class RayEngine:
             for planned_trial in self._planner.lose(process.name, trials, shard.outputs):
                 times = pluralize(MAX_LOSSES + 1, "time")
                 message = (
-                    f"The process that made it on the Ray cluster ended {times} before it was done: "
-                    f"{_summarize(error)}"
+                    f"The process that ran this trial on the Ray cluster ended {times} before the "
+                    f"trial was complete: {_summarize(error)}"
                 )
                 failure = Failure(stage="target", kind="worker", message=message)
                 trial = make_trial(planned_trial, datetime.now(UTC), None, failure)
@@ -324,7 +326,7 @@ class RayEngine:
             left = sum(len(shard.trials) for shard in process.shards.values())
             self._writer.warn(
                 f"A process of the Ray cluster has ended. {pluralize(left, 'trial')} that it had not "
-                "delivered are made again."
+                "delivered will run again."
             )
         process.shards.clear()
         self._changed.set()

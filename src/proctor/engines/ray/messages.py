@@ -11,10 +11,12 @@ from proctor.engines.caching import CallCounts
 from proctor.model import Trial
 from proctor.plan import PlannedTrial
 
-LOST_LIMITS = "The process of the Ray cluster that shares the run's limits among the others has ended."
-"""Why a run stops that cannot keep its limits."""
-LOST_CONNECTION = "The connection to the Ray cluster has ended."
-"""Why a run stops that can no longer be made: Ray Client says so after 30 s without its server."""
+LOST_LIMITS = (
+    "The process that shares the limits of the run among the processes of the Ray cluster has ended."
+)
+"""Why a run stops if its limits can no longer be enforced."""
+LOST_CONNECTION = "The connection to the Ray cluster was lost."
+"""Why a run stops if the cluster is lost: Ray Client reports this after 30 s without its server."""
 TrialKey = tuple[int, int]
 """The position and the repeat of a trial."""
 
@@ -55,7 +57,7 @@ class Sentence(Struct, frozen=True):
 
 
 class StopRequest(Struct, frozen=True):
-    """Why the run cannot go on, as a sentence."""
+    """Why the run cannot continue, as a sentence."""
 
     reason: str
 

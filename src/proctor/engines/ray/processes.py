@@ -1,4 +1,4 @@
-"""What runs in the processes of a Ray cluster: `TrialProcess` makes trials, `LeaseProcess` shares the limits.
+"""The actors on a Ray cluster: `TrialProcess` runs trials, `LeaseProcess` shares the limits.
 
 The engine fetches what a process has with one `take` after the other, and not from a generator of Ray's,
 which cannot be used through `ray://`. The calls are the engine's heartbeat as well.
@@ -40,7 +40,7 @@ from proctor.plan import PlannedTrial
 from proctor.verdicts import decide_verdict, pass_rules_for
 
 HEARTBEAT_S = 10.0
-"""A process that hears nothing from the engine for so long ends, and pays for no further call."""
+"""A process that hears nothing from the engine for this long ends, and makes no further call."""
 MAX_MESSAGES = 64
 MAX_WAIT_S = 0.1
 """The limits of trials that are fetched together: their number, and how long they wait."""
@@ -153,7 +153,7 @@ class ShardWriter(TrialWriter):
 
 
 class ProcessHost:
-    """What a worker tells its process; implements `protocol.WorkerHost`."""
+    """What a worker reports to its process; implements `protocol.WorkerHost`."""
 
     def __init__(self, number: int, limits: LeasedLimits, outbox: Outbox) -> None:
         """Stores its arguments.
@@ -161,7 +161,7 @@ class ProcessHost:
         Args:
             number: the number of the process among those of the run.
             limits: its part of the limits.
-            outbox: gets what the worker tells.
+            outbox: gets what the worker reports.
         """
         self.number = number
         self.limits = limits
@@ -240,7 +240,7 @@ class TrialProcess:
         return dump(Delivery(tuple(messages), is_failing))
 
     async def beat(self) -> None:
-        """Tells that the engine is alive, though it cannot take messages now."""
+        """Reports that the engine is alive, although it cannot take messages now."""
         self._silent_s = 0.0
 
     async def stop(self, reason: str | None, waits: bool) -> None:

@@ -42,7 +42,7 @@ def resolve_runs(store: Store, words: Sequence[str]) -> list[Run]:
         group_runs = [run for run in store.runs() if _group_key(run) == _group_key(run_of_group)]
     if len(group_runs) < 2:
         raise UsageError(
-            f"{words[0]!r} is one run, and nothing was run together with it. Name two, the earlier one "
+            f"{words[0]!r} is a single run that is not part of a group. Name two runs, the earlier one "
             "first, as in `proctor compare baseline last`."
         )
     return [with_current_status(store, run) for run in reversed(group_runs)]
@@ -54,7 +54,7 @@ class DifferentSuites(UsageError):
     def __init__(self, why: str) -> None:
         """`why` says in a sentence what differs."""
         super().__init__(
-            f"{why} Add --by-case-digest to compare the cases with the same input and checks under any id."
+            f"{why} To compare cases with the same input and checks under any id, add --by-case-digest."
         )
         self.why = why
 
@@ -91,9 +91,9 @@ def check_comparable(
                 raise DifferentSuites(one_line(incomparable_reason(first, other, difference)))
         if first.repeats_rule != other.repeats_rule:
             raise UsageError(
-                f"{first.title} and {other.title} count repeats by different rules, {first.repeats_rule!r} "
-                f"and {other.repeats_rule!r}, so their trials cannot be paired. Grade one run by the other's "
-                "suite with `proctor regrade RUN --suite FILE`."
+                f"{first.title} and {other.title} count repeats by different rules, "
+                f"{first.repeats_rule!r} and {other.repeats_rule!r}, so their trials cannot be paired. "
+                "Grade one run with the suite of the other: `proctor regrade RUN --suite FILE`."
             )
 
 
@@ -162,8 +162,8 @@ def compare_pairwise(runs: Sequence[RunOutcomes], *, split: SplitName, by: Group
     """
     if split != "all" and not any(facts.has_split(split) for facts in runs):
         raise UsageError(
-            f"None of these runs has {split} cases. Leave --split out, or divide the suite with "
-            "`proctor run --holdout`."
+            f"None of these runs has {split} cases. Remove --split, or divide the suite with `proctor "
+            "run --holdout`."
         )
     if by == "prompt":
         _check_prompts([facts.run for facts in runs])
@@ -178,16 +178,14 @@ def _check_prompts(runs: Sequence[Run]) -> None:
     """Checks that runs have targets to compare for each of several prompts."""
     prompts = {None if run.prompt is None else (run.prompt.name, template_digest(run.prompt)) for run in runs}
     targets = {(run.target.name, target_digest(run.target)) for run in runs}
-    advice = "Name a group of `proctor run` with several --prompt and --target, or leave --by out."
+    advice = "Name a group that `proctor run` made with several --prompt and --target, or remove --by."
     if len(prompts) == 1:
         name = "no prompt" if runs[0].prompt is None else f"the prompt {runs[0].prompt.name!r}"
-        raise UsageError(
-            f"Each of these {len(runs)} runs has {name}, so --by prompt has nothing to tell apart. {advice}"
-        )
+        raise UsageError(f"All {len(runs)} runs have {name}, so --by prompt has nothing to compare. {advice}")
     if len(targets) == 1 or len(runs) == 2:
-        raise UsageError(f"None of these prompts was run on several targets that can be compared. {advice}")
+        raise UsageError(f"None of these prompts was run on several comparable targets. {advice}")
     if has_several_suites(runs):
-        raise UsageError(f"--by prompt takes runs of one suite, and these are of several. {advice}")
+        raise UsageError(f"--by prompt needs runs of one suite, and these are of several. {advice}")
 
 
 def describe_judges(store: Store, runs: Sequence[RunOutcomes]) -> tuple[str, ...]:

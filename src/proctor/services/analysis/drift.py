@@ -41,7 +41,8 @@ class DriftRequest(Struct, frozen=True, kw_only=True):
     """None for the only suite that has runs; the same holds for the target."""
     target: str | None = None
     prompt: str | None = None
-    """The name of a prompt; None for the runs without one where there are several, else for all."""
+    """The name of a prompt. None selects the runs without a prompt if there are several prompts, else all
+    runs."""
     since: datetime | None = None
     until: datetime | None = None
     baseline: str | None = None
@@ -78,7 +79,7 @@ def parse_moment(word: str, now: datetime, *, ends: bool = False) -> datetime:
         instant = datetime.fromisoformat(word)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{word!r} is no time. Give a date such as 2026-10-03, or how long ago: 12h, 30d or 8w."
+            f"{word!r} is not a time. Give a date such as 2026-10-03, or a time ago such as 12h, 30d or 8w."
         ) from None
     return instant if instant.tzinfo is not None else instant.replace(tzinfo=UTC)
 
@@ -131,13 +132,13 @@ class DriftQuery:
         if request.cluster is not None:
             runs = [replace(run, settings=replace(run.settings, cluster=request.cluster)) for run in runs]
         if len(runs) < 2:
-            since = " in that time" if request.since or request.until else ""
-            fits = f"{format_series_title(pair_runs[-1])} fits{since}"
+            since = " in that period" if request.since or request.until else ""
+            fits = f"{format_series_title(pair_runs[-1])} matches{since}"
             fitting = (
                 f"Only {pluralize(len(runs), 'run')} of {fits}" if runs else f"No finished run of {fits}"
             )
             raise NothingSelected(
-                " ".join([f"{fitting}, and drift needs two.", *notes, _list_pairs(original_runs)])
+                " ".join([f"{fitting}, and drift needs two runs.", *notes, _list_pairs(original_runs)])
             )
         return RunSelection(runs=tuple(runs), notes=tuple(notes))
 
@@ -190,10 +191,10 @@ class DriftQuery:
             observer = RunObserver(run, places, clusters[run.settings.cluster])
             series.append(self._observe(run, observer, special))
         usable = [observation for observation in series[:-1] if any(observation.answers)]
-        notes += _describe_left_out(len(series) - 1 - len(usable), "without new answers of the target")
+        notes += _describe_left_out(len(series) - 1 - len(usable), "had no new answers from the target")
         if not usable:
             raise NothingSelected(
-                f"Only the last of the runs of {format_series_title(selection.runs[-1])} has new answers of "
+                f"Only the last run of {format_series_title(selection.runs[-1])} has new answers from "
                 "the target. Run the suite with --no-reuse and without --cache."
             )
         return DriftReport(drift=detect_drift([*usable, series[-1]]), notes=tuple(notes))
@@ -228,15 +229,15 @@ class DriftQuery:
         if _DIGEST.fullmatch(word):
             matches = [run for run in runs if run.suite.digest.startswith(word)]
             if len({run.suite.digest for run in matches}) > 1:
-                raise UsageError(f"The digests of several suites begin with {word!r}. Give more of it.")
-            what = f"a suite of digest {word}"
+                raise UsageError(f"The digests of several suites begin with {word!r}. Give more digits.")
+            what = f"a suite with the digest {word}"
         else:
             with Suites(self._store, self._environ, self._config).open_suite(word) as opened_suite:
                 suite = opened_suite.suite
             matches = [run for run in runs if run.suite.digest == suite.digest]
-            what = f"{word!r} as it is now ({suite.digest[:19]})"
+            what = f"{word!r} in its current form ({suite.digest[:19]})"
         if not matches:
-            raise NothingSelected(f"No run of {what} is stored. {_list_pairs(runs)}")
+            raise NothingSelected(f"There is no stored run of {what}. {_list_pairs(runs)}")
         return matches
 
     def _filter_by_target(self, runs: Sequence[Run], word: str, all_runs: Sequence[Run]) -> list[Run]:
@@ -249,7 +250,7 @@ class DriftQuery:
                 digest = ""
         matches = [run for run in runs if target_digest(run.target) == digest]
         if not matches:
-            raise NothingSelected(f"No such run on {word!r} is stored. {_list_pairs(all_runs)}")
+            raise NothingSelected(f"There is no such stored run on {word!r}. {_list_pairs(all_runs)}")
         return matches
 
     def _filter_by_time(self, runs: Sequence[Run], request: DriftRequest, notes: list[str]) -> list[Run]:
@@ -257,10 +258,10 @@ class DriftQuery:
         baseline = None if request.baseline is None else self._find_baseline(runs, request.baseline)
         first, last, now = request.since, request.until, datetime.now(UTC)
         own_runs = [run for run in runs if run is baseline or run.imported is None]
-        notes += _describe_left_out(len(runs) - len(own_runs), "imported from a bundle")
+        notes += _describe_left_out(len(runs) - len(own_runs), "came from a bundle")
         past = [run for run in own_runs if run is baseline or run.started_at <= now]
         notes += _describe_left_out(
-            len(own_runs) - len(past), "began in the future, by a clock that was wrong"
+            len(own_runs) - len(past), "started in the future, according to a wrong clock"
         )
         in_period = [
             run
@@ -271,7 +272,7 @@ class DriftQuery:
         if baseline is None:
             return in_period
         start = in_period.index(baseline)
-        notes += _describe_left_out(start, "began before the baseline")
+        notes += _describe_left_out(start, "started before the baseline")
         return in_period[start:]
 
     def _find_baseline(self, runs: Sequence[Run], word: str) -> Run:
@@ -283,12 +284,13 @@ class DriftQuery:
             if run.id == named_run.id:
                 return run
         raise UsageError(
-            f"Run {named_run.id} cannot be the baseline: it is no finished run of this suite on this target."
+            f"Run {named_run.id} cannot be the baseline, because it is not a finished run of this "
+            "suite on this target."
         )
 
 
 def find_holdout_run(drifted: DriftReport) -> Run | None:
-    """Returns the last run whose holdout's pass rate is shown; None where none is."""
+    """Returns the last run whose holdout's pass rate is shown; None if none is."""
     holdout_runs = [step.observation.run for step in drifted.drift.points if step.observation.has_holdout]
     return holdout_runs[-1] if holdout_runs else None
 
@@ -306,23 +308,27 @@ def _filter_by_prompt(runs: list[Run], name: str | None, all_runs: Sequence[Run]
     digest = next((template_digest(prompt) for prompt in prompts if prompt.name == name), None)
     matches = [run for run in runs if run.prompt is not None and template_digest(run.prompt) == digest]
     if not matches:
-        raise NothingSelected(f"No such run with the prompt {name!r} is stored. {_list_pairs(all_runs)}")
+        raise NothingSelected(
+            f"There is no such stored run with the prompt {name!r}. {_list_pairs(all_runs)}"
+        )
     return matches
 
 
 def _choose_pair(candidates: Sequence[Run], all_runs: Sequence[Run]) -> tuple[str, str]:
     """Returns the only pair of suite and target of the runs, else the only pair with several runs."""
     if not all_runs:
-        raise NothingSelected("No run is stored here. `proctor run SUITE --target T` makes one.")
+        raise NothingSelected("The store has no runs. To make one: `proctor run SUITE --target T`.")
     counts = Counter(map(_pair_key, candidates))
     repeated_pairs = [pair for pair, count in counts.items() if count > 1]
     if len(counts) == 1 or len(repeated_pairs) == 1:
         return next(iter(counts)) if len(counts) == 1 else repeated_pairs[0]
     if repeated_pairs:
         flag = " --prompt P" if any(run.prompt for run in candidates) else ""
-        raise UsageError(f"Say which: proctor drift SUITE --target T{flag}. {_list_pairs(candidates)}")
+        raise UsageError(
+            f"Several series match. Name one: proctor drift SUITE --target T{flag}. {_list_pairs(candidates)}"
+        )
     raise NothingSelected(
-        f"No suite has two runs on one target, and drift needs two. {_list_pairs(candidates)}"
+        f"No suite has two runs on one target, and drift needs two runs. {_list_pairs(candidates)}"
     )
 
 
@@ -337,8 +343,8 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
     if targets:
         differs = ", ".join(_describe_difference(targets[0].target, latest.target)) or "its options"
         yield (
-            f"{pluralize(len(targets), 'run')} on the same name called another target ({differs}): left out. "
-            "What changed there is on your side."
+            f"Excluded {pluralize(len(targets), 'run')} in which the same name stood for another "
+            f"target ({differs}). You made that change; it is not drift."
         )
     prompts = [
         run
@@ -358,7 +364,7 @@ def _describe_other_targets(latest: Run, all_runs: Sequence[Run]) -> Iterator[st
 
 def _describe_left_out(count: int, why: str) -> Iterator[str]:
     if count:
-        yield f"{pluralize(count, 'run')} {why}: left out."
+        yield f"Excluded {pluralize(count, 'run')} that {why}."
 
 
 def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
@@ -373,7 +379,7 @@ def _describe_difference(was: TargetSpec, now: TargetSpec) -> Iterator[str]:
 def _list_pairs(runs: Sequence[Run]) -> str:
     counts = Counter(format_series_title(run) for run in runs)
     if not counts:
-        return "No run is stored here."
+        return "The store has no runs."
     pairs = [f"{name} ({pluralize(count, 'run')})" for name, count in counts.most_common(_MAX_LISTED)]
     more = f", and {len(counts) - _MAX_LISTED:,} more" if len(counts) > _MAX_LISTED else ""
-    return f"Stored are: {', '.join(pairs)}{more}."
+    return f"Stored runs: {', '.join(pairs)}{more}."

@@ -1,4 +1,4 @@
-"""Reads what stored runs of a suite tell about its noise and its costs, for `proctor plan`."""
+"""Reads the noise and the costs of a suite from its stored runs, for `proctor plan`."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class StudyRequest(Struct, frozen=True, kw_only=True):
 
     suite: str
     difference: float
-    """The difference to find, as a share of 1."""
+    """The difference to detect, as a share of 1."""
     power: float
     repeats: tuple[int, ...] = ()
-    """The numbers of repeats to plan for. Empty for the usual ones, if it is known what repeats gain, else
-    for one."""
+    """The numbers of repeats to plan for. If empty: the default ones if the effect of repeats is known, else
+    one."""
     against: str | None = None
     """The run to compare with: an id, a prefix of one, `last`, or a tag. None for the newest of the suite."""
     cluster: str | None = None
@@ -50,14 +50,14 @@ class StudyRequest(Struct, frozen=True, kw_only=True):
 
 
 class _RunReading(Struct, frozen=True, kw_only=True):
-    """A stored run as it is read for a plan; cases that are held out are left out."""
+    """A stored run as it is read for a plan, without held-out cases."""
 
     run: Run
     outcomes: RunOutcomes
     new_outcomes: RunOutcomes
-    """Without answers that were reused or cached, which repeat what another run tells."""
+    """Without reused or cached answers, which only repeat another run."""
     costs: tuple[float | None, ...]
-    """The costs of new trials with their judges; None where a price is not known."""
+    """The costs of new trials with their judges; None if a price is not known."""
     latencies_ms: tuple[float, ...]
 
     @property
@@ -83,7 +83,7 @@ class StudyQuery:
         """Takes the store and how suites are read.
 
         Args:
-            store: has the runs; None where there is none.
+            store: has the runs; None if there is none.
             environ: the environment variables that suites may refer to.
             config: the project's settings for reading suites.
         """
@@ -116,7 +116,7 @@ class StudyQuery:
                 (stored_case.case for stored_case in opened_suite.cases()), make_cluster_lookup(cluster)
             )
         if not own_repeats:
-            raise NothingSelected(f"{suite.title} has no case that can be sent, so there is nothing to plan.")
+            raise NothingSelected(f"{suite.title} has no valid case, so there is nothing to plan.")
         readings: list[_RunReading] = []
         for index, run in enumerate(runs):
             on_progress(index, len(runs))
@@ -147,12 +147,12 @@ class StudyQuery:
     def _find_run(self, word: str, suite: Suite) -> Run:
         """Returns the run that a word names; its suite may be another version of this one."""
         if self._store is None:
-            raise UsageError(f"No run is stored here, so there is no run {word!r}. Leave --against out.")
+            raise UsageError(f"There is no run {word!r}, because the store has no runs. Remove --against.")
         run = self._store.run(word)
         if run.suite.digest != suite.digest and run.suite.name != suite.name:
             raise UsageError(
-                f"Run {run.id} is of the suite {run.suite.name!r}, which says nothing about {suite.name!r}. "
-                "Name a run of the suite that you plan for."
+                f"Run {run.id} is a run of the suite {run.suite.name!r}, not of {suite.name!r}. Name a "
+                "run of the suite that you plan for."
             )
         return run
 
@@ -206,7 +206,7 @@ def _read_cases(
 ) -> tuple[Counter[int], dict[str, str] | None]:
     """Returns how many cases that can be sent have which number of repeats, and their clusters by their ids.
 
-    There are no clusters where each case is one by itself.
+    There are no clusters if each case is its own cluster.
     """
     own_repeats, clusters = Counter[int](), dict[str, str]()
     for case in cases:

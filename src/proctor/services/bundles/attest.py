@@ -92,7 +92,10 @@ def write_bundle(
     check_bundle_path(path)
     check_finished(store, run)
     if public and run.suite.split_rule is None and notify is not None:
-        notify(f"Suite {run.suite.name} holds nothing out, so this bundle has all that a full one has.")
+        notify(
+            f"Suite {run.suite.name} has no holdout, so this public bundle has the same content as "
+            "a full one."
+        )
     with create_bundle(path) as bundle:
         statement = stream_run(bundle, store, run, public=public, notify=notify)
         bundle.add(ENVELOPE, canonical_json(envelope_data(make_envelope(statement, key))))
@@ -115,27 +118,27 @@ def check_finished(store: Store, run: Run, *, store_flags: Sequence[str] = ()) -
         store.check_can_record_access()
     if run.imported is not None:
         raise UsageError(
-            f"The answers of run {run.id} were imported, not made here. Hand out the "
-            "bundle that they came from; `proctor attest BUNDLE` adds your signature to it."
+            f"The answers of run {run.id} were imported from a bundle. Share that bundle instead; "
+            "`proctor attest BUNDLE` adds your signature to it."
         )
     if run.early_stop is not None:
         raise UsageError(
             f"Run {run.id} stopped early after {run.early_stop.cases:,} of "
-            f"{run.early_stop.planned_cases:,} cases. A bundle has every case: make a run without --until "
-            "and --stop-when-shown, and with --reuse to send only the rest."
+            f"{run.early_stop.planned_cases:,} cases, and a bundle needs all cases. Run the suite "
+            "without --until and --stop-when-shown; with --reuse, only the rest is sent."
         )
     shard = run.settings.selection.shard
     if shard is not None:
         raise UsageError(
-            f"Run {run.id} is {shard.title}, and a part says nothing of the rest. Merge all shards first: "
+            f"Run {run.id} is {shard.title}, and a bundle needs all cases. Merge all shards first: "
             "`proctor runs merge`."
         )
     trial_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
     if run.status != "finished" or trial_count != run.planned:
         command = shlex.join(("proctor", "run", f"--resume={run.id}", *store_flags))
         raise UsageError(
-            f"Run {run.id} is not finished: {trial_count:,} of {run.planned:,} trials are there, and a part "
-            f"says nothing of the rest. Continue it with `{command}`."
+            f"Run {run.id} is not finished: it has {trial_count:,} of {run.planned:,} trials, and a "
+            f"bundle needs all. Resume it with `{command}`."
         )
 
 
@@ -260,7 +263,9 @@ class _RunStream:
     def _write_trial(self, stored_trial: StoredTrial, case: Case, is_hidden: bool) -> None:
         trial = portable_trial(stored_trial.trial, case, self._run)
         if self._public and (trial.split == "holdout") is not is_hidden:
-            raise StoreError(f"The store is damaged: run {self._run.id} is divided otherwise than its suite.")
+            raise StoreError(
+                f"The store is damaged: the holdout of run {self._run.id} is not the one of its suite."
+            )
         verdict = self.counting.add(trial, case)
         index = self._trees[TRIALS].size
         salt = merkle.line_salt(self._secret, TRIALS_TREE, index)
@@ -276,9 +281,9 @@ class _RunStream:
             raise UsageError(f"Case {case_id!r}: {error}") from None
         if len(line) > MAX_BUNDLE_LINE_BYTES:
             raise UsageError(
-                f"Case {case_id!r} makes a line of {len(line):,} bytes in {name}, and whoever checks a "
-                f"bundle reads {MAX_BUNDLE_LINE_BYTES:,} at most. Run the suite without it to attest the "
-                "rest."
+                f"Case {case_id!r} makes a line of {len(line):,} bytes in {name}, but a line of a "
+                f"bundle may have at most {MAX_BUNDLE_LINE_BYTES:,}. Run the suite without this case "
+                "to attest the rest."
             )
         leaf, index = merkle.leaf_hash(line), self._trees[name].size
         self._trees[name].add(leaf)

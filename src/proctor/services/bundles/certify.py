@@ -77,7 +77,7 @@ def certify_bundle(
     recounted = sum(verification.recounted.values())
     calibrations = () if store is None else find_calibrations(store, verification.run)
     if _hash_envelope(path) != envelope:
-        raise BundleError(f"{path} was changed while it was checked.")
+        raise BundleError(f"{path} changed while it was checked.")
     return RunCertificate(
         statement=statement,
         scope=measurement,
@@ -147,7 +147,7 @@ def new_bundle(
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         if isinstance(error, BundleError):  # the message names the run, as its bundle is gone
             what = str(error).removeprefix(f"{path}: ")
-            raise BundleError(f"Run {run.id} does not hold. {what}") from None
+            raise BundleError(f"Run {run.id} fails verification. {what}") from None
         raise
 
 

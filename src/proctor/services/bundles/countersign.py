@@ -58,7 +58,7 @@ def countersign(
     except BundleDefect:
         is_same = False
     if not is_same:
-        raise BundleError(f"{path} was changed while it was checked. Nothing was signed.")
+        raise BundleError(f"{path} changed while it was checked. Nothing was signed.")
     ids = {existing.keyid for existing in envelope.signatures}
     if key.id in ids:
         return CountersignResult(statement, False, tuple(sorted(ids)))

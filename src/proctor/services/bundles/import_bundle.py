@@ -63,8 +63,9 @@ def import_bundle(
     statement = verification.statement
     if statement.kind == "public":
         raise UsageError(
-            f"{path} is a public bundle: what is held out is not in it, and a run is stored whole or not at "
-            "all. Ask its maker for the full one. `proctor replay` runs its other cases again."
+            f"{path} is a public bundle. It does not contain the held-out cases, so it cannot be "
+            "stored as a run. Get the full bundle from its author, or run the other cases again with "
+            "`proctor replay`."
         )
     with open_bundle(path) as bundle:
         existing = next((run for run in store.runs() if run.id == statement.run), None)
@@ -72,8 +73,8 @@ def import_bundle(
             if _is_same(store, existing, bundle, verification):
                 return ImportResult(run=existing, verification=verification, is_new=False)
             raise BundleError(
-                f"{path} has the id of another run, {existing.id}, which is in this store and differs from "
-                "it. One of them is not what it says it is. Nothing was changed."
+                f"{path} has the same id as run {existing.id} in this store, but its content differs. "
+                "One of the two is not genuine. Nothing was changed."
             )
         if existing is not None:  # an interrupted import
             store.delete_run(existing.id)
@@ -117,7 +118,9 @@ def _store_trials(
         tell(count, run.planned)
     store.flush()
     if count != run.planned:
-        raise BundleError(f"{bundle.path} was changed while it was read. Nothing was kept; verify it again.")
+        raise BundleError(
+            f"{bundle.path} changed while it was read. Nothing was stored. Verify the bundle again."
+        )
 
 
 def _undo(store: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:

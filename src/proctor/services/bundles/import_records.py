@@ -70,12 +70,10 @@ def verify_for_import(path: Path, options: ImportOptions, notify: Notify | None 
             if verification.standing == "unsigned"
             else "is signed by keys that you do not trust"
         )
-        raise BundleError(f"{path} {how}, and a signature by a trusted key is required. Nothing was done.")
+        raise BundleError(f"{path} {how}, but a signature by a trusted key is required. Nothing was done.")
     for what, identifier in (("run", verification.statement.run), ("group", verification.statement.group)):
         if not _RUN_ID.fullmatch(identifier):
-            raise BundleError(
-                f"{path} is of the {what} {format_value(identifier)}, which is no id of a {what}."
-            )
+            raise BundleError(f"{path} has the {what} id {format_value(identifier)}, which is not valid.")
     return verification
 
 
@@ -100,7 +98,7 @@ def read_trials(bundle: Bundle, statement: Statement) -> Iterator[TrialLine]:
 
 
 def read_target_names(environ: Mapping[str, str]) -> frozenset[str]:
-    """Returns the names in the user's own targets file; none where there is no such file.
+    """Returns the names in the user's own targets file; none if there is no such file.
 
     Raises:
         SuiteError: the file is invalid.
@@ -121,7 +119,7 @@ def describe_signatures(verification: VerifiedBundle) -> str:
         return (
             f"signed by an unknown key, {', '.join(signature.id for signature in verification.signatures)}."
         )
-    return "unsigned: consistent, but anyone could have made it."
+    return "unsigned. It is consistent, but anyone could have made it."
 
 
 def import_suite(store: Store, bundle: Bundle, verification: VerifiedBundle, options: ImportOptions) -> Suite:
@@ -179,7 +177,7 @@ def check_imported_name(suite: Suite) -> str:
         or split_version(name) is not None
     ):
         raise UsageError(
-            f"The suite of this bundle is called {format_value(name)}, which no suite here can be."
+            f"The suite of this bundle is called {format_value(name)}, which is not a valid name for a suite."
         )
     if name in TIERS and suite.digest == builtin_digest(name):
         return f"{BUILTIN_PREFIX}{name}"
@@ -187,8 +185,8 @@ def check_imported_name(suite: Suite) -> str:
         check_builtin(name, suite.digest)
     except UsageError:
         raise UsageError(
-            f"The suite of this bundle is called {name!r} and is not the built-in suite of that name. "
-            "Another version of Proctor may have made it; nothing was saved."
+            f"The suite of this bundle is called {name!r}, but it differs from the built-in suite of "
+            "that name. Another version of Proctor may have made the bundle. Nothing was saved."
         ) from None
     return name
 
@@ -210,4 +208,6 @@ def _parse_line(bundle: Bundle, parse: Callable[[bytes], T], line: bytes) -> T:
 
 
 def _changed_error(bundle: Bundle) -> BundleError:
-    return BundleError(f"{bundle.path} was changed while it was read. Nothing was kept; verify it again.")
+    return BundleError(
+        f"{bundle.path} changed while it was read. Nothing was stored. Verify the bundle again."
+    )

@@ -92,8 +92,8 @@ def prove(
     if lines is None:
         repeat_text = f" with repeat {collector.repeat}" if collector.repeat else ""
         raise UsageError(
-            f"Run {run.id} has no trial of case {collector.case_id!r}{repeat_text}. "
-            f"`proctor runs export {run.id} -o trials.csv` lists what it has."
+            f"Run {run.id} has no trial of case {collector.case_id!r}{repeat_text}. To list its "
+            f"trials: `proctor runs export {run.id} -o trials.csv`."
         )
     write_new_file(collector.path, canonical_json(proof_data(make_envelope(statement, key), *lines)) + b"\n")
     if "holdout" in statement.claims:

@@ -93,7 +93,7 @@ def check_outcome(place: str, assertion: Assertion, grader: Grader, recorded: Sc
 
 
 def _passes(assertion: Assertion, grader: Grader, value: float) -> bool | None:
-    """Whether a value passes; None where the value does not decide."""
+    """Whether a value passes; None if the value does not decide."""
     if assertion.pass_at is not None:
         return reaches(value, assertion.pass_at)
     if assertion.params.get("rule") == "mean":

@@ -165,7 +165,7 @@ class ScoreChecker:
     ) -> Score | None:
         """Grades an answer again, with judges that return their recorded replies.
 
-        Returns None where the grader needs more than that, where the replies belong to other prompts, or
+        Returns None if the grader needs more than that, where the replies belong to other prompts, or
         where it takes too long.
         """
         wants = grader.requirements()
@@ -187,7 +187,7 @@ class ScoreChecker:
         return derived
 
     def _bind_grader(self, place: str, assertion: Assertion) -> Grader | None:
-        """Returns the grader of an assertion; None where checking its parameters takes too long.
+        """Returns the grader of an assertion; None if checking its parameters takes too long.
 
         Raises:
             BundleDefect: there is no such grader, or its parameters are wrong.
@@ -198,7 +198,7 @@ class ScoreChecker:
         return grader
 
     def _run_limited(self, grader: str, work: Callable[[], T], size: int) -> T | None:
-        """Returns the result of a grader's work; None where it takes too long, or did so too often before."""
+        """Returns the result of a grader's work; None if it takes too long, or did so too often before."""
         if self._lost_s[grader] >= _MAX_LOST_S:
             return None
         try:
@@ -252,7 +252,7 @@ def _bind_or_defect(place: str, assertion: Assertion) -> Grader | BundleDefect:
 def _score_with_replies(
     assertion: Assertion, grading_input: GradingInput, run: Run, judgments: Sequence[Judgment] | None
 ) -> tuple[Score | None]:
-    """Scores an answer, with the replies of these judgments if any; None where its grader has to wait."""
+    """Scores an answer, with the replies of these judgments if any; None if its grader has to wait."""
     if judgments is not None:
         grading_input = with_recorded_judges(grading_input, run, judgments)
     return (_run_without_waiting(score(assertion, grading_input, GRADERS.get)),)

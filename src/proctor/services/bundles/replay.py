@@ -82,11 +82,9 @@ def plan_replay(
         )
         if not before:
             scope = (
-                "nothing but what is held out"
-                if verification.hidden and options.split is None
-                else "no such trial"
+                "only held-out cases" if verification.hidden and options.split is None else "no such trials"
             )
-            raise NothingSelected(f"{path} shows {scope}, so there is nothing to run again.")
+            raise NothingSelected(f"{path} has {scope}, so there is nothing to run again.")
         suite = import_suite(store, bundle, verification, import_options)
     return ReplayPlan(
         request=_make_request(suite, run, options, before),
@@ -150,10 +148,12 @@ def _list_notes(verification: VerifiedBundle, options: ReplayOptions, suite: Sui
     notes = []
     if verification.hidden:
         notes.append(
-            f"The bundle is public: its {verification.hidden:,} held-out trials are not in it, and only the "
-            f"others were run again, as the suite {suite.name!r}."
+            f"The bundle is public and does not contain its {verification.hidden:,} held-out trials. "
+            f"Only the other cases were run again, as the suite {suite.name!r}."
         )
     if verification.run.judges and not options.judges:
         names = ", ".join(judge.name for judge in verification.run.judges)
-        notes.append(f"The answers were judged by {names} then; choose judges now with --judge.")
+        notes.append(
+            f"The answers in the bundle were judged by {names}. Choose judges for this run with --judge."
+        )
     return tuple(notes)

@@ -58,7 +58,8 @@ class SideEffectCheck:
         more = f"; and {len(self._effects) - _MAX_NAMED:,} more" if len(self._effects) > _MAX_NAMED else ""
         raise UsageError(
             f"The suite of this bundle would act on this machine: {'; '.join(sentences)}{more}. "
-            f"Nothing was done. Read its suite.jsonl, and if you want that, add {ALLOW_FLAG}."
+            "Nothing was done. Read the suite.jsonl of the bundle. To allow these actions, add "
+            f"{ALLOW_FLAG}."
         )
 
 
@@ -80,7 +81,7 @@ def find_side_effects(
                 if judge not in own_targets:
                     yield "names a judge of its own", judge
     if case.workspace is not None:
-        yield "works in a workspace", ", ".join(_workspace_effects(case.workspace))
+        yield "uses a workspace", ", ".join(_workspace_effects(case.workspace))
     if case.target is not None and case.target not in own_targets:
         yield "names a target of its own", case.target
     for name in case.variables:

@@ -54,14 +54,16 @@ if TYPE_CHECKING:
 
 
 CHECKS = {
-    "files": "It has exactly the five files of a bundle, none of them too large.",
-    "envelope": "Its envelope holds one statement in the form that it must have.",
-    "digests": "Every file has the SHA-256 that the statement says.",
-    "signatures": "Every signature in it holds.",
-    "run": "Statement and files tell of one run.",
-    "cases": "No case is missing or changed: their tree and the suite's digest come out again.",
-    "trials": "No trial is missing or changed: scores, verdicts and their tree come out again.",
-    "claims": "The numbers that it claims are those of its trials.",
+    "files": "The bundle has exactly its five files, none of them too large.",
+    "envelope": "The envelope contains one well-formed statement.",
+    "digests": "Every file has the SHA-256 in the statement.",
+    "signatures": "Every signature is valid.",
+    "run": "The statement and the files describe the same run.",
+    "cases": "No case is missing or changed: the tree of cases and the suite digest are the same when "
+    "computed again.",
+    "trials": "No trial is missing or changed: the scores, the verdicts and the tree of trials are the "
+    "same when computed again.",
+    "claims": "The claimed numbers follow from the trials.",
 }
 """The checks in their order."""
 
@@ -217,10 +219,10 @@ def check_signatures(
         require_equal(place, "the key", signature.public_key, normalize_pem(signature.public_key))
         if signatures and key <= signatures[-1].id:
             raise BundleDefect(
-                f"{place}: the key {key} signed twice, or the signatures are not sorted by their keys."
+                f"{place}: the key {key} signed twice, or the signatures are not sorted by key."
             )
         if not verify_signature(signature.public_key, data, signature.sig):
-            raise BundleDefect(f"{place} by the key {key} does not hold: something else was signed.")
+            raise BundleDefect(f"{place} by the key {key} is not valid: something else was signed.")
         signatures.append(CheckedSignature(key, trusted_keys[key].name if key in trusted_keys else None))
     return tuple(signatures)
 
@@ -255,7 +257,7 @@ class _BundleFiles:
         """Returns the lines of the cases; the header before them must be that of the run."""
         lines = self.read_lines(SUITE)
         if header_line(run.suite) != next(lines, None):
-            raise BundleDefect(f"{SUITE} was changed while it was read.")
+            raise BundleDefect(f"{SUITE} changed while it was read.")
         return lines
 
     def read_lines(self, name: str) -> Iterator[bytes]:
@@ -271,19 +273,19 @@ class _BundleFiles:
 
     def _check_same(self, name: str, hasher: Hash) -> None:
         if hasher.hexdigest() != self.statement.files[name]:
-            raise BundleDefect(f"{name} was changed while it was read.")
+            raise BundleDefect(f"{name} changed while it was read.")
 
 
 def _describe_hidden(statement: Statement, trials: int, cases: int, *, signed: bool) -> Iterator[str]:
     """Yields what could not be checked because it is hidden."""
     if cases:
         yield (
-            f"{cases:,} of {statement.cases.size:,} cases of the suite are hidden: neither its digest "
-            "nor which cases are held out could be derived again."
+            f"{cases:,} of {statement.cases.size:,} cases of the suite are hidden, so neither the "
+            "suite digest nor the choice of held-out cases could be checked."
         )
     if trials:
         holdout = statement.claims["holdout"]
-        rests = "the signature alone" if signed else "nothing but the word of whoever wrote it"
+        rests = "the signature alone" if signed else "the word of its author alone"
         yield (
             f"{trials:,} of {statement.trials.size:,} trials are held out and hidden: the claim on the "
             f"holdout ({holdout.passed:,} of {holdout.total:,} passed) rests on {rests}."
@@ -294,15 +296,15 @@ def _describe_unchecked(run: Run, expected: ExpectedTrials, checker: ScoreChecke
     """Yields what else could not be checked."""
     if expected.may_end_early:
         yield (
-            f"The run asked {run.settings.selection.limit:,} cases at most, and hidden ones are among them: "
-            "whether shown trials are missing at the end could not be told."
+            f"The run was limited to {run.settings.selection.limit:,} cases, some of which are hidden, "
+            "so it could not be checked whether visible trials are missing at the end."
         )
     if checker.unread_judgments:
         yield (
-            f"{checker.unread_judgments:,} judgments were counted without reading the judges' replies "
-            "again: their "
-            "prompts are of another version of Proctor or name variables, or the run has no such judge."
+            f"{checker.unread_judgments:,} judgments were taken as recorded, without reading the "
+            "judges' replies again: their prompts come from another version of Proctor or use "
+            "variables, or the run has no such judge."
         )
     if checker.timed_out:
         names = ", ".join(checker.timed_out)
-        yield f"Not every check by {names} ended in time; those scores were counted as they stand."
+        yield f"Not every check by {names} ended in time; those scores were taken as recorded."

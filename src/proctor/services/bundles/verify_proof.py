@@ -59,7 +59,7 @@ def verify_proof(path: str | Path, trusted_keys: Mapping[str, TrustedKey]) -> Ve
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     if not data or len(data) > _MAX_BYTES:
-        raise UsageError(f"{path} is larger than any proof. Is it the right file?")
+        raise UsageError(f"{path} is too large to be a proof. Check that it is the right file.")
     try:
         proved = read_or_fail("the proof", lambda: check_proof(parse_canonical(data.removesuffix(b"\n"))))
         signatures = check_signatures(proved.envelope, trusted_keys)

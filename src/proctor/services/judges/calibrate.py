@@ -52,7 +52,7 @@ class JudgeReply(Struct, frozen=True):
     verdict: Verdict
     reason: str
     prompts: tuple[tuple[Message, ...], ...]
-    """The prompts, without those that ask to repair a reply; empty where the judge was not called."""
+    """The prompts, without requests to repair a reply; empty if the judge was not called."""
 
 
 class LabelDifference(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from proctor.services.runs.reading.report import record_holdout_accesses
 STORED_LABELS_NAME = "labels of the store"
 """Used in messages instead of a file's name."""
 _HINT = (
-    "Label some on the page Review of `proctor serve`, or give answers that people have judged with "
+    "Label answers on the Review page of `proctor serve`, or give a file of labelled answers with "
     "--labels FILE."
 )
 

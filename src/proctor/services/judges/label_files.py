@@ -112,7 +112,7 @@ def read_labels(path: str) -> LabelSet:
         notes = ProblemLog(path, item[0])
         fields = FieldReader(item[1], notes)
         parse_label = _parse_run_label if "case_id" in fields else _parse_standalone
-        label_line = parse_label(fields, notes)  # None where it has no label yet, or is invalid
+        label_line = parse_label(fields, notes)  # None if it has no label yet, or is invalid
         problems += notes.problems
         if label_line is not None:
             labelled.append(label_line)
@@ -121,7 +121,7 @@ def read_labels(path: str) -> LabelSet:
     if problems:
         raise SuiteError(problems)
     if not labelled:
-        raise UsageError(f"{path!r} has no label. Write `pass` or `fail` as the `label` of each line.")
+        raise UsageError(f"{path!r} has no labels. Write `pass` or `fail` as the `label` of each line.")
     return LabelSet(path, tuple(labelled), unlabelled)
 
 
@@ -168,7 +168,7 @@ def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | Non
     assertion = _parse_assertion(fields, judged=criteria is not None or expected is not None)
     if assertion is not None and assertion.grader != "llm_grader" and criteria is not None:
         fields.error(
-            "unknown-value", "criteria", f"is not shown beside `{_field_name(assertion)}`; put it there."
+            "unknown-value", "criteria", f"must be next to `{_field_name(assertion)}`. Move it there."
         )
     label = Label(
         case_id=case_id,
@@ -186,7 +186,7 @@ def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | Non
 
 
 def _parse_verdict(fields: FieldReader, *, must: bool) -> bool | None:
-    """Parses the person's verdict; None where the field is empty or invalid."""
+    """Parses the person's verdict; None if the field is empty or invalid."""
     if "label" not in fields:
         if must:
             fields.report_missing("label", "`pass` or `fail`")
@@ -231,7 +231,7 @@ def _parse_output(fields: FieldReader) -> Output:
 
 
 def _convert(value: Any, kind: type[N]) -> N | None:
-    """Converts plain data to a record; None where it has another shape or unknown fields."""
+    """Converts plain data to a record; None if it has another shape or unknown fields."""
     if not isinstance(value, dict) or not value.keys() <= {*kind.__struct_fields__}:
         return None
     try:
@@ -244,9 +244,7 @@ def _parse_assertion(fields: FieldReader, *, judged: bool) -> Assertion | None:
     """Parses how the answer is judged: by a judge prompt, a rubric, or its criteria and expected answer."""
     question, rubric = fields.text("judge_prompt"), fields.text("rubric")
     if question is not None and rubric is not None:
-        fields.error(
-            "unknown-value", "rubric", "stands beside `judge_prompt`; judge an answer by one of them."
-        )
+        fields.error("unknown-value", "rubric", "cannot be combined with `judge_prompt`. Use one of them.")
         return None
     if question is not None:
         assertion = Assertion(grader="llm_judge", params={"prompt": question})
@@ -257,7 +255,7 @@ def _parse_assertion(fields: FieldReader, *, judged: bool) -> Assertion | None:
     else:
         fields_text = ", ".join(f"`{name}`" for name in _JUDGING_FIELDS)
         fields.problem_log.error(
-            "missing-field", f"Nothing says how the answer is judged; add one of {fields_text}."
+            "missing-field", f"There are no grading instructions for the answer. Add one of {fields_text}."
         )
         return None
     try:
@@ -282,7 +280,7 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
         text = data.removeprefix(BOM).decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = "The line is not UTF-8; save the file as UTF-8."
+        message = "The line is not UTF-8. Save the file as UTF-8."
         yield Problem(code="bad-encoding", message=message, path=path, line=line)
         return
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_guess_separator(text), strict=True)
@@ -294,7 +292,7 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
         except StopIteration:
             return
         except csv.Error as error:
-            message = f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."
+            message = f"The row is not valid CSV: {error}. Quote the cell, and double each quote inside it."
             yield Problem(code="bad-csv", message=message, path=path, line=line)
             return
         if not any(cell.strip() for cell in cells):
@@ -326,9 +324,9 @@ def _check_header(header: list[str]) -> Iterator[str]:
                 f"{suggestion(name[:60], sorted({*RUN_LABEL_FIELDS, *STANDALONE_FIELDS}))}"
             )
         elif name in header[:index]:
-            yield f"The column {name!r} is there twice; keep one of them."
+            yield f"The column {name!r} appears twice. Keep one of them."
     if "label" not in header:
-        yield "There is no column `label`; add one, with `pass` or `fail` in each row."
+        yield "There is no column `label`. Add one, with `pass` or `fail` in each row."
 
 
 def _csv_row(
@@ -336,8 +334,8 @@ def _csv_row(
 ) -> tuple[int, dict[str, Any]] | Problem:
     if len(cells) > len(header):
         message = (
-            f"The row has {len(cells)} cells and the first line names {len(header)} columns; "
-            "quote cells that contain the separator."
+            f"The row has {len(cells)} cells, but the first line has {len(header)} columns. Quote "
+            "cells that contain the separator."
         )
         return Problem(code="extra-cell", message=message, path=path, line=line)
     row: dict[str, Any] = {}

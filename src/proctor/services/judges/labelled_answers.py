@@ -31,7 +31,7 @@ class LabelledAnswer(Struct, frozen=True, kw_only=True):
     rule: PassRule
     labels: tuple[Label, ...]
     run: Run | None = None
-    """The run of the answer; None where the file of labels has it."""
+    """The run of the answer; None if the file of labels has it."""
 
 
 class AnswerSelection(Struct, frozen=True):
@@ -64,7 +64,7 @@ def find_answers(
     if finder.problems:
         raise SuiteError(sorted(finder.problems, key=lambda problem: problem.line or 0))
     if not selection.answers:
-        raise UsageError(f"No case that {labels.path!r} names has an assertion that asks a judge.")
+        raise UsageError(f"No case in {labels.path!r} has an assertion that uses a judge.")
     return selection
 
 
@@ -125,8 +125,8 @@ class _AnswerFinder:
         if not word:
             self._add_problem(
                 label_line.line,
-                f"Case {label_line.label.case_id!r} is named and no run is. Say whose answers these are: "
-                "proctor certify RUN --judge T --labels FILE.",
+                f"The line names case {label_line.label.case_id!r} but no run. Name the run with the "
+                "answers: proctor certify RUN --judge T --labels FILE.",
             )
             return None
         if word not in self._runs:
@@ -138,7 +138,8 @@ class _AnswerFinder:
         run = self._runs[word]
         if run is not None and self._default_run is not None and run.id != self._default_run.id:
             self._add_problem(
-                label_line.line, f"The label is of run {run.id}, and {self._default_run.id} was asked for."
+                label_line.line,
+                f"The label belongs to run {run.id}, but you named run {self._default_run.id}.",
             )
             return None
         return run
@@ -172,8 +173,9 @@ class _AnswerFinder:
         for label_line in mismatches:
             self._add_problem(
                 label_line.line,
-                f"The answer to case {case_id!r} on this line is not the one that the run has, so the label "
-                "may be of another. Export the run again, or take `output` out of the line.",
+                f"The answer to case {case_id!r} on this line differs from the one in the run, so the "
+                "label may belong to another answer. Export the run again, or remove `output` from the "
+                "line.",
             )
         return not mismatches
 
@@ -218,7 +220,8 @@ class _AnswerFinder:
                 if line != group[0].line:
                     self._add_problem(
                         group[0].line,
-                        f"The id {case_id!r} stands for another answer at line {line}. Give each its own.",
+                        f"The id {case_id!r} names another answer on line {line}. Give each answer its "
+                        "own id.",
                     )
 
     def _merge_labels(self, group: list[LabelLine]) -> tuple[Label, ...]:
@@ -231,10 +234,10 @@ class _AnswerFinder:
                 hint = (
                     "Keep one of them"
                     if label_line.label.by
-                    else "Keep one of them, or say in `by` who says what"
+                    else "Keep one of them, or name the people in `by`"
                 )
                 self._add_problem(
                     label_line.line,
-                    f"{who} says the opposite of the same answer at line {earlier.line}. {hint}.",
+                    f"{who} gave the same answer the opposite label on line {earlier.line}. {hint}.",
                 )
         return tuple([label_line.label for label_line in first.values()])

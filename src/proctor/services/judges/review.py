@@ -287,7 +287,7 @@ class Review:
     # --- the way through them ---
 
     def at(self, position: int, repeat: int) -> ReviewableAnswer | None:
-        """Returns the answer at a position of the suite; None where none can be labelled."""
+        """Returns the answer at a position of the suite; None if none can be labelled."""
         answer = self._answers.at(position, repeat)
         return answer if answer is not None and self._is_visible(answer) else None
 
@@ -392,7 +392,7 @@ def describe_judging(case: Case) -> Iterator[tuple[str, str]]:
         )
         yield (
             f"Checked by {name}",
-            f"This must not hold:\n{description}" if assertion.negated else description,
+            f"This must not be true:\n{description}" if assertion.negated else description,
         )
 
 

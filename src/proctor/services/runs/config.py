@@ -19,17 +19,17 @@ CONFIG_NAME = "proctor.toml"
 SCHEMA_KEY = "$schema"
 SUITE_KEYS: Mapping[str, Mapping[str, Any]] = {
     SCHEMA_KEY: {"type": "string", "description": "The JSON Schema of the file, for editors."},
-    "prompts": {"type": "string", "description": "The folder of prompts for Markdown tests."},
+    "prompts": {"type": "string", "description": "Folder with the prompts for Markdown tests."},
     "evaluators": {
         "type": ["string", "array"],
         "pattern": r"\S",
         "items": {"type": "string", "pattern": r"\S"},
-        "description": "The ids of the judge prompts to use; without it all.",
+        "description": "Ids of the judge prompts to use.  [default: all]",
     },
     "substitutions": {
         "type": "object",
         "additionalProperties": {"type": "string"},
-        "description": "What {{name}} in the checks of graded prompts stands for.",
+        "description": "Values for {{name}} in the checks of graded prompts.",
     },
 }
 """Keys for reading suites, besides those of single dialects, each with the JSON Schema of its value.
@@ -39,7 +39,7 @@ DEFAULT_SUITES: Mapping[str, Any] = {
     "type": ["string", "array"],
     "pattern": r"\S",
     "items": {"type": "string", "pattern": r"\S"},
-    "description": "The suites that are run where the command names none.",
+    "description": "The suites to run if the command names none.",
 }
 """The JSON Schema of the key `suite`, which stands for the argument of `run`."""
 
@@ -123,16 +123,14 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
     valid_names = sorted({*known_names, *settings})
     for name in table:
         if name not in valid_names:
-            raise UsageError(
-                f"{shown_path}: error: {name!r} is no key of this file. {suggestion(name, valid_names)}"
-            )
+            raise UsageError(f"{shown_path}: error: Unknown key {name!r}. {suggestion(name, valid_names)}")
     if not isinstance(table.get(SCHEMA_KEY, ""), str):
-        raise UsageError(f"{shown_path}: error: `{SCHEMA_KEY}` is {table[SCHEMA_KEY]!r}; give a text.")
+        raise UsageError(f"{shown_path}: error: `{SCHEMA_KEY}` is {table[SCHEMA_KEY]!r}. Give a text.")
     prompts = table.get("prompts")
     if prompts is not None and not isinstance(prompts, str):
-        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}; give the path of a folder.")
+        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}. Give the path of a folder.")
     if prompts is not None and not (path.parent / prompts).is_dir():
-        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}, and there is no such folder.")
+        raise UsageError(f"{shown_path}: error: `prompts` is {prompts!r}, but there is no such folder.")
     return Config(
         path=path,
         flags=_parse_flags(table, settings.keys(), path, shown_path),
@@ -153,7 +151,7 @@ def _read_table(path: Path, shown_path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{shown_path}: error: the file is not TOML in UTF-8: {error}.") from None
+        raise UsageError(f"{shown_path}: error: The file is not valid TOML in UTF-8: {error}.") from None
     except OSError as error:
         raise UsageError(f"The file {shown_path!r} cannot be read: {error.strerror}.") from None
 
@@ -164,7 +162,7 @@ def _parse_flags(
     flags = {name: value for name, value in table.items() if name not in {*SUITE_KEYS, *dialect_keys}}
     for name, value in flags.items():
         if isinstance(value, dict):
-            raise UsageError(f"{shown_path}: error: `{name}` is a table; give a value or a list of values.")
+            raise UsageError(f"{shown_path}: error: `{name}` is a table. Give a value or a list of values.")
     if "suite" in flags:
         flags["suite"] = [
             _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
@@ -175,7 +173,7 @@ def _parse_flags(
     if store is not None:
         if not isinstance(store, str):
             raise UsageError(
-                f"{shown_path}: error: `store` is no text; give the path of a file, or an address."
+                f"{shown_path}: error: `store` is not a text. Give the path of a file, or an address."
             )
         flags["store"] = move_address(store, path.parent)
     cluster = flags.get("cluster")
@@ -186,7 +184,7 @@ def _parse_flags(
 
 def _check_cluster(cluster: Any, shown_path: str) -> None:
     if not isinstance(cluster, str):
-        raise UsageError(f"{shown_path}: error: `cluster` is {cluster!r}; give a text.")
+        raise UsageError(f"{shown_path}: error: `cluster` is {cluster!r}. Give a text.")
     try:
         check_cluster_field(cluster)
     except UsageError as error:
@@ -214,14 +212,14 @@ def _parse_texts(table: dict[str, Any], name: str, shown_path: str) -> list[str]
     value = table.get(name, [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise UsageError(f"{shown_path}: error: `{name}` is {value!r}; give a list of texts.")
+        raise UsageError(f"{shown_path}: error: `{name}` is {value!r}. Give a list of texts.")
     return texts
 
 
 def _parse_substitutions(table: dict[str, Any], shown_path: str) -> dict[str, str]:
     value = table.get("substitutions", {})
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise UsageError(f"{shown_path}: error: `substitutions` is {value!r}; give a table of texts.")
+        raise UsageError(f"{shown_path}: error: `substitutions` is {value!r}. Give a table of texts.")
     return value
 
 
@@ -237,6 +235,6 @@ def _dialect_option(setting: DialectSetting, value: Any, shown_path: str) -> str
     else:
         is_valid, expected = isinstance(value, bool), "true or false"
     if not is_valid:
-        raise UsageError(f"{shown_path}: error: `{setting.key}` is {value!r}; give {expected}.")
+        raise UsageError(f"{shown_path}: error: `{setting.key}` is {value!r}. Give {expected}.")
     option: str | bool = value
     return option

@@ -61,9 +61,9 @@ class Request(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     """A run's id; empty for the newest unfinished run of the same suite, target and settings."""
     retry_errors: str | None = None
-    """A run's id: send again what is ERROR, grade again what is UNSCORED, reuse the rest."""
+    """A run's id: send its ERROR trials again, grade its UNSCORED trials again, and reuse the rest."""
     last_failed: str | None = None
-    """Run only cases that did not pass, by this run and those before it; empty for the newest run."""
+    """Run only the cases without PASS in this run and those before it; empty for the newest run."""
     regrade: str | None = None
     """A run's id: grade its answers again, without calling a target."""
     group: str | None = None
@@ -92,25 +92,25 @@ def complete_settings(settings: Settings, given: Collection[str], *, resumes: bo
         resumes: whether the request continues a stored run, which may have a gate.
 
     Raises:
-        UsageError: one is about a gate, and there is none; or two contradict each other.
+        UsageError: one needs a gate, and there is none; or two contradict each other.
     """
     if settings.min_pass_rate is None and not resumes:
         for name in ("gate_mode", "stop_when_shown"):
             if name in given:
                 flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} is about a gate. Add --min-pass-rate, such as 0.8.")
+                raise UsageError(f"--{flag} needs a gate. Add --min-pass-rate, such as 0.8.")
         settings = replace(settings, gate_mode="point", stop_when_shown=False)
     if settings.stop_when_shown:
         if settings.gate_mode == "point" and "gate_mode" in given:
             raise UsageError(
-                "--stop-when-shown stops when the interval of the pass rate is on one side of the gate, and "
-                "--gate-mode point has none. Leave out one of the two."
+                "--stop-when-shown uses the interval of the pass rate, which --gate-mode point does "
+                "not have. Remove one of the two."
             )
         settings = replace(settings, gate_mode="interval")
     if settings.is_watched and settings.selection.shard is not None:
         raise UsageError(
-            "--until and --stop-when-shown stop a run by what it shows, and a shard shows a part only. Leave "
-            "them out, or run the whole suite without --shard."
+            "--until and --stop-when-shown need the results of the whole suite, but a shard has only a "
+            "part. Remove these flags, or --shard."
         )
     return replace(settings, order_seed=ORDER_SEED) if settings.is_watched else settings
 
@@ -125,13 +125,13 @@ def choose_engine(engine: str | None, batch: bool, engine_given: bool, batch_giv
         batch_given: the same for `batch`.
 
     Raises:
-        UsageError: both were given, and the engine is another one.
+        UsageError: both were given, and they contradict each other.
     """
     usual = Settings().engine
     if batch and engine not in (None, usual, BATCH_ENGINE) and engine_given:
         if batch_given:
             raise UsageError(
-                f"--batch is an engine itself, and --engine names {engine!r}. Leave one of them out."
+                f"--batch is an engine of its own, but --engine names {engine!r}. Remove one of them."
             )
         return engine
     if batch and (batch_given or not engine_given):
@@ -152,6 +152,6 @@ def check_group_id(group: str) -> None:
     """
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", group) or group == "last":
         raise UsageError(
-            f"{group[:80]!r} cannot be the id of a group. Take 1 to 64 letters from A-Z, a-z, 0-9, `.`, `_` "
-            "and `-`, and not `last`."
+            f"{group[:80]!r} is not a valid group id. Use 1 to 64 characters from A-Z, a-z, 0-9, `.`, "
+            "`_` and `-`, other than the word `last`."
         )

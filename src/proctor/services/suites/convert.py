@@ -49,7 +49,7 @@ class ConvertedSuite(Struct, frozen=True, kw_only=True):
     stem: str
     """A name for the suite, without an ending."""
     ending: str = ""
-    """The ending of the suite's own file; empty where it has none."""
+    """The ending of the suite's own file; empty if it has none."""
 
     @property
     def name_hint(self) -> str:
@@ -121,8 +121,8 @@ def _check_readable(suite: Suite, cases: Iterable[Case]) -> None:
     if names:
         raise UsageError(
             f"{suite.title} has {pluralize(len(names), 'case')} that could not be read from its file: "
-            f"{join_names(names, 5)}. No file can hold such a case. Correct the file and save the suite "
-            "again."
+            f"{join_names(names, 5)}. Such a case cannot be written. Correct the file and save the "
+            "suite again."
         )
 
 
@@ -140,9 +140,9 @@ def _fill_prompts(
         example = f"{cases[0].id if cases else 'case'}~{prompts[0].name}"
         report.note(
             "defaults.prompts",
-            f"the suite has {len(prompts)} prompts, {names}, and this format none apart from its tests. "
-            f"Dialect proctor keeps them. With --lossy each case is written once for each prompt, such as "
-            f"{quote_value(example)}.",
+            f"the suite has {len(prompts)} prompts, {names}, but this format has no prompts apart from "
+            "its tests. The format proctor keeps them. With --lossy, each case is written once per "
+            f"prompt, such as {quote_value(example)}.",
         )
     filled_cases: list[Case] = []
     for case in cases:
@@ -187,14 +187,14 @@ class _Comparison:
                 yield from self._check_case(item.case)
             elif item.level == "error":
                 yield self._make_problem(
-                    item.case, item.field, f"what is written cannot be read: {item.message}"
+                    item.case, item.field, f"the written file cannot be read: {item.message}"
                 )
                 self._missing.discard(item.case or "")
         if suite is not None:
             yield from self._check_suite(with_repeats_rule(suite, rule))
         for case_id in self._cases:
             if case_id in self._missing:
-                yield self._make_problem(case_id, None, "the case is not there any more.")
+                yield self._make_problem(case_id, None, "the case is lost.")
 
     def _check_suite(self, suite: Suite) -> Iterator[Problem]:
         for name in ("pass_rule", "repeats_rule"):
@@ -202,12 +202,12 @@ class _Comparison:
                 getattr(suite, name) != getattr(self._suite, name)
                 and (None, name) not in self.expected_losses
             ):
-                yield self._make_problem(None, name, f"`{name}` becomes another one.")
+                yield self._make_problem(None, name, f"`{name}` changes.")
 
     def _check_case(self, reread: Case) -> Iterator[Problem]:
         case = self._cases.get(reread.id)
         if case is None:
-            yield self._make_problem(reread.id, "id", "the suite has no case of this id.")
+            yield self._make_problem(reread.id, "id", "the suite has no case with this id.")
             return
         self._missing.discard(case.id)
         if encode(case) == encode(reread):
@@ -221,11 +221,11 @@ class _Comparison:
             case, reread = (_without_metadata(side, self._dialect.file_field) for side in (case, reread))
         field = _find_first_difference(case, reread, ignored, more_metadata=self._lossy)
         if field is not None:
-            yield self._make_problem(case.id, field, f"`{field}` becomes another one.")
+            yield self._make_problem(case.id, field, f"`{field}` changes.")
 
     def _make_problem(self, case: str | None, field: str | None, reason: str) -> Problem:
         subject = f"Suite {quote_value(self._suite.name)}" if case is None else f"Case {quote_value(case)}"
-        message = f"{subject}: dialect {self._dialect_name} cannot say it: {reason}"
+        message = f"{subject}: format {self._dialect_name} cannot express it: {reason}"
         return Problem(code=LOSS_CODE, message=message, path=self._path, field=field, case=case)
 
 
@@ -277,7 +277,7 @@ def _to_plain(case: Case) -> dict[str, Any]:
 
 
 def _find_difference(first: Any, second: Any, field_path: str) -> str | None:
-    """Returns the path at which two values differ first; None where they are equal."""
+    """Returns the path at which two values differ first; None if they are equal."""
     if isinstance(first, dict) and isinstance(second, dict):
         members = [(name, f"{field_path}.{name}") for name in sorted({*first, *second})]
         places = (_find_difference(first.get(name), second.get(name), path) for name, path in members)

@@ -101,7 +101,7 @@ def bounded_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
 
 
 def _read_long_line(start: bytes, file: BinaryIO) -> bytes | None:
-    """Reads the rest of the line that begins with `start`; None where it is too long."""
+    """Reads the rest of the line that begins with `start`; None if it is too long."""
     line = bytearray(start)
     while len(line) <= MAX_LINE_BYTES:
         chunk = file.readline(_CHUNK_BYTES)
@@ -214,7 +214,9 @@ class _DiskFiles:
                     not_executable = not_executable or file
         if not_executable is not None:
             path = self._relative(not_executable)
-            raise UsageError(f"The file {path!r} is not executable. Run chmod +x on it, or name it NAME.py.")
+            raise UsageError(
+                f"The file {path!r} is not executable. Run chmod +x on it, or rename it to NAME.py."
+            )
         return None
 
     def _relative(self, file: Path | str) -> str:

@@ -12,7 +12,7 @@ from proctor.services.suites.load import LoadedSuite
 
 
 def apply_split(load_result: LoadedSuite, request: Request) -> LoadedSuite:
-    """Splits the suite as the request says, or else as its dialect does.
+    """Splits the suite as the request sets, or else as its dialect does.
 
     Raises:
         UsageError: the share is invalid; a flag splits a built-in suite; or a split method is given for a
@@ -31,15 +31,15 @@ def apply_split(load_result: LoadedSuite, request: Request) -> LoadedSuite:
         if not is_set_by_flag or ratio == 0:
             return load_result
         raise UsageError(
-            f"Built-in suites are not split, so {suite.name} has no holdout. Leave --holdout and "
-            "--split-method out, or copy its cases to a suite of your own."
+            "Built-in suites have no holdout. Remove --holdout and --split-method, or copy the cases "
+            f"of {suite.name} to a suite of your own."
         )
     if ratio is None and suite.split_rule is None:
         if not is_set_by_flag:
             return load_result
         raise UsageError(
-            f"The suite {suite.name!r} is not split, so there is nothing to do by --split-method {method}. "
-            "Say with --holdout 0.2 how much of it is to be held out."
+            f"The suite {suite.name!r} has no holdout, so --split-method {method} has no effect. Set "
+            "the share to hold out, such as --holdout 0.2."
         )
     if ratio is not None:
         suite = with_holdout_share(suite, ratio)
@@ -59,7 +59,7 @@ def check_share(share: float, name: str) -> None:
         UsageError: it is not from 0 to below 1.
     """
     if not 0 <= share < 1:  # also where it is not a number
-        raise UsageError(f"{name} is {share}; give a share below 1, such as 0.2, or 0 to hold nothing out.")
+        raise UsageError(f"{name} is {share}. Give a share below 1, such as 0.2, or 0 for no holdout.")
 
 
 def _check_nothing_held_out(request: Request, *, is_set_by_flag: bool) -> None:
@@ -67,11 +67,11 @@ def _check_nothing_held_out(request: Request, *, is_set_by_flag: bool) -> None:
     split = request.settings.selection.split
     if split != "all":
         raise UsageError(
-            f"Nothing is held out, so --split {split} selects no part. Leave out --split or the holdout of 0."
+            f"There is no holdout, so --split {split} has no effect. Remove --split, or the holdout of 0."
         )
     if request.split_method is not None and is_set_by_flag and "--split-method" in request.flags:
         raise UsageError(
-            f"Nothing is held out, so --split-method {request.split_method} has no effect. Leave it out."
+            f"There is no holdout, so --split-method {request.split_method} has no effect. Remove it."
         )
 
 

@@ -368,7 +368,7 @@ class _SuiteReader:
         file = self._paths.get(case_id, self._path)
         is_same_file = file == (located_case.path or self._path)
         where = f"line {first}" if is_same_file else f"line {first} of {file}"
-        message = f"Case id {case_id!r} stands already at {where}. Give each case an id of its own."
+        message = f"Case id {case_id!r} is already used at {where}. Give each case its own id."
         return self._make_problem("duplicate-id", message, located_case, "id")
 
     def _bind_graders(self, located_case: CaseAtLine) -> tuple[list[Grader], list[Problem]]:

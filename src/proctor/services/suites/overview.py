@@ -40,7 +40,8 @@ def check_without_runs(versions: Sequence[VersionEntry]) -> None:
     if in_use:
         name = versions[0].saved.suite.name
         raise UsageError(
-            f"{name!r} cannot be deleted: {', '.join(in_use)}. Delete them first with `proctor runs delete`."
+            f"{name!r} cannot be deleted: {', '.join(in_use)}. First delete the runs with `proctor "
+            "runs delete`."
         )
 
 
@@ -91,13 +92,13 @@ def describe_version(store: Store, suite: Suite) -> SuiteDetail:
     """Returns the details of one version.
 
     Raises:
-        UsageError: it is not in the store any more.
+        UsageError: it is no longer in the store.
     """
     saved_version = next(
         (version for version in store.versions(suite.name) if version.suite.digest == suite.digest), None
     )
     if saved_version is None:
-        raise UsageError(f"{suite.version} of {suite.name!r} is not in the store any more.")
+        raise UsageError(f"{suite.version} of {suite.name!r} is no longer in the store.")
     cases = _count_cases(store, saved_version.suite)
     return SuiteDetail(
         saved=saved_version,

@@ -1,9 +1,9 @@
-r"""Restates rules and patterns as a dialect can express them, where that changes no verdict.
+r"""Restates rules and patterns in a form that a format can express, if that changes no verdict.
 
 "Every check must pass" and "the weighted mean of the scores must reach 1" are one rule for checks that give 1
-or 0 and nothing between. So is a lower threshold that no case reaches with a check that failed. A JavaScript
-pattern matches `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. A rule for
-several judgments that is left to the run is the mean, which is the same for one judgment.
+or 0 and nothing between. The same is true of a lower threshold, if no case with a failed check can reach it.
+A JavaScript pattern matches `\d`, `\w` and `\b` in ASCII only, which is the same for answers in ASCII. An
+aggregation that is left to the run becomes the mean, which is the same for one judgment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ALL_MUST_PASS: Final = PassRule()
 def restate_rules(
     suite: Suite, cases: list[Case], name: str, dialect: Dialect
 ) -> tuple[Suite, list[Case], list[Problem]]:
-    """Gives a suite the pass rules and patterns that a dialect can express, where that changes no verdict.
+    """Gives a suite pass rules and patterns that a format can express, if that changes no verdict.
 
     Args:
         suite: its header.
@@ -38,8 +38,8 @@ def restate_rules(
 
     Returns:
         The suite, its cases and a warning for each rule or pattern that was restated. A rule whose verdicts
-        would change is left as it is. A pattern may differ for answers beyond ASCII, and the judge rule of a
-        run for several judgments.
+        would change is left as it is. A restated pattern may match differently for answers beyond ASCII, and
+        a restated aggregation for several judgments.
     """
     expressible = dialect.pass_rule
     if expressible is None:
@@ -81,8 +81,8 @@ def _with_judge_rule(case: Case, rule: str) -> Case:
 
 def _judge_rule_warning(suite: Suite, name: str) -> Problem:
     message = (
-        f"Suite {quote_value(suite.name)}: several judgments of an answer come to their mean in dialect "
-        f"{name}, and their rule was left to the run. It is the same for one judgment."
+        f"Suite {quote_value(suite.name)}: format {name} aggregates several judgments by their mean, "
+        "but in this suite the run decides. With one judgment per answer, the result is the same."
     )
     return Problem(level="warning", code=RESTATED_CODE, message=message, field="assertions")
 
@@ -98,9 +98,9 @@ def _with_ascii_patterns(case: Case, name: str, problems: list[Problem]) -> Case
         if ascii_pattern != pattern:
             assertions[index] = replace(assertion, params={**assertion.params, "pattern": ascii_pattern})
             message = (
-                f"Case {quote_value(case.id)}: patterns of dialect {name} are JavaScript's, so `\\d`, "
-                f"`\\w` and `\\b` of {quote_value(pattern)} know ASCII only. It is the same for answers in "
-                "ASCII."
+                f"Case {quote_value(case.id)}: format {name} uses JavaScript patterns, in which `\\d`, "
+                f"`\\w` and `\\b` match only ASCII. The pattern {quote_value(pattern)} was restated. "
+                "For answers in ASCII, the result is the same."
             )
             field = f"assertions[{index}].params.pattern"
             problems.append(
@@ -124,7 +124,7 @@ def _requires_every_check(rule: PassRule, case: Case) -> bool:
 
 
 def _is_all_or_nothing(assertion: Assertion) -> bool:
-    """Whether an assertion gives 1 where it passes and 0 where it does not."""
+    """Whether an assertion gives 1 if it passes and 0 if it fails."""
     try:
         grader = GRADERS.get(assertion.grader)
     except UnknownName:
@@ -137,12 +137,15 @@ def _is_all_or_nothing(assertion: Assertion) -> bool:
 
 def _rule_warning(suite: Suite, case: Case | None, rule: PassRule, name: str) -> Problem:
     subject = f"Suite {quote_value(suite.name)}" if case is None else f"Case {quote_value(case.id)}"
-    missing, instead = "no rule that every check must pass", "`execution.threshold: 1`"
+    missing, instead = "no rule that all checks must pass", "`execution.threshold: 1`"
     if rule.threshold is not None:
-        missing, instead = f"no threshold, such as {rule.threshold:g},", "that every check must pass"
+        missing, instead = (
+            f"no threshold, such as {rule.threshold:g},",
+            ("the rule that all checks must pass"),
+        )
     message = (
-        f"{subject}: dialect {name} has {missing} and says {instead}. It is the same here: each check gives "
-        "1 or 0, and no case passes with one that fails."
+        f"{subject}: format {name} has {missing} and uses {instead} instead. The result is the same "
+        "here, because each check gives 1 or 0, and a case with a failed check does not pass."
     )
     return Problem(
         level="warning",

@@ -90,7 +90,7 @@ class Suites:
         """Takes the store and how suites are read.
 
         Args:
-            store: where suites are saved and found; None where there is none.
+            store: where suites are saved and found; None if there is none.
             environ: what suites may name as `${{ NAME }}`.
             config: the project's settings for reading suites.
             tell: called with the files of each word, which may have warnings and notes for the user.
@@ -119,7 +119,8 @@ class Suites:
             check_suite_name(name)
             if len(paths) > 1:
                 raise UsageError(
-                    f"{word!r} is {len(paths)} suites, and only one can be {name!r}. Name one file."
+                    f"{word!r} contains {len(paths)} suites, but only one can be named {name!r}. Name "
+                    "one file."
                 )
         problems: list[Problem] = []
         for path in paths:
@@ -161,7 +162,7 @@ class Suites:
             return
         if len(paths) > 1:
             names = ", ".join(path.as_posix() for path in paths)
-            raise UsageError(f"{word!r} is {len(paths)} suites: {names}. Name one of them.")
+            raise UsageError(f"{word!r} contains {len(paths)} suites: {names}. Name one of them.")
         # A store of its own, as a suite can be larger than memory and its file is read only once.
         with (
             open_temporary_store() as temporary_store,
@@ -190,7 +191,7 @@ class Suites:
         except NoSuchSuite as missing:
             if self._store is not None and find_stored_suite(self._store, word) is not None:
                 raise UsageError(
-                    f"The suite {word!r} is in the store already. Name a file or a folder."
+                    f"The suite {word!r} is already in the store. Name a file or a folder."
                 ) from None
             raise UsageError(str(missing)) from None
 
@@ -227,19 +228,19 @@ def check_builtin(name: str, digest: str) -> None:
     """
     if name.startswith(BUILTIN_PREFIX) and digest != builtin_digest(name.removeprefix(BUILTIN_PREFIX)):
         raise UsageError(
-            f"A suite of your own cannot be saved as {name!r}: the names of built-in suites begin with "
-            f"{BUILTIN_PREFIX!r}. Give it another name."
+            f"A suite of your own cannot be saved as {name!r}, because only names of built-in suites "
+            f"begin with {BUILTIN_PREFIX!r}. Choose another name."
         )
 
 
 @cache
 def builtin_digest(tier: str) -> str | None:
-    """The digest of a built-in suite; None where there is no such suite."""
+    """The digest of a built-in suite; None if there is no such suite."""
     return load_suite(builtin_path(tier)).suite.digest if tier in TIERS else None
 
 
 def find_stored_suite(store: Store, word: str) -> Suite | None:
-    """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None when there is none.
+    """Finds a suite in a store by `NAME`, `NAME@v2` or `NAME@sha256:…`; None if there is none.
 
     Raises:
         UsageError: there is no such version of it.

@@ -39,12 +39,12 @@ MAX_PREVIEW_CASES: Final = 20
 MAX_NAME_LENGTH: Final = 200
 """In characters; lists have no room for longer names."""
 
-_SAVE_HINT: Final = "Take it out, or save the suite from its own folder with `proctor suites save`."
+_SAVE_HINT: Final = "Remove it, or save the suite on the command line with `proctor suites save`."
 _NAME_HINT: Final = f"Name one of the targets.yaml here. {_SAVE_HINT.replace('Take', 'Or take')}"
 _FIELDS: Final = {
     "is graded by a program": "assertions",
     "names a judge of its own": "assertions",
-    "works in a workspace": "workspace",
+    "uses a workspace": "workspace",
     "names a target of its own": "target",
 }
 _CODES_OF_READ_CASES: Final = frozenset({"bad-assertion", PAGE_CODE})
@@ -56,7 +56,7 @@ class UploadDraft(SuiteProblems, frozen=True, kw_only=True):
 
     upload: Upload
     suite: Suite | None
-    """Its header, as it would be saved; None where no format recognises the upload."""
+    """Its header, as it would be saved; None if no format recognises the upload."""
     first: tuple[Case, ...] = ()
     """Its first cases."""
     holdout: frozenset[int] = frozenset()
@@ -171,7 +171,7 @@ class _CheckingWriter:
         suite, _ = _prepare_suite(suite, self._upload, self._settings)
         check_suite_name(suite.name)
         if len(suite.name) > MAX_NAME_LENGTH:
-            raise UsageError(f"The name has {len(suite.name)} characters; give it at most {MAX_NAME_LENGTH}.")
+            raise UsageError(f"The name has {len(suite.name)} characters. Use at most {MAX_NAME_LENGTH}.")
         check_builtin(suite.name, suite.digest)
         return self._writer.commit(suite)
 
@@ -208,8 +208,9 @@ def _prepare_suite(suite: Suite, upload: Upload, settings: DraftSettings) -> tup
     if not unknown_targets:
         return suite, []
     message = (
-        f"The suite wants to be run on {join_names([quote_value(name) for name in unknown_targets], 5)}, "
-        "which the targets.yaml here does not name, so that is left out. Choose the targets on Run Suite."
+        "The suite names the targets "
+        f"{join_names([quote_value(name) for name in unknown_targets], 5)}, which are not in the "
+        "targets.yaml here, so they are ignored. Choose the targets on Run Suite."
     )
     warning = Problem(
         level="warning",
@@ -232,8 +233,8 @@ def _check_side_effects(located_case: CaseAtLine, path: str, own_targets: Collec
         Problem(
             code=PAGE_CODE,
             message=(
-                f"Case {quote_value(case.id)} {what} ({quote_value(detail)}), which no suite from a page "
-                "may. " + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
+                f"Case {quote_value(case.id)} {what} ({quote_value(detail)}), which is not allowed for "
+                "an uploaded suite. " + (_NAME_HINT if what.startswith("names ") else _SAVE_HINT)
             ),
             path=located_case.path or path,
             line=located_case.line,
@@ -245,13 +246,13 @@ def _check_side_effects(located_case: CaseAtLine, path: str, own_targets: Collec
 
 
 def _to_page_problem(problem: Problem) -> Problem:
-    """Rewords a problem for a page where it names flags of the command line."""
+    """Rewords a problem for a page if it names flags of the command line."""
     if problem.code == "unset-variable":
         message = (
-            f"`{problem.field}` reads an environment variable, which no suite from a page may. {_SAVE_HINT}"
+            f"`{problem.field}` reads an environment variable, which is not allowed for an uploaded "
+            f"suite. {_SAVE_HINT}"
         )
         return replace(problem, code=PAGE_CODE, message=message)
     if problem.code in ("unknown-dialect", "ambiguous-dialect"):
-        message = problem.message.replace("Name the dialect with --dialect", "Choose its dialect")
-        return replace(problem, message=message.replace("Say which with --dialect.", "Choose which it is."))
+        return replace(problem, message=problem.message.replace(" with --dialect", ""))
     return problem

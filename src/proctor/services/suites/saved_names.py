@@ -120,6 +120,6 @@ def check_suite_name(name: str) -> None:
         UsageError: it cannot.
     """
     if name != name.strip() or not name.isprintable() or not name:
-        raise UsageError(f"{name!r} is no name for a suite. Give it one line without spaces around it.")
+        raise UsageError(f"{name!r} is not a valid name for a suite. Use one line without spaces around it.")
     if split_version(name) is not None:
-        raise UsageError(f"{name!r} would be read as a version of a suite. Leave the part from `@` on out.")
+        raise UsageError(f"{name!r} looks like a version of a suite. Remove the part from `@` on.")

@@ -77,8 +77,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
             return self._find_in_folder(word, path)
         if split_version(word) is not None:
             raise NoSuchSuite(
-                f"There is no file or folder {word!r}; only suites in a store have versions. "
-                f"`proctor suites export {word} -o FILE` writes one to a file."
+                f"There is no file or folder {word!r}. Only suites in a store have versions. To write "
+                f"one to a file: `proctor suites export {word} -o FILE`"
             )
         return self._find_by_name(word)
 
@@ -94,15 +94,15 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
         )
         if not contents.suites:
             expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-            empty = f"The folder {word!r} has no suite in it ({expected})."
+            empty = f"The folder {word!r} contains no suite ({expected})."
             raise UsageError(" ".join([empty, *_describe_skipped(contents)]))
         notes = describe_choice(word, f"the folder {word!r}")
         if contents.included:
             notes += (
-                f"Not run on their own, because other suites read them: {_list_files(contents.included)}.",
+                f"Not run separately, because other suites include them: {_list_files(contents.included)}.",
             )
         if self.strict:
-            message = "No suite format recognises the file. Move it out of the folder, or leave --strict out."
+            message = "No suite format recognises the file. Move it out of the folder, or remove --strict."
             problems = tuple(
                 Problem(code="unknown-dialect", message=message, path=str(file), line=1)
                 for file in contents.unrecognised
@@ -119,7 +119,7 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
         matches = sorted(file for file in suites if word in (file.stem, _suite_name(file)))
         if len(matches) > 1:
             raise UsageError(
-                f"The suite {word!r} is more than one file: {_list_files(matches)}. Name one of them."
+                f"Several files match the suite {word!r}: {_list_files(matches)}. Name one of them."
             )
         if matches:
             return LocatedSuites(
@@ -128,11 +128,13 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
         if word not in TIERS:
             names = sorted({*TIERS, *map(_suite_name, suites)})
             hint = suggest_file(word).lstrip() or suggestion(word, names)
-            raise NoSuchSuite(f"There is no suite {word!r}: no file, no folder and no name. {hint}")
+            raise NoSuchSuite(
+                f"There is no suite {word!r}: it is not a file, a folder or the name of a suite. {hint}"
+            )
         if self.is_saved(word):
             raise NoSuchSuite(
-                f"{word!r} is a suite in the store, and no file. `{BUILTIN_PREFIX}{word}` is the built-in "
-                "suite."
+                f"{word!r} is a suite in the store, not a file. For the built-in suite, write "
+                f"`{BUILTIN_PREFIX}{word}`."
             )
         return LocatedSuites(paths=(builtin_path(word),))
 
@@ -150,7 +152,7 @@ def describe_choice(word: str, meaning: str) -> tuple[str, ...]:
     """Returns a sentence on what a word means that also names a built-in suite; nothing for other words."""
     if word not in TIERS:
         return ()
-    return (f"{word!r} is {meaning} here. `{BUILTIN_PREFIX}{word}` is the built-in suite.",)
+    return (f"{word!r} means {meaning} here. For the built-in suite, write `{BUILTIN_PREFIX}{word}`.",)
 
 
 def _suite_name(file: Path) -> str:

@@ -53,8 +53,8 @@ class Trash:
         versions = list_saved_versions(self._store, name)
         entries = [entry for entry in versions if version in (None, entry.saved.suite.version)]
         if not entries:
-            what = f"version {version!r} of a suite" if version else "suite"
-            raise UsageError(f"There is no {what} {name!r} any more. Nothing was deleted.")
+            what = f"version {version!r} of the suite" if version else "suite"
+            raise UsageError(f"There is no {what} {name!r}. Nothing was deleted.")
         check_without_runs(entries)
         with self._trash() as trash:
             for entry in entries:
@@ -83,7 +83,7 @@ class Trash:
             trash_name = f"{name}@{version}"
             suite = trash.suite(trash_name)
             if suite is None:
-                raise UsageError(f"{name} {version} cannot be had back any more, or is back already.")
+                raise UsageError(f"{name} {version} can no longer be restored, or is already restored.")
             restored = _copy_suite(trash, suite, self._store, replace(suite, name=name), again=True)
             trash.delete_version(trash_name, suite.digest)
         return restored

@@ -83,14 +83,14 @@ def upload_from_text(text: str, name: str = "", dialect: str | None = None) -> U
     Args:
         text: the text.
         name: its name; the ending of a suite file says what it is, else the text does.
-        dialect: its dialect, where that is known.
+        dialect: its dialect, if known.
 
     Raises:
         UsageError: it is empty, or not UTF-8 text.
     """
     text = text.removeprefix("\ufeff")
     if not text.strip():
-        raise UsageError("There is nothing to read yet. Paste the cases of a suite, or choose a file.")
+        raise UsageError("There is no input yet. Paste the cases of a suite, or choose a file.")
     data = text.encode("utf-8", "surrogatepass")
     decode_suite_text(data, name or "the text")
     stem, ending = splitext(basename(name.replace("\\", "/")))
@@ -137,13 +137,13 @@ def upload_from_files(files: Mapping[str, bytes], name: str = "", main: str | No
     name = name or folder
     choices = _find_suites(files)
     if not choices and "xl/workbook.xml" in files:
-        raise UsageError("A workbook cannot be read. Save its sheet as CSV in UTF-8, and choose that file.")
+        raise UsageError("Workbooks are not supported. Save the sheet as CSV in UTF-8, and choose that file.")
     if not choices:
         expected = "a file ending in .jsonl or .csv, or in .yaml with `tests`, or a Markdown test"
-        raise UsageError(f"There is no suite in the upload ({expected}).")
+        raise UsageError(f"The upload contains no suite ({expected}).")
     if main is not None and main not in choices:
         raise UsageError(
-            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+            f"{quote_value(main)} is not a suite of this upload. Choose one of: {', '.join(choices)}."
         )
     if main is not None or len(choices) == 1:
         return Upload(files=files, main=main or choices[0], name=name)
@@ -162,7 +162,7 @@ def choose_suite(upload: Upload, main: str) -> Upload:
     choices = upload.choices or (upload.main,)
     if main not in choices:
         raise UsageError(
-            f"{quote_value(main)} is no suite of this upload. Choose one of: {', '.join(choices)}."
+            f"{quote_value(main)} is not a suite of this upload. Choose one of: {', '.join(choices)}."
         )
     return replace(upload, main=main)
 
@@ -180,19 +180,20 @@ def decode_suite_text(data: bytes, name: str) -> str:
             "Save it with `proctor suites save`."
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UsageError(f"{quote_value(name)} is UTF-16. Save it as UTF-8.")
+        raise UsageError(f"{quote_value(name)} is in UTF-16. Save it as UTF-8.")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(
-            f"{quote_value(name)} is no text in UTF-8: look at byte {error.start + 1:,}, on line {line:,}. "
+            f"{quote_value(name)} is not UTF-8 text: see byte {error.start + 1:,}, on line {line:,}. "
             "Save it as UTF-8."
         ) from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise UsageError(
-            f"{quote_value(name)} has a NUL character on line {line:,}, so it is no text. Take it out."
+            f"{quote_value(name)} has a NUL character on line {line:,}, so it is not a text file. "
+            "Remove the character."
         )
     return text
 
@@ -357,7 +358,7 @@ class _MemoryFiles:
 
 
 def _join(folder: str, path: str) -> str | None:
-    """Joins a path to a folder; None where it leaves the upload. The upload's own folder is empty."""
+    """Joins a path to a folder; None if it leaves the upload. The upload's own folder is empty."""
     full_path = normpath(f"{folder}/{path}" if folder else path)
     if full_path.startswith(("/", "../")) or full_path == "..":
         return None

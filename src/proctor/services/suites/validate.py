@@ -27,7 +27,7 @@ class ValidationResult(Struct, frozen=True):
 
     path: str
     loaded_suite: LoadedSuite | None
-    """None where no format recognises the file."""
+    """None if no format recognises the file."""
     problems: tuple[Problem, ...]
     """Errors and warnings, those of rules among them, in file order."""
 
@@ -152,12 +152,12 @@ def find_text_files(words: Iterable[str]) -> list[Path]:
                 file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path)
             )
             if not folder_files:
-                raise UsageError(f"The folder {word!r} has no file to look for cases in.")
+                raise UsageError(f"The folder {word!r} contains no file to search for cases.")
             files += folder_files
         elif path.exists():
             files.append(path)
         else:
-            raise UsageError(f"There is no file {word!r} to look for cases in.")
+            raise UsageError(f"There is no file {word!r} to search for cases.")
     return list(dict.fromkeys(files))
 
 

@@ -59,11 +59,9 @@ def _contents_by_path(converted: ConvertedSuite, output: str) -> dict[Path, byte
     files = converted.files
     for path in files:
         if path.startswith("/") or normpath(path).split("/")[0] == "..":
-            raise UsageError(f"The file {path!r} of the suite would lie outside its folder. Rename its case.")
+            raise UsageError(f"The file {path!r} of the suite would be outside its folder. Rename the case.")
         if not path.isprintable():
-            raise UsageError(
-                f"The file {path!r} of the suite has invisible characters in its name. Rename it."
-            )
+            raise UsageError(f"The name of the file {path!r} has invisible characters. Rename the file.")
     target = Path(output)
     if output.endswith(("/", os.sep)) or target.is_dir() or MAIN_FILE not in files:
         return {target / (path or converted.name_hint): data for path, data in sorted(files.items())}
@@ -75,9 +73,11 @@ def _check_not_taken(converted: ConvertedSuite, output: Path, targets: list[Path
     if existing:
         names = ", ".join(target.as_posix() for target in existing[:_MAX_NAMED])
         more = f" and {len(existing) - _MAX_NAMED} more" if len(existing) > _MAX_NAMED else ""
-        raise UsageError(f"Already there: {names}{more}. Nothing was written; --force replaces them.")
+        raise UsageError(
+            f"These files already exist: {names}{more}. Nothing was written. Add --force to replace them."
+        )
     if MAIN_FILE not in converted.files and output.is_dir() and any(output.iterdir()):
         raise UsageError(
-            f"The folder {output.as_posix()!r} is not empty, and the suite would be all that is in it. "
-            "Nothing was written; name another one, or say --force."
+            f"The folder {output.as_posix()!r} is not empty, and writing the suite would replace its "
+            "content. Nothing was written. Name another folder, or add --force."
         )

@@ -71,22 +71,20 @@ def unpack(data: bytes) -> dict[str, bytes]:
         return {member.name: _read_file(file, member) for member in suite_members}
     except BadArchive as error:
         reason = quote_value(str(error).removeprefix("is damaged: "))
-        raise UsageError(f"The zip archive is damaged: {reason}. Make it again.") from None
+        raise UsageError(f"The zip archive is damaged: {reason}. Create it again.") from None
 
 
 def _find_end(data: bytes) -> tuple[int, int]:
     """Returns the offset of the end record and the number of entries; refuses a large directory unread."""
     end = data.rfind(_END, max(0, len(data) - _END_SIZE - 0xFFFF))
     if end < 0 or len(data) < end + _END_SIZE:
-        raise UsageError("The zip archive is cut off: its end is missing. Make it again.")
+        raise UsageError("The zip archive is truncated. Create it again.")
     count, size = struct.unpack_from("<HL", data, end + 10)
     if data[max(0, end - _LOCATOR_SIZE) : end].startswith(_LOCATOR):
-        raise UsageError(
-            "The zip archive is of the kind for more than 4 GB. Pack the suite again, by itself."
-        )
+        raise UsageError("The zip archive is in the format for more than 4 GB. Pack only the suite.")
     if count > MAX_FILES or size > MAX_FILES * _MAX_DIRECTORY_ENTRY_BYTES:
         raise UsageError(
-            f"The zip archive has too many files ({count:,}); {MAX_FILES:,} are read. Pack the suite alone."
+            f"The zip archive has {count:,} files, more than the limit of {MAX_FILES:,}. Pack only the suite."
         )
     return end, count
 
@@ -112,8 +110,8 @@ def _check_all(members: list[ZipMember], packed_size: int) -> None:
     total = sum(member.size for member in members)
     if total > MAX_BYTES:
         raise UsageError(
-            f"Unpacked the zip archive is {_megabytes(total)}, and {_megabytes(MAX_BYTES)} are read. "
-            "Use the command line for it."
+            f"The zip archive unpacks to {_megabytes(total)}, more than the limit of "
+            f"{_megabytes(MAX_BYTES)}. Use the command line instead."
         )
     if total > max(_ALWAYS_ALLOWED_BYTES, packed_size * MAX_RATIO):
         raise UsageError(
@@ -126,10 +124,13 @@ def _check_member(member: ZipMember) -> None:
     name = member.name
     _check_path(name.removesuffix("/"))
     if member.flags & 0x41:
-        raise UsageError(f"{quote_value(name)} in the zip archive is encrypted. Pack it without a password.")
+        raise UsageError(
+            f"{quote_value(name)} in the zip archive is encrypted. Pack the suite without a password."
+        )
     if S_IFMT(member.mode >> 16) not in (0, S_IFREG) and not _is_folder(member):
         raise UsageError(
-            f"{quote_value(name)} in the zip archive is a link or no file. Pack what it leads to."
+            f"{quote_value(name)} in the zip archive is a link or a special file. Pack the file that "
+            "it points to."
         )
     if member.method not in (ZIP_STORED, ZIP_DEFLATED):
         raise UsageError(
@@ -172,11 +173,11 @@ def check_paths(paths: Iterable[str]) -> None:
         key = _fold(path)
         if key in path_by_key:
             conflict = (
-                "is there twice"
+                "is in the archive twice"
                 if path_by_key[key] == path
-                else f"differs from {quote_value(path_by_key[key])} in case only"
+                else f"differs from {quote_value(path_by_key[key])} only in upper and lower case"
             )
-            raise UsageError(f"The file {quote_value(path)} {conflict}. Give each file a name of its own.")
+            raise UsageError(f"The file {quote_value(path)} {conflict}. Give each file its own name.")
         path_by_key[key] = path
         folder = dirname(key)
         while folder:
@@ -203,12 +204,12 @@ def _check_path(path: str) -> None:
     if "\\" in path:
         raise UsageError(f"The path {quote_value(path)} has a backslash. Write `/` between folders.")
     if not path.isprintable():
-        raise UsageError(f"The path {quote_value(path)} has signs that cannot be shown. Rename the file.")
+        raise UsageError(
+            f"The path {quote_value(path)} has characters that cannot be shown. Rename the file."
+        )
     if path.startswith("/") or _DRIVE.match(path):
         raise UsageError(
             f"The path {quote_value(path)} is absolute. Pack files by paths inside the suite's folder."
         )
     if ".." in parts or "." in parts or "" in parts:
-        raise UsageError(
-            f"The path {quote_value(path)} does not stay in the suite's folder. Pack the folder itself."
-        )
+        raise UsageError(f"The path {quote_value(path)} leaves the suite's folder. Pack the folder itself.")

@@ -241,5 +241,5 @@ def warn_of_missing_abilities(
             action = ABILITY_ACTIONS.get(check.ability, f"show the ability {check.ability!r}")
             yield (
                 f"Target {spec.name!r} {_SHORTFALLS[check.status]} {action} when checked on "
-                f"{check.at:%d %B %Y}, and {subjects[check.ability]}{detail}"
+                f"{check.at:%d %B %Y}, but {subjects[check.ability]}{detail}"
             )

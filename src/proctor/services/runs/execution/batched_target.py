@@ -161,8 +161,8 @@ class BatchedTarget:
         if not self._has_warned:
             self._has_warned = True
             self._notify(
-                f"{self.name!r} reports token counts that are not whole numbers. They count as unknown, and "
-                "a budget is charged the estimate that was reserved."
+                f"{self.name!r} reports token counts that are not whole numbers. They count as "
+                "unknown, and the budget is charged the amount that was reserved."
             )
 
     def _redact(self, text: str) -> str:
@@ -181,7 +181,7 @@ def open_service(spec: TargetSpec, target: ApiTarget, context: TargetContext) ->
     """
     module, _, name = get_service(spec).batches.partition(":")
     if not module:
-        raise UsageError(f"Target {spec.name!r} has no batches. Use --no-batch.")
+        raise UsageError(f"Target {spec.name!r} does not support batches. Use --no-batch.")
     service: BatchService = getattr(import_module(module), name)(target.endpoint, context)
     return service
 
@@ -198,5 +198,5 @@ def read_poll_interval(environ: Mapping[str, str]) -> float:
     except ValueError:
         interval_s = 0.0
     if not 0 < interval_s < 86_400:
-        raise UsageError(f"{_POLL_VARIABLE} is {text!r}; give a number of seconds, such as 5.")
+        raise UsageError(f"{_POLL_VARIABLE} is {text!r}. Give a number of seconds, such as 5.")
     return interval_s

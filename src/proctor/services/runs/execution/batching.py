@@ -34,28 +34,28 @@ def _find_problems(planned_run: PlannedRun) -> Iterator[str]:
         yield from _find_target_problems(spec)
     if planned_run.index.has_workspaces:
         yield (
-            f"Cases of {run.suite.name} work in a workspace, and a batch is answered without one. Use "
-            "--no-batch, or leave those cases out."
+            f"Some cases of {run.suite.name} use a workspace, which a batch does not have. Use "
+            "--no-batch, or exclude these cases."
         )
     for case_id in planned_run.required.choice_cases.values():
         yield (
-            f"Case {case_id!r} of {run.suite.name} is scored by the likelihood of its choices, which takes "
-            "several requests. Use --no-batch, or leave those cases out."
+            f"Case {case_id!r} of {run.suite.name} is scored by the likelihood of its choices, which "
+            "needs several requests per case. Use --no-batch, or exclude such cases."
         )
     if run.settings.is_watched:
         yield (
-            "--until and --stop-when-shown look at answers one by one, and those of a batch come together. "
-            "Leave them out, or use --no-batch."
+            "--until and --stop-when-shown check the answers one by one, but those of a batch arrive "
+            "together. Remove these flags, or use --no-batch."
         )
     if run.settings.interleave:
         yield (
-            "--interleave calls targets in turns, and a batch is sent at once. Leave --interleave out, or "
-            "use --no-batch."
+            "--interleave calls targets in turns, but a batch is sent as a whole. Remove --interleave, "
+            "or use --no-batch."
         )
     if run.settings.cache:
         yield (
-            "--cache looks up requests one by one, and --batch sends them together. Use --no-cache; --reuse "
-            "takes the answers of earlier runs."
+            "--cache looks up requests one by one, but --batch sends them together. Use --no-cache. To "
+            "reuse answers of earlier runs, add --reuse."
         )
 
 
@@ -63,29 +63,29 @@ def _find_target_problems(spec: TargetSpec) -> Iterator[str]:
     if not get_service(spec).batches:
         names = ", ".join(kind.name for kind in iter_kinds() if kind.batches)
         yield (
-            f"Target {spec.name!r} has no batches; targets of the kinds {names} have. Use --no-batch, or "
-            "name another target."
+            f"Target {spec.name!r} does not support batches. Use --no-batch, or a target of one of the "
+            f"kinds {names}."
         )
     if spec.fallbacks:
         yield (
-            f"Target {spec.name!r} has fallbacks, which a batch does not call. Name a target without "
-            "`fallback_targets`, or use --no-batch."
+            f"Target {spec.name!r} has fallbacks, which a batch cannot call. Use a target without "
+            "`fallback_targets`, or --no-batch."
         )
     tier = spec.params.service_tier
     if tier is not None and tier.lower() not in _USUAL_TIERS:
         yield (
-            f"Target {spec.name!r} requests the service tier {tier!r}, and a batch has a price of its own. "
-            "Leave out `service_tier`, or use --no-batch."
+            f"Target {spec.name!r} requests the service tier {tier!r}, but batches have their own "
+            "price. Remove `service_tier`, or use --no-batch."
         )
     if spec.params.stream:
         yield (
-            f"Target {spec.name!r} streams its answers, and a batch cannot. Leave out --stream, or use "
-            "--no-batch."
+            f"Target {spec.name!r} streams its answers, which a batch cannot do. Remove --stream, or "
+            "use --no-batch."
         )
 
 
 def warn_of_abandoned_batches(planned_runs: Sequence[PlannedRun], store: Store) -> Iterator[str]:
-    """Yields a warning for each resumed run that gives up its batches, as its engine is another one now."""
+    """Yields a warning for each resumed run that gives up its batches because its engine has changed."""
     for planned_run in planned_runs:
         run = planned_run.run
         is_resumed = planned_run.earlier_run is not None and planned_run.earlier_run.id == run.id
@@ -94,6 +94,6 @@ def warn_of_abandoned_batches(planned_runs: Sequence[PlannedRun], store: Store) 
         count = sum(len(batch.custom_ids) for batch in store.batches(run.id) if batch.batch_id is not None)
         if count:
             yield (
-                f"Run {run.id} has sent {pluralize(count, 'request')} in batches. Without --batch, those "
-                "that are not answered yet are sent again, and paid again."
+                f"Run {run.id} has sent {pluralize(count, 'request')} in batches. Without --batch, "
+                "those without an answer are sent again, and you pay for them again."
             )

@@ -1,4 +1,4 @@
-"""Decides when a run that is watched knows enough to stop: `--until` and `--stop-when-shown`."""
+"""Decides when a run has shown enough to stop: `--until` and `--stop-when-shown`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _GATE_REASONS: dict[GateDecision, StopReason] = {
 
 
 class EarlyStopping:
-    """Counts the cases of a run in the order in which they are sent, and says when they show enough.
+    """Counts the cases of a run in the order in which they are sent, and reports when they show enough.
 
-    A confidence sequence holds for cases in random order. The order in which they finish is none: those that
-    are answered fast may be easy ones. So a case that finishes waits for those that were sent before it.
+    A confidence sequence is valid for cases in random order. The order in which cases finish is not random,
+    because fast answers may belong to easy cases. So a finished case waits for all cases that were sent
+    before it.
     """
 
     def __init__(self, run: Run, planned_cases: int) -> None:
@@ -53,7 +54,7 @@ class EarlyStopping:
         self._cases = 0
         self._next_check = 1
         self.result: EarlyStop | None = None
-        """What was known when it was enough, and no further case is sent; None before that."""
+        """The result at the time of the stop, after which no further case is sent; None before that."""
 
     def expect(self, position: int) -> None:
         """Notes that the case at a position is the next one that is sent."""
@@ -75,11 +76,11 @@ class EarlyStopping:
             self._count_case(self._waiting.popleft())
 
     def finish(self) -> EarlyStop | None:
-        """Returns what is known at the end, once the calls in flight have ended; None if that was not enough.
+        """Returns the result once the calls in flight have ended; None if it is not enough to stop.
 
-        A sequence holds at every look at once. So what was known when it was enough stays known, and what the
-        last cases show comes on top: the interval is what both leave. Unless the pass rate is outside, as
-        when many calls were in flight; then the last look is all that counts.
+        A confidence sequence is valid at all checks at the same time. So the result at the stop remains
+        valid, and the last cases can only narrow it: the interval is the intersection of both. If the pass
+        rate is outside that intersection, as after many calls in flight, only the last check counts.
         """
         stop = self.result
         if stop is None or stop.cases == self._cases:

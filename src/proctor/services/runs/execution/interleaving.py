@@ -1,4 +1,4 @@
-"""Which runs of a request are executed at the same time, and what they must have for that."""
+"""Which runs of a request are interleaved, and what they need for that."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def group_interleaved(planned_runs: Sequence[PlannedRun]) -> list[list[PlannedRu
 def turns_for(batch: Sequence[PlannedRun]) -> Sequence[RunTurns | None]:
     """Returns the turns of the runs that are executed at the same time; None for a run alone.
 
-    No run can go ahead of the slowest target. So with a target that takes few calls at once the others make
-    few as well: more of its calls would only wait, while those of the others for the same cases were made.
+    No run can get ahead of the slowest target. So if one target allows few concurrent calls, the others are
+    limited too: otherwise its calls would wait while the others had already answered the same cases.
     """
     if not batch[0].run.settings.interleave or len(batch) == 1:
         return [None] * len(batch)
@@ -57,8 +57,8 @@ def check_interleaving(batch: Sequence[PlannedRun], store: Store) -> None:
     engines = {planned_run.run.settings.engine for planned_run in batch} - {Settings().engine}
     if engines:
         raise UsageError(
-            f"--interleave needs the engine {Settings().engine!r}, and the run has {min(engines)!r}. "
-            "Leave --engine or --interleave out."
+            f"--interleave needs the engine {Settings().engine!r}, but the run uses {min(engines)!r}. "
+            "Remove --engine or --interleave."
         )
     for planned_run in batch:
         _check_target(planned_run.run.target)
@@ -68,8 +68,8 @@ def check_interleaving(batch: Sequence[PlannedRun], store: Store) -> None:
 def _check_target(spec: TargetSpec) -> None:
     if answers_in_batch(spec):
         raise UsageError(
-            f"Target {spec.name!r} has `provider_batching`: one process answers all cases, and none in turn. "
-            "Leave `provider_batching` or --interleave out."
+            f"Target {spec.name!r} has `provider_batching`, so one process answers all cases at once, "
+            "not in turns. Remove `provider_batching` or --interleave."
         )
 
 
@@ -83,6 +83,6 @@ def _check_workspaces(planned_run: PlannedRun, store: Store) -> None:
         path = use.case.workspace.path if use.case.workspace is not None else None
         if path:
             raise UsageError(
-                f"Case {use.case.id!r} of {planned_run.run.suite.name} works in the folder {path!r} itself, "
-                "where only one run can be at a time. Leave --interleave out."
+                f"Case {use.case.id!r} of {planned_run.run.suite.name} works directly in the folder "
+                f"{path!r}, which only one run can use at a time. Remove --interleave."
             )

@@ -101,9 +101,9 @@ class JudgeProxy:
         try:
             return web.json_response(await self._get_session(request).reply(request))
         except web.HTTPRequestEntityTooLarge:
-            return web.json_response({"error": "The request has more than 1 MiB; send less."}, status=413)
+            return web.json_response({"error": "The request has more than 1 MiB. Send less."}, status=413)
         except msgspec.DecodeError as error:
-            why = f"The request is not as it must be: {error}."
+            why = f"The request is not valid: {error}."
             return web.json_response({"error": why}, status=400)
         except _RequestRefused as error:
             return web.json_response({"error": str(error)}, status=error.status)
@@ -113,7 +113,7 @@ class JudgeProxy:
         for session in self._sessions:
             if compare_digest(authorization, f"Bearer {session.token}".encode()):
                 return session
-        raise _RequestRefused(401, "Send the token of a grading under way as `Authorization: Bearer TOKEN`.")
+        raise _RequestRefused(401, "Send the token of the current grading as `Authorization: Bearer TOKEN`.")
 
 
 class _ProxySession:
@@ -149,18 +149,19 @@ class _ProxySession:
                 case "POST", "/invokeBatch":
                     batch = msgspec.json.decode(await request.read(), type=_QuestionBatch)
                     return {"responses": await self._ask_judges(*batch.requests)}
-            raise _RequestRefused(
-                404, "There are GET /info, POST /invoke and POST /invokeBatch, and nothing else."
-            )
+            raise _RequestRefused(404, "The server has only GET /info, POST /invoke and POST /invokeBatch.")
         finally:
             self.tasks.discard(task)
 
     async def _ask_judges(self, *questions: _JudgeQuestion) -> list[dict[str, Any]]:
         judges = [self._get_judge(question.target) for question in questions]
         if self._calls + len(questions) > self._max_calls:
-            why = f"{self._max_calls} questions may be asked, {self._calls} were, and this is"
+            why = (
+                f"At most {self._max_calls} judge calls are allowed. {self._calls} were made, and "
+                "this request needs"
+            )
             raise _RequestRefused(
-                429, f"{why} {len(questions)} more; raise `max_calls` of the grader's `target`."
+                429, f"{why} {len(questions)} more. Raise `max_calls` in the `target` of the grader."
             )
         self._calls += len(questions)
         return await gather_results(map(self._ask_judge, judges, questions))

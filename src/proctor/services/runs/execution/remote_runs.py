@@ -39,18 +39,19 @@ def _find_problems(run: Run, store: Store) -> Iterator[str]:
     engine = run.settings.engine
     if run.settings.cache and store.shared_address is None:
         yield (
-            f"--cache keeps answers in a file beside the store, which workers of the engine {engine!r} "
-            "cannot open. Use --no-cache, or a store in PostgreSQL. --reuse takes answers of earlier runs."
+            "--cache stores answers in a file beside the store, which workers of the engine "
+            f"{engine!r} cannot open. Use --no-cache, or a store in PostgreSQL. To reuse answers of "
+            "earlier runs, add --reuse."
         )
     for spec in all_specs(run):
         if answers_in_batch(spec):
             yield (
-                f"Target {spec.name!r} has `provider_batching`: one process answers all cases, and the "
-                f"engine {engine!r} has several. Leave `provider_batching` or --engine out."
+                f"Target {spec.name!r} has `provider_batching`, so one process answers all cases, but "
+                f"the engine {engine!r} uses several processes. Remove `provider_batching` or --engine."
             )
         is_in_process = get_kind(spec).is_in_process
         if is_in_process is not None and is_in_process(spec):
             yield (
                 f"Target {spec.name!r} is a function of this program, which the workers of the engine "
-                f"{engine!r} cannot call. Put it into a module and name it function:MODULE:NAME."
+                f"{engine!r} cannot call. Move it to a module and name it function:MODULE:NAME."
             )

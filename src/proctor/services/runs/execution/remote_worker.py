@@ -58,7 +58,7 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
         """
         if self.version != __version__:
             raise UsageError(
-                f"It has Proctor {__version__}, and the run was planned by {self.version}. "
+                f"It has Proctor {__version__}, but the run was planned with Proctor {self.version}. "
                 "Install the same version."
             )
         with suppress(OSError):  # without it, what has an absolute path or none can still be run
@@ -84,7 +84,7 @@ class RemoteWorkerOpener(Struct, frozen=True, kw_only=True):
                 try:
                     await pool.open_embedder()
                 except UsageError as error:
-                    host.warn(f"{error} Until then semantic similarity stays unscored.")
+                    host.warn(f"{error} Without it, semantic similarity is unscored.")
             worker = await open_worker(
                 work,
                 pool,

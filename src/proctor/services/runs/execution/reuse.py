@@ -72,8 +72,9 @@ class NoTarget:
             TargetError: always.
         """
         raise TargetError(
-            f"Run {self._earlier} has no answer to this that can be graded again: it was not asked, the "
-            "question is another one now, or the answer was made in a workspace, which is gone.",
+            f"Run {self._earlier} has no answer to this case that can be graded again: the case was "
+            "not sent, its input has changed, or the answer was made in a workspace that no longer "
+            "exists.",
             kind=NOT_ASKED,
         )
 

@@ -20,7 +20,7 @@ from proctor.services.runs.planning.planned_run import PlannedRun, ReuseLimits
 
 _MAX_NAME_LENGTH = 512
 _PROGRAM_KINDS = ("command", "cli", "function")
-_PROGRAM_NOTE = "what the programs of this run read or import themselves"
+_PROGRAM_NOTE = "files that the programs of this run read or import themselves"
 
 
 def log_run_files(planned_run: PlannedRun, store: Store, files: FileLog) -> PlannedRun:

@@ -320,7 +320,7 @@ class TrialRunner:
         return planned_trials if self._turns is None else self._turns.plan(planned_trials)
 
     def _end_when_known(self, planned_trials: Iterator[PlannedTrial]) -> Iterator[PlannedTrial]:
-        """Yields trials until enough is known: then only the rest of the case of which some were sent."""
+        """Yields trials until the run can stop; then only the rest of the case that was partly sent."""
         position = -1
         for planned_trial in planned_trials:
             if planned_trial.position != position and self._knows_enough():
@@ -343,7 +343,7 @@ class TrialRunner:
         return fill_variables(planned_trial, self._run, self._pool.environ)
 
     def _has_failing_endpoint(self) -> bool:
-        """Returns whether an endpoint fails every call; the workers of a remote engine tell it."""
+        """Returns whether an endpoint fails every call; a remote engine reports it from its workers."""
         if self._opener is None:
             return self._pool.has_failing_endpoint()
         return self._engine is not None and cast("RemoteEngine", self._engine).has_failing_endpoint()

@@ -94,11 +94,13 @@ class RunSession:
         """Prevents further trials from starting; calls in progress end by themselves."""
         self._stopped = True
         for runner in self._runners:
-            runner.finish_calls("A file of the run has changed.")
+            runner.finish_calls("A file of the run changed.")
 
     def _stop_as_requested(self) -> None:
         self._listen(
-            events.WarningMessage("Another process asked this run to stop: calls under way get 1 s.")
+            events.WarningMessage(
+                "Another process stopped this run: requests in progress have 1 s to finish."
+            )
         )
         self.stop()
 
@@ -279,7 +281,7 @@ class RunSession:
             try:
                 await pool.open_embedder()
             except UsageError as error:
-                self._listen(events.WarningMessage(f"{error} Until then semantic similarity stays unscored."))
+                self._listen(events.WarningMessage(f"{error} Without it, semantic similarity is unscored."))
 
     async def _connect(
         self,

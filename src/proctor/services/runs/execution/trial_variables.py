@@ -1,4 +1,4 @@
-"""Values of environment variables: filled into a trial before it is made, and masked in what comes of it."""
+"""Values of environment variables: filled into a trial before it runs, and masked in its results."""
 
 from __future__ import annotations
 

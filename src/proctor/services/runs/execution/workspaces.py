@@ -86,5 +86,5 @@ def describe_kept_workspaces(workspaces: Workspaces) -> list[str]:
         return lines
     return [
         *lines[: _MAX_LISTED - 1],
-        f"Kept {len(kept_folders) - _MAX_LISTED + 1:,} more workspaces in {kept_folders[0][0].parent}.",
+        f"{len(kept_folders) - _MAX_LISTED + 1:,} more workspaces were kept in {kept_folders[0][0].parent}.",
     ]

@@ -102,7 +102,7 @@ class RunWriter(TrialWriter):
         elif self._is_submitting and self._store.is_durable:
             self._is_submitting, self._has_batch = False, True
             self.report(
-                "Batches may take up to 24 hours. If this program ends before, go on with: "
+                "Batches can take up to 24 hours. If this program ends earlier, resume the run with: "
                 f"proctor run --resume={self._run.id}"
             )
 
@@ -192,8 +192,8 @@ class RunWriter(TrialWriter):
         self._errors += 1
         if self._errors_left() <= 0:
             self._stop(
-                f"{pluralize(self._errors, 'trial')} ended as errors, as many as --max-failures allows. "
-                f"`proctor runs show {self._run.id} --failures` shows them."
+                f"{pluralize(self._errors, 'trial')} ended with ERROR, the limit of --max-failures. To "
+                f"see them: `proctor runs show {self._run.id} --failures`"
             )
 
     def _mask(self, trial: Trial, case: Case) -> Trial:

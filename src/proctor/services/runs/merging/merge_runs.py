@@ -185,9 +185,7 @@ class _Merge:
         for name in _FREE_SETTINGS:
             values = dict.fromkeys(getattr(each, name) for each in part_settings)
             if len(values) > 1 and name != "budget_usd":
-                notes.append(
-                    f"The merged runs have different values of {name}: {', '.join(map(str, values))}."
-                )
+                notes.append(f"The merged runs differ in {name}: {', '.join(map(str, values))}.")
         return settings, notes
 
     def _copy_suite(self, run: Run) -> Run:
@@ -227,7 +225,7 @@ class _Merge:
                 position, case = next(cases, (trial.position, _NO_CASE))
             if case is _NO_CASE:
                 raise _damage_error(
-                    f"A merged run has a trial of case {trial.case_id!r}, which its suite lacks."
+                    f"A merged run has a trial of case {trial.case_id!r}, which is not in its suite."
                 )
             tally.add(trial, case, kept=is_reused(trial, run))
             out.save_trial(run.id, trial, verdict)
@@ -242,7 +240,7 @@ class _Merge:
         variables = self._copy_variables(run)
         if variables and not is_complete:
             notes.append(
-                "Not set here, or not to the values of the shards: "
+                "These variables are unset, or have other values than in the shards: "
                 f"{join_names(variables, _MAX_SHARDS)}. Set them before you resume the run."
             )
         ends = [part.run.finished_at for part in self._parts if part.run.finished_at is not None]
@@ -268,8 +266,8 @@ class _Merge:
                 yield f"{noun} {join_names(missing_indices, _MAX_SHARDS)} of {count:,} {verb} missing."
                 if self._has_other_group(indices):
                     yield (
-                        "A store here has other shards of the suite, in another group. Give the shards of "
-                        "one command the same --group if they share a store."
+                        "A store has other shards of the suite in another group. Shards that share a "
+                        "store need the same --group."
                     )
         for part in self._parts:
             verdicts = part.input.store.count_verdicts(part.run.id)
@@ -318,7 +316,7 @@ class _Merge:
             self._out.add_comment(comment, at=at)
 
     def _copy_variables(self, run: Run) -> list[str]:
-        """Records the variables whose values of now all parts had, and returns the others.
+        """Records the variables whose current values all parts had, and returns the others.
 
         The digests of a run are keyed with a secret of its own, so that they cannot be copied.
         """
@@ -380,13 +378,13 @@ def _is_same(first: StoredTrial, second: StoredTrial) -> bool:
 def _conflict_error(stored_trial: StoredTrial, part: RunPart, other: RunPart) -> UsageError:
     trial = stored_trial.trial
     return UsageError(
-        f"Case {trial.case_id!r}, repeat {trial.repeat}, has different answers in {part.name} and in "
-        f"{other.name}: it was run twice. Leave one of the two out. Nothing was stored."
+        f"Case {trial.case_id!r}, repeat {trial.repeat}, was run twice, with different answers in "
+        f"{part.name} and in {other.name}. Remove one of the two. Nothing was stored."
     )
 
 
 def _damage_error(fault: str) -> StoreError:
-    return StoreError(f"{fault} `proctor store check --store STORE` says what is wrong with a store.")
+    return StoreError(f"{fault} To find out what is wrong with a store: `proctor store check --store STORE`")
 
 
 def _undo(out: Store, run: Run | None, suite: Suite, versions_before: set[tuple[str, str | None]]) -> None:

@@ -81,11 +81,11 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
         raise UsageError(
             "\n".join(
                 (
-                    "These runs cannot be merged, as they differ:",
+                    "These runs cannot be merged, because they differ:",
                     *(f"  {line}" for line in lines),
                     (
-                        "The newest run of each store is merged. Run every shard with the same suite and the "
-                        "same flags but --shard, and merge again."
+                        "The newest run of each store is merged. Run all shards with the same suite "
+                        "and the same flags except --shard, and merge again."
                     ),
                 )
             )
@@ -96,14 +96,14 @@ def find_parts(inputs: Sequence[MergeInput], environ: Mapping[str, str]) -> list
 def _newest_parts(item: MergeInput) -> list[RunPart]:
     """Returns the runs of the newest group of a store, and of several of the same shard the newest one.
 
-    What is left of a merge that was stopped is no run to merge: what it lacks would be paid again.
+    The remains of a stopped merge do not count: resuming them would pay again for the missing trials.
     """
     runs = (run for run in item.store.runs() if not is_unfinished_merge(run))
     newest = next(runs, None)
     if newest is None:
         raise UsageError(
-            f"{item.name} has no run, or only what is left of a merge that was stopped. Leave it out, or run "
-            "its shard first."
+            f"{item.name} has no run, or only part of a merge that was stopped. Remove it, or run its "
+            "shard first."
         )
     parts: dict[tuple[_RunKey, Shard | None], RunPart] = {}
     for run in (newest, *(run for run in runs if run.group == newest.group)):
@@ -122,25 +122,25 @@ def _sort_key(part: RunPart) -> tuple[int, str, str]:
 def _check_mergeable(part: RunPart) -> None:
     run = part.run
     if run.imported is not None:
-        raise UsageError(f"{part.name} was imported from a bundle, and only runs made here can be merged.")
+        raise UsageError(f"{part.name} was imported from a bundle, and imported runs cannot be merged.")
     if run.regrade_of is not None:
         raise UsageError(
-            f"{part.name} grades the answers of run {run.regrade_of} again. Merge the runs that called the "
-            "target, and use `proctor regrade` on the merged one."
+            f"{part.name} is a regrade of run {run.regrade_of}. Merge the original runs, and use "
+            "`proctor regrade` on the merged run."
         )
     if run.early_stop is not None:
         raise UsageError(
-            f"{part.name} stopped early by what it showed, so that it says nothing of the other cases. Run "
-            "it without --until and --stop-when-shown."
+            f"{part.name} stopped early, so it lacks cases. Run it without --until and --stop-when-shown."
         )
     if run.status == "running" and part.input.store.is_run_locked(run.id):
-        raise UsageError(f"{part.name} is being made right now. Wait for it to end, and merge again.")
+        raise UsageError(f"{part.name} is still running. Wait until it ends, and merge again.")
     if run.status != "finished" and any(
         batch.batch_id is not None for batch in part.input.store.batches(run.id)
     ):
         raise UsageError(
-            f"{part.name} has requests in batches, which the merged run would send, and pay for, again. "
-            f"Finish it first: proctor run --resume={run.id} --store {shlex.quote(part.input.name)}"
+            f"{part.name} has requests in batches. The merged run would send them again, and you would "
+            f"pay twice. Finish it first: proctor run --resume={run.id} --store "
+            f"{shlex.quote(part.input.name)}"
         )
 
 
@@ -161,7 +161,7 @@ def _check_keys(inputs: Sequence[MergeInput], by_input: Sequence[Sequence[RunPar
             (
                 "The newest runs of these stores are not of the same suites, targets and prompts:",
                 *lines,
-                "Run every shard with the same command but --shard, and merge again.",
+                "Run all shards with the same command except for --shard, and merge again.",
             )
         )
     )
@@ -194,7 +194,7 @@ def _join_values(values: Iterable[tuple[str, str]]) -> str:
 
 _CASES, _ORDER, _SEAT, _SELECTION = (
     "the cases of the suite",
-    "tags, metadata or order of the suite",
+    "the tags, metadata or order of the suite",
     "the other targets and prompts of the command",
     "the selected cases",
 )
@@ -209,7 +209,7 @@ def _list_facts(run: Run) -> dict[str, str]:
         "the suite": suite.name,
         _CASES: suite.digest[:_DIGEST_LENGTH],
         **flag_texts(run),
-        "the set-up of the target": _describe_targets([run.target]),
+        "the configuration of the target": _describe_targets([run.target]),
         "the judges": _describe_targets(run.judges),
         "the targets that cases name": _describe_targets(run.named_targets),
         "the judges that graders name": _describe_targets(run.named_judges),
@@ -229,7 +229,7 @@ def _describe_targets(specs: Iterable[TargetSpec]) -> str:
 
 
 def _find_changed_variables(parts: Sequence[RunPart], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yields the variables that are known to have had several values: that of now, and another one."""
+    """Yields the variables that are known to have had several values: the current one, and another one."""
     names: dict[str, dict[bool, list[str]]] = defaultdict(lambda: {True: [], False: []})
     for part in parts:
         compared = VariableValues(part.input.store, environ).compare(part.run.id)
@@ -238,4 +238,4 @@ def _find_changed_variables(parts: Sequence[RunPart], environ: Mapping[str, str]
     for name, by_value in sorted(names.items()):
         if by_value[True] and by_value[False]:
             same, other = (join_names(by_value[key], _MAX_NAMES) for key in (True, False))
-            yield f"the variable {name}: its current value in {same}; another value in {other}"
+            yield f"the variable {name}: the current value in {same}; another value in {other}"

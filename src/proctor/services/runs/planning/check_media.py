@@ -37,7 +37,7 @@ def check_media(planned_runs: Iterable[PlannedRun], store: Store) -> None:
                 sentences[sentence] = None
     if sentences:
         remedy = (
-            "Select other cases, such as with --id or --exclude-tag, or name a target that takes "
+            "Select other cases, for example with --id or --exclude-tag, or name a target that accepts "
             f"{'it' if len(sentences) == 1 else 'them'}, such as {_suggest_target(uses)}."
         )
         raise UsageError("\n".join((*sentences, remedy)))
@@ -51,7 +51,7 @@ def _find_unsendable(planned_run: PlannedRun, store: Store) -> Iterator[tuple[Me
             kind = get_service(spec).with_format(spec.params.api_format)
             if not kind.takes(use.medium, use.media_type):
                 case = _describe_case(run, index, use, position, store)
-                yield use, f"{case}, and the target {spec.name!r} takes {_describe_limit(kind, use)}."
+                yield use, f"{case}, but the target {spec.name!r} accepts {_describe_limit(kind, use)}."
 
 
 def _list_specs(run: Run, name: str | None) -> Iterator[TargetSpec]:

@@ -23,7 +23,7 @@ from proctor.services.runs.planning.resume_settings import (
 )
 from proctor.services.runs.request import Request, new_id
 
-UNFINISHED_MERGE = "Its merge was stopped, so that it lacks trials of the merged runs."
+UNFINISHED_MERGE = "Its merge was stopped, so it lacks trials of the merged runs."
 """Why a run that is being merged stopped, if its process is killed."""
 
 
@@ -40,13 +40,13 @@ def check_not_imported(run: Run) -> None:
     """
     if is_unfinished_merge(run):
         raise UsageError(
-            f"Run {run.id} was not merged completely, and what it lacks would be paid again. Merge its runs "
-            "again, which replaces it: `proctor runs merge`."
+            f"Run {run.id} was not merged completely. Resuming it would pay again for the missing "
+            "trials. Merge its runs again, which replaces it: `proctor runs merge`."
         )
     if run.imported is not None:
         raise UsageError(
-            f"Run {run.id} was imported, and no request is sent for what a bundle says. "
-            f"To run its suite yourself: `proctor run '{run.suite.name}@{run.suite.version}' --target T`."
+            f"Run {run.id} was imported from a bundle, so it cannot send requests. To run its suite "
+            f"yourself: `proctor run '{run.suite.name}@{run.suite.version}' --target T`."
         )
 
 

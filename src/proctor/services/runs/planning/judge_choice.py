@@ -154,7 +154,7 @@ def select_judges(
     """
     named_targets = tuple([resolve(name, params) for name in sorted(required.targets)])
     if "judge" not in required.needs:
-        unused = f"{path}: warning: no case asks a judge, so --judge has no effect."
+        unused = f"{path}: warning: No case needs a judge, so --judge has no effect."
         return JudgeSelection(named_targets=named_targets, warnings=(unused,) if given_judges else ())
     if given_judges:
         return JudgeSelection(judges=given_judges, judges_given=True, named_targets=named_targets)
@@ -162,8 +162,8 @@ def select_judges(
     if None in required.unjudged:
         answering = {target.name: target} | answering
     warnings = [
-        f"{path}: warning: no --judge was given, so {name} judges its own answers. "
-        "A model is kind to itself: name another one."
+        f"{path}: warning: Without --judge, {name} judges its own answers. Models favour their own "
+        "answers: name another judge."
         for name, spec in answering.items()
         if default_judge(spec)[1]
     ]

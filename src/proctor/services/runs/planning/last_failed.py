@@ -1,4 +1,4 @@
-"""Finds the cases that last did not pass, in the runs of one suite, target and prompt."""
+"""Finds the cases without PASS in the last runs of one suite, target and prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from proctor.services.runs.reading.report import read_trial_rows
 
 
 class LastFailedCases(Struct, frozen=True):
-    """The cases of one suite and target that did not pass when they last had a result."""
+    """The cases of one suite and target whose last result was not PASS."""
 
     run: str
     """The newest run with a result."""
@@ -25,8 +25,8 @@ def find_last_failed(
 ) -> LastFailedCases | None:
     """Returns the cases that last failed, ended as errors or were unscored; None without an earlier run.
 
-    The newest run decides. A case that it lacks, because it was a selection itself or was interrupted, keeps
-    its result of the run before, back to the newest run of the whole suite.
+    The newest run decides. If it lacks a case, because it ran a selection or was interrupted, the case keeps
+    its result from the run before, back to the newest run of the whole suite.
 
     Args:
         store: has the runs. Imported ones are ignored.

@@ -53,7 +53,7 @@ def load_prompts(
         prompt = word if isinstance(word, PromptTemplate) else _load_file(word, context)
         if prompt.name in prompts:
             raise UsageError(
-                f"Two prompts are named {prompt.name!r}. Name one of them yourself: --prompt NAME=FILE."
+                f"Two prompts are named {prompt.name!r}. Give one of them another name: --prompt NAME=FILE."
             )
         digest = template_digest(prompt)
         if digest in names_by_digest:
@@ -82,17 +82,17 @@ def _load_file(word: str, context: PlanningContext) -> PromptTemplate:
     name, file = split_prompt_word(word)
     path = Path(file)
     if not name:
-        raise UsageError(f"--prompt {word!r} has an empty name. Write NAME=FILE, or only the file.")
+        raise UsageError(f"--prompt {word!r} has an empty name. Write NAME=FILE, or just the file.")
     stored = None if file != word or path.exists() else find_stored_prompt(context.store, word)
     if stored is not None:
-        message = f"There is no file {word!r}: the prompt of that name in the store is used."
+        message = f"There is no file {word!r}, so the prompt of that name in the store is used."
         context.listen(events.StatusMessage(message))
         return stored
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_PROMPT_BYTES + 1)
     except FileNotFoundError:
-        hint = " To give a text, save it in a file." if " " in word or "{{" in word else ""
+        hint = " To use a text as a prompt, save it in a file." if " " in word or "{{" in word else ""
         raise UsageError(
             f"There is no prompt file {str(path)!r}. Write --prompt FILE or --prompt NAME=FILE.{hint}"
         ) from None
@@ -102,7 +102,7 @@ def _load_file(word: str, context: PlanningContext) -> PromptTemplate:
         ) from None
     if len(data) > MAX_PROMPT_BYTES:
         raise UsageError(
-            f"The prompt file {str(path)!r} is larger than 4 MiB. Name a file with the text of a prompt."
+            f"The prompt file {str(path)!r} is larger than 4 MiB. Check that it is the right file."
         )
     if context.files is not None:
         context.files.add(path)
@@ -168,9 +168,9 @@ def _make_prompt(name: str, messages: Sequence[tuple[Message, int]], notes: Prob
         elif not is_system_prompt(prompt) and not any(list_placeholders(prompt)):
             notes.error(
                 "constant-prompt",
-                "The prompt has no `{{ variable }}`, so each case would send the same text. Write "
-                "`{{ input }}` where the input of a case belongs; or give the text the role `system`, which "
-                "is sent before the input, as in Markdown that begins with the heading `# system`.",
+                "The prompt has no `{{ variable }}`, so each case would send the same text. Write `{{ "
+                "input }}` where the input of a case belongs. To send the text before the input, give "
+                "it the role `system`, for example with the heading `# system` in Markdown.",
             )
     if notes.has_errors:
         raise SuiteError(notes.problems)
@@ -191,7 +191,7 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
         line = data.count(b"\n", 0, error.start) + 1
         notes.error(
             "bad-encoding",
-            f"Byte {error.start + 1} of the file is not UTF-8; save the file as UTF-8.",
+            f"Byte {error.start + 1} of the file is not UTF-8. Save the file as UTF-8.",
             line=line,
         )
         return
@@ -205,7 +205,7 @@ def _read_messages(path: str, data: bytes, notes: ProblemLog) -> Iterator[tuple[
         line = _first_line(text, heading.end())
         if not content.strip():
             notes.error(
-                "empty-prompt", f"Nothing is written under the heading {heading[0].strip()!r}.", line=line
+                "empty-prompt", f"There is no text under the heading {heading[0].strip()!r}.", line=line
             )
         yield Message(role=heading[1].lower(), content=content.strip()), line
 

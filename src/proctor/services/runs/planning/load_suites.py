@@ -100,7 +100,7 @@ class _SuiteLoader:
                 files.add_listing("suites", "*")
         if self._suites:
             names = ", ".join(loaded_suite.suite.title for loaded_suite in self._suites)
-            files.note(f"what is in the store ({names})")
+            files.note(f"the suites in the store ({names})")
 
     def _add_file(self, path: Path, paths: Collection[Path]) -> None:
         """Loads the suite of a file, and collects its errors."""
@@ -184,22 +184,22 @@ class _SuiteLoader:
         if suite is None:
             raise UsageError(f"{error}{self._suggest_flag(word)}")
         if self._context.files is not None:
-            self._context.files.note(f"what is in the store ({suite.title})")
-        for line in describe_choice(word, f"the suite {suite.title} of the store"):
+            self._context.files.note(f"the suite in the store ({suite.title})")
+        for line in describe_choice(word, f"the suite {suite.title} in the store"):
             self._context.listen(events.StatusMessage(line))
         return self._load_saved(word, suite)
 
     def _load_saved(self, word: str, suite: Suite) -> LoadedSuite:
         if self._request.assertions:
             raise UsageError(
-                f"The suite {suite.title} of the store has graders of its own, and `graders` cannot replace "
-                "them there. Name its file."
+                f"`graders` cannot replace the graders of the suite {suite.title} in the store. Name "
+                "its file."
             )
         indexer, required = index_stored_suite(self._store, suite, self._request.settings)
         return LoadedSuite(path=word, suite=suite, indexer=indexer, required=required, problems=())
 
     def _suggest_flag(self, word: str) -> str:
-        """Returns a hint where a word is no suite but the value of a flag that takes one only with `=`."""
+        """Returns a hint if a word is not a suite but the value of a flag that takes one only with `=`."""
         request = self._request
         if "keep_workspaces" in request.explicit and word in ("none", "failed", "all"):
             return f" If you mean the flag: write --keep-workspaces={word}."
@@ -242,7 +242,7 @@ def index_stored_suite(store: Store, suite: Suite, settings: Settings) -> tuple[
             requirements.add(stored_case.case, graders)
     if count < suite.case_count:
         raise StoreError(
-            f"The store has {count:,} of the {pluralize(suite.case_count, 'case')} of suite {suite.title}. "
-            "Save its file again first: `proctor suites save FILE`."
+            f"The store has only {count:,} of the {pluralize(suite.case_count, 'case')} of suite "
+            f"{suite.title}. Save its file again first: `proctor suites save FILE`."
         )
     return indexer, requirements.required

@@ -1,4 +1,4 @@
-"""Refuses to resume where no unfinished run fits, and says how the command differs from the nearest one."""
+"""Refuses to resume if no unfinished run matches, and lists how the command differs from the closest one."""
 
 from __future__ import annotations
 
@@ -43,21 +43,24 @@ def refuse_to_resume(
         context: has the stored runs.
     """
     command = format_request(request)
-    new_run = f"To start a new run: {command}" if command else "To start a new run, leave --resume out."
+    new_run = f"To start a new run: {command}" if command else "To start a new run, remove --resume."
     nearest = _find_nearest(requested_runs, request, context)
     if nearest is None:
         names = ", ".join(f"{wanted.suite.name} on {wanted.target_title}" for wanted in requested_runs)
-        return UsageError(f"There is no unfinished run to resume, of {names} or any other.\n{new_run}")
+        return UsageError(
+            f"There is no unfinished run to resume, neither of {names} nor any other.\n{new_run}"
+        )
     run = nearest.run
     resume = shlex.join(["proctor", "run", f"--resume={run.id}", *format_store(request)])
     heading = (
-        f"No unfinished run fits this command, so nothing is resumed. The nearest is {run.id} of "
-        f"{run.suite.title} on {run.target_title}, with {_count_trials(context.store, run)}:"
+        f"No unfinished run matches this command, so nothing is resumed. The closest is {run.id} of "
+        f"{run.suite.title} on {run.target_title}, with {_count_trials(context.store, run)}. It "
+        "differs in:"
     )
     lines = [
         heading,
         *(f"  {difference.text}" for difference in nearest.differences),
-        f"To finish that run: {resume}",
+        f"To resume that run: {resume}",
         new_run,
     ]
     return UsageError("\n".join(lines))
@@ -93,7 +96,7 @@ def _find_differences(
     if run.suite.name == requested_run.suite.name:
         differences = find_content_differences(run, _with_params_of(run, requested_run))
     else:
-        text = f"the suite: the run has {run.suite.title!r}, this command names {requested_run.suite.title!r}"
+        text = f"the suite: the run has {run.suite.title!r}, this command has {requested_run.suite.title!r}"
         differences = iter([SettingDifference("--suite", text)])
     new_run = requested_run.start("", None).run
     for count, difference in enumerate(  # noqa: B007  # the number of them is needed below
@@ -106,7 +109,7 @@ def _find_differences(
     ):
         yield difference
     if not count:
-        text = "the targets: with those of this command, other cases of the suite are sent to this one"
+        text = "the targets: this command sends other cases of the suite to this target"
         yield SettingDifference("", text)
 
 

@@ -21,10 +21,10 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
         NothingSelected: the selection leaves no case of any suite.
     """
     if request.resume is not None and request.retry_errors:
-        raise UsageError("Give either --resume or --retry-errors, not both.")
+        raise UsageError("--resume and --retry-errors cannot be combined. Remove one of them.")
     if request.last_failed is not None and (request.resume is not None or request.retry_errors):
         flag = "--retry-errors" if request.retry_errors else "--resume"
-        raise UsageError(f"{flag} takes the cases of a stored run. Leave --last-failed out.")
+        raise UsageError(f"{flag} uses the cases of a stored run. Remove --last-failed.")
     request = replace(request, group=_choose_group(request, context.store))
     _check_duplicates(request.targets, "--target", "--repeat")
     _check_duplicates(request.judges, "--judge", "--judge-repeat")
@@ -34,8 +34,8 @@ def plan_runs(request: Request, context: PlanningContext) -> list[PlannedRun]:
             f"{planned.run.suite.name} on {planned.run.target_title}" for planned in planned_runs
         )
         raise UsageError(
-            f"This makes {len(planned_runs)} runs: {names}. Pass a list of suites, targets or prompts to get "
-            "all of them, or name one."
+            f"This call makes {len(planned_runs)} runs: {names}. To get all of them, pass a list of "
+            "suites, targets or prompts. Otherwise name one."
         )
     _check_bundles(planned_runs, request)
     if any(planned_run.index.media for planned_run in planned_runs):
@@ -73,13 +73,14 @@ def _check_bundles(planned_runs: list[PlannedRun], request: Request) -> None:
     attests = "--attest" in request.flags or "attest" in request.config.flags
     if attests and any(run.run.settings.selection.shard is not None for run in planned_runs):
         raise UsageError(
-            "A bundle has every case, and a shard is a part. Leave out --attest; `proctor runs merge` makes "
-            "one run of all shards, and `proctor attest RUN` writes its bundle."
+            "A bundle needs all cases, but a shard has only a part. Remove --attest. Merge the shards "
+            "with `proctor runs merge`, then write the bundle with `proctor attest RUN`."
         )
     if attests and any(planned_run.run.settings.is_watched for planned_run in planned_runs):
         raise UsageError(
-            "A run with --until or --stop-when-shown may stop early, and a bundle has every case. Leave out "
-            "--attest; if the run has sent every case, `proctor attest RUN` writes its bundle."
+            "A run with --until or --stop-when-shown may stop early, but a bundle needs all cases. "
+            "Remove --attest. If the run does send all cases, write the bundle with `proctor attest "
+            "RUN`."
         )
 
 
@@ -93,15 +94,15 @@ def _choose_group(request: Request, store: Store) -> str:
         return new_id()
     check_group_id(request.group)
     if request.resume is not None:
-        raise UsageError("A resumed run keeps its group. Leave --group out.")
+        raise UsageError("A resumed run keeps its group. Remove --group.")
     shard = request.settings.selection.shard
     if any(
         request.group == run.id or (request.group == run.group and not _is_other_shard(run, shard))
         for run in store.runs()
     ):
         raise UsageError(
-            f"There is a group or a run {request.group!r} in the store already. Name another one with "
-            "--group, or leave it out."
+            f"The store already has a group or a run {request.group!r}. Use another id with --group, "
+            "or remove it."
         )
     return request.group
 
@@ -117,4 +118,4 @@ def _check_duplicates(words: tuple[str | TargetSpec, ...], flag: str, repeat_fla
     names = [word if isinstance(word, str) else word.name for word in words]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{flag} {name} is given twice. To ask it more often, use {repeat_flag}.")
+            raise UsageError(f"{flag} {name} is given twice. To repeat calls, use {repeat_flag}.")

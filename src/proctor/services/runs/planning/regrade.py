@@ -27,13 +27,16 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
     earlier = context.store.run(request.regrade or "")
     if earlier.early_stop is not None:
         raise UsageError(
-            f"Run {earlier.id} stopped early by its grades, so other grades would have needed other cases. "
-            f"`proctor run '{earlier.suite.name}@{earlier.suite.version}' --reuse` with --until or "
-            "--stop-when-shown grades its answers again, and calls the target for those that are missing."
+            f"Run {earlier.id} stopped early because of its grades, so other grades would have needed "
+            f"other cases. Use `proctor run '{earlier.suite.name}@{earlier.suite.version}' --reuse` "
+            "with --until or --stop-when-shown instead: it grades the answers again, and calls the "
+            "target only for missing ones."
         )
     suite = _choose_suite(earlier, request, context)
     if earlier.status != "finished":
-        context.warn(f"Run {earlier.id} has not finished: what it did not send is ERROR in this one.")
+        context.warn(
+            f"Run {earlier.id} is not finished. Cases that it did not send are ERROR in the new run."
+        )
     # The prompts that were sent stay the same; only what decides verdicts may change.
     names = request.explicit - {"selection", "repeats"}
     changes = {name: getattr(request.settings, name) for name in names}
@@ -50,8 +53,8 @@ def plan_regrade(request: Request, context: PlanningContext) -> list[PlannedRun]
     changed_variables = context.variable_values.find_changed(earlier.id, required.variables)
     if changed_variables:
         raise UsageError(
-            f"Run {earlier.id} had another value of {', '.join(changed_variables)}. Set it as it was, or "
-            f"start a new run: proctor run '{suite.name}@{suite.version}' --target T."
+            f"Run {earlier.id} had another value of {', '.join(changed_variables)}. Set the same value "
+            f"again, or start a new run: proctor run '{suite.name}@{suite.version}' --target T"
         )
     selection = _select_judges_again(earlier, suite.folder, required, request, context)
     for message in selection.warnings:
@@ -76,7 +79,7 @@ def _choose_suite(earlier: Run, request: Request, context: PlanningContext) -> S
         return earlier.suite
     suites = load_suites(request, context)
     if len(suites) > 1:
-        raise UsageError("Name one suite by which the answers are graded, and not several.")
+        raise UsageError("Name only one suite to grade the answers with.")
     # The split stays that of the run, so that a regrade reveals no hidden case.
     return replace(suites[0].suite, split_rule=earlier.suite.split_rule, no_holdout=earlier.suite.no_holdout)
 
@@ -90,8 +93,8 @@ def _select_judges_again(
     if earlier.imported is not None:
         if not judges and "judge" in required.needs:
             raise UsageError(
-                f"Run {earlier.id} was imported, and who judged it is what its maker wrote. Say with "
-                "--judge who is to judge now."
+                f"Run {earlier.id} was imported, so its judges cannot be used here. Name a judge with "
+                "--judge."
             )
     elif not judges and not request.suites:
         return JudgeSelection(

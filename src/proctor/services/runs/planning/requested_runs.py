@@ -110,7 +110,7 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
         NothingSelected: the selection leaves no case of any suite.
     """
     if not request.has_suite_names and not request.saved_suites:
-        raise UsageError("Name a suite, such as `proctor run cheap --target local`.")
+        raise UsageError("Name a suite, as in `proctor run cheap --target local`.")
     suites = [apply_split(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(pair_with_targets(suites, request, context))
     _check_several_targets(runs, request)
@@ -121,14 +121,14 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
         flags = "--tag, --all-tag, --exclude-tag, --category, --id or --split"
         if request.last_failed is not None:
             flags = f"--last-failed, {flags}"
-        raise NothingSelected(f"The selection leaves no case. Loosen {flags}.")
+        raise NothingSelected(f"No case is selected. Relax {flags}.")
     for requested_run in runs:
         shard = requested_run.settings.selection.shard
         if shard is not None and requested_run.index.is_empty_shard:
-            sentence = f"No case of {requested_run.suite.name} is in {shard.title}: nothing is sent."
+            sentence = f"No case of {requested_run.suite.name} is in {shard.title}, so no request is sent."
             context.listen(events.StatusMessage(sentence))
         elif not requested_run.index.trial_count:
-            context.warn(f"The selection leaves no case of {requested_run.suite.name}, which is left out.")
+            context.warn(f"No case of {requested_run.suite.name} is selected, so the suite is skipped.")
     return selected
 
 
@@ -146,8 +146,8 @@ def _select_last_failed(
     names = {(run.suite.name, run.target_title) for run in runs}
     if latest is not None and (latest.suite.name, latest.target_title) not in names:
         raise UsageError(
-            f"Run {latest.id} is of {latest.suite.name} on {latest.target_title}, which this command does "
-            "not run."
+            f"Run {latest.id} is a run of {latest.suite.name} on {latest.target_title}, which this "
+            "command does not run."
         )
     selected, passing = [], []
     for run in runs:
@@ -159,12 +159,12 @@ def _select_last_failed(
         if failed is None:
             passing.append(f"There is no earlier run of {name}")
         elif not case_ids:
-            passing.append(f"No case of {name} failed last, by run {failed.run}")
+            passing.append(f"All cases of {name} passed in run {failed.run}")
         else:
             removed = len(failed.case_ids) - len(case_ids)
             count = pluralize(len(case_ids), "case")
-            note = f" {removed:,} more left the suite." if removed else ""
-            sentence = f"{name}: only {count} that did not pass last, by run {failed.run}.{note}"
+            note = f" {removed:,} more are no longer in the suite." if removed else ""
+            sentence = f"{name}: running only {count} without PASS in run {failed.run}.{note}"
             context.listen(events.StatusMessage(sentence))
             selection = replace(run.settings.selection, failed_in=failed.run, case_ids=case_ids)
             selected.append(
@@ -175,7 +175,7 @@ def _select_last_failed(
                 )
             )
     for sentence in passing:
-        end = "it is left out" if selected else "all cases are run"
+        end = "skipped" if selected else "running all cases"
         context.listen(events.StatusMessage(f"{sentence}: {end}."))
     return selected or runs
 
@@ -275,7 +275,7 @@ def _check_targets_of_cases(loaded_suite: LoadedSuite, specs: list[TargetSpec]) 
     if case_id is not None:
         raise UsageError(
             f"Case {case_id!r} of {loaded_suite.path} is only for targets that this command does not "
-            "ask. Add one of them with --target, or leave the case out with --id."
+            "use. Add one of them with --target, or exclude the case with --id."
         )
 
 
@@ -309,7 +309,9 @@ def _check_params_of_cases(
             message = f"Case {case_id!r} sets `{name}`, and {kind.describe_refusal(name)}"
             problem = Problem(code="unsupported-parameter", message=message, path=loaded_suite.path)
             raise SuiteError([problem])
-        context.warn(f"Cases such as {case_id!r} set `{name}`, which has no effect on target {spec.name!r}.")
+        context.warn(
+            f"Some cases, such as {case_id!r}, set `{name}`, which has no effect on target {spec.name!r}."
+        )
 
 
 def load_request_prompts(request: Request, context: PlanningContext) -> tuple[PromptTemplate, ...]:
@@ -348,8 +350,8 @@ def _warn_about_unused(
     names = join_names([f"`{name}`" for name in unused], 5)
     if unused and not prompts:
         context.warn(
-            f"{loaded_suite.path}: The cases have values for {names}, and no prompt uses them. Give a prompt "
-            f"with `{{{{ {unused[0]} }}}}` with --prompt FILE."
+            f"{loaded_suite.path}: The cases have values for {names}, but no prompt uses them. Name a "
+            f"prompt that contains `{{{{ {unused[0]} }}}}` with --prompt FILE."
         )
     elif unused and not of_suite:
         which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
@@ -365,8 +367,8 @@ def _check_several_targets(runs: list[RequestedRun], request: Request) -> None:
         and len(runs) == len({requested_run.suite.digest for requested_run in runs})
     ):
         raise UsageError(
-            f"--interleave makes several runs in turns, and there is only one, on {runs[0].target_title!r}. "
-            "Name another target or prompt, or leave --interleave out."
+            f"--interleave needs several runs, but there is only one, on {runs[0].target_title!r}. "
+            "Name another target or prompt, or remove --interleave."
         )
 
 
@@ -375,7 +377,10 @@ def _no_target_error(names: TargetNames) -> str:
     if names.file is None or not names.names():
         return "Name a target with --target, such as `local` or `openai:gpt-5.2`."
     file_names = ", ".join(names.names())
-    return f"Name a target with --target, or call one `default` in {names.file.path}. It has: {file_names}."
+    return (
+        f"Name a target with --target, or name one `default` in {names.file.path}. The file has: "
+        f"{file_names}."
+    )
 
 
 def _resolve_in_suite(
@@ -414,8 +419,8 @@ def with_defaults(defaults: SuiteDefaults, request: Request) -> Settings:
     run_settings = replace(request.settings, **settings)
     if run_settings.is_watched and run_settings.cluster not in (None, NO_CLUSTERS):
         raise UsageError(
-            "--until and --stop-when-shown take cases as independent, and these are in clusters by "
-            f"{run_settings.cluster!r}. Leave these flags out, or say --cluster none."
+            "--until and --stop-when-shown need independent cases, but these are in clusters by "
+            f"{run_settings.cluster!r}. Remove these flags, or add --cluster none."
         )
     return run_settings
 

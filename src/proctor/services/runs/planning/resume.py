@@ -50,7 +50,7 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
             *(_continue_run(partner, request, context) for partner in _find_partners(run, context)),
         ]
     if not request.has_suite_names and not request.saved_suites:
-        raise UsageError("Name a run, such as `proctor run --resume=last`, or its suite and target.")
+        raise UsageError("Name a run, as in `proctor run --resume=last`, or its suite and target.")
     requested_runs = list_requested_runs(request, context)
     stored_runs = find_unfinished(requested_runs, context)
     if not any(stored_runs):
@@ -63,8 +63,8 @@ def plan_resume(request: Request, context: PlanningContext) -> list[PlannedRun]:
     for requested_run, stored in zip(requested_runs, stored_runs, strict=True):
         if stored is None:
             context.warn(
-                f"The run of {requested_run.suite.name} on {requested_run.target_title} has not been started "
-                "yet: a new one begins."
+                f"There is no run of {requested_run.suite.name} on {requested_run.target_title} yet. "
+                "Starting a new one."
             )
             planned_runs.append(requested_run.start(group, context.prices_date))
         else:
@@ -87,7 +87,10 @@ def _find_partners(run: Run, context: PlanningContext) -> list[Run]:
     ]
     for partner in partners:
         context.listen(
-            events.StatusMessage(f"Run {partner.id} on {partner.target_title} goes on with it, in turns.")
+            events.StatusMessage(
+                f"Run {partner.id} on {partner.target_title} is resumed too, because "
+                "the runs are interleaved."
+            )
         )
     return partners
 
@@ -109,9 +112,9 @@ def _continue_run(
     check_not_imported(run)
     if run.early_stop is not None:
         raise UsageError(
-            f"Run {run.id} is finished: it stopped early after {run.early_stop.cases:,} of "
-            f"{run.early_stop.planned_cases:,} cases. To send the rest, start a new run with --reuse, and "
-            "without --until and --stop-when-shown."
+            f"Run {run.id} is already finished: it stopped early after {run.early_stop.cases:,} of "
+            f"{run.early_stop.planned_cases:,} cases. To send the rest, start a new run with --reuse "
+            "and without --until and --stop-when-shown."
         )
     index, required = index_run(run, context)
     changes = environment_differences(run, required, context) if run.status != "finished" else ()
@@ -119,7 +122,7 @@ def _continue_run(
     if note := describe_ignored_settings(run, request):
         context.warn(note)
     if run.status == "finished":
-        context.warn(f"Run {run.id} has finished already: nothing is missing.")
+        context.warn(f"Run {run.id} is already finished. Nothing is missing.")
     else:
         run = replace(run, settings=resumed_settings(run, request))
     return PlannedRun(run=run, index=index, required=required, earlier_run=run)

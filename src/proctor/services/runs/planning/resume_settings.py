@@ -174,7 +174,7 @@ def find_differences(run: Run, request: Request, flags: Iterable[str]) -> Iterat
 
 
 def find_run_differences(run: Run, other: Run, flags: Iterable[str]) -> Iterator[SettingDifference]:
-    """Yields the flags that would turn a stored run into another one.
+    """Yields the flags whose values would make a different run.
 
     Args:
         run: the stored run.
@@ -231,23 +231,23 @@ def find_content_differences(run: Run, requested_run: RequestedRun) -> Iterator[
     """
     suite, judges = requested_run.suite, requested_run.judge_selection.judges
     if run.suite.digest != suite.digest:
-        text = f"the suite: the run has {run.suite.title!r}, and {suite.title!r} has other content"
+        text = f"the suite: the run has {run.suite.title!r}, and the content of {suite.title!r} differs"
         yield SettingDifference("--suite", text, by_regrade=True)
     if run.prompt != requested_run.prompt:
         yield SettingDifference("", _describe_prompts(run.prompt, requested_run.prompt))
     if run.target.name == requested_run.target.name and target_digest(run.target) != target_digest(
         requested_run.target
     ):
-        yield SettingDifference("", f"the target {run.target.name!r}: it is set up otherwise now")
+        yield SettingDifference("", f"the target {run.target.name!r}: its configuration has changed")
     if _names(run.judges) == _names(judges) and run.judges != judges:
         yield SettingDifference(
-            "", f"the judges {', '.join(_names(run.judges))}: they are set up otherwise now"
+            "", f"the judges {', '.join(_names(run.judges))}: their configuration has changed"
         )
 
 
 def _describe_prompts(own: PromptTemplate | None, other: PromptTemplate | None) -> str:
     if own is not None and other is not None and own.name == other.name:
-        return f"the prompt {own.name!r}: its text is another one now"
+        return f"the prompt {own.name!r}: its text has changed"
     names = ["none" if prompt is None else repr(prompt.name) for prompt in (own, other)]
     return f"the prompt: the run has {names[0]}, this command has {names[1]}"
 
@@ -259,7 +259,7 @@ def check_same(
 
     Args:
         run: the stored run.
-        request: what the user asks for.
+        request: what the user requests.
         others: differences besides the values of flags.
         retried: whether a new run reuses the trials that did not fail.
 
@@ -271,9 +271,9 @@ def check_same(
     if not all_differences:
         return
     lines = [
-        f"Run {run.id} keeps its settings, and this command sets others:",
+        f"Run {run.id} keeps its settings, but this command has different ones:",
         *(f"  {difference.text}" for difference in all_differences),
-        f"To go on, leave these as the run has them. For a new run: {_new_run_command(run, request)}",
+        f"To resume, use the settings of the run. To start a new run: {_new_run_command(run, request)}",
     ]
     several = len(request.suites) + len(request.stored_names) > 1
     if all(difference.by_regrade for difference in all_differences) and not several and not retried:
@@ -295,7 +295,7 @@ def describe_ignored_settings(run: Run, request: Request) -> str | None:
     ]
     if not texts:
         return None
-    return f"Run {run.id} keeps what it was begun with, whatever proctor.toml says now: {', '.join(texts)}."
+    return f"Run {run.id} keeps its own settings instead of those in proctor.toml: {', '.join(texts)}."
 
 
 def resumed_settings(run: Run, request: Request, *, retried: bool = False) -> Settings:

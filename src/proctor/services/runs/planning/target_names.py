@@ -134,7 +134,7 @@ class TargetNames:
             raise unknown from None
 
     def _suggest_suite_file(self, word: str) -> str:
-        """Returns a hint where only the targets file of the suite's folder has the name."""
+        """Returns a hint if only the targets file of the suite's folder has the name."""
         other = self._suite_names
         if self.file is None or other is None or other.path is None or other.path == self.path:
             return ""
@@ -145,13 +145,13 @@ class TargetNames:
             return ""
         shown_path, folder = os.path.relpath(other.path), os.path.relpath(other._start or Path.cwd())
         return (
-            f" The file {shown_path!r} has it, but {self.file.path!r} counts here: run in {folder!r}, or "
-            "copy the target into that one."
+            f" The file {shown_path!r} has it, but {self.file.path!r} applies here. Run the command in "
+            f"{folder!r}, or copy the target."
         )
 
     def _suggest_naming(self) -> str:
-        """Returns a hint at entries without a name, one of which may be meant; empty where there is none."""
+        """Returns a hint about entries without a name, one of which may be meant; empty if there are none."""
         if self.file is None or not self.file.unnamed_problems:
             return ""
         lines = " and ".join(str(problem.line) for problem in self.file.unnamed_problems)
-        return f" In {self.file.path!r} the entries of these lines have no name: {lines}. Give each one."
+        return f" In {self.file.path!r}, the entries on these lines have no name: {lines}. Name each of them."

@@ -58,8 +58,7 @@ class CaseDetail(Struct, frozen=True, kw_only=True):
                 return row
         raise NothingSelected(
             f"Case {_quote_id(self.rows[0].trial.case_id)} has no finished repeat {repeat} in run "
-            f"{self.run.id}. "
-            f"It was asked {self.planned:,} times, counted from 0."
+            f"{self.run.id}. The run has {self.planned:,} repeats per case, counted from 0."
         )
 
 
@@ -82,8 +81,8 @@ def load_case_detail(
     place = store.case_in_run(run, position) if 0 <= position < _MAX_POSITION else None
     if place is None:
         raise NothingSelected(
-            f"There is no case at place {position:,} of run {run.id}: its suite {one_line(run.suite.title)} "
-            f"has {run.suite.case_count:,}, counted from 0."
+            f"Run {run.id} has no case at position {position:,}. Its suite {one_line(run.suite.title)} "
+            f"has {run.suite.case_count:,} cases, counted from 0."
         )
     rule = pass_rules_for(run)(place.case.case)
     rows = _make_rows(place, rule, reveal=reveal)
@@ -127,17 +126,15 @@ def _combine_repeats(
 def _explain_missing(run: Run, place: CaseInRun) -> str:
     case_name = f"Case {_quote_id(place.case.case.id)}"
     if place.trials:
-        return f"{case_name} has an answer in run {run.id}, and waits for its judges. Look again later."
+        return f"{case_name} has an answer in run {run.id} that is not judged yet. Try again later."
     if run.status == "running":
-        return (
-            f"{case_name} has not been asked yet in run {run.id}, which is still being made. "
-            "Look again later."
-        )
+        return f"{case_name} has not been sent yet in run {run.id}, which is in progress. Try again later."
     if run.status == "interrupted":
         return (
-            f"{case_name} was not asked in run {run.id}, which was stopped: `proctor run --resume={run.id}`."
+            f"{case_name} was not sent in run {run.id}, which was stopped. To resume it: `proctor run "
+            f"--resume={run.id}`."
         )
-    return f"{case_name} was not asked in run {run.id}, which selected other cases of its suite."
+    return f"{case_name} was not selected in run {run.id}."
 
 
 def _quote_id(case_id: str) -> str:
@@ -161,7 +158,7 @@ def find_same_case(store: Store, run: Run, position: int, other: Run) -> int:
             other_position = next(matches, None)
     if other_position is None:
         raise NothingSelected(
-            f"Run {other.id} has no case with the input or the id of the one at place {position:,} of "
-            f"{run.id}."
+            f"Run {other.id} has no case with the same input or id as the case at position "
+            f"{position:,} of {run.id}."
         )
     return other_position

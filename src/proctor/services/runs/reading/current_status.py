@@ -1,4 +1,4 @@
-"""The status of stored runs right now: one that says `running` and that nobody has locked is interrupted."""
+"""The current status of stored runs: a `running` one that no process has locked is interrupted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proctor.protocols import Store
 
 
 def with_current_status(store: Store, run: Run) -> Run:
-    """Returns a run with its status of now.
+    """Returns a run with its current status.
 
     Raises:
         StoreError: the store cannot be read.
@@ -22,7 +22,7 @@ def with_current_status(store: Store, run: Run) -> Run:
 
 
 def iter_current_status(store: Store, runs: Iterable[Run]) -> Iterator[Run]:
-    """Yields runs with their status of now; the locks of all of them are read at once.
+    """Yields runs with their current status; the locks of all of them are read at once.
 
     Raises:
         StoreError: the store cannot be read.

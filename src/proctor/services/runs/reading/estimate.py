@@ -109,7 +109,7 @@ def _find_suites(store: Store, request: Request) -> Iterator[_SuiteCases]:
     for word in request.suites:
         tier = word.removeprefix(BUILTIN_PREFIX)
         if tier not in TIERS:
-            raise UsageError(f"{word!r} is no built-in suite: {', '.join(TIERS)}.")
+            raise UsageError(f"{word!r} is not a built-in suite. The built-in suites are {', '.join(TIERS)}.")
         yield _load_builtin(tier)
     for source in request.sources:
         yield _load_source(source)
@@ -350,7 +350,7 @@ class _CallCounter:
 
 
 def _make_share(call_sum: _CallSum, history: TargetHistory, prices: Prices, settings: Settings) -> Share:
-    """Returns the estimate of the calls of a target or judge; nobody knows how long a batch takes."""
+    """Returns the estimate of the calls of a target or judge; the duration of a batch is unknown."""
     usage = Usage(input_tokens=call_sum.prompt_tokens, output_tokens=call_sum.answers)
     if history.usage is not None:
         usage = history.usage.times(call_sum.calls)

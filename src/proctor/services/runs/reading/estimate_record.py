@@ -27,11 +27,11 @@ class Share(Struct, frozen=True, kw_only=True):
     is_measured: bool
     """Whether the tokens are those of earlier runs of the suite; else they are guessed from text lengths."""
     cost_usd: float | None
-    """None where its price is unknown."""
+    """None if its price is unknown."""
     reports_cost: bool = False
     """Whether it reports the cost of its answers."""
     seconds: float | None
-    """None where no earlier run called it."""
+    """None if no earlier run called it."""
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     cases: int
     """The number of selected cases."""
     dev: int | None
-    """The number of dev cases among them; None where nothing is held out."""
+    """The number of dev cases among them; None if nothing is held out."""
     holdout: int | None
     targets: int
     prompts: int = 0
@@ -116,14 +116,14 @@ class Estimate(Struct, frozen=True, kw_only=True):
     def _format_cost(self) -> str:
         known_cost = math.fsum(share.cost_usd or 0.0 for share in self.shares)
         if self.unpriced:
-            return f"at least {format_approximate_usd(known_cost)}" if known_cost else "cost not known"
+            return f"at least {format_approximate_usd(known_cost)}" if known_cost else "cost unknown"
         return f"about {format_approximate_usd(known_cost)}" if known_cost else "no cost"
 
     def _format_time(self) -> str:
         known_time = math.fsum(share.seconds or 0.0 for share in self.shares)
         words = f"{max(1, round(known_time))} s" if known_time < 10 else duration(known_time)
         if self.untimed:
-            return f"at least {words}" if known_time else "time not known"
+            return f"at least {words}" if known_time else "time unknown"
         return f"about {words}"
 
     @property
@@ -134,27 +134,28 @@ class Estimate(Struct, frozen=True, kw_only=True):
         if estimates:
             names = _list_names(share.name for share in estimates)
             notes.append(
-                f"No earlier run of this suite tells the tokens of {names}, so "
-                f"they are guessed: {BYTES_PER_TOKEN} bytes of text each, and {DEFAULT_ANSWER_TOKENS} an "
-                "answer "
-                "unless less is allowed."
+                f"No earlier run of this suite has token counts for {names}, so they are estimated: "
+                f"{BYTES_PER_TOKEN} bytes of text per token, and {DEFAULT_ANSWER_TOKENS} tokens per "
+                "answer unless the maximum is lower."
             )
         if self.unpriced:
             notes.append(
-                f"The price of {_list_names(self.unpriced)} is not known. A prices.toml beside the store "
-                "tells it."
+                f"The price of {_list_names(self.unpriced)} is unknown. Set it in a prices.toml beside "
+                "the store."
             )
         if self.untimed:
-            notes.append(f"The speed of {_list_names(self.untimed)} is known after a first run.")
+            notes.append(f"The speed of {_list_names(self.untimed)} will be known after a first run.")
         if self.at_most:
-            notes.append("Answers that are there already are taken over, and not asked for again.")
+            notes.append("Existing answers are reused, so fewer calls may be needed.")
         if self.self_judged:
             names = _list_names(self.self_judged)
             notes.append(
-                f"No judge is named for {names}: a model that judges its own answers is kind to itself."
+                f"No judge is named for {names}. Models favour their own answers when they judge them."
             )
         if self.budget_usd is not None:
-            notes.append(f"Each run stops asking when {format_approximate_usd(self.budget_usd)} are spent.")
+            notes.append(
+                f"Each run stops sending requests when {format_approximate_usd(self.budget_usd)} is spent."
+            )
         return tuple(notes)
 
 

@@ -41,7 +41,7 @@ _MAX_TRIALS = 2**31 - 1
 _PASS, _FAIL = VERDICT_CODES[Verdict.PASS], VERDICT_CODES[Verdict.FAIL]
 
 _Pattern = tuple[int, ...]
-"""The verdicts of one row as codes; 0 where a run has none."""
+"""The verdicts of one row as codes; 0 if a run has none."""
 _Version = tuple[tuple[int, int], ...]
 """For each run its key and the number of changes to its trials."""
 

@@ -60,7 +60,7 @@ class GridRow(Struct, frozen=True, kw_only=True):
     question: str
     """The beginning of its prompt; empty if any cell is hidden."""
     cells: tuple[GridCell | None, ...]
-    """One for each run; None where it has no finished trial of the case."""
+    """One for each run; None if it has no finished trial of the case."""
 
     @property
     def first_cell(self) -> GridCell | None:

@@ -38,7 +38,7 @@ class MeanUsage(Struct, frozen=True):
 
 
 class TargetHistory(Struct, frozen=True):
-    """The usage and latency of a target or judge in earlier runs; None where unknown."""
+    """The usage and latency of a target or judge in earlier runs; None if unknown."""
 
     usage: MeanUsage | None = None
     latency_s: float | None = None

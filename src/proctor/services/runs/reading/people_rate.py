@@ -19,7 +19,7 @@ _PASSED = {Verdict.PASS: True, Verdict.FAIL: False}
 def find_people_rate(store: Store, run: Run, tally: Tally) -> PeoplePassRate | None:
     """Returns the pass rate that people would give a run, from the labels of its answers in a store.
 
-    Labels of held-out answers are not read: they would tell how many of them people pass.
+    Labels of held-out answers are not read: they would reveal how many of them people pass.
 
     Args:
         store: has the run and the labels.

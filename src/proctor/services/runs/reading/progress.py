@@ -88,5 +88,5 @@ def format_cost_so_far(run_summary: RunSummary) -> str:
     if not run_summary.done:
         return "nothing spent yet"
     if not known_parts:
-        return "cost not known"
-    return cost(sum(known_parts)) + (" and what is not known" if len(known_parts) < len(parts) else "")
+        return "cost unknown"
+    return cost(sum(known_parts)) + (" plus an unknown amount" if len(known_parts) < len(parts) else "")

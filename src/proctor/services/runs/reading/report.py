@@ -229,12 +229,12 @@ def check_report_paths(paths: Sequence[str]) -> None:
             REPORTS.get(ending)
         except UnknownName:
             endings = " ".join(REPORTS.names())
-            message = f"Nothing can be written to {path!r}: the ending says how, one of {endings}."
+            message = f"{path!r} has no known ending. The ending sets the format: one of {endings}."
             raise UsageError(message) from None
         if Path(path).is_dir():
             raise UsageError(f"{path!r} is a folder. Name a file, or remove the folder.")
         if not Path(path).absolute().parent.is_dir():
-            raise UsageError(f"The folder of {path!r} does not exist. Make it first.")
+            raise UsageError(f"The folder of {path!r} does not exist. Create it first.")
 
 
 def write_report(path: str, runs: Sequence[RunReport]) -> None:

@@ -42,7 +42,7 @@ def encode_totals(tally: Tally) -> bytes:
 
 
 def load_totals(store: Store, run: Run) -> RunTotals | None:
-    """Returns the stored totals of a run; None if there are none for its trials of now.
+    """Returns the stored totals of a run; None if there are none for its current trials.
 
     Raises:
         StoreError: the store cannot be read.

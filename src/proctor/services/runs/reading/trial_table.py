@@ -1,8 +1,8 @@
 """The trials of a run as a table: filtered, sorted, searched and paged.
 
 In suite order, and by verdict alone, trials are found in the store. All else needs a number or a name of each
-trial. These are read at once, 100,000 trials in half a second, and stay in memory for the runs that were
-looked at last. Texts are read when one is first searched for.
+trial. These are read at once, 100,000 trials in half a second, and stay in memory for the runs viewed last.
+Texts are read when one is first searched for.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TrialFilter(Struct, frozen=True, kw_only=True):
     graders: tuple[str, ...] = ()
     """Was graded by all of these graders."""
     missed: tuple[str, ...] = ()
-    """Did not pass any of these graders."""
+    """Failed or unscored by any of these graders."""
     category: str = ""
     split: str = ""
     case: str = ""
@@ -115,7 +115,7 @@ class TrialRow(Struct, frozen=True, kw_only=True, gc=False):
     cut, too."""
     answer: str = ""
     why: str = ""
-    """Why it did not pass; empty if it did."""
+    """Why it failed, errored or is unscored; empty if it passed."""
 
 
 class TrialSelection(Struct, frozen=True):

@@ -47,7 +47,7 @@ class TrialTexts:
         self._sealed.flush()
 
     def find(self, text: str, *, revealed: bool) -> set[int]:
-        """Returns the rows with a text, ignoring case; of sealed trials only the id is searched."""
+        """Returns the rows with a text, ignoring case. For hidden trials, only the id is searched."""
         files = (self._open, self._sealed) if revealed else (self._open,)
         return {row for text_file in files for row in text_file.find(text)}
 

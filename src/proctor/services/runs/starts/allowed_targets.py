@@ -149,6 +149,6 @@ def check_allowed(name: str, allowed_targets: AllowedTargets, environ: Mapping[s
 
 def _not_allowed_message(name: str) -> str:
     return (
-        f"{name[:80]!r} cannot be asked from here. Choose a name of targets.yaml, echo or local, or type a "
-        "model of a service, such as openai:gpt-5.2. Anything else needs a name in targets.yaml first."
+        f"{name[:80]!r} cannot be called from here. Choose a name in targets.yaml, echo or local, or a "
+        "model of a service, such as openai:gpt-5.2. Add other targets to targets.yaml first."
     )

@@ -118,9 +118,7 @@ class RunProcesses:
             if existing is not None and existing.words == arguments:
                 return existing
             if existing is not None:
-                raise UsageError(
-                    f"Something else was started as {group!r} already. Start it as another group."
-                )
+                raise UsageError(f"A different run was already started as {group!r}. Use another group.")
             return self._start(
                 StartedRun(group=group, words=arguments, pid=0, started_at=_now(), fields=field_pairs)
             )

@@ -1,4 +1,4 @@
-"""Stops the process that makes a run, on this machine by a signal and on another one through the store."""
+"""Stops the process of a run: on this machine by a signal, on another machine through the store."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def stop_runs(store: Store, words: Sequence[str], timeout_s: float = MAX_STOP_WA
     for run, owner in owned_runs:
         if not stop_run(store, run.id) and store.is_run_locked(run.id):
             raise UsageError(
-                f"Run {run.id} is made by {owner.title}, which cannot be told to stop from here. Stop it "
+                f"Run {run.id} is running in {owner.title}, which cannot be stopped from here. Stop it "
                 "where it was started."
             )
     until = monotonic() + timeout_s
