@@ -73,7 +73,7 @@ def test_a_target_that_answers_as_it_did_is_unchanged(proctor: Proctor, asked: P
     assert told.code == 0
     first, *rest = told.out.splitlines()
     assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%, 20 cases) over 3 runs."
-    assert "On your side nothing that a run records has changed." in rest
+    assert "On your side, no recorded setting has changed." in rest
     assert "nightly v1 on scripted:a.jsonl" in rest
 
 
@@ -135,7 +135,7 @@ def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proc
     nights()
     told = proctor("drift")
     assert told.code == 0
-    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as in a bad night, with 40.0%")
+    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as on a bad night, with 40.0%")
     assert "Run the suite again on the next nights to tell." in told.out
     asked(answers=others(12, "no"))
     nights()
@@ -179,7 +179,7 @@ def test_answers_that_were_not_asked_for_are_no_evidence(proctor: Proctor, asked
     asked("--reuse", answers=others(20, "no"))
     told = proctor("drift")
     assert told.code == 3
-    assert "20 taken over from an earlier run" in told.out
+    assert "20 reused from an earlier run" in told.out
     assert "The last run was not measured. Run the suite with --no-reuse and without --cache." in told.out
 
 
@@ -413,7 +413,7 @@ def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) 
     assert markdown.count("| 5 |") + markdown.count("/40 |") == 5
     drawing = Path("d.svg").read_text("utf-8")
     ET.fromstring(drawing)
-    words = ("answered as in the first run", "stable", "watch", "changed by 4 Oct 2024")
+    words = ("same answer as in the first run", "stable", "watch", "changed by 4 Oct 2024")
     assert [word for word in words if word not in drawing] == []
 
 

@@ -29,8 +29,8 @@ def failed(proctor: Proctor, suite: Proctor) -> str:
 def test_only_the_cases_that_failed_are_run_and_the_report_says_so(proctor: Proctor, failed: str) -> None:
     told = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "-o", "t.jsonl")
     assert told.code == 1
-    assert f"s on echo: only 2 cases that did not pass last, by run {failed}." in told.err
-    assert f"A selection of the 3 cases of s: only those that did not pass last, by run {failed}." in told.out
+    assert f"s on echo: only 2 cases that failed or errored last, in run {failed}." in told.err
+    assert f"Of the 3 cases of s, only those that failed or errored last, in run {failed}." in told.out
     assert _cases("t.jsonl") == ["bad", "worse"]
 
 

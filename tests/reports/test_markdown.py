@@ -44,9 +44,9 @@ def test_where_all_passed_nothing_is_listed() -> None:
 
 
 def test_a_run_of_nothing_has_no_rate_and_one_error_is_one() -> None:
-    assert "**0 of 0 passed** (no pass rate, as nothing was measured)" in rendered(make_report())
+    assert "**0 of 0 passed** (no pass rate, because nothing was measured)" in rendered(make_report())
     text = rendered(make_report((make_trial(None), make_case())))
-    assert "(no pass rate, as nothing was measured): 0 failed, 1 error, 0 unscored." in text
+    assert "(no pass rate, because nothing was measured): 0 failed, 1 error, 0 unscored." in text
 
 
 def _loud(count: int, letters: int, **fields: Any) -> RunReport:

@@ -177,8 +177,8 @@ def test_lines_of_two_prompts_that_differ_stand_beside_the_result() -> None:
     ("before", "after", "sentence"),
     [
         (prompt_of("a", "x"), prompt_of("b", "x"), 'Prompts "a" and "b" have the same text.'),
-        (None, prompt_of("b"), 'Only the candidate has a prompt, "b"; the baseline sends cases as they are.'),
-        (prompt_of("a"), None, 'Only the baseline has a prompt, "a"; the candidate sends cases as they are.'),
+        (None, prompt_of("b"), 'Only the candidate has a prompt, "b"; the baseline sends cases unchanged.'),
+        (prompt_of("a"), None, 'Only the baseline has a prompt, "a"; the candidate sends cases unchanged.'),
     ],
 )
 def test_prompts_without_a_difference_or_a_partner_are_told(

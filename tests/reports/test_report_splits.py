@@ -194,7 +194,7 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
         seen = replace(made, looks=looks)
         shown = list(render_terminal(document_for(seen)))
         assert shown[7] == note
-        assert shown[8] == f"Look {looks:,} at this holdout." if told else shown[8] == ""
+        assert shown[8] == f"Holdout accessed {looks:,} times." if told else shown[8] == ""
         markdown = "".join(render([seen]))
         assert f"\n{note}\n" in markdown
         assert ("\nLook " in markdown) == told

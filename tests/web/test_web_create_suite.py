@@ -46,7 +46,7 @@ def saved(server: Visitor) -> list[tuple[str, str | None, int]]:
 
 def test_the_demo_has_every_scorer_and_no_leak(server: Visitor) -> None:
     page = server.post("/suites/demo").text
-    assert read_answer(page) == "20 cases read, no error, no warning: ready to save"
+    assert read_answer(page) == "20 cases read, no errors, no warnings: ready to save"
     text = editor_of(page)
     for scorer in (
         "exact",

@@ -227,7 +227,7 @@ def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
     fields = {"suite": "ten", "target": "echo", "max_tokens": "77", **wrong}
     answer = server.post("/run", fields)
     assert answer.status == 422
-    assert read_answer(answer.text) == "4 choices are to be changed before this can run"
+    assert read_answer(answer.text) == "4 choices are to change before this can run"
     for field in wrong:
         assert f'id="wrong-{field}"' in answer.text
     assert answer.text.count('aria-invalid="true"') == 4
@@ -425,7 +425,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
     assert said
     assert said[1] == f"/runs/{run.id}?verdict=error#trials"
-    assert unescape(said[2]).startswith(". The first one: program: 'broken' ended with exit code 3: ")
+    assert unescape(said[2]).startswith(". The first error: program: 'broken' ended with exit code 3: ")
     assert "no more tokens" in said[2]
     assert said[0] in GroupLiveView(site, group).render().html
 

@@ -300,7 +300,7 @@ def test_keys_alone_do_everything(browser_page: Page) -> None:
     page = browser_page
     page.goto("/suites/new")
     press(page, "Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     press(page, "Enter")
     tab_to(page, page.get_by_role("button", name="Create Demo Suite"))
     press(page, "Enter")
