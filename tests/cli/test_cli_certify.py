@@ -210,9 +210,7 @@ def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys
     assert "self-attested" in badge_text("b.svg")
     drawn = Path("b.svg").read_text(encoding="utf-8")
     assert "#5d6167" in drawn
-    assert (
-        "Grey: the number is self-attested, and no trusted key signed it.</title>" in drawn
-    )
+    assert "Grey: the number is self-attested, and no trusted key signed it.</title>" in drawn
     assert not own_keys.exists()
 
 

@@ -106,8 +106,8 @@ def test_a_run_says_what_its_judge_is_worth_before_and_after(
     run = ("run", judged[0], "--target", judged[1], "--judge", judge)
     before = proctor(*run)
     assert (
-        f"It has not been measured whether the judge {judge!r} agrees with people. To measure it: proctor certify --judge"
-        in before.out
+        f"It has not been measured whether the judge {judge!r} agrees with people. To measure it: proctor "
+        "certify --judge" in before.out
     )
 
     own = [{**row, "rubric": "Be right."} for row in rows(40, 10, 30)]

@@ -125,7 +125,9 @@ def test_a_wrong_value_in_the_project_is_said(proctor: Proctor, folder: Path) ->
 def test_last_failed_goes_by_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:
     words = ("run", "s.jsonl", "--target", "echo", "--prompt", "prompts/terse.txt")
     told = proctor(*words, "--last-failed")
-    assert f"s on echo · terse: only 1 case that failed or errored last, in run {group[0]['run']}." in told.err
+    assert (
+        f"s on echo · terse: only 1 case that failed or errored last, in run {group[0]['run']}." in told.err
+    )
     told = proctor(*words, f"--last-failed={group[1]['run']}")
     assert told.code == 4
     assert f"Run {group[1]['run']} is of s on echo · steps, which this command does not run." in told.err

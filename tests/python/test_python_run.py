@@ -333,7 +333,7 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     assert (run.status, run.total) == ("interrupted", 5)
     (message,) = [event.message for event in seen if isinstance(event, events.StatusMessage)]
     assert (
-        f"Continue with proctor.run(resume='{run.id}'). A new program gives the same target= again."
+        f"Continue with proctor.run(resume='{run.id}'). In a new program, pass the same target= again."
         in message
     )
 

@@ -139,20 +139,20 @@ def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonRep
     [
         ("-" * 40, "+" * 40, "The candidate is better by 100.0 pp ("),
         ("+" * 40, "-" * 40, "The candidate is worse by 100.0 pp ("),
-        ("+" * 40, "+" * 40, "No difference that 40 cases could show: +0.0 pp ("),
+        ("+" * 40, "+" * 40, "No clear difference on 40 cases: +0.0 pp ("),
         ("-" * 9 + "+" * 11, "+" * 9 + "--" + "+" * 9, "The candidate is perhaps better, by 35.0 pp ("),
         ("+" * 9 + "--" + "+" * 9, "-" * 9 + "+" * 11, "The candidate is perhaps worse, by 35.0 pp ("),
         (
             "+++",
             "---",
-            "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not sure",
+            "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not significant",
         ),
-        ("+", "-", "No difference that 1 case could show: -100.0 pp ("),
+        ("+", "-", "No clear difference on 1 case: -100.0 pp ("),
         ("-" * 5 + "+" * 35, "+" * 40, "The candidate is better by 12.5 pp ("),
         (
             "+" * 40,
             "+" * 20 + "!" * 20,
-            "No difference that 20 cases could show: +0.0 pp (-16.1 to 16.1), p = 1.00: 0 cases fixed",
+            "No clear difference on 20 cases: +0.0 pp (-16.1 to 16.1), p = 1.00: 0 cases fixed",
         ),
         (
             "-" * 8 + "+" * 32,
@@ -238,7 +238,7 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
             "+" * 40,
             "-" * 40,
             GateRule(),
-            "The gate failed: a regression is shown, as the 95 % interval is -1",
+            "The gate failed: a regression is shown, because the 95 % interval is -1",
         ),
         (
             "+" * 40,
@@ -252,7 +252,12 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
             GateRule(strict=True),
             "The gate failed: a regression is not ruled out, because the",
         ),
-        ("-" * 40, "+" * 40, GateRule(strict=True), "The gate passed: a regression is ruled out, because the"),
+        (
+            "-" * 40,
+            "+" * 40,
+            GateRule(strict=True),
+            "The gate passed: a regression is ruled out, because the",
+        ),
         ("+" * 40, "-" * 40, GateRule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
         ("+!", "++", GateRule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
         ("!!", "++", GateRule(allow_errors=5), "2 of 2 pairs are not measured, and there are no others."),

@@ -45,7 +45,7 @@ def test_a_drawing_has_always_the_same_size_so_that_a_page_can_keep_its_place(va
 
 
 def test_settings_are_told_where_they_are_not_as_by_default() -> None:
-    assert list(describe_settings(Settings())) == ["32 at once"]
+    assert list(describe_settings(Settings())) == ["32 concurrent"]
     chosen = Selection(split="dev", tags=("a", "b"), exclude_tags=("c",), limit=1200)
     given = Settings(
         selection=chosen,

@@ -41,14 +41,14 @@ def _in_thread(function: Callable[[AgentProject, Any], ToolResult]) -> Call:
 TOOLS: Final[dict[str, AgentTool]] = {
     "list_suites": AgentTool(
         title="List suites",
-        description="The suites that can be run: files below this folder, saved ones and built-in ones.",
+        description="The suites that can be run: files in this folder, saved suites and built-in suites.",
         arguments=arguments.ListArguments,
         result=lists.SuiteList,
         call=_in_thread(lists.list_suites),
     ),
     "list_targets": AgentTool(
         title="List targets",
-        description="The models and programs that can be asked, by name, with keys that are not set.",
+        description="The models and programs that can be called by name, and the keys that are not set.",
         arguments=arguments.ListArguments,
         result=lists.TargetList,
         call=_in_thread(lists.list_targets),
@@ -62,7 +62,7 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "validate": AgentTool(
         title="Validate a suite",
-        description="Every error and warning of a suite, with file and line. Nothing is sent.",
+        description="Every error and warning of a suite, with file and line. No request is sent.",
         arguments=arguments.ValidateArguments,
         result=validation.SuiteValidation,
         call=_in_thread(validation.validate),
@@ -78,7 +78,7 @@ TOOLS: Final[dict[str, AgentTool]] = {
     "run": AgentTool(
         title="Run a suite",
         description="Sends the cases of a suite to a target, grades every answer and stores the run. It may "
-        "cost money: `budget_usd` is mandatory, and a run that would cost more is refused. Returns when the "
+        "cost money: `budget_usd` is required, and a run that would cost more is refused. Returns when the "
         "run has ended or after `wait_s`; `status` follows it. The run ends with this server and can then be "
         "resumed.",
         arguments=arguments.StartArguments,
@@ -88,8 +88,9 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "status": AgentTool(
         title="Status of a run",
-        description="How far a run is: counts, pass rate with its 95 % interval, cost, and the first cases "
-        "that did not pass. Waits up to `wait_s` for its end.",
+        description="The progress of a run: counts, pass rate with its 95 % interval, cost, and the first "
+        "failed "
+        "and errored cases. Waits up to `wait_s` seconds for its end.",
         arguments=arguments.StatusArguments,
         result=runs.RunStatus,
         call=runs.status,
@@ -104,7 +105,8 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "compare": AgentTool(
         title="Compare two runs",
-        description="How a run of a suite differs from an earlier one: the difference in passed cases with "
+        description="The difference between a run of a suite and an earlier one: the difference in passed "
+        "cases with "
         "its 95 % interval and p-value, and the cases that flipped.",
         arguments=arguments.CompareArguments,
         result=comparisons.RunComparisonResult,

@@ -102,7 +102,7 @@ def grader(
     parameters of the grader. It returns a bool, a number from 0 to 1, or a number or bool with a reason; it
     may be a coroutine function. None, or an exception, makes the score UNSCORED.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> @proctor.grader
         ... def short(answer: str, limit: int = 20) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
     """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
         >>> trial = next(run.failures())
@@ -66,7 +66,7 @@ def grade_trial_record(run: Run, row: TrialResult) -> GradedTrial:
 class Trials(Iterator[GradedTrial]):
     """The trials of a run, one after the other; only the current one is in memory.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store=None)
         >>> [trial.answer for trial in run.trials()]
@@ -130,7 +130,7 @@ class RunResult:
 
     On a terminal it shows as the table of `proctor run`, in a notebook as a table with its failures.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> run = proctor.run(rows, target="echo", store=None)
@@ -333,7 +333,7 @@ class RunResult:
 class RunGroup(Sequence[RunResult]):
     """The runs of one call, in order: every suite with each prompt on every target.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}]
         >>> group = proctor.run(rows, target=["echo", str.upper], store=None)

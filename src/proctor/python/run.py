@@ -142,7 +142,7 @@ def run(
         UsageError: a target, prompt, judge, grader or option cannot be used; nothing was sent.
         NothingSelected: the selection leaves no case.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "What is 2 + 2?", "expected": "4"}]
         >>> run = proctor.run(rows, target=lambda question: "4", store=None)
@@ -204,7 +204,7 @@ async def arun(
 
     Cancelling it stops the run first: what has finished is stored.
 
-    Example:
+    Examples:
         >>> import asyncio, proctor
         >>> async def answer(question: str) -> str:
         ...     return "4"
@@ -228,7 +228,7 @@ def iter_run(
     The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so
     does `close()`; `result` is its result, once all trials were read.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> trials = proctor.iter_run(rows, target="echo", store=None)

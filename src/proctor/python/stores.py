@@ -66,7 +66,7 @@ def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:
         UsageError: there is none.
         StoreError: it cannot be read.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
         >>> with proctor.open_store("runs.db") as store:
@@ -88,7 +88,7 @@ def load_run(name: str = "last", *, store: StoreLike = PROJECT_STORE, reveal: bo
         UsageError: there is no store.
         StoreError: there is no such run, or more than one.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
         >>> proctor.load_run("last", store="runs.db").id == run.id

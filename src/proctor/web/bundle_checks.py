@@ -85,7 +85,8 @@ def _run_verify(project: Project, path: Path) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             child.kill()
             return {
-                "message": f"The check took more than {VERIFY_TIMEOUT_S:g} seconds. Use `proctor verify` instead."
+                "message": f"The check took more than {VERIFY_TIMEOUT_S:g} seconds. Use `proctor verify` "
+                "instead."
             }
     try:
         output = msgspec.json.decode(stdout, type=dict[str, Any])

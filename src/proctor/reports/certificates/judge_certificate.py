@@ -56,7 +56,10 @@ def describe_agreement(calibration: Calibration) -> str:
     if not wrong.total:
         return f"{clause}; it saw no answer that people fail"
     passed = Proportion(wrong.total - wrong.hits, wrong.total)
-    return f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of the answers that people fail"
+    return (
+        f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of the answers that people "
+        "fail"
+    )
 
 
 def _kappa_text(calibration: Calibration) -> str:
@@ -283,7 +286,8 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
             )
     if calibration.for_doubt:
         yield (
-            f"Note: {calibration.for_doubt:,} of the answers were chosen because judges doubt them. The judge "
+            f"Note: {calibration.for_doubt:,} of the answers were chosen because judges doubt them. The "
+            "judge "
             "agrees more on all answers than on these, so this calibration corrects no pass rate. Label "
             "answers in random order."
         )

@@ -216,7 +216,10 @@ def document_for(
     yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
     if bundle is not None:
         yield Paragraph(("Check it: ", Code(f"proctor verify {shlex.quote(bundle)}")), only="markdown")
-    not_kept = "The bundle was not kept. Use -o FILE to keep it next to the certificate, so that others can check it."
+    not_kept = (
+        "The bundle was not kept. Use -o FILE to keep it next to the certificate, so that others can check "
+        "it."
+    )
     kept = f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}"
     yield Paragraph(not_kept if certificate.bundle is None else kept, only="terminal")
 

@@ -92,7 +92,8 @@ def _verdict_sentence(conformance: Conformance) -> str:
         return _interval_sentence(conformance, summary)
     if not conformance.is_measured:
         return (
-            f"Not measured: checks without an answer ({conformance.undecided_count}) could change the result. "
+            f"Not measured: checks without an answer ({conformance.undecided_count}) could change the "
+            "result. "
             f"{summary}."
         )
     if conformance.is_certified:
@@ -109,7 +110,8 @@ def _interval_sentence(conformance: Conformance, summary: str) -> str:
         )
     ends = {
         GateDecision.SHOWN: f"Certified, because it is shown that at least {bar} pass",
-        GateDecision.NOT_SHOWN: f"Not certified, because it is neither shown nor ruled out that at least {bar} pass",
+        GateDecision.NOT_SHOWN: "Not certified, because it is neither shown nor ruled out that at least "
+        f"{bar} pass",
         GateDecision.RULED_OUT: f"Not certified, because it is ruled out that at least {bar} pass",
     }
     advice = " Use more --rounds to decide it." if conformance.decision is GateDecision.NOT_SHOWN else ""

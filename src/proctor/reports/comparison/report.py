@@ -34,7 +34,7 @@ from proctor.reports.formatting import NONE, cost, milliseconds, rate
 from proctor.run_gate import worst_exit_code
 
 ADJUSTMENT_NOTE = (
-    "p of splits and of parts is adjusted by Holm's method, each among their own kind; intervals are not."
+    "p is adjusted by Holm's method, separately over splits and over parts; intervals are not adjusted."
 )
 """The note below the table of differences."""
 _GATE_SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
@@ -232,7 +232,8 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
     distinct = sum(comparison.whole.direction in ("better", "worse") for comparison in ranking.comparisons)
     yield (
         "The rank of a run is 1 plus the number of runs that are shown to be better. "
-        f"{distinct:,} of {count:,} pairs of runs can be told apart: their 95 % interval excludes zero, and p "
+        f"{distinct:,} of {count:,} pairs of runs can be told apart: their 95 % interval excludes zero, "
+        "and p "
         f"is below 0.05, adjusted by Holm's method over all {count:,}."
     )
     if any(ranked_run.rank != ranked_run.lowest_rank for ranked_run in ranking.runs):

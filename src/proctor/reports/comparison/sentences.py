@@ -275,7 +275,8 @@ def _edit_remarks(comparison: Comparison) -> Iterator[str]:
             yield "Without these cases, nothing was measured in both runs."
         else:
             yield (
-                f"Without these cases, the difference is {_pp(without.value, '+')} ({_range_text(*without.ci95)}), "
+                f"Without these cases, the difference is {_pp(without.value, '+')} "
+                f"({_range_text(*without.ci95)}), "
                 f"{probability(without.p_value)}, over {pluralize(without.cases, 'case')}."
             )
     if unpaired.checks_changed:

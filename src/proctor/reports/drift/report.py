@@ -139,7 +139,10 @@ def _change_point_sentence(drift: Drift, change_point: ChangePoint) -> str:
 def _verdict_sentences(drift: Drift) -> Iterator[str]:
     flips, change_point, word = drift.last.flips, drift.pass_rate_change, "No change of verdicts is shown"
     if flips is None:
-        yield "No verdicts are compared: no earlier run has the same grading as the last run and a case in common."
+        yield (
+            "No verdicts are compared: no earlier run has the same grading as the last run and a case in "
+            "common."
+        )
         return
     if change_point is not None and change_point.is_significant:
         better = change_point.split.after > change_point.split.before
@@ -148,7 +151,10 @@ def _verdict_sentences(drift: Drift) -> Iterator[str]:
     tested = probability(1.0 if change_point is None else change_point.p_value)
     if drift.comparison > 1:
         tested += f" as one of {drift.comparison:,} comparisons"
-    yield f"{word}: compared with the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; {tested}."
+    yield (
+        f"{word}: compared with the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; "
+        f"{tested}."
+    )
     if change_point is not None and change_point.is_suspected:
         yield (
             "More cases changed than chance in each case explains, but one bad night can move many of them "

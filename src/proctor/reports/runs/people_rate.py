@@ -18,7 +18,10 @@ def people_rate_sentence(rate: PeoplePassRate) -> str:
         f"{pluralize(rate.labels, 'label')} and {answers}."
     )
     if rate.for_doubt:
-        text += f" {rate.for_doubt:,} of the labels are on answers that judges doubted, and are weighted for that."
+        text += (
+            f" {rate.for_doubt:,} of the labels are on answers that judges doubted, and are weighted for "
+            "that."
+        )
     if rate.not_drawn:
         left_out = pluralize(rate.not_drawn, "labelled answer")
         text += f" Left out, because it is not known how they were chosen: {left_out}."

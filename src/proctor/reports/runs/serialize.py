@@ -478,7 +478,8 @@ def unmeasured_note(report: RunReport) -> str | None:
     are = "is" if counts.unmeasured == 1 else "are"
     return (
         f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and {are} not in "
-        f"the pass rate, which would be {percent(low)} if all had failed and {percent(high)} if all had passed."
+        f"the pass rate, which would be {percent(low)} if all had failed and {percent(high)} if all had "
+        "passed."
     )
 
 

@@ -139,7 +139,10 @@ def assumption_sentences(report: StudyReport) -> Iterator[str]:
     yield from _noise_sentences(report)
     yield from _cluster_sentences(report)
     if report.counts_once:
-        yield "By the suite's pass rule, a case counts once over its repeats, so the number of repeats is not planned."
+        yield (
+            "By the suite's pass rule, a case counts once over its repeats, so the number of repeats is not "
+            "planned."
+        )
     elif not noise.is_chance_known:
         command = f"proctor run {shlex.quote(one_line(report.word))} --repeat 3"
         yield f"It is not known what repeats gain. Run the suite once with `{command}`, and plan again."
@@ -148,9 +151,12 @@ def assumption_sentences(report: StudyReport) -> Iterator[str]:
         yield sentence
     if report.baseline is not None and report.baseline.suite.digest != report.suite.digest:
         title = one_line(report.baseline.suite.title)
-        yield f"The runs are of another version of the suite, {title}; the cases counted are the current ones."
+        yield (
+            f"The runs are of another version of the suite, {title}; the cases counted are the current ones."
+        )
     yield (
-        "Costs and trials are for one run; a comparison needs two, unless one of them is stored. A difference "
+        "Costs and trials are for one run; a comparison needs two, unless one of them is stored. A "
+        "difference "
         "is found if `proctor compare` reports better or worse."
     )
 

@@ -72,7 +72,8 @@ class RunRequest(RequestBody):
     prompts: list[_Name | WrittenPrompt] = Field(
         default=[],
         max_length=50,
-        description="Prompts that each case fills in; there is one run per prompt and target. Give names of prompts "
+        description="Prompts that each case fills in; there is one run per prompt and target. Give names "
+        "of prompts "
         f"of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
         examples=[["terse", {"name": "plain", "text": "{{ input }}"}]],
     )
@@ -188,7 +189,8 @@ class SuiteRequest(RequestBody):
         default=None,
         ge=0,
         lt=1,
-        description="The share of cases held out; 0 for none. By default the share that the text sets, or 0.2.",
+        description="The share of cases held out; 0 for none. By default the share that the text sets, or "
+        "0.2.",
     )
 
 

@@ -45,7 +45,8 @@ PROBLEM_KINDS = {
     "no-token": ProblemKind(
         401,
         "The server's token is missing or wrong",
-        "Send `Authorization: Bearer TOKEN`, with the token that you gave `proctor serve` or that it printed.",
+        "Send `Authorization: Bearer TOKEN`, with the token that you gave `proctor serve` or that it "
+        "printed.",
     ),
     "other-site": ProblemKind(
         403, "Another site sent this request", "The server answers only its own pages and programs."

@@ -263,7 +263,8 @@ def _summarize_agreement(current_review: Review) -> list[str]:
     sentences = [f"{sentence}."]
     if matrix.for_doubt:
         sentences.append(
-            f"Of these, {matrix.for_doubt:,} were chosen because judges doubted them. Over all answers, the agreement is higher."
+            f"Of these, {matrix.for_doubt:,} were chosen because judges doubted them. Over all answers, "
+            "the agreement is higher."
         )
     sparse_labels = [
         f"{kind.total:,} that people {verb}"
@@ -275,7 +276,8 @@ def _summarize_agreement(current_review: Review) -> list[str]:
     ]
     if sparse_labels:
         sentences.append(
-            f"There are only {' and '.join(sparse_labels)} among them. Label at least {MIN_LABELS} of each kind."
+            f"There are only {' and '.join(sparse_labels)} among them. Label at least {MIN_LABELS} of each "
+            "kind."
         )
     return sentences
 
