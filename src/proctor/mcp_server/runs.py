@@ -101,8 +101,8 @@ def stop(project: AgentProject, arguments: StopArguments) -> ToolResult:
         stored_run = store.run(arguments.run)
         if not project.processes.stop_run(store, stored_run):
             raise UsageError(
-                f"Run {stored_run.id} is not going on, or its process cannot be told to stop from here. "
-                "`status` says how far it came."
+                f"Run {stored_run.id} is not in progress, or this server cannot stop its process. "
+                "`status` shows its progress."
             )
         result = _read_state(project, store, stored_run.id)
     return replace(
@@ -126,8 +126,8 @@ def _start(project: AgentProject, arguments: StartArguments) -> tuple[StartedRun
         others = "" if plan.is_free else _find_others(project)
         if others and not arguments.parallel:
             raise UsageError(
-                f"A run that costs money is going on already: {others}. Wait for it with `status`, end it "
-                "with `stop`, or give `parallel`: true to start another one beside it."
+                f"A run that costs money is already in progress: {others}. Wait for it with `status`, stop "
+                "it with `stop`, or pass `parallel`: true to start another run at the same time."
             )
         group = new_id()
         if plan.is_free:

@@ -73,8 +73,7 @@ def choose_suite(project: AgentProject, store: Store, word: str) -> SuiteChoice:
         names = ", ".join(one_line(path.as_posix()) for path in located.paths[:5])
         raise UsageError(
             f"{word!r} has {len(located.paths):,} suites, but this tool runs one at a time. Name one of "
-            "them: "
-            f"{names}{', …' * (len(located.paths) > 5)}."
+            f"them: {names}{', …' * (len(located.paths) > 5)}."
         )
     path = located.paths[0]
     if path in _BUILTIN_FILES:

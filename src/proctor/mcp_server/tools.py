@@ -69,8 +69,8 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "estimate": AgentTool(
         title="Estimate a run",
-        description="How many calls a run would make, what it would cost and how long it would take. Nothing "
-        "is sent. Call it before `run`.",
+        description="How many calls a run would make, what it would cost and how long it would take. No "
+        "request is sent. Call it before `run`.",
         arguments=arguments.EstimateArguments,
         result=estimates.RunEstimate,
         call=_in_thread(estimates.estimate),
@@ -79,8 +79,8 @@ TOOLS: Final[dict[str, AgentTool]] = {
         title="Run a suite",
         description="Sends the cases of a suite to a target, grades every answer and stores the run. It may "
         "cost money: `budget_usd` is required, and a run that would cost more is refused. Returns when the "
-        "run has ended or after `wait_s`; `status` follows it. The run ends with this server and can then be "
-        "resumed.",
+        "run has ended or after `wait_s`; follow it with `status`. The run ends with this server and can "
+        "then be resumed.",
         arguments=arguments.StartArguments,
         result=runs.RunStatus,
         call=runs.run,
@@ -89,15 +89,14 @@ TOOLS: Final[dict[str, AgentTool]] = {
     "status": AgentTool(
         title="Status of a run",
         description="The progress of a run: counts, pass rate with its 95 % interval, cost, and the first "
-        "failed "
-        "and errored cases. Waits up to `wait_s` seconds for its end.",
+        "failed and errored cases. Waits up to `wait_s` seconds for its end.",
         arguments=arguments.StatusArguments,
         result=runs.RunStatus,
         call=runs.status,
     ),
     "failures": AgentTool(
         title="Failures of a run",
-        description="The cases of a run that did not pass, page by page: question, expected answer, answer "
+        description="The failed and errored cases of a run, page by page: prompt, expected answer, answer "
         "and reasons. Held-out cases are hidden.",
         arguments=arguments.FailuresArguments,
         result=failures.FailedTrialPage,
@@ -105,8 +104,7 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "compare": AgentTool(
         title="Compare two runs",
-        description="The difference between a run of a suite and an earlier one: the difference in passed "
-        "cases with "
+        description="How a run of a suite differs from an earlier one: the difference in pass rate with "
         "its 95 % interval and p-value, and the cases that flipped.",
         arguments=arguments.CompareArguments,
         result=comparisons.RunComparisonResult,

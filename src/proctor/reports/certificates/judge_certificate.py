@@ -56,10 +56,7 @@ def describe_agreement(calibration: Calibration) -> str:
     if not wrong.total:
         return f"{clause}; it saw no answer that people fail"
     passed = Proportion(wrong.total - wrong.hits, wrong.total)
-    return (
-        f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of the answers that people "
-        "fail"
-    )
+    return f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of what people fail"
 
 
 def _kappa_text(calibration: Calibration) -> str:
@@ -281,14 +278,14 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
     for share, what in ((right, "pass"), (wrong, "fail")):
         if share.total < MIN_LABELS:
             yield (
-                f"Note: people {what} only {share.total:,} of the answers. Label at least {MIN_LABELS} of "
-                "each kind."
+                f"Note: people {what} only {share.total:,} of the answers. Label at least {MIN_LABELS} "
+                "of each kind."
             )
     if calibration.for_doubt:
         yield (
             f"Note: {calibration.for_doubt:,} of the answers were chosen because judges doubt them. The "
-            "judge "
-            "agrees more on all answers than on these, so this calibration corrects no pass rate. Label "
+            "judge agrees more on all answers than on these, so this calibration corrects no pass rate. "
+            "Label "
             "answers in random order."
         )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:

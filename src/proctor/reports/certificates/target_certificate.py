@@ -93,8 +93,7 @@ def _verdict_sentence(conformance: Conformance) -> str:
     if not conformance.is_measured:
         return (
             f"Not measured: checks without an answer ({conformance.undecided_count}) could change the "
-            "result. "
-            f"{summary}."
+            f"result. {summary}."
         )
     if conformance.is_certified:
         return f"Certified: {summary}."

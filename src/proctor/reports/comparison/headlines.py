@@ -72,8 +72,7 @@ def ranking_headline(ranking: Ranking) -> str:
     if len(best) > 1:
         return (
             f"{len(best):,} of {count:,} runs share rank 1 with {rate_text}: no run is shown to be better "
-            "than "
-            f"these{reservation}"
+            f"than these{reservation}"
         )
     (first,) = best
     worse = sum(

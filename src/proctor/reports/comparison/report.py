@@ -233,8 +233,7 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
     yield (
         "The rank of a run is 1 plus the number of runs that are shown to be better. "
         f"{distinct:,} of {count:,} pairs of runs can be told apart: their 95 % interval excludes zero, "
-        "and p "
-        f"is below 0.05, adjusted by Holm's method over all {count:,}."
+        f"and p is below 0.05, adjusted by Holm's method over all {count:,}."
     )
     if any(ranked_run.rank != ranked_run.lowest_rank for ranked_run in ranking.runs):
         yield "If a rank has two numbers, unmeasured trials decide between them."

@@ -484,7 +484,7 @@ def unmeasured_note(report: RunReport) -> str | None:
 
 
 def gate_note(report: RunReport) -> str | None:
-    """Returns sentences on whether the gate passed, and how often such a gate is wrong; None without a gate."""
+    """Returns sentences on whether the gate passed, and how often such a gate errs; None without a gate."""
     if report.run.settings.min_pass_rate is None:
         return None
     from proctor.reports.runs.gate import describe_gate

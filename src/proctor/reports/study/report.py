@@ -156,8 +156,7 @@ def assumption_sentences(report: StudyReport) -> Iterator[str]:
         )
     yield (
         "Costs and trials are for one run; a comparison needs two, unless one of them is stored. A "
-        "difference "
-        "is found if `proctor compare` reports better or worse."
+        "difference is found if `proctor compare` reports better or worse."
     )
 
 

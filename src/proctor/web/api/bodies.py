@@ -73,8 +73,7 @@ class RunRequest(RequestBody):
         default=[],
         max_length=50,
         description="Prompts that each case fills in; there is one run per prompt and target. Give names "
-        "of prompts "
-        f"of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
+        f"of prompts of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
         examples=[["terse", {"name": "plain", "text": "{{ input }}"}]],
     )
     judges: list[_Name] = Field(default=[], max_length=50, description="Judges, named like targets.")

@@ -44,9 +44,8 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
         names = ", ".join(estimate.unlimited)
         raise FormErrors(
             {
-                "budget_usd": f"A budget needs the price of each target and judge, but the price of "
-                "{names} is "
-                "unknown. Remove the budget, or add the price to a prices.toml beside the store."
+                "budget_usd": "A budget needs the price of each target and judge, but the price of "
+                f"{names} is unknown. Remove the budget, or add the price to a prices.toml beside the store."
             }
         )
     return estimate
