@@ -61,7 +61,7 @@ def test_a_judge_is_measured_printed_and_written(
     assert told.code == 0
     assert f"Asking {judge} about 50 answers: 250 calls" in told.err
     assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
-    assert "it passes 40.0% (23–59%) of the answers that people fail." in told.out
+    assert "it passes 40.0% (23–59%) of what people fail." in told.out
     assert "FAIL" not in told.out
     assert "PASS      t25  people fail it: The judge" in told.out
     assert "250 calls · cost" in told.out
@@ -117,7 +117,7 @@ def test_a_run_says_what_its_judge_is_worth_before_and_after(
     after = proctor("runs", "show", "last")
     line = next(line for line in after.out.splitlines() if line.startswith("The judge"))
     assert "agrees with people on 70 of 80 answers (87.5%, 78–93%)" in line
-    assert "it passes 25.0% (14–40%) of the answers that people fail (measured 20" in line
+    assert "it passes 25.0% (14–40%) of what people fail (measured 20" in line
     assert "Corrected for that, people would pass 73.3% (" in line
     (known,) = proctor("runs", "show", "last", "--json").run["judge"]["calibrations"]
     assert known["corrected_pass_rate"]["rate"] == pytest.approx((16 / 20 + 0.75 - 1) / 0.75)

@@ -57,7 +57,7 @@ def test_settings_are_told_where_they_are_not_as_by_default() -> None:
         cache=True,
     )
     assert list(describe_settings(given)) == [
-        *("2 at once", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
+        *("2 concurrent", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
         *("passes from 0.5", "budget $1.5", "gate at 80.0%", "cache"),
     ]
     judged = Settings(judge_repeats=3, judge_rule="all", timeout_s=30, retries=0)

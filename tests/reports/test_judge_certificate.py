@@ -54,7 +54,7 @@ def said(found: Calibration) -> str:
 def test_the_sentence_has_both_sides_with_their_intervals() -> None:
     assert describe_agreement(FOUND) == (
         "agrees with people on 85 of 100 answers (85.0%, 77–91%), kappa 0.70 (0.56 to 0.84); "
-        "it passes 20.0% (11–33%) of the answers that people fail"
+        "it passes 20.0% (11–33%) of what people fail"
     )
 
 
