@@ -179,7 +179,7 @@ def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, su
     proctor("run", suite(*rows), "--target", "echo", "--no-holdout", "-q")
     told = proctor("certify", "last", "-o", "c.json", "-o", "c.md", "-o", "b.svg")
     sentence = (
-        "Nothing was held out: this is the pass rate of all cases, and prompts may have been fitted to them."
+        "There is no holdout: this is the pass rate of all cases, and the prompts may be overfitted to them."
     )
     assert told.code == 0
     assert sentence in told.out

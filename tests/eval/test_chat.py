@@ -182,7 +182,7 @@ def test_files_in_content_parts_are_sent(endpoint: Endpoint) -> None:
         ([], "There are no messages"),
         (["How deep?"], "Message 1 is no dictionary with a `role`: 'How deep\\?'"),
         ([*USER, {"content": "x"}], "Message 2 is no dictionary with a `role`"),
-        ([{"role": "user", "content": 4}], "Message 1 has content that is no text: 4"),
+        ([{"role": "user", "content": 4}], "Message 1 has content that is not text: 4"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "1: `content\\[0\\].image_url` is missing"),
         ([{"role": "user", "content": [4]}], "Message 1: `content\\[0\\]` is 4"),
         ([{"role": "assistant", "tool_calls": [{}]}], "Message 1 has `tool_calls`, which this client cannot"),

@@ -65,7 +65,7 @@ def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n3\n{"a": 2}\n', encoding="utf-8")
     dropped: list[DroppedRow] = []
     assert [row for _, row in read_object_rows(path, dropped)] == [{"a": 1}, {"a": 2}]
-    assert dropped == [DroppedRow(2, "The line is JSON, and not an object.")]
+    assert dropped == [DroppedRow(2, "The line is JSON, but not an object.")]
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

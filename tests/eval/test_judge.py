@@ -172,7 +172,7 @@ def test_many_answers_in_their_order_with_what_is_missing() -> None:
     judge = Judge(Client("score: 5", "Hm.", OSError("gone"), "score: 2"))
     graded = judge.grade_all([{"id": "a", "prediction": "x", "question": "q"}, *[{"prediction": "y"}] * 3])
     assert [(one.id, one.score) for one in graded.answers] == [("a", 5), ("2", None), ("3", None), ("4", 2)]
-    assert graded.answers[2].error == "The judge could not be asked: OSError: gone"
+    assert graded.answers[2].error == "The call to the judge failed: OSError: gone"
     assert graded.scores() == [5, None, None, 2]
     found = graded.statistics()
     assert {name: found[name] for name in ("n", "scored", "unscored", "failed", "mean")} == {

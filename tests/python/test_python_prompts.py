@@ -86,7 +86,11 @@ def test_a_name_that_several_runs_share_is_refused() -> None:
         ({"a": [{"role": "user"}]}, SuiteError, "`[0].content` is missing"),
         ({"a": 3}, SuiteError, "The prompt is a number"),
         ({"": "{{ input }}"}, UsageError, "'' is not a valid name of a prompt"),
-        (proctor.PromptTemplate(name=" ", messages=USER.messages), UsageError, "' ' is not a valid name of a prompt"),
+        (
+            proctor.PromptTemplate(name=" ", messages=USER.messages),
+            UsageError,
+            "' ' is not a valid name of a prompt",
+        ),
         ({"a\ud800": "{{ input }}"}, UsageError, "'a\\ud800' is not a valid name of a prompt"),
         ({"a": "\ud800{{ input }}"}, SuiteError, "The prompt has half of a character"),
         ({"a": "{{ city }}"}, SuiteError, "The prompt 'a' uses `{{ city }}`"),

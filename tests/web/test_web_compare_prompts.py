@@ -139,7 +139,9 @@ def test_edited_cases_are_told_and_their_answers_are_found(prompted: Prompted) -
 def test_suites_without_a_common_case_are_refused_with_what_differs_and_a_way_on(prompted: Prompted) -> None:
     page = prompted.compare(prompted.grid[0], prompted.stranger, status=400)
     assert read_heading(page) == "These runs have no cases in common"
-    assert "no case has the same id and the same checks in both: 12 cases under another id" in read_text(page)
+    assert "no case has the same id and the same checks in both: 12 cases with another id" in read_text(page)
     assert "--by-case-digest" not in page
     (link,) = re.findall(r'href="([^"]+)">Compare cases with the same input</a>', page)
-    assert "Paired under another id: 12 cases" in read_text(prompted.server.page(link.replace("&amp;", "&")))
+    assert "Paired although the id changed: 12 cases" in read_text(
+        prompted.server.page(link.replace("&amp;", "&"))
+    )

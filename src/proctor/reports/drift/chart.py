@@ -15,7 +15,7 @@ from proctor.safe_text import one_line
 _PASSED, _FIRST, _BEFORE = (
     "passed, with its 95 % interval",
     "same answer as in the first run",
-    "as in the previous run",
+    "same answer as in the previous run",
 )
 _GREY = "#7a7a7a"
 _MAX_MARKS = 4

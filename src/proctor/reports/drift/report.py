@@ -227,7 +227,8 @@ def _change_sentences(drift: Drift) -> Iterator[str]:
 
 def describe_change(change: RecordedChange) -> str:
     """Formats one change: `threshold 0.8 → 0.9`."""
-    return one_line(f"{change.what} {change.was} → {change.now}")
+    what = {"judge rule": "aggregation of judge votes"}.get(change.what, change.what)
+    return one_line(f"{what} {change.was} → {change.now}")
 
 
 def format_moments(drift: Drift) -> dict[datetime, str]:
