@@ -243,7 +243,7 @@ def test_errors_are_refused_with_code_3(proctor: Proctor, suite: Proctor, functi
     assert told.json["exit_code"] == 3
     allowed = proctor("certify", "last", "--allow-errors", "40")
     assert allowed.code == 0
-    assert "are ERROR or UNSCORED, and are in no rate: it would be " in allowed.out
+    assert "are ERROR or UNSCORED, and are not in the rate, which would be " in allowed.out
 
 
 def test_a_path_that_is_no_bundle_and_a_run_that_is_none_are_told(proctor: Proctor, run: str) -> None:

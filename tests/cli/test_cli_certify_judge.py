@@ -141,7 +141,7 @@ def test_a_run_that_asks_by_other_prompts_says_so(
     Path("scores.jsonl").write_text('{"*": "5"}', encoding="utf-8")
     script.write_text('{"*": "5"}', encoding="utf-8")
     told = proctor("run", judged[0], "--target", judged[1], "--judge", "scripted:yes.jsonl")
-    assert "This run asked it by other prompts than it was measured with." in told.out
+    assert "It was measured with other judge prompts than this run uses." in told.out
     assert "Corrected" not in told.out
 
 

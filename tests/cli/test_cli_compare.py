@@ -455,9 +455,7 @@ def test_errors_that_could_change_a_verdict_a_gate_or_a_rank_leave_it_undecided(
     assert told.code == 3
     assert "20 pairs could change that: from -50.0 to +0.0 pp" in told.out
     assert "The difference is over the 20 cases that both runs measured: 100.0% → 100.0%." in told.out
-    assert last(told).startswith(
-        "The gate is not decided: 20 pairs could not be measured, and the 95 % interval"
-    )
+    assert last(told).startswith("The gate is not decided: 20 pairs could not be measured. The 95 % interval")
     (pair,) = proctor("compare", full, outage, "--json").json["comparisons"]
     assert (pair["difference"], pair["bounds"], pair["shows"]) == (0.0, [-0.5, 0.0], "unclear")
     ranked = proctor("compare", full, outage, asked(0), "--json").json["runs"]

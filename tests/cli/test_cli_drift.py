@@ -136,14 +136,14 @@ def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proc
     told = proctor("drift")
     assert told.code == 0
     assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as on a bad night, with 40.0%")
-    assert "Run the suite again on the next nights to tell." in told.out
+    assert "Run the suite again on the next nights to find out." in told.out
     asked(answers=others(12, "no"))
     nights()
     told = proctor("drift")
     assert told.code == 1
     assert told.out.startswith("Drifting since 2 Oct 2024: fewer cases pass, with 40.0% identical answers")
     assert (
-        "It got worse: beside the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
+        "It got worse: compared with the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
         in told.out
     )
     assert "Worse: c0, c1, c2" in told.out
@@ -155,7 +155,10 @@ def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, asked: Proct
     told = proctor("drift")
     assert told.code == 0
     assert told.out.startswith("Noisy: 0.0% identical answers")
-    assert "two to one question in one run are 0.0% identical (0–16%), so identity says little." in told.out
+    assert (
+        "two answers to the same prompt in one run are 0.0% identical (0–16%), so identical answers say little."
+        in told.out
+    )
     asked("--repeat", 2, answers=others(20, ["no 5", "no 6"]))
     assert proctor("drift").code == 1
 
@@ -276,7 +279,7 @@ def test_runs_of_another_version_of_the_suite_are_told(
 def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
     asked()
     asked()
-    assert "look 1 at this holdout" in proctor("drift").out
+    assert "Holdout accesses: 1." in proctor("drift").out
     assert proctor("drift", "--json").json["drift"]["looks"] == 2
 
 

@@ -57,7 +57,7 @@ def test_a_broken_list_is_named_as_a_whole(tmp_path: Path) -> None:
     values, dropped = read(tmp_path, b'[{"a": 1},\n{"a": 2}\n')
     assert values == []
     assert [one.line for one in dropped] == [1]
-    assert "begins as a JSON list" in dropped[0].reason
+    assert "starts like a JSON list" in dropped[0].reason
 
 
 def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:

@@ -436,7 +436,7 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
         calls = await asyncio.gather(*(agent.call("run", **arguments) for _ in range(2)))
         refused, started = sorted(calls, key=lambda called: not called.is_error)
         assert (refused.is_error, started.is_error) == (True, False)
-        assert "A run that costs money is going on already" in refused.text
+        assert "A run that costs money is already in progress" in refused.text
         free = await agent.call("run", suite="suite.jsonl", target="right", budget_usd=1)
         assert free.data["status"] == "finished"
         both = await agent.call("run", **arguments, parallel=True)

@@ -102,7 +102,7 @@ def test_the_value_of_an_option_is_json_or_a_text(run_pytest: Run, value: str) -
     count = len(value.split(",")) if "c" in value else 0
     result.assert_outcomes(passed=int(count > 0), errors=int(not count))
     result.stdout.fnmatch_lines(
-        [f"*{count} of {count} passed" if count else "*The selection leaves no case.*"]
+        [f"*{count} of {count} passed" if count else "*The selection No cases match.*"]
     )
 
 

@@ -206,5 +206,5 @@ def test_a_reason_may_be_anything(reason: Any, stored: str) -> None:
 def test_what_cannot_grade_is_refused() -> None:
     with pytest.raises(UsageError, match="3 is not a function"):
         proctor.grader(3)  # type: ignore[call-overload]
-    with pytest.raises(UsageError, match="'obj' that cannot be given by name"):
+    with pytest.raises(UsageError, match="'obj' that cannot be passed by name"):
         proctor.grader(len)

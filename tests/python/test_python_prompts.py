@@ -74,7 +74,7 @@ def test_a_name_that_several_runs_share_is_refused() -> None:
     group = proctor.run(ROWS, target="echo", prompts={"a": "{{ input }}", "b": "{{input}}!"}, **QUIET)
     with pytest.raises(KeyError, match="Several runs have the name 'echo'"):
         group["echo"]
-    with pytest.raises(KeyError, match=r"There is no run on 'c'\. There are: echo · a, echo · b"):
+    with pytest.raises(KeyError, match=r"There is no run on 'c'\. The runs are: echo · a, echo · b"):
         group["c"]
 
 

@@ -58,11 +58,11 @@ def test_settings_are_told_where_they_are_not_as_by_default() -> None:
     )
     assert list(describe_settings(given)) == [
         *("2 concurrent", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
-        *("passes from 0.5", "budget $1.5", "gate at 80.0%", "cache"),
+        *("pass threshold 0.5", "budget $1.5", "gate at 80.0%", "cache"),
     ]
     judged = Settings(judge_repeats=3, judge_rule="all", timeout_s=30, retries=0)
     assert list(describe_settings(judged))[1:] == [
-        "30 s for a call",
+        "timeout 30 s",
         "0 retries",
-        "each judge asked 3 times, all decides",
+        "3 votes per judge, aggregation all",
     ]

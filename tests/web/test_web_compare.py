@@ -143,7 +143,7 @@ def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
 ) -> None:
     monkeypatch.setattr("proctor.web.pages.compare_answers.MAX_TEXT_LENGTH", 5)
     text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
-    assert "the first 5 characters are shown and compared here" in text
+    assert "the first 5 characters are shown and compared" in text
     assert "These parts are identical." in text
     assert "the same answer" not in read_heading(text)
 

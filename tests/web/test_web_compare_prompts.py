@@ -108,7 +108,7 @@ def test_a_case_shows_what_each_run_sent_and_keeps_the_choices(prompted: Prompte
     page = prompted.compare(terse, steps, more="&by=tag")
     links = re.findall(r'href="([^"]+)">case-0[2-8]</a>', page)
     cases = (prompted.server.page(link.replace("&amp;", "&")) for link in links)
-    case = next(case for case in cases if "This case is held out" not in case)
+    case = next(case for case in cases if "This case is in the holdout" not in case)
     text = read_text(case)
     assert "Compare model-0 · terse and model-0 · steps" in text
     assert f"You are terse{HOSTILE}." in text

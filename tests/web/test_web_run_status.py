@@ -309,7 +309,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     told = server.get(f"/starts/{group}").text
     assert read_answer(told) == "Stopped: 5 of 10 trials of ten v1 on gated are stored"
     assert f"proctor run --resume={run.id}" in told
-    assert "It has ended already" in read_text(
+    assert "It has already ended" in read_text(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
     )
     ways = [one.post(f"/runs/{run.id}/resume").headers["location"] for one in (server, server.another())]

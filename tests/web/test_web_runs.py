@@ -737,7 +737,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     kept.store.flush()
     page = server.get("/runs/r1").text
     assert read_heading(page) == "Running: 4 of 10 trials of caps v1 on gpt-x"
-    assert "4 of 10 trials are done" in read_text(page)
+    assert "4 of 10 trials are finished" in read_text(page)
     assert "75.0% · n 4 · 30–95%" in read_text(page)
     assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
     assert 'data-live="/runs/r1/events"' in page
@@ -746,7 +746,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     assert [row[1] for row in rows(page)] == ["c0", "c1", "c2", "c3"]
     kept.record(run, range(4, 6))
     kept.store.flush()
-    assert "6 of 10 trials are done" in read_text(server.get("/runs/r1").text)
+    assert "6 of 10 trials are finished" in read_text(server.get("/runs/r1").text)
 
 
 def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) -> None:

@@ -154,7 +154,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
 def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Visitor) -> None:
     assert read_heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
-    assert "There are no runs yet" in empty.text
+    assert "there are no runs yet" in empty.text
     assert not server.site.location.exists()
 
 
