@@ -156,8 +156,8 @@ def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, asked: Proct
     assert told.code == 0
     assert told.out.startswith("Noisy: 0.0% identical answers")
     assert (
-        "two answers to the same prompt in one run are 0.0% identical (0–16%), so identical answers say little."
-        in told.out
+        "two answers to the same prompt in one run are 0.0% identical (0–16%), so identical answers say "
+        "little." in told.out
     )
     asked("--repeat", 2, answers=others(20, ["no 5", "no 6"]))
     assert proctor("drift").code == 1
