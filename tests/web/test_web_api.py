@@ -431,7 +431,7 @@ CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
     ("GET", "/runs/last", None, 404, "last"),
     ("GET", "/suite", None, 422, "`name` is missing"),
     ("GET", "/suite?name=x", None, 404, "no suite 'x'"),
-    ("GET", "/starts/x", None, 404, "Nothing was started here as 'x'"),
+    ("GET", "/starts/x", None, 404, "There is no start 'x' on this server"),
     ("GET", "/comparisons?run=x", None, 422, "at least 2"),
     ("GET", "/comparisons?run=x&run=x", None, 400, "given twice"),
     ("GET", "/grid", None, 422, "`run` is missing"),

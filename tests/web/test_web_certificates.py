@@ -156,7 +156,7 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
     for key in ("default", "../../x", "--force"):
         answer = server.post("/certificates", {"run": run_id, "key": key})
         assert answer.status == 400
-        assert "There is no key" in answer.text
+        assert "has no signing key" in answer.text
     assert not Path("keys").exists()
     page = make(server, run_id)
     assert read_heading(page) == "80.0% (67–89%) self-attested on 50 cases"

@@ -199,7 +199,7 @@ def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Proj
     assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
     page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
     assert '<option value="yes" selected>stop once the gate is shown or ruled out</option>' in page
-    with pytest.raises(FormErrors, match="Hold the gate to it"):
+    with pytest.raises(FormErrors, match="Set the gate to its 95 % interval"):
         words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
 
 
@@ -401,7 +401,7 @@ def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
     group = answer.headers["location"].removeprefix("/starts/")
     ended(site, group)
     page = server.get(f"/starts/{group}").text
-    assert read_answer(page).startswith("Nothing was run")
+    assert read_answer(page).startswith("Nothing ran")
     assert "OPENAI_API_KEY" in page
     assert '<a class="button main" href="/run?suite=ten&amp;typed=openai%3Agpt-5.2&amp;repeats=4">' in page
 

@@ -146,7 +146,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
     file.write_text(suite("here", split=False), encoding="utf-8")
     word = quote(word.format(file=file), safe="%")
     assert "There is no run of this suite in the store" in world.server.page(f"/trends?suite={word}", 400)
-    assert "on this target is stored" in world.server.page(f"/trends?suite=caps&target={word}", 400)
+    assert "on this target in the store" in world.server.page(f"/trends?suite=caps&target={word}", 400)
     assert "There is no run" in unescape(world.server.page(f"{world.address}&baseline={word}", 400))
 
 
