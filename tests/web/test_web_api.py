@@ -433,13 +433,13 @@ CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
     ("GET", "/suite?name=x", None, 404, "no suite 'x'"),
     ("GET", "/starts/x", None, 404, "There is no start 'x' on this server"),
     ("GET", "/comparisons?run=x", None, 422, "at least 2"),
-    ("GET", "/comparisons?run=x&run=x", None, 400, "given twice"),
+    ("GET", "/comparisons?run=x&run=x", None, 400, "named twice"),
     ("GET", "/grid", None, 422, "`run` is missing"),
-    ("GET", "/grid?run=x&run=x", None, 400, "given twice"),
+    ("GET", "/grid?run=x&run=x", None, 400, "named twice"),
     ("GET", "/grid?run=x", None, 404, "no run 'x'"),
     ("GET", "/grid?run=x&sort=name", None, 422, "sort"),
     ("GET", "/certificates/x", None, 404, "no certificate"),
-    ("GET", "/certificates/..%2f..%2fx", None, 404, "There is no"),
+    ("GET", "/certificates/..%2f..%2fx", None, 404, "does not exist"),
     ("POST", "/certificates", b'{"run": "x"}', 404, "no run 'x'"),
 ]
 
