@@ -207,7 +207,7 @@ def test_what_was_unscored_is_3_unless_so_many_are_allowed(
     words = ("certify", "--judge", "scripted:j.jsonl", "--labels", labels(rows(2, 0, 2)))
     told = proctor(*words)
     assert told.code == 3
-    assert "On 1 more it gave no verdict" in told.out
+    assert "It gave no verdict on 1 more" in told.out
     assert proctor(*words, "--allow-errors", 1).code == 0
 
 

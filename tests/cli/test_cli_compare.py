@@ -453,7 +453,7 @@ def test_errors_that_could_change_a_verdict_a_gate_or_a_rank_leave_it_undecided(
     full, outage = asked(40), asked(40, error=20)
     told = proctor("compare", full, outage, "--allow-errors", 20)
     assert told.code == 3
-    assert "20 pairs could change that: from -50.0 to +0.0 pp" in told.out
+    assert "20 unmeasured pairs could change that: from -50.0 to +0.0 pp" in told.out
     assert "The difference is over the 20 cases that both runs measured: 100.0% → 100.0%." in told.out
     assert last(told).startswith("The gate is not decided: 20 pairs could not be measured. The 95 % interval")
     (pair,) = proctor("compare", full, outage, "--json").json["comparisons"]
