@@ -180,7 +180,7 @@ def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> N
 @pytest.mark.parametrize("off", [True, False])
 def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
     (told,) = find_conditions(made(Suite(name="s", dialect="meridian", no_holdout=off)))
-    assert told.sentence.startswith("Nothing was held out")
+    assert told.sentence.startswith("There is no holdout")
     assert told.short == "no holdout"
 
 

@@ -76,7 +76,7 @@ class Condition(Struct, frozen=True, kw_only=True):
 class NotCertified(ProctorError):
     """Raised for a run that gets no certificate; the text has every reason."""
 
-    force_hint = "With --force it is certified all the same, and says so."
+    force_hint = "With --force, it is certified anyway, and the certificate says so."
     """The end of the text, about forcing a certificate."""
 
     def __init__(self, hindrances: Sequence[Objection]) -> None:
@@ -149,13 +149,13 @@ def _remedy(of: HeadlineScope, minimum: int) -> str:
 def _selection_objections(of: HeadlineScope) -> Iterator[Objection]:
     if of.part == "dev":
         yield Objection(
-            sentence="The run asked the dev cases alone, to which prompts are fitted. Run the holdout.",
+            sentence="The run has only the dev cases, which prompts are tuned on. Run the holdout.",
             short="dev cases alone",
         )
     flags = ", ".join(_selection_flags(of.selection))
     if flags:
         yield Objection(
-            sentence=f"The run asked only cases that were picked by {flags}. Run all of them.",
+            sentence=f"The run has only the cases that {flags} selected. Run all of them.",
             short="picked cases",
         )
 
@@ -163,7 +163,7 @@ def _selection_objections(of: HeadlineScope) -> Iterator[Objection]:
 def _hidden_objections(of: HeadlineScope) -> Iterator[Objection]:
     if of.hidden_trials:
         yield Objection(
-            sentence="The held-out trials are hidden in this bundle, so that their number cannot be derived "
+            sentence="The held-out trials are hidden in this bundle, so their number cannot be derived "
             "again. Certify the full bundle.",
             short="not derived again",
         )
@@ -175,8 +175,8 @@ def find_conditions(run: Run) -> tuple[Condition, ...]:
     if run.suite.split_rule is None:
         result.append(
             Condition(
-                sentence="Nothing was held out: this is the pass rate of all cases, and prompts may have "
-                "been fitted to them.",
+                sentence="There is no holdout: this is the pass rate of all cases, and the prompts may be "
+                "overfitted to them.",
                 short="no holdout",
             )
         )
@@ -184,7 +184,8 @@ def find_conditions(run: Run) -> tuple[Condition, ...]:
         bar = f"{run.settings.threshold:g}"
         result.append(
             Condition(
-                sentence=f"A case passes from a score of {bar}, as the run was made with --threshold {bar}.",
+                sentence=f"A case passes with a score of {bar} or more, because the run used --threshold "
+                f"{bar}.",
                 short=f"threshold {bar}",
             )
         )
@@ -193,7 +194,7 @@ def find_conditions(run: Run) -> tuple[Condition, ...]:
         short = "any repeat" if run.suite.repeats_rule == "any" else ""
         result.append(Condition(sentence=f"Each case counts once: {rule}.", short=short))
     if run.regrade_of is not None:
-        result.append(Condition(sentence=f"Its answers are those of run {run.regrade_of}, graded again."))
+        result.append(Condition(sentence=f"It is a regrade of the answers of run {run.regrade_of}."))
     return tuple(result)
 
 

@@ -253,7 +253,7 @@ def hash_suite(path: str | Path) -> str:
         SuiteError: a line is not a JSON object with an `id`.
         OSError: the file cannot be read.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> with open("cases.jsonl", "w", encoding="utf-8") as file:
         ...     _ = file.write('{"id": "a", "input": "Lima"}')

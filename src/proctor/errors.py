@@ -45,7 +45,7 @@ class ExitCode(IntEnum):
 class ProctorError(Exception):
     """The base class of all errors; its text is a full sentence for the user.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> try:
         ...     proctor.run("support", target="echo", store=None)
@@ -60,7 +60,7 @@ class ProctorError(Exception):
 class UsageError(ProctorError):
     """A wrong call: an option, name, file or value that cannot be used.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}]
         >>> try:
@@ -86,7 +86,7 @@ class UnknownName(UsageError):
 class SuiteError(ProctorError):
     """A suite that cannot be read. `problems` has all of its problems, not only the first.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima", "tag": "city"}]
         >>> try:
@@ -106,7 +106,7 @@ class SuiteError(ProctorError):
 class StoreError(ProctorError):
     """A store that cannot be read or written.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
         >>> try:
@@ -130,7 +130,7 @@ class BundleError(ProctorError):
 class NothingSelected(ProctorError):
     """A selection that leaves no case.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"id": "a", "input": "Lima", "expected": "Lima"}]
         >>> try:

@@ -155,7 +155,7 @@ def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, half: str, fo
     told = proctor("bench", "twice.jsonl", "--json")
     assert told.json["benches"][0]["calls"] == 10
     assert len(told.json["benches"][0]["dropped"]) == 10
-    assert "of this run was there before; that one counts." in told.err
+    assert "of this run appears twice; the first one counts." in told.err
 
 
 def test_answers_to_one_case_are_told_not_to_be_independent(proctor: Proctor, half: str) -> None:

@@ -179,7 +179,7 @@ def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, su
     proctor("run", suite(*rows), "--target", "echo", "--no-holdout", "-q")
     told = proctor("certify", "last", "-o", "c.json", "-o", "c.md", "-o", "b.svg")
     sentence = (
-        "Nothing was held out: this is the pass rate of all cases, and prompts may have been fitted to them."
+        "There is no holdout: this is the pass rate of all cases, and the prompts may be overfitted to them."
     )
     assert told.code == 0
     assert sentence in told.out
@@ -210,9 +210,7 @@ def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys
     assert "self-attested" in badge_text("b.svg")
     drawn = Path("b.svg").read_text(encoding="utf-8")
     assert "#5d6167" in drawn
-    assert (
-        "Grey: the number is self-attested, and nobody who is trusted here vouches for it.</title>" in drawn
-    )
+    assert "Grey: the number is self-attested, and no trusted key signed it.</title>" in drawn
     assert not own_keys.exists()
 
 
@@ -245,7 +243,7 @@ def test_errors_are_refused_with_code_3(proctor: Proctor, suite: Proctor, functi
     assert told.json["exit_code"] == 3
     allowed = proctor("certify", "last", "--allow-errors", "40")
     assert allowed.code == 0
-    assert "are ERROR or UNSCORED, and are in no rate: it would be " in allowed.out
+    assert "are ERROR or UNSCORED, and are not in the rate, which would be " in allowed.out
 
 
 def test_a_path_that_is_no_bundle_and_a_run_that_is_none_are_told(proctor: Proctor, run: str) -> None:

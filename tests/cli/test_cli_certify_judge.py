@@ -106,8 +106,8 @@ def test_a_run_says_what_its_judge_is_worth_before_and_after(
     run = ("run", judged[0], "--target", judged[1], "--judge", judge)
     before = proctor(*run)
     assert (
-        f"Nobody has measured whether the judge {judge!r} agrees with people: proctor certify --judge"
-        in before.out
+        f"It has not been measured whether the judge {judge!r} agrees with people. To measure it: proctor "
+        "certify --judge" in before.out
     )
 
     own = [{**row, "rubric": "Be right."} for row in rows(40, 10, 30)]
@@ -141,7 +141,7 @@ def test_a_run_that_asks_by_other_prompts_says_so(
     Path("scores.jsonl").write_text('{"*": "5"}', encoding="utf-8")
     script.write_text('{"*": "5"}', encoding="utf-8")
     told = proctor("run", judged[0], "--target", judged[1], "--judge", "scripted:yes.jsonl")
-    assert "This run asked it by other prompts than it was measured with." in told.out
+    assert "It was measured with other judge prompts than this run uses." in told.out
     assert "Corrected" not in told.out
 
 
@@ -207,7 +207,7 @@ def test_what_was_unscored_is_3_unless_so_many_are_allowed(
     words = ("certify", "--judge", "scripted:j.jsonl", "--labels", labels(rows(2, 0, 2)))
     told = proctor(*words)
     assert told.code == 3
-    assert "On 1 more it gave no verdict" in told.out
+    assert "It gave no verdict on 1 more" in told.out
     assert proctor(*words, "--allow-errors", 1).code == 0
 
 

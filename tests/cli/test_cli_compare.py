@@ -159,7 +159,7 @@ def test_a_run_beside_itself_shows_no_difference(proctor: Proctor, asked: Procto
     asked(20)
     told = proctor("compare", "last", "last")
     assert told.code == 0
-    assert "No difference that 40 cases could show: +0.0 pp (" in told.out
+    assert "No clear difference on 40 cases: +0.0 pp (" in told.out
     assert "is compared with itself" in told.err
 
 
@@ -225,9 +225,9 @@ def test_an_edited_case_is_compared_and_counted_apart(proctor: Proctor, asked: P
     assert told.code == 0
     assert "are of different suites, desk v1 and new v1" in told.err
     for words in (
-        "Input changed, same checks, and in the difference: 1 case: c00.",
-        "Without these the difference is +0.0 pp",
-        "Checks changed, and not compared: 1 case: c02.",
+        "Input changed but same checks, so in the difference: 1 case: c00.",
+        "Without these cases, the difference is +0.0 pp",
+        "Checks changed, so not compared: 1 case: c02.",
         "Only in the baseline: 1 case: c01.",
         "\n  input unchanged ",
     ):
@@ -300,7 +300,7 @@ def test_suites_without_a_common_case_are_4_and_by_digest_they_are_compared(
     told = proctor("compare", "old", "new", "--by-case-digest")
     assert (told.code, told.err) == (0, "")
     assert "Only in the baseline: 2 cases: checks, gone." in told.out
-    assert "Paired under another id: 1 case: same → renamed." in told.out
+    assert "Paired although the id changed: 1 case: same → renamed." in told.out
 
 
 def test_ids_cannot_move_the_cursor_in_what_differs(proctor: Proctor, suite: Proctor) -> None:
@@ -360,8 +360,8 @@ def test_runs_that_were_graded_differently_are_a_warning(proctor: Proctor, asked
 @pytest.mark.parametrize(
     ("after", "words", "code", "said"),
     [
-        (30, ("--gate",), 0, "The gate held: a regression is not shown"),
-        (15, ("--gate",), 1, "The gate did not hold: a regression is shown"),
+        (30, ("--gate",), 0, "The gate passed: a regression is not shown"),
+        (15, ("--gate",), 1, "The gate failed: a regression is shown"),
         (15, ("--max-regression", 0.5), 0, "more than 50.0 pp is not shown"),
         (30, ("--strict", "--max-regression", 0.2), 0, "more than 20.0 pp is ruled out"),
     ],
@@ -453,11 +453,9 @@ def test_errors_that_could_change_a_verdict_a_gate_or_a_rank_leave_it_undecided(
     full, outage = asked(40), asked(40, error=20)
     told = proctor("compare", full, outage, "--allow-errors", 20)
     assert told.code == 3
-    assert "20 pairs that could not be measured could change that: from -50.0 to +0.0 pp" in told.out
+    assert "20 unmeasured pairs could change that: from -50.0 to +0.0 pp" in told.out
     assert "The difference is over the 20 cases that both runs measured: 100.0% → 100.0%." in told.out
-    assert last(told).startswith(
-        "The gate is not decided: 20 pairs could not be measured, and the 95 % interval"
-    )
+    assert last(told).startswith("The gate is not decided: 20 pairs could not be measured. The 95 % interval")
     (pair,) = proctor("compare", full, outage, "--json").json["comparisons"]
     assert (pair["difference"], pair["bounds"], pair["shows"]) == (0.0, [-0.5, 0.0], "unclear")
     ranked = proctor("compare", full, outage, asked(0), "--json").json["runs"]
@@ -472,7 +470,7 @@ def test_a_run_of_errors_alone_has_no_rate_and_no_rank(proctor: Proctor, asked: 
         assert run.get("rank") is None
     assert "Nothing was measured: 40 pairs matched" in proctor("compare", full, nothing).out
     assert (
-        f"Run {nothing} has no rank: nothing of it was measured."
+        f"Run {nothing} has no rank: none of its trials was measured."
         in proctor("compare", full, nothing, full).out
     )
 
@@ -569,9 +567,7 @@ def test_files_are_written_in_the_form_of_their_ending(
     told = proctor("compare", first, second, "--gate", "--json", *words)
     assert told.code == 1
     assert json.loads((folder / "x.json").read_text(encoding="utf-8"))["exit_code"] == told.json["exit_code"]
-    assert (
-        (folder / "x.md").read_text(encoding="utf-8").startswith("❌ **The gate did not hold: a regression")
-    )
+    assert (folder / "x.md").read_text(encoding="utf-8").startswith("❌ **The gate failed: a regression")
     assert (folder / "x.svg").read_text(encoding="utf-8").startswith("<svg")
 
 

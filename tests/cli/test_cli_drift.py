@@ -73,7 +73,7 @@ def test_a_target_that_answers_as_it_did_is_unchanged(proctor: Proctor, asked: P
     assert told.code == 0
     first, *rest = told.out.splitlines()
     assert first == "Unchanged since 1 Oct 2024: 100.0% identical answers (84–100%, 20 cases) over 3 runs."
-    assert "On your side nothing that a run records has changed." in rest
+    assert "On your side, no recorded setting has changed." in rest
     assert "nightly v1 on scripted:a.jsonl" in rest
 
 
@@ -135,15 +135,15 @@ def test_a_drop_of_verdicts_is_told_with_its_cases(proctor: Proctor, asked: Proc
     nights()
     told = proctor("drift")
     assert told.code == 0
-    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as in a bad night, with 40.0%")
-    assert "Run the suite again on the next nights to tell." in told.out
+    assert told.out.startswith("Watch since 2 Oct 2024: fewer cases pass, as on a bad night, with 40.0%")
+    assert "Run the suite again on the next nights to find out." in told.out
     asked(answers=others(12, "no"))
     nights()
     told = proctor("drift")
     assert told.code == 1
     assert told.out.startswith("Drifting since 2 Oct 2024: fewer cases pass, with 40.0% identical answers")
     assert (
-        "It got worse: beside the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
+        "It got worse: compared with the first verdicts, of 20 cases 12 got worse and 0 better (-60.0pp, "
         in told.out
     )
     assert "Worse: c0, c1, c2" in told.out
@@ -155,7 +155,10 @@ def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, asked: Proct
     told = proctor("drift")
     assert told.code == 0
     assert told.out.startswith("Noisy: 0.0% identical answers")
-    assert "two to one question in one run are 0.0% identical (0–16%), so identity says little." in told.out
+    assert (
+        "two answers to the same prompt in one run are 0.0% identical (0–16%), so identical answers say "
+        "little." in told.out
+    )
     asked("--repeat", 2, answers=others(20, ["no 5", "no 6"]))
     assert proctor("drift").code == 1
 
@@ -179,7 +182,7 @@ def test_answers_that_were_not_asked_for_are_no_evidence(proctor: Proctor, asked
     asked("--reuse", answers=others(20, "no"))
     told = proctor("drift")
     assert told.code == 3
-    assert "20 taken over from an earlier run" in told.out
+    assert "20 reused from an earlier run" in told.out
     assert "The last run was not measured. Run the suite with --no-reuse and without --cache." in told.out
 
 
@@ -276,7 +279,7 @@ def test_runs_of_another_version_of_the_suite_are_told(
 def test_the_holdout_is_looked_at_once(proctor: Proctor, asked: Proctor) -> None:
     asked()
     asked()
-    assert "look 1 at this holdout" in proctor("drift").out
+    assert "Holdout accesses: 1." in proctor("drift").out
     assert proctor("drift", "--json").json["drift"]["looks"] == 2
 
 
@@ -413,7 +416,7 @@ def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) 
     assert markdown.count("| 5 |") + markdown.count("/40 |") == 5
     drawing = Path("d.svg").read_text("utf-8")
     ET.fromstring(drawing)
-    words = ("answered as in the first run", "stable", "watch", "changed by 4 Oct 2024")
+    words = ("same answer as in the first run", "stable", "watch", "changed by 4 Oct 2024")
     assert [word for word in words if word not in drawing] == []
 
 

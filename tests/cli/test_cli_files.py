@@ -246,7 +246,7 @@ def test_json_has_the_numbers_and_the_trials(outputs: Any, folder: Path) -> None
 def test_an_exported_run_is_the_same_as_the_one_written_at_once(
     proctor: Proctor, outputs: Any, folder: Path
 ) -> None:
-    looks = re.compile(rb'"looks": \d+|Look \d+ at this holdout\.\n\n')
+    looks = re.compile(rb'"looks": \d+|Holdout accessed \d+ times\.\n\n')
     for ending in ("json", "jsonl", "csv", "md", "xml"):
         assert proctor("runs", "export", outputs.run["run"], "-o", f"again.{ending}").code == 0
         again, out = ((folder / f"{name}.{ending}").read_bytes() for name in ("again", "out"))

@@ -33,7 +33,7 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
             "0.8",
             20,
             0,
-            "The gate is shown: the exact 95 % interval begins at 83.16%, and 80.00% had to be reached.",
+            "The gate is shown: the exact 95 % interval starts at 83.16%, and at least 80.00% is required.",
         ),
         (
             "0.9",
@@ -45,7 +45,7 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
             "0.95",
             600,
             1,
-            "The gate is ruled out: the exact 95 % interval ends at 92.28%, and 95.00% had to be reached.",
+            "The gate is ruled out: the exact 95 % interval ends at 92.28%, and at least 95.00% is required.",
         ),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_point_gate_tells_how_often_it_is_wrong(proctor: Proctor, many: str) -
     told = ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8).out
     assert (
         "With 20 cases a point gate at 80.0% passes a target whose true rate is 75.0% in 41% of runs, and "
-        "fails one of 85.0% in 17%. `--gate-mode interval` says what is known."
+        "fails one of 85.0% in 17%. `--gate-mode interval` claims only what the cases show."
     ) in told
     assert "each run once" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 0.8, "--repeat", 2).out
     assert "in 36% of runs. `" in ask(proctor, many, "--limit", 20, "--min-pass-rate", 1).out
@@ -135,7 +135,7 @@ def test_a_run_stops_when_its_gate_is_decided(proctor: Proctor, many: str) -> No
     assert 0 < run["failed"] < run["total"]
     shown = proctor("runs", "show", "last").out
     assert f"Stopped early: after {run['early_stop']['cases']} of 600 cases a pass rate of" in shown
-    assert "the price of looking is" in shown
+    assert "stopping early costs" in shown
     listed = proctor("runs", "list").out
     assert ("missing" in listed, "on echo (stopped early)" in listed) == (False, True)
     low, high = run["early_stop"]["interval"]
@@ -157,7 +157,7 @@ def test_the_same_cases_come_first_in_every_run(proctor: Proctor, many: str) -> 
     for bar in ("0.7", "0.6"):
         ask(proctor, many, "--min-pass-rate", bar, "--stop-when-shown", "--concurrency", 1)
     told = proctor("compare", *list_runs(proctor)).out
-    assert told.count("Its own interval is its confidence sequence; the intervals of differences") == 2
+    assert told.count("Its own interval is a confidence sequence. The intervals of differences") == 2
     assert told.count("Only in the") <= 1  # one has the cases of the other, and more
 
 
@@ -374,7 +374,7 @@ def test_a_gate_is_not_decided_where_more_errors_are_there_than_allowed(
     told = proctor(*words, "--min-pass-rate", 0.5)
     assert told.code == 3
     assert (
-        "The gate is not decided: 10 trials could not be measured, and --allow-errors permits 0." in told.out
+        "The gate is not decided: 10 trials could not be measured, and --allow-errors allows 0." in told.out
     )
     gate = proctor("runs", "show", "last", "--json").run["gate"]
     assert (gate["decision"], gate["low"]) == ("not shown", pytest.approx(2 / 3))

@@ -262,7 +262,7 @@ def test_a_run_that_shows_what_other_runs_hold_out_counts_as_a_look(
     assert looks() == ["reveal"]
     proctor("runs", "show", "last", "--failures")
     assert looks() == ["reveal"]
-    assert "Look 2 at this holdout." in proctor("run", birds, "--target", "echo").out
+    assert "Holdout accessed 2 times." in proctor("run", birds, "--target", "echo").out
 
 
 # --- sealing -----------------------------------------------------------------------------------------------
@@ -478,9 +478,9 @@ def test_looks_are_counted_over_all_runs_of_a_version_and_told_from_the_second_o
 ) -> None:
     assert "Look" not in proctor("run", birds, "--target", "echo").out
     told = proctor("run", birds, "--target", "echo", "--target", "mock").out
-    assert told.count("Look 2 at this holdout.") == told.count("Look 3 at this holdout.") == 1
+    assert told.count("Holdout accessed 2 times.") == told.count("Holdout accessed 3 times.") == 1
     assert proctor("runs", "show", "last", "--json").run["looks"] == 4
-    assert "Look 5 at this holdout." in proctor("runs", "show", "last").out
+    assert "Holdout accessed 5 times." in proctor("runs", "show", "last").out
     assert proctor("run", birds, "--target", "echo", "--split", "dev", "--json").run["looks"] == 5
     changed = suite(*((f"b{n}", f"{SECRET} {n}!", "no") for n in range(10)), name=birds)
     assert proctor("run", changed, "--target", "echo", "--json").run["looks"] == 1

@@ -80,7 +80,7 @@ def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
     latency = proctor("compare", "last", "--json").json["comparisons"][0]["latency_ms"]
     assert (latency["interleaved"], latency["cases"], latency["out_of_turn"]) == (True, CASES, 0)
     assert "over 8 cases, interleaved" in proctor("compare", "last").out
-    assert list(describe_settings(Settings(interleave=True))) == ["32 at once", "interleaved"]
+    assert list(describe_settings(Settings(interleave=True))) == ["32 concurrent", "interleaved"]
 
 
 def test_proctor_toml_may_want_it_and_the_command_line_may_not(

@@ -362,7 +362,7 @@ def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, folder: Path)
     write_lines(folder / "run.jsonl", *EXPORTED[:2], *EXPORTED[:2])
     told = proctor("passk", "run.jsonl", "--json")
     assert [(row["n"], row["passed"]) for row in only(told)["per_task"]] == [(2, 1)]
-    assert "run.jsonl:3: warning: Repeat 0 of case 'a' of this run was there before" in told.err
+    assert "run.jsonl:3: warning: Repeat 0 of case 'a' of this run appears twice" in told.err
 
 
 def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) -> None:

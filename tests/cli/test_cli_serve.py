@@ -113,7 +113,7 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
         (["--token", "ana=random", "--token", "ana=random"], "two tokens for ana"),
         (["--token", "random", "--token", "ben=random"], "need names"),
         (["--token", "ana=the-token-of-both,ben=the-token-of-both"], "the same token"),
-        (["--host", "no-such-host.invalid", "--token", "random"], "no address of this machine"),
+        (["--host", "no-such-host.invalid", "--token", "random"], "not an address of this machine"),
         (["--port", "70000"], "0<=x<=65535"),
         (["--store", "."], "is not a file"),
     ],

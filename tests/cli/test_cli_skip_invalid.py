@@ -212,7 +212,7 @@ def test_the_corrected_suite_is_another_version(
     assert first["suite_digest"] != second["suite_digest"]
     assert second["errors"] == 0
     told = proctor("compare", first["run"], second["run"])
-    assert "Checks changed, and not compared: 1 case: b." in told.out
+    assert "Checks changed, so not compared: 1 case: b." in told.out
 
 
 def test_a_bundle_of_it_is_verified(run: Proctor, proctor: Proctor, broken: str) -> None:

@@ -87,7 +87,7 @@ def test_what_is_wrong_in_a_file_is_told_and_nothing_of_it_saved(proctor: Procto
     told = proctor("suites", "save", "bad.jsonl")
     assert told.code == 4
     assert "bad.jsonl:2: error: " in told.err
-    assert proctor("suites", "list").out == "No suite is saved here.\n"
+    assert proctor("suites", "list").out == "There are no saved suites.\n"
 
 
 def test_of_several_files_each_that_is_right_is_saved(
@@ -340,7 +340,7 @@ def test_a_deleted_version_is_gone_and_its_number_with_it(
     suite(*TEN[:2])
     assert proctor("suites", "save", saved).out.startswith("s v3: 2 cases")
     assert proctor("suites", "delete", "s", "-y").err == "Deleted s v1, s v3.\n"
-    assert proctor("suites", "list").out == "No suite is saved here.\n"
+    assert proctor("suites", "list").out == "There are no saved suites.\n"
 
 
 def test_a_version_with_runs_is_not_deleted_nor_is_any_with_it(proctor: Proctor, saved: str) -> None:

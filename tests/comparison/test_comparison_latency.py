@@ -52,8 +52,8 @@ def test_runs_that_were_not_interleaved_have_no_interval_and_say_why(other: RunO
     assert (latency.ci95, latency.median_ci95, latency.interleaved) == (None, None, False)
     assert (latency.baseline_median, latency.candidate_median) == (67.5, 415.5)
     assert latency_row(comparison) == (
-        "mean 68 ms → 416 ms · median 68 ms → 416 ms over 12 cases; no interval, as the runs were not "
-        "interleaved, and a difference may be that of the hour: "
+        "mean 68 ms → 416 ms · median 68 ms → 416 ms over 12 cases; no interval, because the runs were not "
+        "interleaved and a difference may come from the time of day: "
         "proctor run --interleave sends each case to all targets in turn"
     )
 

@@ -122,5 +122,5 @@ def test_what_differs_between_two_targets_of_one_name_is_told() -> None:
 def test_cases_that_count_once_over_more_answers_are_told() -> None:
     suite = {"suite": Suite(name="s", dialect="d", repeats_rule="any")}
     thrice = suite | {"settings": Settings(repeats=3)}
-    assert "counts once over as many as it wants answers in the first and 3" in doubts(suite, thrice)
+    assert "counts once over any number of answers in the first and 3" in doubts(suite, thrice)
     assert doubts({}, {"settings": Settings(repeats=3)}) == ""

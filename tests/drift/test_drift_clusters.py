@@ -109,7 +109,7 @@ def told(*rows: Any, field: str | None, clusters: dict[str, str] | None = DOCUME
 
 def test_the_report_says_over_which_clusters_its_intervals_are() -> None:
     rows = answers(), answers(3)
-    sentence = "Intervals are over 4 clusters of related cases (`metadata.document`). Only 4 clusters: "
+    sentence = "Intervals are over 4 clusters of related cases (`metadata.document`). An interval over "
     assert sentence in told(*rows, field="metadata.document")
     for unclustered in (None, ALONE):
         assert "cluster" not in told(*rows, field="metadata.document", clusters=unclustered)

@@ -166,7 +166,7 @@ def test_a_bad_line_never_ends_the_reading_and_every_one_is_listed(tmp_path: Pat
     assert [row.line for row in runs.dropped] == [3, 4, *range(5, 5 + len(BAD))]
     assert (
         runs.dropped[2].reason
-        == "The record is no run: total_time is 'soon'. It must be a number of seconds."
+        == "The record is not a run: total_time is 'soon'. It must be a number of seconds."
     )
 
 
@@ -177,7 +177,7 @@ def test_a_parser_reads_other_layouts_and_what_it_refuses_is_listed(tmp_path: Pa
     runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, {"other": 1}), parser=parser)
     assert [run.status for run in runs] == ["solved"]
     assert [(row.line, row.reason) for row in runs.dropped] == [
-        (2, "The record is no run: KeyError: 'result'.")
+        (2, "The record is not a run: KeyError: 'result'.")
     ]
 
 

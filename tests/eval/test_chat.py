@@ -180,9 +180,9 @@ def test_files_in_content_parts_are_sent(endpoint: Endpoint) -> None:
     ("messages", "complaint"),
     [
         ([], "There are no messages"),
-        (["How deep?"], "Message 1 is no dictionary with a `role`: 'How deep\\?'"),
-        ([*USER, {"content": "x"}], "Message 2 is no dictionary with a `role`"),
-        ([{"role": "user", "content": 4}], "Message 1 has content that is no text: 4"),
+        (["How deep?"], "Message 1 is not a dictionary with a `role`: 'How deep\\?'"),
+        ([*USER, {"content": "x"}], "Message 2 is not a dictionary with a `role`"),
+        ([{"role": "user", "content": 4}], "Message 1 has content that is not text: 4"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "1: `content\\[0\\].image_url` is missing"),
         ([{"role": "user", "content": [4]}], "Message 1: `content\\[0\\]` is 4"),
         ([{"role": "assistant", "tool_calls": [{}]}], "Message 1 has `tool_calls`, which this client cannot"),
@@ -222,7 +222,7 @@ def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
     endpoint.wait = Event()
     with (
         ChatClient(endpoint.url, "deep", timeout_s=0.05) as client,
-        pytest.raises(TargetTimeout, match=r"No answer within 0\.05 s\. Give the client a larger timeout_s"),
+        pytest.raises(TargetTimeout, match=r"No answer within 0\.05 s\. Use a larger timeout_s"),
     ):
         client("How deep is the lock?")
     endpoint.wait.set()
@@ -235,7 +235,7 @@ def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
         ("http://me:pw@localhost/v1", "deep", None, "contains a user name or password"),
         ("http://localhost/v1?key=1", "deep", None, r"cannot have a part after \?"),
         ("http://localhost/v1", "", None, "needs the name of a model"),
-        ("http://localhost/v1", "deep", f"{KEY}\n", "api_key holds characters that no key has"),
+        ("http://localhost/v1", "deep", f"{KEY}\n", "api_key has characters that no key contains"),
     ],
 )
 def test_a_client_that_cannot_be_made(base_url: str, model: str, api_key: str | None, complaint: str) -> None:
@@ -274,7 +274,7 @@ def test_a_closed_client_says_so(endpoint: Endpoint) -> None:
     client = ChatClient(endpoint.url, "deep")
     client.close()
     client.close()
-    with pytest.raises(UsageError, match=r"The client is closed\. Make another one\."):
+    with pytest.raises(UsageError, match=r"The client is closed\. Create another one\."):
         client("How deep is the lock?")
     assert endpoint.asked == []
 
@@ -318,7 +318,7 @@ def test_a_process_that_was_forked_off_is_told_to_make_its_own(endpoint: Endpoin
                 client.chat(USER)
             except UsageError as error:
                 client.close()
-                os._exit(0 if "before the fork. Make its own there" in str(error) else 2)
+                os._exit(0 if "before the fork. Create new ones there" in str(error) else 2)
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
         assert client("And the lake?") == "Nine metres."
@@ -369,7 +369,7 @@ def test_a_target_that_asks_its_own_client_does_not_wait_for_ever() -> None:
 
     with (
         ChatClient.over(Asking()) as client,
-        pytest.raises(UsageError, match="cannot wait for the client that is asking it"),
+        pytest.raises(UsageError, match="cannot wait for the client that called it"),
     ):
         client("How deep?")
 
@@ -414,7 +414,7 @@ def test_a_target_of_the_targets_file(
 def test_what_is_no_target() -> None:
     with pytest.raises(UnknownName, match="Unknown target"):
         ChatClient.over("nobody")
-    with pytest.raises(TypeError, match="A value of type int is no target"):
+    with pytest.raises(TypeError, match="A value of type int is not a target"):
         ChatClient.over(4)
 
 

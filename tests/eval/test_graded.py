@@ -377,7 +377,7 @@ def test_a_model_that_fails_passes_nothing_and_keeps_the_rest(suite: GradedPromp
     assert [one.why for one in score.results] == [
         "OSError: line is dead",
         "no answer",
-        "TypeError: the model answered 4, which is no text",
+        "TypeError: the model answered 4, which is not a text",
     ]
     assert [one.error is None for one in score.results] == [False, True, False]
     assert score.passed == 0

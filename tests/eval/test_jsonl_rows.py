@@ -57,7 +57,7 @@ def test_a_broken_list_is_named_as_a_whole(tmp_path: Path) -> None:
     values, dropped = read(tmp_path, b'[{"a": 1},\n{"a": 2}\n')
     assert values == []
     assert [one.line for one in dropped] == [1]
-    assert "begins as a JSON list" in dropped[0].reason
+    assert "starts like a JSON list" in dropped[0].reason
 
 
 def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
     path.write_text('{"a": 1}\n3\n{"a": 2}\n', encoding="utf-8")
     dropped: list[DroppedRow] = []
     assert [row for _, row in read_object_rows(path, dropped)] == [{"a": 1}, {"a": 2}]
-    assert dropped == [DroppedRow(2, "The line is JSON, and not an object.")]
+    assert dropped == [DroppedRow(2, "The line is JSON, but not an object.")]
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_built_in_rubric_by_name(kind: str) -> None:
 
 def test_a_rubric_that_is_not_built_in() -> None:
     with pytest.raises(
-        ValueError, match=r"no built-in rubric 'style'\. Known are: correctness, faithfulness, rel"
+        ValueError, match=r"no built-in rubric 'style'\. The rubrics are: correctness, faithfulness, rel"
     ):
         Judge.builtin(Client(), "style")
 
@@ -132,19 +132,19 @@ def test_the_range_is_the_rubrics_unless_the_judge_has_its_own() -> None:
     judge = Judge(Client("score: 11"), RUBRIC_RELEVANCE)
     judge.rubric = "Be fair."
     assert judge.grade(prediction="x").score == 11
-    with pytest.raises(ValueError, match="Give the least and the greatest score"):
+    with pytest.raises(ValueError, match="Pass the lowest and the highest score"):
         Judge(Client(), scale=(5, 0))
 
 
 @pytest.mark.parametrize(
     ("reply", "complaint"),
     [
-        (None, "no chat completion: choices.0..message.content is not in None"),
+        (None, "not a chat completion: choices.0..message.content is not in None"),
         ({}, r"is not in {} \(KeyError\)"),
         ({"choices": []}, r"\(IndexError\)"),
         ({"choices": [{"message": {}}]}, r"\(KeyError\)"),
         ("text", r"\(TypeError\)"),
-        ({"choices": [{"message": {"content": 4}}]}, "content of the judge's reply is no text: 4"),
+        ({"choices": [{"message": {"content": 4}}]}, "content of the judge's reply is not a text: 4"),
     ],
 )
 def test_a_reply_that_is_no_completion_is_an_error(reply: Any, complaint: str) -> None:
@@ -160,7 +160,9 @@ def test_a_reply_that_is_no_completion_is_an_error(reply: Any, complaint: str) -
 
 def test_whatever_the_client_raises_is_an_error_of_the_judge() -> None:
     cause = ConnectionError("the line is dead")
-    with pytest.raises(JudgeError, match=r"could not be asked: ConnectionError: the line is dead") as caught:
+    with pytest.raises(
+        JudgeError, match=r"The call to the judge failed: ConnectionError: the line is dead"
+    ) as caught:
         Judge(Client(cause)).grade(prediction="x")
     assert caught.value.__cause__ is cause
 
@@ -172,7 +174,7 @@ def test_many_answers_in_their_order_with_what_is_missing() -> None:
     judge = Judge(Client("score: 5", "Hm.", OSError("gone"), "score: 2"))
     graded = judge.grade_all([{"id": "a", "prediction": "x", "question": "q"}, *[{"prediction": "y"}] * 3])
     assert [(one.id, one.score) for one in graded.answers] == [("a", 5), ("2", None), ("3", None), ("4", 2)]
-    assert graded.answers[2].error == "The judge could not be asked: OSError: gone"
+    assert graded.answers[2].error == "The call to the judge failed: OSError: gone"
     assert graded.scores() == [5, None, None, 2]
     found = graded.statistics()
     assert {name: found[name] for name in ("n", "scored", "unscored", "failed", "mean")} == {
@@ -229,7 +231,7 @@ def test_many_answers_are_drawn_as_counts() -> None:
     [
         (
             {"prediction": "x", "refrence": "y"},
-            "Answer 2 has 'refrence'. Give `id` and any of prediction, quest",
+            "Answer 2 has 'refrence'. Use `id` and any of prediction, quest",
         ),
         ({"question": "x"}, "Answer 2 has no prediction"),
         ({"prediction": None}, "Answer 2 has no prediction"),
@@ -289,13 +291,13 @@ def test_a_name_of_a_target_judges(tmp_path: Path) -> None:
     with Judge.builtin(f"scripted:{script}", "correctness") as judge:
         assert judge.grade(prediction="nine metres", question="How deep?").score == 5
         assert [judge.grade(prediction="a mile").score for _ in range(3)] == [1, 2, 1]
-    with pytest.raises(JudgeError, match="could not be asked: The client is closed"):
+    with pytest.raises(JudgeError, match="The call to the judge failed: The client is closed"):
         judge.grade(prediction="x")
 
 
 @pytest.mark.parametrize("client", [None, 4, object(), {"chat": print}])
 def test_what_cannot_judge(client: Any) -> None:
-    with pytest.raises(TypeError, match="A judge cannot ask a value of type"):
+    with pytest.raises(TypeError, match="A judge cannot call a value of type"):
         Judge(client)
 
 
@@ -341,12 +343,12 @@ def test_a_judge_with_another_known_rubric_is_refused(scorer: Any, rubric: str, 
     if other == rubric:
         return
     client = Client()
-    with pytest.raises(ValueError, match=r"The judge goes by another rubric\. Make it with Judge"):
+    with pytest.raises(ValueError, match=r"The judge uses another rubric\. Create it with Judge"):
         scorer("A claim.", "", judge=Judge(client, other))
     assert client.asked == []
 
 
 def test_a_judge_with_another_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="The judge grades from 0 to 10, and this score is from 0 to 1"):
+    with pytest.raises(ValueError, match="The judge grades from 0 to 10, but this score is from 0 to 1"):
         patent_claim_validity("A claim.", "", judge=Judge(Client(), RubricText("Be fair.", (0, 10))))
     assert patent_claim_validity("A claim.", "", judge=Judge(Client(), RubricText("Be fair.", (0, 1)))) == 1.0

@@ -217,7 +217,7 @@ def test_what_nests_too_deeply_breaks_nothing(deeper: int) -> None:
 
 
 def test_what_is_no_reply_at_all() -> None:
-    with pytest.raises(TypeError, match="A reply is a text, a list of parts or None, and not a int"):
+    with pytest.raises(TypeError, match="A reply is a text, a list of parts or None, not a int"):
         Judge.parse(4)
 
 

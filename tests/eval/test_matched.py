@@ -122,8 +122,8 @@ def test_passed_may_be_written_in_several_ways(passed: Any, counted: int) -> Non
         ({"final_grade": {"assertions": {}}}, "'assertions' is an object, and not a list."),
         ({"final_grade": {"assertions": [7]}}, "'assertions[0]' is 7, and not an object."),
         (row("a", kinds=[("k", "perhaps")]), "'assertions[0].passed' is 'perhaps', which is neither"),
-        (row("a", n_turns="many"), "'n_turns' is 'many', which is no number."),
-        (row("a", wall_seconds=[1]), "'wall_seconds' is a list, which is no number."),
+        (row("a", n_turns="many"), "'n_turns' is 'many', not a number."),
+        (row("a", wall_seconds=[1]), "'wall_seconds' is a list, not a number."),
     ],
 )
 def test_a_row_that_cannot_be_used_is_dropped_with_its_reason(bad: Any, reason: str) -> None:
@@ -360,8 +360,8 @@ def test_the_report_tells_what_a_reader_must_know() -> None:
     ).report()
     assert "- 6 rows of the baseline could not be used and are left out. 2: The row is 'junk'" in report
     assert "And 1 more." in report
-    assert "- The candidate has nothing of the group a: its 0.0% there measures nothing." in report
-    assert "- The candidate has nothing of the kind k: its 0.0% there measures nothing." in report
+    assert "- The candidate has no rows for the group a, so its 0.0% there measures nothing." in report
+    assert "- The candidate has no rows for the kind k, so its 0.0% there measures nothing." in report
     assert "- 1 row of the candidate without a finite wall_seconds count" in report
     assert "1 row of the baseline without" not in report
 

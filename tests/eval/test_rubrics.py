@@ -55,7 +55,7 @@ def test_a_patent_rubric_numbers_its_dimensions_and_asks_for_their_mean(name: st
 )
 def test_a_name_that_is_a_path_or_unknown_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(
-        FileNotFoundError, match="Known are: correctness, faithfulness, office_action_argument"
+        FileNotFoundError, match="The rubrics are: correctness, faithfulness, office_action_argument"
     ):
         load_rubric(name)
 
@@ -91,8 +91,8 @@ def test_a_file_of_ones_own(
 @pytest.mark.parametrize(
     ("written", "complaint"),
     [
-        (b"---\nsclae: 0..5\n---\nGrade it.", r"mine\.md:2: 'sclae: 0\.\.5' cannot be understood"),
-        (b"---\n\nscale: 0-5\n---\nGrade it.", r"mine\.md:3: 'scale: 0-5' cannot be understood"),
+        (b"---\nsclae: 0..5\n---\nGrade it.", r"mine\.md:2: 'sclae: 0\.\.5' cannot be read"),
+        (b"---\n\nscale: 0-5\n---\nGrade it.", r"mine\.md:3: 'scale: 0-5' cannot be read"),
         (b"---\nscale: 5..0\n---\nGrade it.", r"The scale is \(5\.0, 0\.0\)"),
         (b"---\nscale: 0..5\n---\n \n", r"The rubric '.*mine\.md' is empty"),
         (b"", "is empty"),
@@ -110,5 +110,5 @@ def test_a_file_that_cannot_be_understood(written: bytes, complaint: str, tmp_pa
     "scale", [(5, 0), (1, 1), (0, float("nan")), (0, float("inf")), (0,), (0, 1, 2), ("a", 5)]
 )
 def test_a_scale_is_two_numbers_in_order(scale: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="Give the least and the greatest score"):
+    with pytest.raises(ValueError, match="Pass the lowest and the highest score"):
         RubricText("Grade it.", scale)

@@ -136,7 +136,7 @@ async def test_the_server_says_what_it_is_and_every_tool_has_both_schemas(folder
 
 async def test_a_server_that_only_reads_creates_nothing(folder: Path) -> None:
     async with connect_here(folder) as agent:
-        assert (await agent.call("list_runs")).text == "No runs are stored here."
+        assert (await agent.call("list_runs")).text == "The store has no runs."
         await agent.call("list_suites")
         await agent.call("estimate", suite="suite.jsonl", target="right")
         assert "There is no store" in await agent.refusal("status")
@@ -435,12 +435,12 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
         calls = await asyncio.gather(*(agent.call("run", **arguments) for _ in range(2)))
         refused, started = sorted(calls, key=lambda called: not called.is_error)
         assert (refused.is_error, started.is_error) == (True, False)
-        assert "A run that costs money is going on already" in refused.text
+        assert "A run that costs money is already in progress" in refused.text
         free = await agent.call("run", suite="suite.jsonl", target="right", budget_usd=1)
         assert free.data["status"] == "finished"
         both = await agent.call("run", **arguments, parallel=True)
         assert both.text.startswith(
-            f"It was started beside another run that costs money: {started.data['run']}."
+            f"Another run that costs money is also in progress: {started.data['run']}."
         )
         endpoint.may_answer.set()
         for called in (started, both):

@@ -36,7 +36,7 @@ def examples() -> Iterator[doctest.DocTest]:
 @pytest.mark.parametrize("name", proctor.__all__)
 def test_every_public_name_has_a_docstring_with_an_example(name: str) -> None:
     docstring = inspect.getdoc(getattr(proctor, name)) or ""
-    assert "Example:" in docstring
+    assert "Examples:" in docstring
     assert ">>> " in docstring
 
 

@@ -72,9 +72,9 @@ def test_a_run_without_a_prompt_has_none() -> None:
 
 def test_a_name_that_several_runs_share_is_refused() -> None:
     group = proctor.run(ROWS, target="echo", prompts={"a": "{{ input }}", "b": "{{input}}!"}, **QUIET)
-    with pytest.raises(KeyError, match="Several runs are called 'echo'"):
+    with pytest.raises(KeyError, match="Several runs have the name 'echo'"):
         group["echo"]
-    with pytest.raises(KeyError, match=r"There is no run on 'c'\. There are: echo · a, echo · b"):
+    with pytest.raises(KeyError, match=r"There is no run on 'c'\. The runs are: echo · a, echo · b"):
         group["c"]
 
 
@@ -85,15 +85,19 @@ def test_a_name_that_several_runs_share_is_refused() -> None:
         ({"a": "{{ if | x }}"}, SuiteError, "Only plain names such as `{{ city }}`"),
         ({"a": [{"role": "user"}]}, SuiteError, "`[0].content` is missing"),
         ({"a": 3}, SuiteError, "The prompt is a number"),
-        ({"": "{{ input }}"}, UsageError, "'' is no name of a prompt"),
-        (proctor.PromptTemplate(name=" ", messages=USER.messages), UsageError, "' ' is no name of a prompt"),
-        ({"a\ud800": "{{ input }}"}, UsageError, "'a\\ud800' is no name of a prompt"),
+        ({"": "{{ input }}"}, UsageError, "'' is not a valid name of a prompt"),
+        (
+            proctor.PromptTemplate(name=" ", messages=USER.messages),
+            UsageError,
+            "' ' is not a valid name of a prompt",
+        ),
+        ({"a\ud800": "{{ input }}"}, UsageError, "'a\\ud800' is not a valid name of a prompt"),
         ({"a": "\ud800{{ input }}"}, SuiteError, "The prompt has half of a character"),
         ({"a": "{{ city }}"}, SuiteError, "The prompt 'a' uses `{{ city }}`"),
-        ("Say {{ input }}", UsageError, "is a text and has no name"),
+        ("Say {{ input }}", UsageError, "is a text without a name"),
         ("nope.txt", UsageError, "There is no prompt file 'nope.txt'. Write `prompts` FILE"),
         ([], UsageError, "`prompts` is empty"),
-        (3, UsageError, "3 is no prompt"),
+        (3, UsageError, "3 is not a prompt"),
         ([USER, USER], UsageError, "Two prompts are named 'polite'"),
         (
             proctor.PromptTemplate(name="x", messages=(proctor.Message(role="tool", content="{{ input }}"),)),

@@ -139,8 +139,8 @@ def test_one_word_for_several_suites_is_refused_before_the_first_call(rows: Rows
     [
         ([], "no cases"),
         ([1, 2], "first row is of type int"),
-        ({"input": "x"}, "dict is no suite"),
-        (3, "int is no suite"),
+        ({"input": "x"}, "dict is not a suite"),
+        (3, "int is not a suite"),
     ],
 )
 def test_what_is_no_suite_is_refused(suite: Any, error: str) -> None:
@@ -161,7 +161,7 @@ def test_all_problems_of_rows_are_in_the_error() -> None:
 
 def test_a_column_that_is_not_there_is_refused(rows: Rows) -> None:
     with pytest.raises(
-        UsageError, match=r"from the column 'inptu', and there is none\. Did you mean 'input'"
+        UsageError, match=r"from the column 'inptu', which does not exist\. Did you mean 'input'"
     ):
         proctor.run(rows, target="echo", columns={"input": "inptu"}, **QUIET)
 
@@ -211,7 +211,7 @@ def test_a_function_that_raises_is_an_error_of_its_trial() -> None:
 
 
 def test_what_is_no_target_is_refused(rows: Rows) -> None:
-    with pytest.raises(UsageError, match="3 is no target"):
+    with pytest.raises(UsageError, match="3 is not a target"):
         proctor.run(rows, target=3, **QUIET)  # type: ignore[call-overload]
 
 
@@ -336,7 +336,7 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     assert (run.status, run.total) == ("interrupted", 5)
     (message,) = [event.message for event in seen if isinstance(event, events.StatusMessage)]
     assert (
-        f"Continue with proctor.run(resume='{run.id}'). A new program gives the same target= again."
+        f"Continue with proctor.run(resume='{run.id}'). In a new program, pass the same target= again."
         in message
     )
 

@@ -146,11 +146,11 @@ def test_commands_in_messages_stay_commands() -> None:
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: proctor.run(target="echo"), "Give a suite: a path, a name, rows or a table"),
+        (lambda: proctor.run(target="echo"), "Pass a suite: a path, a name, rows or a table"),
         (lambda: proctor.run(resume=True), "needs the suite and the target"),
-        (lambda: proctor.run([ROW], target="echo", name="a/b"), "Leave slashes out"),
+        (lambda: proctor.run([ROW], target="echo", name="a/b"), "Remove the slashes"),
         (lambda: proctor.run([ROW], target="echo", store=3), "`store` is of type int"),  # type: ignore[call-overload]
-        (lambda: proctor.run("x.csv", target="echo", columns={"input": "q"}), "`columns` is about rows"),
+        (lambda: proctor.run("x.csv", target="echo", columns={"input": "q"}), "`columns` is only for rows"),
     ],
 )
 def test_a_wrong_call_is_a_sentence(call: Any, error: str, folder: Path) -> None:
@@ -298,7 +298,7 @@ def test_an_edited_case_is_found_in_another_store() -> None:
 
 def test_a_comparison_takes_runs() -> None:
     run = proctor.run([ROW], target="echo", **QUIET)
-    with pytest.raises(UsageError, match=r"'last' is no run\. Give one such as proctor\.load_run"):
+    with pytest.raises(UsageError, match=r"'last' is not a run\. Pass a run, such as proctor\.load_run"):
         run.compare("last")
     with pytest.raises(UsageError, match=r"`by` is 'tags'. Did you mean 'tag'"):
         run.compare(run, by="tags")

@@ -95,7 +95,7 @@ def test_full_shows_both_and_escapes_what_is_hostile(report: RunReport) -> None:
 
 def test_what_an_answer_does_not_have_is_not_there() -> None:
     report = make_report((make_trial("43", make_score(1.0)), make_case()))
-    assert lines(report).splitlines()[2:4] == ["  answer:    43", "  pass     1.00  exact: as asked"]
+    assert lines(report).splitlines()[2:4] == ["  answer:    43", "  pass     1.00  exact: met"]
 
 
 # --- a run -------------------------------------------------------------------------------------------------

@@ -143,20 +143,20 @@ def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonRep
     [
         ("-" * 40, "+" * 40, "The candidate is better by 100.0 pp ("),
         ("+" * 40, "-" * 40, "The candidate is worse by 100.0 pp ("),
-        ("+" * 40, "+" * 40, "No difference that 40 cases could show: +0.0 pp ("),
+        ("+" * 40, "+" * 40, "No clear difference on 40 cases: +0.0 pp ("),
         ("-" * 9 + "+" * 11, "+" * 9 + "--" + "+" * 9, "The candidate is perhaps better, by 35.0 pp ("),
         ("+" * 9 + "--" + "+" * 9, "-" * 9 + "+" * 11, "The candidate is perhaps worse, by 35.0 pp ("),
         (
             "+++",
             "---",
-            "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not sure",
+            "The candidate is perhaps worse, by 100.0 pp (20.6 to 100.0), but the test is not significant",
         ),
-        ("+", "-", "No difference that 1 case could show: -100.0 pp ("),
+        ("+", "-", "No clear difference on 1 case: -100.0 pp ("),
         ("-" * 5 + "+" * 35, "+" * 40, "The candidate is better by 12.5 pp ("),
         (
             "+" * 40,
             "+" * 20 + "!" * 20,
-            "No difference that 20 cases could show: +0.0 pp (-16.1 to 16.1), p = 1.00: 0 cases fixed",
+            "No clear difference on 20 cases: +0.0 pp (-16.1 to 16.1), p = 1.00: 0 cases fixed",
         ),
         (
             "-" * 8 + "+" * 32,
@@ -164,7 +164,7 @@ def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonRep
             "Of the 30 cases that both runs measured the candidate is better by 26.7 pp (",
         ),
         ("!!", "++", "Nothing was measured: 2 pairs matched"),
-        ("", "++", "Nothing matched: the runs have no case and repeat in common."),
+        ("", "++", "Nothing matched: the runs have no trial in common."),
     ],
 )
 def test_the_verdict_is_one_plain_sentence(of: Make, before: str, after: str, told: str) -> None:
@@ -179,7 +179,7 @@ def test_how_little_so_many_cases_could_show_is_told_where_no_difference_is(of: 
         "80 % of the time with these 40 cases." in shown
     )
     few = text(two(of("a", "+++"), of("b", "---")))
-    assert "No true difference, however large, would be found 80 % of the time with these 3 cases." in few
+    assert "With these 3 cases, no true difference, however large, would be found 80 % of the time." in few
 
 
 def test_repeats_are_told_as_trials(of: Make) -> None:
@@ -232,7 +232,7 @@ def test_a_run_that_selected_cases_is_named_as_why_they_are_missing(of: Make) ->
 def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
     shown = text(two(of("a", "++"), of("b", "++", status="interrupted", planned=9), rule=GateRule()))
     assert "The candidate is not finished: 7 of 9 trials are missing." in shown
-    assert "The gate did not hold: the candidate is not finished: 7 of 9 trials are missing." in shown
+    assert "The gate failed: the candidate is not finished: 7 of 9 trials are missing." in shown
 
 
 @pytest.mark.parametrize(
@@ -242,38 +242,43 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
             "+" * 40,
             "-" * 40,
             GateRule(),
-            "The gate did not hold: a regression is shown, as the 95 % interval is -1",
+            "The gate failed: a regression is shown, because the 95 % interval is -1",
         ),
         (
             "+" * 40,
             "+" * 40,
             GateRule(),
-            "The gate held: a regression is not shown, as the 95 % interval is -8.8 to",
+            "The gate passed: a regression is not shown, because the 95 % interval is -8.8 to",
         ),
         (
             "+" * 40,
             "+" * 40,
             GateRule(strict=True),
-            "The gate did not hold: a regression is not ruled out, as the",
+            "The gate failed: a regression is not ruled out, because the",
         ),
-        ("-" * 40, "+" * 40, GateRule(strict=True), "The gate held: a regression is ruled out, as the"),
+        (
+            "-" * 40,
+            "+" * 40,
+            GateRule(strict=True),
+            "The gate passed: a regression is ruled out, because the",
+        ),
         ("+" * 40, "-" * 40, GateRule(max_regression=0.02), "a regression of more than 2.0 pp is shown"),
         ("+!", "++", GateRule(), "1 of 2 pairs is not measured, and --allow-errors allows 0."),
-        ("!!", "++", GateRule(allow_errors=5), "2 of 2 pairs are not measured, and no other is there."),
+        ("!!", "++", GateRule(allow_errors=5), "2 of 2 pairs are not measured, and there are no others."),
         (
             "+" * 40,
             "+" * 20 + "!" * 20,
             GateRule(allow_errors=20),
             "interval would be -64.8 to -32.8pp if all had gone against the candidate, and -8.8 to +8.8pp",
         ),
-        ("", "++", GateRule(), "The gate did not hold: nothing matched."),
+        ("", "++", GateRule(), "The gate failed: nothing matched."),
         (
             "+" * 5,
             "++",
             GateRule(),
-            "The gate did not hold: 3 cases are only in the baseline, and --partial is not given.",
+            "The gate failed: 3 cases are only in the baseline, and --partial is not given.",
         ),
-        ("+" * 5, "++", GateRule(partial=True), "The gate held: a regression is not shown"),
+        ("+" * 5, "++", GateRule(partial=True), "The gate passed: a regression is not shown"),
     ],
 )
 def test_the_gate_says_what_decided_it(of: Make, before: str, after: str, rule: GateRule, told: str) -> None:
@@ -307,7 +312,7 @@ def outage(of: Make) -> ComparisonReport:
 def test_a_rank_that_errors_could_change_is_printed_as_a_range(outage: ComparisonReport) -> None:
     lines = text(outage).splitlines()
     assert [line.split()[0] for line in lines[1:5]] == ["1", "1–3", "3–4", "–"]
-    assert "Run run-none has no rank: nothing of it was measured." in lines
+    assert "Run run-none has no rank: none of its trials was measured." in lines
 
 
 def test_several_runs_with_errors_are_told_as_their_golden_files_have_it(outage: ComparisonReport) -> None:

@@ -263,7 +263,7 @@ def test_several_runs_are_compared_by_what_they_differ_in(
 def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was() -> None:
     made = make_trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
     assert list(render_text(make_report((made, make_case()))))[-2:] == [
-        "Not applied, as the target does not take it: seed, temperature",
+        "Not applied, because the target does not support it: seed, temperature",
         "Run 20260301-120000-abc123",
     ]
 

@@ -75,7 +75,7 @@ def test_what_was_not_measured_is_told_where_it_could_change_the_result() -> Non
             "None of the 3 runs is shown to be better than another: 100.0%, 75.0%, 75.0%",
         ),
         (("+" * 40, "-" * 40, "-" * 40), "t0 is first (100.0%, "),
-        (("+" * 40, "+" * 40, "-" * 40), "2 of 3 runs share rank 1 with 100.0%, 100.0%: none"),
+        (("+" * 40, "+" * 40, "-" * 40), "2 of 3 runs share rank 1 with 100.0%, 100.0%: no run"),
         (("!!", "!!", "!!"), "None of the 3 runs has a rank: nothing was measured"),
         (
             ("++++", "+++-", "++-+", "+-++", "-+++"),

@@ -45,7 +45,7 @@ def test_a_drawing_has_always_the_same_size_so_that_a_page_can_keep_its_place(va
 
 
 def test_settings_are_told_where_they_are_not_as_by_default() -> None:
-    assert list(describe_settings(Settings())) == ["32 at once"]
+    assert list(describe_settings(Settings())) == ["32 concurrent"]
     chosen = Selection(split="dev", tags=("a", "b"), exclude_tags=("c",), limit=1200)
     given = Settings(
         selection=chosen,
@@ -57,12 +57,12 @@ def test_settings_are_told_where_they_are_not_as_by_default() -> None:
         cache=True,
     )
     assert list(describe_settings(given)) == [
-        *("2 at once", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
-        *("passes from 0.5", "budget $1.5", "gate at 80.0%", "cache"),
+        *("2 concurrent", "3 repeats", "only dev", "tag a, b", "without tag c", "the first 1,200 cases"),
+        *("pass threshold 0.5", "budget $1.5", "gate at 80.0%", "cache"),
     ]
     judged = Settings(judge_repeats=3, judge_rule="all", timeout_s=30, retries=0)
     assert list(describe_settings(judged))[1:] == [
-        "30 s for a call",
+        "timeout 30 s",
         "0 retries",
-        "each judge asked 3 times, all decides",
+        "3 votes per judge, aggregation all",
     ]

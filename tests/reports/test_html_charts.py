@@ -18,7 +18,7 @@ def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: 
     drawings = [base64.b64decode(url).decode() for url in urls]
     assert len(drawings) == 2
     assert all(drawing.startswith("<svg") for drawing in drawings)
-    assert "How long answers took" in drawings[0]
+    assert "Latency of answers" in drawings[0]
     dark, light = drawings
     assert 'fill="white"' in light
     assert 'fill="white"' not in dark

@@ -60,28 +60,28 @@ def test_the_sentence_has_both_sides_with_their_intervals() -> None:
 
 def test_the_sentence_of_a_judge_that_saw_one_side_only_says_so() -> None:
     found = replace(FOUND, count=45, agreed=45, passed=45, true_passes=45, kappa=None, kappa_ci95=None)
-    assert describe_agreement(found).endswith("kappa undefined; it was shown nothing that people fail")
+    assert describe_agreement(found).endswith("kappa undefined; it saw no answer that people fail")
 
 
 def test_biases_are_told_with_counts_interval_and_test() -> None:
     assert (
-        "Length: when an answer is padded with words that say nothing, 13 of 100 answers (13.0%, 8–21%) "
+        "Length: when answers are padded with empty words, 13 of 100 answers (13.0%, 8–21%) "
         "change, 12 to pass, 1 to fail: net +11.0pp (+4.0pp to +17.8pp), sign test p = 0.003 "
         "(0.004 adjusted). "
-        "It is biased: more pass so."
+        "The judge is biased: more answers pass."
     ) in said(FOUND)
     assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)
-    assert "That is no more than chance explains." in said(FOUND)
-    assert "Asked 3 times, it changes its mind on 3 of 100 answers" in said(FOUND)
+    assert "Chance explains this." in said(FOUND)
+    assert "Called 3 times, it changes its verdict on 3 of 100 answers" in said(FOUND)
     alone = replace(FOUND, repeats=1, repeated=0, steady=0, position=VerdictShift(both=9, to_fail=1))
-    assert "How much asking again changes is not known." in said(alone)
+    assert "It is not known how many verdicts change when the judge is called again." in said(alone)
     assert "Order: not measured." in said(replace(FOUND, position=None))
 
 
 def test_what_is_too_little_is_noted() -> None:
     assert "Note" not in said(FOUND)
     few = said(replace(FOUND, count=60, agreed=50))
-    assert "Note: only 10 of the answers are such as people fail." in few
+    assert "Note: people fail only 10 of the answers." in few
     coin = said(replace(FOUND, agreed=50, true_passes=25))
     assert "not shown to be better than a coin" in coin
 
@@ -122,12 +122,12 @@ def judged() -> Callable[..., RunReport]:
 def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged: Any) -> None:
     (line,) = judge_lines(judges_in(judged(20)))
     assert line == (
-        "Nobody has measured whether the judge 'j-1' agrees with people: "
+        "It has not been measured whether the judge 'j-1' agrees with people. To measure it: "
         "proctor certify --judge j-1 --labels FILE"
     )
     (line,) = judge_lines(judges_in(judged(20, judges=("a b", "c", "d"))))
     assert line == (
-        "Nobody has measured whether the judges 'a b', 'c' and 'd' agree with people: "
+        "It has not been measured whether the judges 'a b', 'c' and 'd' agree with people. To measure it: "
         "proctor certify --judge 'a b' --labels FILE"
     )
 
@@ -196,7 +196,7 @@ def test_a_judge_without_calibration_is_not_reproached_where_the_run_has_labels(
 
 def test_no_rate_is_corrected_by_answers_that_were_drawn_for_doubt(judged: Any) -> None:
     doubted = replace(FOUND, for_doubt=12)
-    assert "Note: 12 of the answers were drawn because judges doubt them." in said(doubted)
+    assert "Note: 12 of the answers were chosen because judges doubt them." in said(doubted)
     assert calibration_row(doubted)["for_doubt"] == 12
     assert judges_in(replace(judged(22), calibrations=(doubted,)))[0].corrected_pass_rate is None
 
@@ -206,9 +206,9 @@ def test_what_the_rate_of_people_leaves_out_or_weights_is_told() -> None:
         value=0.71, ci95=(0.62, 0.8), labels=40, for_doubt=12, judgments=200, not_drawn=3, held_out=50
     )
     assert people_rate_sentence(rate) == (
-        "People would pass 71.0% (62–80%), from 40 labels and 200 judgments of answers that are not held out "
-        "(50 are). 12 of the labels were drawn for doubt, and count by their chance of that. "
-        "Left out, as it is not known how they were chosen: 3 labelled answers."
+        "People would pass 71.0% (62–80%), from 40 labels and 200 judgments of answers outside the holdout "
+        "(50 are in it). 12 of the labels are on answers that judges doubted, and are weighted for that. "
+        "Left out, because it is not known how they were chosen: 3 labelled answers."
     )
 
 
@@ -216,5 +216,5 @@ def test_other_prompts_are_told_and_nothing_is_corrected(judged: Any) -> None:
     found = replace(FOUND, prompts=("sha256:q",))
     (line,) = judge_lines(judges_in(replace(judged(22), calibrations=(found,))))
     assert line.endswith(
-        "(measured 2026-11-22). This run asked it by other prompts than it was measured with."
+        "(measured 2026-11-22). It was measured with other judge prompts than this run uses."
     )

@@ -33,7 +33,7 @@ def test_a_holdout_below_dev_by_more_than_chance_is_a_warning_with_the_interval(
 ) -> None:
     (note,) = notes(dev, holdout)
     assert note.startswith("Warning: ")
-    assert "may have been fitted to the dev cases" in note
+    assert "may be overfitted to the dev cases" in note
     interval = newcombe(*holdout, *dev)
     assert interval is not None
     low, high = (f"{end * 100:+.1f}pp" for end in interval)
@@ -194,8 +194,8 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
         seen = replace(made, looks=looks)
         shown = list(render_terminal(document_for(seen)))
         assert shown[7] == note
-        assert shown[8] == f"Look {looks:,} at this holdout." if told else shown[8] == ""
+        assert shown[8] == f"Holdout accessed {looks:,} times." if told else shown[8] == ""
         markdown = "".join(render([seen]))
         assert f"\n{note}\n" in markdown
-        assert ("\nLook " in markdown) == told
+        assert ("\nHoldout accessed " in markdown) == told
         assert plain(run_record(seen))["looks"] == looks

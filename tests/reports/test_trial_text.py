@@ -117,7 +117,7 @@ def test_what_is_long_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("threshold", "verdict", "line"),
     [
-        (0.8, Verdict.FAIL, ["  score:     0.67 (passes from 0.8)"]),
+        (0.8, Verdict.FAIL, ["  score:     0.67 (pass threshold 0.8)"]),
         (0.8, Verdict.UNSCORED, []),
         (None, Verdict.FAIL, []),
     ],

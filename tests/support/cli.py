@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 PYTHON = [sys.executable, "-m", "proctor"]
-FAULTS = ("Traceback", "Internal error")
+FAULTS = ("Traceback", "Proctor broke", "Internal error")
 
 
 class CommandResult(NamedTuple):

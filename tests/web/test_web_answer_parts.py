@@ -70,7 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, R
 def positions(world: tuple[Visitor, Run]) -> tuple[int, int]:
     """The position of the case that is shown, and of the one that is held out."""
     server, run = world
-    hidden = next(n for n in range(2) if "held out" in server.page(f"/runs/{run.id}/cases/{n}"))
+    hidden = next(n for n in range(2) if "in the holdout" in server.page(f"/runs/{run.id}/cases/{n}"))
     return 1 - hidden, hidden
 
 

@@ -320,7 +320,7 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
     run = wait_until(lambda: ask("GET", start)["runs"])[0]
     wait_until(lambda: ask("GET", f"/runs/{run}/progress")["done"] == 2)
     assert ask("GET", f"/runs/{run}/progress")["alive"]
-    assert "being made already" in ask("POST", f"/runs/{run}/resume", {}, status=409)["detail"]
+    assert "already in progress" in ask("POST", f"/runs/{run}/resume", {}, status=409)["detail"]
     assert ask("POST", f"/runs/{run}/stop", {}, status=202)["stopping"]
     wait_until(lambda: "Stopping" in str(ask("GET", start)["said"]))
     (project / "go").touch()
@@ -413,7 +413,7 @@ def test_a_method_that_is_not_taken_is_a_problem_that_tells_which_are(server: An
 
 
 CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
-    ("POST", "/suites", b"{", 400, "no JSON"),
+    ("POST", "/suites", b"{", 400, "not valid JSON"),
     ("POST", "/suites", b"\xff\xfe{", 400, "cannot be read"),
     ("POST", "/suites", b"[" * 100_000, 400, "cannot be read"),
     ("POST", "/suites", b"[]", 422, "The body"),
@@ -431,15 +431,15 @@ CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
     ("GET", "/runs/last", None, 404, "last"),
     ("GET", "/suite", None, 422, "`name` is missing"),
     ("GET", "/suite?name=x", None, 404, "no suite 'x'"),
-    ("GET", "/starts/x", None, 404, "Nothing was started here as 'x'"),
+    ("GET", "/starts/x", None, 404, "There is no start 'x' on this server"),
     ("GET", "/comparisons?run=x", None, 422, "at least 2"),
-    ("GET", "/comparisons?run=x&run=x", None, 400, "given twice"),
+    ("GET", "/comparisons?run=x&run=x", None, 400, "named twice"),
     ("GET", "/grid", None, 422, "`run` is missing"),
-    ("GET", "/grid?run=x&run=x", None, 400, "given twice"),
+    ("GET", "/grid?run=x&run=x", None, 400, "named twice"),
     ("GET", "/grid?run=x", None, 404, "no run 'x'"),
     ("GET", "/grid?run=x&sort=name", None, 422, "sort"),
     ("GET", "/certificates/x", None, 404, "no certificate"),
-    ("GET", "/certificates/..%2f..%2fx", None, 404, "There is no"),
+    ("GET", "/certificates/..%2f..%2fx", None, 404, "does not exist"),
     ("POST", "/certificates", b'{"run": "x"}', 404, "no run 'x'"),
 ]
 

@@ -283,7 +283,7 @@ def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
         ("{run}/cases/0?repeat=7", "no finished repeat 7"),
         ("{first}/cases/7", "was not selected"),
         ("nothing/cases/0", "There is no run"),
-        (quote("../../etc/passwd", safe="") + "/cases/0", "There is no"),
+        (quote("../../etc/passwd", safe="") + "/cases/0", "does not exist"),
         ("{run}/cases/0/9.json", "no finished repeat 9"),
     ],
 )

@@ -86,7 +86,7 @@ def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
     assert " on 25 holdout cases" in read_heading(page)
     assert " · n 25 · " in page
     page = server.get(f"/runs/{run_id}").text
-    assert "of its 25 cases only id" in page
+    assert "score of its 25 cases are shown" in page
     assert " · n 25 · " in page
     assert "n 50" not in page
 
@@ -152,11 +152,11 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
     run_id = run_of()
     page = server.get(f"/certificates?run={run_id}").text
     assert re.fullmatch(r"echo · \d+ \w+ \d\d:\d\d has no certificate yet", read_heading(page))
-    assert "There is no key here: the bundle will be unsigned" in page
+    assert "This server has no key: the bundle will be unsigned" in page
     for key in ("default", "../../x", "--force"):
         answer = server.post("/certificates", {"run": run_id, "key": key})
         assert answer.status == 400
-        assert "There is no key" in answer.text
+        assert "has no signing key" in answer.text
     assert not Path("keys").exists()
     page = make(server, run_id)
     assert read_heading(page) == "80.0% (67–89%) self-attested on 50 cases"
@@ -253,7 +253,7 @@ def test_a_bundle_that_takes_too_long_is_given_up(
 ) -> None:
     monkeypatch.setattr(bundle_checks, "VERIFY_TIMEOUT_S", 0.001)
     data = bundle_of(run_of(), "--no-sign")
-    assert "It could not be checked in 0.001 seconds." in verify(server, data)
+    assert "The check took more than 0.001 seconds." in verify(server, data)
 
 
 @pytest.mark.parametrize("run_id", ["nobody", "../../etc", "..", ".", "a/b", "%00", "x" * 300])

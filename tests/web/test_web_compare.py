@@ -143,8 +143,8 @@ def test_of_very_long_answers_the_beginnings_are_compared_which_is_said(
 ) -> None:
     monkeypatch.setattr("proctor.web.pages.compare_answers.MAX_TEXT_LENGTH", 5)
     text = world.server.page(f"{address(world.worse, world.better).replace('?', '/answers?')}&position=8")
-    assert "the first 5 characters are shown and compared here" in text
-    assert "They are identical so far." in text
+    assert "the first 5 characters are shown and compared" in text
+    assert "These parts are identical." in text
     assert "the same answer" not in read_heading(text)
 
 
@@ -222,7 +222,7 @@ def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
 @pytest.mark.slow
 def test_cases_of_another_suite_are_paired_by_their_ids_or_if_asked_for_by_digest(world: World) -> None:
     text = world.compare(world.better, world.other)
-    assert "Checks changed, and not compared: 3 cases" in text
+    assert "Checks changed, so not compared: 3 cases" in text
     told = world.server.page(address(world.better, world.other) + "&by_digest=1")
     assert '<td class="num" data-label="cases">17</td>' in told
     assert "--by-case-digest" in told
@@ -326,7 +326,7 @@ def test_the_events_of_an_unknown_task_say_that_it_is_done(world: World) -> None
 def test_an_empty_folder_says_what_the_page_is_for_and_makes_no_store(server: Served) -> None:
     answer = server.get("/compare")
     assert answer.status == 200
-    assert "No run is stored here yet" in answer.text
+    assert "There are no runs yet" in answer.text
     assert "proctor run" in answer.text
     assert server.get("/compare?run=a&run=b").status == 200
     assert not server.site.location.exists()

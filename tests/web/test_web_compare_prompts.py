@@ -108,7 +108,7 @@ def test_a_case_shows_what_each_run_sent_and_keeps_the_choices(prompted: Prompte
     page = prompted.compare(terse, steps, more="&by=tag")
     links = re.findall(r'href="([^"]+)">case-0[2-8]</a>', page)
     cases = (prompted.server.page(link.replace("&amp;", "&")) for link in links)
-    case = next(case for case in cases if "This case is held out" not in case)
+    case = next(case for case in cases if "This case is in the holdout" not in case)
     text = read_text(case)
     assert "Compare model-0 · terse and model-0 · steps" in text
     assert f"You are terse{HOSTILE}." in text
@@ -126,8 +126,8 @@ def test_parts_by_prompt_of_two_runs_are_refused_in_a_sentence(prompted: Prompte
 def test_edited_cases_are_told_and_their_answers_are_found(prompted: Prompted) -> None:
     page = prompted.compare(prompted.grid[1], prompted.edited)
     text = read_text(page)
-    assert "Input changed, same checks, and in the difference: 1 case: case-00." in text
-    assert "Checks changed, and not compared: 1 case: case-01." in text
+    assert "Input changed but same checks, so in the difference: 1 case: case-00." in text
+    assert "Checks changed, so not compared: 1 case: case-01." in text
     assert "input unchanged" in text
     both = prompted.compare(prompted.grid[3], prompted.edited)
     (link,) = re.findall(r'href="([^"]+)">case-02</a>', both)
@@ -138,8 +138,10 @@ def test_edited_cases_are_told_and_their_answers_are_found(prompted: Prompted) -
 
 def test_suites_without_a_common_case_are_refused_with_what_differs_and_a_way_on(prompted: Prompted) -> None:
     page = prompted.compare(prompted.grid[0], prompted.stranger, status=400)
-    assert read_heading(page) == "These runs have no case in common"
-    assert "no case has the same id and the same checks in both: 12 cases under another id" in read_text(page)
+    assert read_heading(page) == "These runs have no cases in common"
+    assert "no case has the same id and the same checks in both: 12 cases with another id" in read_text(page)
     assert "--by-case-digest" not in page
     (link,) = re.findall(r'href="([^"]+)">Compare cases with the same input</a>', page)
-    assert "Paired under another id: 12 cases" in read_text(prompted.server.page(link.replace("&amp;", "&")))
+    assert "Paired although the id changed: 12 cases" in read_text(
+        prompted.server.page(link.replace("&amp;", "&"))
+    )

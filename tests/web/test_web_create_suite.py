@@ -46,7 +46,7 @@ def saved(server: Visitor) -> list[tuple[str, str | None, int]]:
 
 def test_the_demo_has_every_scorer_and_no_leak(server: Visitor) -> None:
     page = server.post("/suites/demo").text
-    assert read_answer(page) == "20 cases read, no error, no warning: ready to save"
+    assert read_answer(page) == "20 cases read, no errors, no warnings: ready to save"
     text = editor_of(page)
     for scorer in (
         "exact",
@@ -99,7 +99,7 @@ def test_saving_again_says_once_what_it_came_to(said: str, cases: str, tags: str
     server.post("/suites/save", {"text": GOOD, "name": "mine"})
     assert said not in server.get("/suites").text
     text = cases.replace('"scorer"', f'{tags}"scorer"')
-    assert "There is mine v1" in server.post("/suites/check", {"text": text, "name": "mine"}).text
+    assert "mine v1 exists" in server.post("/suites/check", {"text": text, "name": "mine"}).text
     answer = server.post("/suites/save", {"text": text, "name": "mine"})
     assert answer.headers["location"].startswith("/suite?name=mine&version=v")
     assert said in server.get("/suites").text
@@ -215,7 +215,7 @@ def test_a_saved_suite_is_edited_as_its_next_version(server: Visitor) -> None:
 def test_nothing_is_held_out_where_the_form_or_the_file_says_so(server: Visitor) -> None:
     for text, holdout in ((GOOD, "0"), (GOOD, " 0.0 "), ('{"suite_name": "x", "holdout": 0}\n' + GOOD, "")):
         fields = {"text": text, "name": "mine", "holdout": holdout}
-        assert "without a holdout" in server.post("/suites/check", fields).text
+        assert "It has no holdout" in server.post("/suites/check", fields).text
         place = server.post("/suites/save", fields).headers["location"]
         assert read_answer(server.get(place).text) == "mine v1: 20 cases, not run yet"
     assert 'name="holdout" value="0"' in server.get("/suites/new?name=mine&version=v1").text

@@ -221,7 +221,7 @@ def test_nothing_is_marked_in_answers_with_little_in_common(server: Visitor, run
         runs.add("pf", target="another name of many words " * 9),
     )
     page = server.page(address(*both, more="&open=1"))
-    assert "Too unlike the first answer to mark differences." in page
+    assert "Too different from the first answer to mark the differences." in page
     assert "<ins>" not in page
     assert "<del>" not in page
 
@@ -259,7 +259,7 @@ def test_a_cell_leads_to_its_case_its_label_its_command_and_a_new_case(server: V
     (new_case,) = links(page, "/suites/add-case?run=r1")
     editor = server.page(new_case)
     assert read_heading(editor) == "Add c1-2 to sums", "the suite of the run is the default"
-    assert "Change the text: the suite has this question already." in editor
+    assert "The suite already has a case with this input. Change the text." in editor
     assert "Change the text" not in server.page(f"{new_case}&suite=@new")
 
 
@@ -383,7 +383,7 @@ def test_runs_are_named_by_any_word_that_names_one(server: Visitor, runs: Runs) 
 def test_a_project_without_runs_says_what_to_do(server: Visitor) -> None:
     for path in ("/grid", "/grid?run=x", "/grid?group=x"):
         page = server.page(path)
-        assert read_heading(page) == "No run is stored here yet"
+        assert read_heading(page) == "There are no runs yet"
         assert "Run a suite" in page
 
 

@@ -64,7 +64,7 @@ def test_a_trial_opens_to_its_sheet_and_the_switch_hides_what_passed(report: Pat
         page.locator("li.fail summary").first.click()
         assert page.locator("li.fail mark").first.inner_text().startswith("onerror")
         assert page.locator("li.pass").first.is_visible()
-        page.get_by_label("only what did not pass").check()
+        page.get_by_label("only failed and errored").check()
         assert not page.locator("li.pass").first.is_visible()
         assert page.locator("li.fail").count() == 3
 

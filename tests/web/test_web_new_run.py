@@ -101,7 +101,7 @@ def test_a_targets_file_that_is_wrong_is_said_and_the_rest_can_be_chosen(server:
         (project / "targets.yaml").write_text(text, encoding="utf-8")
         page = server.get("/run?suite=cheap&target=echo")
         assert page.status == 200
-        assert "The targets file is wrong" in page.text
+        assert "The targets file has an error" in page.text
         assert 'value="echo"' in page.text
         assert ('name="target" value="b"' in page.text) is ("name: b" in text)
 
@@ -142,12 +142,12 @@ def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
 
 
 WRONG = [
-    ("suite", "nothing", "There is no suite 'nothing' here"),
+    ("suite", "nothing", "There is no suite 'nothing' in this store"),
     ("suite", "", "Choose a suite"),
     ("version", "v9", "has no version 'v9'"),
     ("version", "sha256:00", "has no version"),
     ("target", "", "Choose at least one target"),
-    ("split", "both", "is none of all, dev, holdout"),
+    ("split", "both", "is not one of all, dev, holdout"),
     ("repeats", "0", "is not a whole number, 1 or more"),
     ("repeats", "1.5", "is not a whole number"),
     ("concurrency", "-1", "is not a whole number"),
@@ -168,14 +168,14 @@ WRONG = [
     ("stop_when_shown", "maybe", "is neither yes nor no"),
     ("stop_when_shown", "yes", "There is no gate"),
     ("cluster", "document", "cannot be clustered by 'document'. Give `metadata.FIELD`"),
-    ("cluster", "tag:a\x1bb", "Give one line"),
+    ("cluster", "tag:a\x1bb", "Enter one line"),
     ("interleave", "maybe", "is neither yes nor no"),
-    ("interleave", "yes", "One target takes no turns"),
+    ("interleave", "yes", "Taking turns needs at least two targets"),
     ("reuse", "maybe", "is neither yes nor no"),
-    ("tag", "a\x1bb", "each of one line"),
-    ("tag", "no such tag", "No case is selected"),
-    ("all_tag", "a\x1bb", "each of one line"),
-    ("all_tag", "no, such", "No case is selected"),
+    ("tag", "a\x1bb", "each on one line"),
+    ("tag", "no such tag", "No cases match"),
+    ("all_tag", "a\x1bb", "each on one line"),
+    ("all_tag", "no, such", "No cases match"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_what_is_wrong_is_said_of_its_field(
     fields = {"suite": "ten", "target": "echo", field: value}
     with site.open_store() as store, pytest.raises(FormErrors) as refused:
         make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
-    assert list(refused.value.errors) == ["split" if sentence == "No case is selected" else field]
+    assert list(refused.value.errors) == ["split" if sentence == "No cases match" else field]
     assert sentence in str(refused.value)
 
 
@@ -198,8 +198,8 @@ def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Proj
     assert {"--until=0.02", "--stop-when-shown"} <= set(words)
     assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
     page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
-    assert '<option value="yes" selected>stop when it is shown or ruled out</option>' in page
-    with pytest.raises(FormErrors, match="Hold the gate to it"):
+    assert '<option value="yes" selected>stop once the gate is shown or ruled out</option>' in page
+    with pytest.raises(FormErrors, match="Set the gate to its 95 % interval"):
         words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
 
 
@@ -227,7 +227,7 @@ def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
     fields = {"suite": "ten", "target": "echo", "max_tokens": "77", **wrong}
     answer = server.post("/run", fields)
     assert answer.status == 422
-    assert read_answer(answer.text) == "4 choices are to be changed before this can run"
+    assert read_answer(answer.text) == "4 fields have to change before this can run"
     for field in wrong:
         assert f'id="wrong-{field}"' in answer.text
     assert answer.text.count('aria-invalid="true"') == 4
@@ -286,7 +286,7 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: 
         with site.open_store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
     assert words_of(site, suite="mine") == ["--saved=mine@v1"]
-    with pytest.raises(FormErrors, match="'command:touch made' cannot be called from here"):
+    with pytest.raises(FormErrors, match="'command:touch made' cannot be asked from here"):
         words_of(site, suite="theirs")
 
 
@@ -308,7 +308,7 @@ def test_a_budget_needs_every_price(server: Any, save: Save, site: Project) -> N
     save()
     answer = server.post("/run", {"suite": "ten", "typed": "openai:no-such-model", "budget_usd": "1"})
     assert answer.status == 422
-    assert "that of openai:no-such-model is not known" in unescape(answer.text)
+    assert "the price of openai:no-such-model is unknown" in unescape(answer.text)
     assert started(site) == []
 
 
@@ -346,7 +346,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     assert read_answer(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
         "7 dev + 3 holdout"
     )
-    assert "Built-in suites have no holdout" in unescape(
+    assert "Built-in suites are not split" in unescape(
         server.get("/run?suite=cheap&target=echo&holdout=0.3").text
     )
 
@@ -401,7 +401,7 @@ def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
     group = answer.headers["location"].removeprefix("/starts/")
     ended(site, group)
     page = server.get(f"/starts/{group}").text
-    assert read_answer(page).startswith("Nothing was run")
+    assert read_answer(page).startswith("Nothing ran")
     assert "OPENAI_API_KEY" in page
     assert '<a class="button main" href="/run?suite=ten&amp;typed=openai%3Agpt-5.2&amp;repeats=4">' in page
 
@@ -425,7 +425,7 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
     assert said
     assert said[1] == f"/runs/{run.id}?verdict=error#trials"
-    assert unescape(said[2]).startswith(". The first one: program: 'broken' ended with exit code 3: ")
+    assert unescape(said[2]).startswith(". The first error: program: 'broken' ended with exit code 3: ")
     assert "no more tokens" in said[2]
     assert said[0] in GroupLiveView(site, group).render().html
 
@@ -466,7 +466,7 @@ def test_further_parameters_are_flags_of_the_command(site: Project, save: Save) 
         ("top_p=7", "must be a number above 0"),
         ("headers.X-A=${{ HOME }}", "cannot be set on this page"),
         ('extra_body={"a": 1}', "cannot be set on this page"),
-        ("nonsense", "must have the form NAME=VALUE"),
+        ("nonsense", "needs the form NAME=VALUE"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_an_error_of_its_field(

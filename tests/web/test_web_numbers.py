@@ -127,8 +127,8 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
     ]
     verdicts = ("pass", "passed"), ("fail", "failed"), ("error", "errors"), ("unscored", "unscored")
     assert " ".join(f"{shown} {row[name]}" for shown, name in verdicts) in read_text(html)
-    assert f"Look {row['looks']} at this holdout." in read_text(html)
-    assert f"of its {holdout['cases']} cases only" in read_text(html)
+    assert f"Holdout accessed {row['looks']} times." in read_text(html)
+    assert f"score of its {holdout['cases']} cases are shown" in read_text(html)
     known = facts(html)
     assert known["cost"] == costs(row["cost_usd"], row["judge"]["cost_usd"], row["judge"]["calls"])
     assert known["mean score"] == f"{row['mean_score']:.3f}"

@@ -129,7 +129,7 @@ def test_the_first_line_counts_labels_and_disagreements(run_id: str, server: Ser
     name(server, run_id)
     label(server, run_id, "0.0", "pass")
     assert read_heading(server.get(f"/review?run={run_id}").text) == (
-        "1 of 8 labelled; you and the judge disagree on none"
+        "1 of 8 labelled; you and the judge agree on all"
     )
     label(server, run_id, "5.0", "pass")
     assert read_heading(server.get(f"/review?run={run_id}").text) == (
@@ -247,7 +247,7 @@ def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Pat
         label(server, run_id, f"{n}.0", said)
     page = server.get(f"/review?run={run_id}").text
     assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.35 to 1.00)." in page
-    assert "only 5 that people pass and 7 that people fail: label 20 of each" in page
+    assert "only 5 that people pass and 7 that people fail among them. Label at least 20 of each kind" in page
     assert f"proctor certify {run_id} --judge function:" in page
 
 

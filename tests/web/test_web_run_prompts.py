@@ -136,8 +136,8 @@ def test_what_is_no_name_of_a_prompt_is_refused(site: Project, name: str) -> Non
         ("", "The prompt is empty"),
         ("no variable", "has no `{{ variable }}`"),
         ("{{ if | x }}", "Only plain names"),
-        ("x" * MAX_PROMPT_LENGTH + "{{ input }}", "at most 20,000 fit here"),
-        ("# system\n\n# user\n{{ input }}", "There is no text under the heading '# system'"),
+        ("x" * MAX_PROMPT_LENGTH + "{{ input }}", "the limit is 20,000 on this page"),
+        ("# system\n\n# user\n{{ input }}", "Nothing is written under the heading '# system'"),
     ],
 )
 def test_what_is_no_prompt_is_refused(site: Project, text: str, words: str) -> None:
@@ -150,7 +150,7 @@ def test_what_is_no_prompt_is_refused(site: Project, text: str, words: str) -> N
 def test_two_prompts_of_one_name_and_unknown_ones_are_refused(site: Project) -> None:
     with pytest.raises(FormErrors) as caught:
         parsed(site, prompt="terse", prompt_name_1="terse", prompt_text_1="{{ input }}")
-    assert "Another prompt is named 'terse' too" in caught.value.errors["prompt_name_1"]
+    assert "Another prompt is also named 'terse'" in caught.value.errors["prompt_name_1"]
     (site.folder / "own.txt").write_text("{{ input }}", encoding="utf-8")
     for name in ("own.txt", "own", "x=own.txt", "../../etc/passwd"):
         with pytest.raises(FormErrors) as caught:
@@ -198,7 +198,7 @@ def test_the_project_names_prompts_that_are_used_without_a_choice(
     (project / "own.txt").write_text("{{ input }}", encoding="utf-8")
     site.config = Config(flags={"prompt": ["own.txt"]})
     page = server.get("/run?suite=ten&target=echo")
-    assert "None: own.txt, from proctor.toml." in page.text
+    assert "If you choose none, it uses own.txt from proctor.toml." in page.text
     assert read_answer(page.text).startswith("8 dev + 2 holdout cases × 1 prompt × 1 target = 10 calls")
 
 

@@ -269,7 +269,7 @@ def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
 
     assert asyncio.run(first()) == LiveSection("<p>there</p>", is_final=True)
     said = capsys.readouterr().err
-    assert said == "Proctor broke while it watched: ZeroDivisionError: in the page\n"
+    assert said == "Internal error while it watched: ZeroDivisionError: in the page\n"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb\rc", "", "\u2028x\n\n"])
@@ -309,7 +309,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     told = server.get(f"/starts/{group}").text
     assert read_answer(told) == "Stopped: 5 of 10 trials of ten v1 on gated are stored"
     assert f"proctor run --resume={run.id}" in told
-    assert "It has ended already" in read_text(
+    assert "It has already ended" in read_text(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
     )
     ways = [one.post(f"/runs/{run.id}/resume").headers["location"] for one in (server, server.another())]
@@ -320,7 +320,7 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     asked = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
     assert asked == Counter({f"t{n}": 1 for n in range(10)})
     server.post(f"/runs/{run.id}/resume")
-    assert "Nothing is missing of this run." in read_text(server.get("/run").text)
+    assert "This run has no missing trials." in read_text(server.get("/run").text)
 
 
 def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Follow, site: Project) -> None:

@@ -133,7 +133,7 @@ def test_an_empty_list_says_what_a_run_is_and_what_to_do_and_makes_no_store(
     server: Visitor, site: Project
 ) -> None:
     page = server.get("/runs")
-    assert (page.status, read_heading(page.text)) == (200, "No run is stored yet")
+    assert (page.status, read_heading(page.text)) == (200, "No runs yet")
     assert link(page.text, "Run Suite") == "/run"
     assert "proctor run cheap --target echo" in read_text(page.text)
     assert not site.location.exists()
@@ -281,7 +281,7 @@ def test_the_runs_of_one_command_are_joined(kept: Kept, server: Visitor) -> None
         ' class="group last"',
         "",
     ]
-    assert "A line joins the runs of one command." in read_text(page)
+    assert "A line connects runs that one command started." in read_text(page)
 
 
 def test_above_the_runs_of_one_command_stands_what_they_are_and_the_ways_to_compare_them(
@@ -493,7 +493,7 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
         page = server.get(address).text
         assert "Answer 9" not in page
         assert "reason 9" not in page
-    assert "No trial fits." in read_text(server.get("/runs/r1?text=secret").text)
+    assert "No trial matches." in read_text(server.get("/runs/r1?text=secret").text)
     assert server.get("/runs/r1/reveal").status == 405
     assert server.looks(run.id) == ["rate"]
 
@@ -737,7 +737,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     kept.store.flush()
     page = server.get("/runs/r1").text
     assert read_heading(page) == "Running: 4 of 10 trials of caps v1 on gpt-x"
-    assert "4 of 10 trials are done" in read_text(page)
+    assert "4 of 10 trials are finished" in read_text(page)
     assert "75.0% · n 4 · 30–95%" in read_text(page)
     assert rows(page, "splits") == [["75.0% · n 4 · 30–95%", "none yet", "3", "115 ms"]]
     assert 'data-live="/runs/r1/events"' in page
@@ -746,7 +746,7 @@ def test_a_run_that_is_being_made_is_shown_as_it_goes_and_can_be_stopped(kept: K
     assert [row[1] for row in rows(page)] == ["c0", "c1", "c2", "c3"]
     kept.record(run, range(4, 6))
     kept.store.flush()
-    assert "6 of 10 trials are done" in read_text(server.get("/runs/r1").text)
+    assert "6 of 10 trials are finished" in read_text(server.get("/runs/r1").text)
 
 
 def test_a_run_whose_process_died_can_be_resumed(kept: Kept, server: Visitor) -> None:
@@ -764,8 +764,8 @@ def test_a_run_without_a_trial_has_a_page(kept: Kept, server: Visitor) -> None:
     kept.begin("r1")
     kept.leave()
     page = server.get("/runs/r1").text
-    assert read_heading(page) == "gpt-x answered none of 10"
-    assert "No trial is done yet." in read_text(page)
+    assert read_heading(page) == "gpt-x answered 0 of 10"
+    assert "No trial has finished yet." in read_text(page)
 
 
 # --- a browser ---------------------------------------------------------------------------------------------
@@ -798,5 +798,5 @@ def test_a_page_says_of_which_answers_its_latency_is(kept: Kept, server: Visitor
     scope = "of 6 answers; 2 from the cache or reused are left out"
     page = read_text(server.get("/runs/r1").text)
     assert f"median 125 ms, 95 % within 148 ms {scope}" in page
-    assert "How long answers took, without 2 from the cache or reused, as a table" in page
+    assert "Latency of answers, without 2 from the cache or reused, as a table" in page
     assert f"Latency {scope}." in read_text(server.get(f"/starts/{run.group}").text)

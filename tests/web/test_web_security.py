@@ -169,14 +169,14 @@ def test_a_port_that_is_taken_is_left_for_the_next_one_or_refused() -> None:
     first = bind_socket("127.0.0.1", 0, exactly=True)
     port = first.getsockname()[1]
     try:
-        with pytest.raises(UsageError, match=rf"served at 127\.0\.0\.1:{port}"):
+        with pytest.raises(UsageError, match=rf"listen on 127\.0\.0\.1:{port}"):
             bind_socket("127.0.0.1", port, exactly=True)
         second = bind_socket("127.0.0.1", port, exactly=False)
         assert second.getsockname()[1] > port
         second.close()
     finally:
         first.close()
-    with pytest.raises(UsageError, match="no address of this machine"):
+    with pytest.raises(UsageError, match="not an address of this machine"):
         bind_socket("no-such-host.invalid", 0, exactly=True)
 
 
@@ -199,4 +199,4 @@ def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
             assert answer.status == 500
             assert "NoneType" not in answer.text
     said = [line.partition(": AttributeError: ")[0] for line in capsys.readouterr().err.splitlines()]
-    assert said == [f"Proctor broke at {path}" for path in paths]
+    assert said == [f"Internal error at {path}" for path in paths]

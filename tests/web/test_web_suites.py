@@ -56,7 +56,7 @@ def everything(server: Visitor) -> list[object]:
 
 def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Visitor) -> None:
     page = server.get("/suites").text
-    assert read_answer(page) == "No suite is saved yet"
+    assert read_answer(page) == "No suites yet"
     assert 'href="/suites/new"' in page
     assert "proctor suites save FILE" in page
     assert not server.site.location.exists()

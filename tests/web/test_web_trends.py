@@ -133,7 +133,7 @@ def test_a_look_is_counted_once_a_person(world: World) -> None:
         record_holdout_access(store, store.run(run_id), "rate")  # by a command
     world.server.get(world.address)
     before = len(visitor.looks(run_id))
-    told = re.search(r"look (\d+) at this holdout", visitor.get(world.address).text)
+    told = re.search(r"Holdout accesses: (\d+)", visitor.get(world.address).text)
     assert told is not None
     assert int(told[1]) == len(visitor.looks(run_id)) == before
     visitor.get(world.address.replace("/trends?", "/trends/chart.svg?"))
@@ -145,8 +145,8 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
     file = world.server.site.folder / "here.jsonl"
     file.write_text(suite("here", split=False), encoding="utf-8")
     word = quote(word.format(file=file), safe="%")
-    assert "No run of this suite is stored" in world.server.page(f"/trends?suite={word}", 400)
-    assert "on this target is stored" in world.server.page(f"/trends?suite=caps&target={word}", 400)
+    assert "There is no run of this suite in the store" in world.server.page(f"/trends?suite={word}", 400)
+    assert "on this target in the store" in world.server.page(f"/trends?suite=caps&target={word}", 400)
     assert "There is no run" in unescape(world.server.page(f"{world.address}&baseline={word}", 400))
 
 
@@ -154,7 +154,7 @@ def test_no_word_of_the_address_is_looked_for_on_the_disk(world: World, word: st
 def test_a_suite_may_be_named_and_the_only_pair_is_shown_at_once(world: World, server: Visitor) -> None:
     assert read_heading(world.server.page("/trends?suite=plain&target=echo")).startswith("Unchanged")
     empty = server.get("/trends")
-    assert "No run is stored here yet" in empty.text
+    assert "there are no runs yet" in empty.text
     assert not server.site.location.exists()
 
 
@@ -247,7 +247,7 @@ def test_a_long_series_is_read_on_its_own_page_only(
     monkeypatch.setattr(trend_states, "_MAX_TRIALS", 39)
     save_nights(site, [1.0, 1.0], TERSE)
     save_nights(site, [1.0, 1.0], STEPS)
-    assert [row[3] for row in read_tables(server.page("/trends"))[0]] == ["open it to see"] * 2
+    assert [row[3] for row in read_tables(server.page("/trends"))[0]] == ["open it to find out"] * 2
 
 
 def test_the_list_comes_in_pages(site: Project, server: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:

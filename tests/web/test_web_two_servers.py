@@ -89,7 +89,7 @@ def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     assert f"on {socket.gethostname()}." in read_text(view.render().html)
     assert two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON).status == 202
     assert two.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
-    assert "Stopping: calls under way get 1 second" in two.page(f"/runs/{run.id}")
+    assert "Stopping: open calls get 1 second" in two.page(f"/runs/{run.id}")
     wait_until(lambda: view.render().is_final)
     assert count_done(sites[0], run.id) == 3  # the two calls under way were cut off
     for server in servers:
@@ -101,7 +101,7 @@ def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     wait_until(lambda: RunLiveView(sites[0], run.id).render().is_final)
     assert "passed 10 of 10" in read_answer(one.page(f"/runs/{run.id}"))
     again = two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON)
-    assert (again.status, "Nothing is at work" in again.text) == (409, True)
+    assert (again.status, "has already ended" in again.text) == (409, True)
     assert two.send("POST", "/api/v1/starts/nothing/stop", b"{}", JSON).status == 404
     assert one.page(f"/starts/{run.group}")  # which the other server knows nothing of
     assert two.page(f"/starts/{run.group}")

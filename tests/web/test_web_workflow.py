@@ -235,7 +235,7 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
         expect(far).to_be_visible()
         page.go_back()
         page.get_by_role("button", name="Stop").click()
-        told(page, "Stopping: calls under way get 1 second")
+        told(page, "Stopping: open calls get 1 second")
         gate.open()
         expect(h1(page)).to_have_text("Stopped: 4 of 6 trials of six v1 on gated are stored")
         page.get_by_role("button", name="Resume").click()
@@ -300,7 +300,7 @@ def test_keys_alone_do_everything(browser_page: Page) -> None:
     page = browser_page
     page.goto("/suites/new")
     press(page, "Tab")
-    expect(page.get_by_role("link", name="To the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     press(page, "Enter")
     tab_to(page, page.get_by_role("button", name="Create Demo Suite"))
     press(page, "Enter")

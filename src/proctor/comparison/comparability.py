@@ -86,7 +86,7 @@ def _grading_differences(before: Run, after: Run, *, judged: bool) -> Iterator[s
     if rules[0] != rules[1]:
         yield f"a case passed {rules[0]} in the first and {rules[1]} in the second"
     if before.suite.repeats_rule != "each" and before.settings.repeats != after.settings.repeats:
-        times = [run.settings.repeats or "as many as it wants" for run in (before, after)]
+        times = [run.settings.repeats or "any number of" for run in (before, after)]
         yield f"each case counts once over {times[0]} answers in the first and {times[1]} in the second"
     if not judged:
         return
@@ -136,7 +136,7 @@ def incomparable_reason(baseline: Suite, candidate: Suite, diff: Diff) -> str:
     renames = [f"{entry.old} → {entry.new}" for entry in diff.renamed]
     if renames:
         differences.append(
-            f"{pluralize(len(renames), 'case')} under another id ({join_names(renames, _MAX_NAMED)})"
+            f"{pluralize(len(renames), 'case')} with another id ({join_names(renames, _MAX_NAMED)})"
         )
     changed = [
         f"{entry.case}: {join_names(fields, 2)}"

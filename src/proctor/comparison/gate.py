@@ -14,7 +14,7 @@ class GateRule(Struct, frozen=True, kw_only=True):
     """What a gate requires of a comparison."""
 
     max_regression: float = 0.0
-    """By how much the candidate may be worse, as a share of 1."""
+    """How much worse the candidate may be, as a fraction of 1."""
     strict: bool = False
     """Whether to fail unless a larger regression is ruled out, instead of only if one is shown."""
     allow_errors: int = 0

@@ -14,7 +14,7 @@ from proctor.stats import quantile
 from proctor.verdicts import Counts
 
 NO_PROMPT = "no prompt"
-"""The name of the row of runs that send cases as they are."""
+"""The name of the row of runs that send cases unchanged."""
 
 
 class GridLevel(Struct, frozen=True, kw_only=True):

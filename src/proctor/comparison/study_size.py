@@ -305,7 +305,7 @@ def plan_study(
 def _needed_cases(
     difference: float, repeats: int, noise: StudyNoise, power: float
 ) -> tuple[int | None, int | None]:
-    """Returns the numbers of cases and of clusters that show a difference; None where there is none."""
+    """Returns the numbers of cases and of clusters that show a difference; None if no number does."""
     if noise.clusters is None:
         return cases_needed_repeated(difference, repeats, noise.noise, power), None
     count = clusters_needed(difference, repeats, noise.noise, noise.clusters, power)

@@ -110,7 +110,7 @@ class ExpectedWords(ExpectedAnswer, frozen=True, kw_only=True):
         if missing:
             return f"{quote_start(reply.text or '')} lacks {missing[0]!r}"
         excluded = [text_part for text_part in self.wrong if _fold(text_part) in text]
-        return f"the answer has {excluded[0]!r} beside what is right" if excluded else None
+        return f"the answer also has {excluded[0]!r}, which is wrong" if excluded else None
 
 
 class ExpectedJson(ExpectedAnswer, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class ExpectedJson(ExpectedAnswer, frozen=True, kw_only=True):
         try:
             value_read: Any = json.loads(_LANGUAGE.sub("", text.strip("`")) if is_fenced else text)
         except (ValueError, RecursionError):
-            return f"{quote_start(text)} is no JSON"
+            return f"{quote_start(text)} is not JSON"
         if value_read == self.members and all(type(value) is not bool for value in value_read.values()):
             return None
         return f"{quote_start(text)} is not {self.description}"
@@ -203,7 +203,7 @@ def check_each_answer(questions: Sequence[Question], replies: Sequence[Reply]) -
 def check_temperature(questions: Sequence[Question], replies: Sequence[Reply]) -> str | None:
     """Checks that a temperature of 0 was applied, as far as the endpoint reports it."""
     if any("temperature" in reply.refused_params for reply in replies):
-        return "the endpoint does not take a temperature, so that it was not applied"
+        return "the endpoint does not support a temperature, so it was not applied"
     return check_each_answer(questions, replies)
 
 
@@ -220,7 +220,7 @@ def check_latency(questions: Sequence[Question], replies: Sequence[Reply], *, lo
     """Checks that the mean latency is within the limit."""
     mean_s = fsum(reply.latency_ms for reply in replies) / len(replies) / 1000
     if mean_s > longest_s:
-        return f"{mean_s:.1f} s on average, and at most {longest_s:g} s are allowed"
+        return f"{mean_s:.1f} s on average, but at most {longest_s:g} s are allowed"
     return check_each_answer(questions, replies)
 
 
@@ -229,9 +229,9 @@ def check_token_limit(questions: Sequence[Question], replies: Sequence[Reply]) -
     for question, reply in zip(questions, replies, strict=True):
         limit, text = question.max_tokens or 0, reply.text or ""
         if "max_tokens" in reply.refused_params:
-            return "the endpoint does not take a limit, so that it was not applied"
+            return "the endpoint does not support a limit, so it was not applied"
         if reply.output_tokens is not None and reply.output_tokens > limit:
-            return f"the answer has {reply.output_tokens} tokens, and at most {limit} are allowed"
+            return f"the answer has {reply.output_tokens} tokens, but at most {limit} are allowed"
         if reply.output_tokens is None and len(text) > MAX_LETTERS_PER_TOKEN * limit:
             return f"the answer has {len(text)} letters, too many for {limit} tokens"
         if not text.strip() and not reply.is_truncated:

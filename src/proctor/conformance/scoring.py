@@ -38,9 +38,9 @@ class CheckOutcome(Struct, frozen=True, kw_only=True):
     replies: tuple[Reply, ...]
     verdict: CheckVerdict
     reason: str = ""
-    """Why it did not pass, or does not count."""
+    """Why it failed, or does not count."""
     round: int = 1
-    """Which of several rounds of all checks it is of."""
+    """The round of the checks that it belongs to, from 1."""
 
     @property
     def latency_ms(self) -> float | None:
@@ -54,7 +54,7 @@ class Conformance(Struct, frozen=True, kw_only=True):
 
     outcomes: tuple[CheckOutcome, ...]
     gate_mode: GateMode = "point"
-    """What is held against `MIN_PASS_SHARE`: the share that passed, or its 95 % interval."""
+    """What is compared with `MIN_PASS_SHARE`: the share that passed, or its 95 % interval."""
 
     @property
     def passed(self) -> int:
@@ -173,5 +173,5 @@ def _discount(result: CheckOutcome, failures: Sequence[str]) -> CheckOutcome:
     if not result.check.needs_guards or result.verdict is not CheckVerdict.PASS:
         return result
     names = " and ".join(filter(None, (", ".join(failures[:-1]), failures[-1])))
-    reason = f"any answer would do; {names} did not pass"
+    reason = f"any answer would pass; {names} failed"
     return replace(result, verdict=CheckVerdict.NOT_COUNTED, reason=reason)

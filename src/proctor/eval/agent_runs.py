@@ -58,7 +58,7 @@ class TurnDetail:
 
 @dataclass
 class AgentRun:
-    """An agent's run on one question. No method changes it."""
+    """An agent's run on one question. It is immutable."""
 
     question_id: str
     status: str
@@ -139,7 +139,7 @@ class AgentRun:
                 runs.append(cls.from_record(record) if parser is None else parser(record))
             except _PARSER_ERRORS as error:
                 text = f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}."
-                dropped.append(DroppedRow(line, f"The record is no run: {text}"))
+                dropped.append(DroppedRow(line, f"The record is not a run: {text}"))
         runs.dropped = tuple(dropped)
         return runs
 
@@ -267,7 +267,7 @@ class AgentRuns(list[AgentRun]):
                 *_curve_points("succeeded", [run.wall_seconds for run in successes], sorted_runs),
             ],
             title=f"{label}: {share}" if label else share,
-            x="seconds since the question was asked",
+            x="seconds since the start",
             y="share of runs",
             scale="share",
             steps=True,

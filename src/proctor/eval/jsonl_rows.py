@@ -70,7 +70,7 @@ def read_object_rows(path: str | Path, dropped: list[DroppedRow]) -> Iterator[tu
         if isinstance(row, dict):
             yield number, row
         else:
-            dropped.append(DroppedRow(number, "The line is JSON, and not an object."))
+            dropped.append(DroppedRow(number, "The line is JSON, but not an object."))
 
 
 def read_single_object(path: str | Path) -> dict[str, Any] | None:
@@ -106,7 +106,9 @@ def register_trial(trial: Mapping[str, Any], trials: set[tuple[str, ...]]) -> No
         return
     key = tuple(str(trial.get(name)) for name in ("run", "target", "case_id", "repeat"))
     if key in trials:
-        raise ValueError(f"Repeat {key[3]} of case {key[2]!r} of this run was there before; that one counts.")
+        raise ValueError(
+            f"Repeat {key[3]} of case {key[2]!r} of this run appears twice; the first one counts."
+        )
     trials.add(key)
 
 
@@ -144,4 +146,4 @@ def _read_list(text: str, dropped: list[DroppedRow]) -> Iterator[tuple[int, Any]
     except UnicodeEncodeError:
         dropped.append(DroppedRow(1, "The file is not UTF-8."))
     except (ValueError, RecursionError) as error:
-        dropped.append(DroppedRow(1, f"The file begins as a JSON list and is none: {error}."))
+        dropped.append(DroppedRow(1, f"The file starts like a JSON list but is not one: {error}."))

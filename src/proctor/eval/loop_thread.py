@@ -102,9 +102,11 @@ class LoopThread:
                 raise start
             self._loop, self._stop_event = start
         elif self._thread is not None and not self._thread.is_alive():
-            raise UsageError("A forked process cannot use what was open before the fork. Make its own there.")
+            raise UsageError(
+                "A forked process cannot use clients that were open before the fork. Create new ones there."
+            )
         elif self._thread is current_thread():
-            raise UsageError("A target cannot wait for the client that is asking it.")
+            raise UsageError("A target cannot wait for the client that called it.")
         return self._loop
 
     def _run(self, ready: SimpleQueue[_RunningLoop | BaseException]) -> None:

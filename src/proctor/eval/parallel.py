@@ -90,7 +90,7 @@ def map_ordered(
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, not {workers}.")
-    loop = LoopThread("The work has ended; nothing more is awaited.", close_timeout_s=CLOSE_TIMEOUT_S)
+    loop = LoopThread("The work has ended, so nothing more can be awaited.", close_timeout_s=CLOSE_TIMEOUT_S)
 
     is_closed = False
 

@@ -95,7 +95,7 @@ def _compile(source: Any) -> re.Pattern[str]:
 
 
 HEDGE_PHRASES: tuple[str, ...]
-"""English phrases by which an answer admits that it does not know, is not sure or was not told."""
+"""English phrases with which an answer admits that it does not know, is not sure or lacks the information."""
 ALL_HEDGE_PHRASES: tuple[str, ...]
 """`HEDGE_PHRASES`, more English phrases, and those of the other five languages."""
 REFUSAL_PATTERNS: tuple[re.Pattern[str], ...]

@@ -158,7 +158,7 @@ class Trajectory:
             TypeError: `all_knobs` is one text.
         """
         if isinstance(all_knobs, str):
-            raise TypeError(f"all_knobs must be names, not the one text {all_knobs!r}. Give a list.")
+            raise TypeError(f"all_knobs must be a list of names, not the text {all_knobs!r}.")
         menu, counts = dict.fromkeys(all_knobs), self.knob_coverage()
         untouched = [knob for knob in menu if knob not in counts]
         touched = len(menu) - len(untouched)
@@ -421,7 +421,7 @@ def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
     baseline = parse_number(value, float)
     if baseline is None and value is not None:
         raise ValueError(
-            f"The header's {name!r} is {describe_value(value)}, which is no number; "
+            f"The header's {name!r} is {describe_value(value)}, which is not a number; "
             "the header is used without it."
         )
     return baseline
@@ -430,12 +430,12 @@ def _parse_baseline(header: dict[str, Any], name: str) -> float | None:
 def _parse_iteration(row: dict[str, Any], score_field: str) -> TrajectoryIter:
     """Returns the iteration of a row; raises ValueError with a sentence if the row cannot be used."""
     if "iter" not in row:
-        raise ValueError("The row has no 'iter', and only the first row may be a header.")
+        raise ValueError("The row has no 'iter'; only the first row can be a header.")
     proposal = row.get("proposal")
     if proposal is None:
         proposal = {}
     if not isinstance(proposal, dict):
-        raise ValueError(f"'proposal' is {describe_value(proposal)}, and not an object.")
+        raise ValueError(f"'proposal' is {describe_value(proposal)}, not an object.")
     if _is_deep(proposal):
         raise ValueError(f"'proposal' is nested more than {_MAX_DEPTH} levels deep.")
     return TrajectoryIter(
@@ -454,7 +454,7 @@ def _parse_number(row: dict[str, Any], name: str, kind: type[int] | type[float])
         raise ValueError(f"The iteration has no {name!r}.")
     number = parse_number(value, kind)
     if number is None:
-        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.")
+        raise ValueError(f"{name!r} is {describe_value(value)}, not a number.")
     return number
 
 

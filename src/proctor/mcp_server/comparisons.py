@@ -34,7 +34,7 @@ class RunComparisonResult(Struct, frozen=True, kw_only=True):
     difference: Annotated[float | None, about("Of the pass rates; positive if the candidate is better.")]
     ci95: Interval
     p_value: float | None
-    verdict: Annotated[str, about("What that shows, in a sentence.")]
+    verdict: Annotated[str, about("The conclusion, in a sentence.")]
     fixed: Annotated[int, about("Number of trials that pass in the candidate only.")]
     broken: Annotated[int, about("Number of trials that pass in the baseline only.")]
     not_measured: Annotated[int, about("Number of pairs with an ERROR or UNSCORED trial.")]
@@ -46,14 +46,14 @@ class RunComparisonResult(Struct, frozen=True, kw_only=True):
 
 
 def compare(project: AgentProject, arguments: CompareArguments) -> ToolResult:
-    """Compares two runs; for runs with a holdout this is a holdout access."""
+    """Compares two runs; for runs with a holdout, this counts as a holdout access."""
     with project.read_store() as store:
         report = _compare(store, arguments)
     record = _comparison_record(project, report, arguments)
     lines = list(islice(render_terminal(document_for(report, _MAX_FLIPS)), _MAX_LINES))
     return ToolResult(
         record=record,
-        lines=(*lines, *map(one_line, record.warnings), f"With every flip: {record.command}"),
+        lines=(*lines, *map(one_line, record.warnings), f"To list every flip: {record.command}"),
         links=tuple(
             Link(f"proctor://runs/{run}", f"Report of run {run}")
             for run in (record.baseline, record.candidate)

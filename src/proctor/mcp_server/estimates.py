@@ -1,4 +1,4 @@
-"""`estimate`: what a run would take, before any call; and the checks that each run passes first."""
+"""`estimate`: the calls, cost and time of a run before it starts, and the checks that every run must pass."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class EstimatedCalls(Struct, frozen=True, kw_only=True):
 
 
 class RunEstimate(Struct, frozen=True, kw_only=True):
-    """What a run would take; nothing was sent."""
+    """The estimate of a run; no request was sent."""
 
     cases: int
-    calls: Annotated[int, about("Number of calls of targets.")]
+    calls: Annotated[int, about("Number of calls to targets.")]
     judge_calls: int
     cost_usd: Annotated[float | None, about("The approximate cost of all calls; null if a price is unknown.")]
     seconds: Annotated[float | None, about("The approximate time; null if a speed is unknown.")]
-    at_most: Annotated[bool, about("Whether answers may be reused, so that it can be less.")]
+    at_most: Annotated[bool, about("Whether answers may be reused, so that the run may need fewer calls.")]
     parts: tuple[EstimatedCalls, ...]
     notes: tuple[str, ...]
     command: Annotated[str, about("The same run on the command line.")]
 
 
 class RunPlan(Struct, frozen=True, kw_only=True):
-    """A run that may start, and what it would take."""
+    """A run that may start, and its estimate."""
 
     form: RunForm
     estimate: Estimate
@@ -65,7 +65,7 @@ class RunPlan(Struct, frozen=True, kw_only=True):
 
 
 def estimate(project: AgentProject, arguments: EstimateArguments) -> ToolResult:
-    """Returns what a run would take."""
+    """Returns the estimate of a run."""
     with project.read_any_store() as store:
         plan = plan_run(project, store, arguments)
     result = plan.estimate
@@ -113,7 +113,7 @@ def plan_run(project: AgentProject, store: Store, arguments: EstimateArguments) 
 
     Raises:
         SuiteError: the suite or the targets file is wrong.
-        UsageError: there is no such suite or target, it may not be asked from here, or the budget is too
+        UsageError: there is no such suite or target, agents may not call the target, or the budget is too
             small or cannot be kept.
         NothingSelected: no case is left.
         StoreError: the store cannot be read.
@@ -159,30 +159,32 @@ def _check_target(name: str, allowed: AllowedTargets, context: RunContext) -> No
     if missing:
         raise UsageError(
             f"The target {name!r} needs {join_names(list(missing), 3)} in the environment of the server. Add "
-            "it to `env` in the configuration of this server, and start the server again."
+            "it to `env` in the configuration of this server, then restart the server."
         )
 
 
 def _check_estimate(result: Estimate, arguments: EstimateArguments) -> None:
     if not result.targets:
-        raise UsageError("Nobody is asked yet. Name a `target`; the tool `list_targets` lists what is here.")
+        raise UsageError("There is no target. Name a `target`; the tool `list_targets` lists them.")
     if not result.cases:
-        raise NothingSelected("This leaves no case of the suite. Choose another `split` or other `tags`.")
+        raise NothingSelected("No cases match. Choose another `split` or other `tags`.")
     if result.targets > 1:
         names = join_names(list(dict.fromkeys(s.name for s in result.shares if not s.judging)), 5)
-        raise UsageError(f"A run from here asks one target, and this one would ask {names}. Name a `target`.")
+        raise UsageError(
+            f"This tool runs one target at a time, but this run has {names}. Name one as `target`."
+        )
     if not isinstance(arguments, StartArguments):
         return
     if result.unlimited:
         raise UsageError(
-            f"A budget needs the price of each target and judge, and that of "
-            f"{join_names(list(result.unlimited), 3)} is not known. Put it into a prices.toml beside the "
+            f"A budget needs the price of each target and judge, but the price of "
+            f"{join_names(list(result.unlimited), 3)} is unknown. Add it to a prices.toml beside the "
             "store."
         )
     cost = result.cost_usd
     if cost is not None and cost > arguments.budget_usd:
         raise UsageError(
             f"The run would cost about {format_approximate_usd(cost)}, more than the budget of "
-            f"{format_approximate_usd(arguments.budget_usd)}, so nothing was sent. Ask for fewer cases with "
-            "`max_cases`, or have the budget raised."
+            f"{format_approximate_usd(arguments.budget_usd)}, so no request was sent. Run fewer cases with "
+            "`max_cases`, or ask for a larger budget."
         )

@@ -53,7 +53,7 @@ class ListedSuite(Struct, frozen=True, kw_only=True):
     name: str
     kind: Literal["file", "saved", "built-in"]
     version: str | None = None
-    cases: Annotated[int | None, about("Null for a file, which was not read.")] = None
+    cases: Annotated[int | None, about("Null for a file, because it was not read.")] = None
 
 
 class SuiteList(Struct, frozen=True, kw_only=True):
@@ -68,15 +68,15 @@ class ListedTarget(Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
-    missing: Annotated[tuple[str, ...], about("Environment variables that it needs and that are not set.")]
+    missing: Annotated[tuple[str, ...], about("Environment variables that it needs but that are not set.")]
 
 
 class TargetList(Struct, frozen=True, kw_only=True):
-    """The targets that can be asked, besides models of known services."""
+    """The targets that can be called, besides models of known services."""
 
     targets: tuple[ListedTarget, ...]
     left_out: Annotated[int, about("Number of further targets.")]
-    error: Annotated[str, about("What is wrong with the targets file; empty if nothing is.")]
+    error: Annotated[str, about("The error in the targets file; empty if there is none.")]
 
 
 def list_runs(project: AgentProject, arguments: ListRunsArguments) -> ToolResult:
@@ -86,9 +86,9 @@ def list_runs(project: AgentProject, arguments: ListRunsArguments) -> ToolResult
         runs = list(islice(find_runs(store, run_filter), arguments.limit + 1))
         entries = [summarize_run(store, run) for run in runs[: arguments.limit]]
     more = len(runs) > arguments.limit
-    lines = list(render_terminal([list_table(entries)])) if entries else ["No runs are stored here."]
+    lines = list(render_terminal([list_table(entries)])) if entries else ["The store has no runs."]
     if more:
-        lines.append("There are older ones: `proctor runs list`, or a larger `limit`.")
+        lines.append("There are older runs: use `proctor runs list` or a larger `limit`.")
     records = map(summary_record, entries)
     listed = tuple(
         [
@@ -133,9 +133,9 @@ def list_suites(project: AgentProject, arguments: ListArguments) -> ToolResult:
     suites += [ListedSuite(name=f"{BUILTIN_PREFIX}{tier}", kind="built-in") for tier in TIERS]
     listed = tuple(suites[: arguments.limit])
     left_out = len(suites) - len(listed)
-    lines = [f"{pluralize(len(suites), 'suite')} can be run here."]
+    lines = [f"{pluralize(len(suites), 'suite')} can be run."]
     lines += [_suite_line(suite) for suite in listed]
-    lines += [f"{left_out:,} more are left out: ask with a larger `limit`."] if left_out else []
+    lines += [f"{left_out:,} more are left out: use a larger `limit`."] if left_out else []
     return ToolResult(record=SuiteList(suites=listed, left_out=left_out), lines=tuple(lines))
 
 
@@ -159,14 +159,14 @@ def list_targets(project: AgentProject, arguments: ListArguments) -> ToolResult:
     )
     left_out = len(allowed.targets) - len(listed)
     first_line = (
-        f"{pluralize(len(allowed.targets), 'target')} can be asked by name, and any model of a known "
+        f"{pluralize(len(allowed.targets), 'target')} can be called by name, and any model of a known "
         "service, such as openai:gpt-5.2."
     )
     lines = [first_line]
     for target in listed:
         missing = f"; not set: {', '.join(target.missing)}" if target.missing else ""
         lines.append(f"- {target.name} ({target.description}{missing})")
-    lines += [f"{left_out:,} more are left out: ask with a larger `limit`."] if left_out else []
+    lines += [f"{left_out:,} more are left out: use a larger `limit`."] if left_out else []
     error = one_line(allowed.error)
     record = TargetList(targets=listed, left_out=left_out, error=error)
     return ToolResult(record=record, lines=(*lines, *([error] if error else [])))

@@ -25,7 +25,7 @@ class AgentProject(ProjectFolder):
 
     @property
     def start_lock(self) -> Lock:
-        """Held while it is decided whether a run may start, so that two calls at once cannot start two."""
+        """Held while it is decided whether a run may start, so that two concurrent calls cannot start two."""
         return self.get_shared("start lock", Lock)
 
     @property

@@ -18,7 +18,7 @@ from proctor.services.runs.reading.report import build_report
 
 TEMPLATES: Final = {
     "proctor://runs/{run}": "The report of a run, as Markdown",
-    "proctor://runs/{run}/failures": "The first cases of a run that did not pass",
+    "proctor://runs/{run}/failures": "The first failed and errored cases of a run",
 }
 _MAX_LISTED_RUNS = 20
 _MAX_LISTED_FAILURES = 20
@@ -47,7 +47,7 @@ def read_resource(project: AgentProject, uri: str) -> str:
     """
     address = _URI.fullmatch(uri)
     if address is None:
-        raise UsageError(f"There is no resource {uri[:80]!r}. Known are: {', '.join(TEMPLATES)}.")
+        raise UsageError(f"There is no resource {uri[:80]!r}. The resources are: {', '.join(TEMPLATES)}.")
     if address["failures"]:
         arguments = FailuresArguments(run=address["run"], limit=_MAX_LISTED_FAILURES)
         return list_failures(project, arguments).text
@@ -64,5 +64,5 @@ def _render_report(project: AgentProject, word: str) -> str:
         for piece in REPORTS.get(".md")([report]):
             text += piece if isinstance(piece, str) else piece.decode("utf-8")
             if len(text) > MAX_TEXT:
-                return f"{text[:MAX_TEXT]}…\n\nMore was left out: `proctor runs show {run.id}`.\n"
+                return f"{text[:MAX_TEXT]}…\n\nThe rest was left out: see `proctor runs show {run.id}`.\n"
     return text

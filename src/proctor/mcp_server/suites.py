@@ -49,7 +49,7 @@ def locate_suites(project: AgentProject, store: Store, word: str) -> LocatedSuit
     except NoSuchSuite as error:
         suite = find_stored_suite(store, word)
         if suite is None:
-            raise UsageError(f"{error} The tool `list_suites` lists what is here.") from None
+            raise UsageError(f"{error} The tool `list_suites` lists the suites.") from None
         return suite
     for path in located.paths:
         if path not in _BUILTIN_FILES:
@@ -72,8 +72,8 @@ def choose_suite(project: AgentProject, store: Store, word: str) -> SuiteChoice:
     if len(located.paths) != 1:
         names = ", ".join(one_line(path.as_posix()) for path in located.paths[:5])
         raise UsageError(
-            f"{word!r} has {len(located.paths):,} suites, and a run from here has one. Name one of them: "
-            f"{names}{', …' * (len(located.paths) > 5)}."
+            f"{word!r} has {len(located.paths):,} suites, but this tool runs one at a time. Name one of "
+            f"them: {names}{', …' * (len(located.paths) > 5)}."
         )
     path = located.paths[0]
     if path in _BUILTIN_FILES:
@@ -97,6 +97,6 @@ def _check_inside(project: AgentProject, word: str) -> None:
     hidden = any(part.startswith(".") for part in parts)
     if outside or hidden:
         raise UsageError(
-            f"{word[:80]!r} is not offered here. Name a suite below the folder in which `proctor mcp` was "
-            "started, by its path from there; hidden files and folders are left out."
+            f"{word[:80]!r} is not available. Name a suite inside the folder in which `proctor mcp` was "
+            "started, by its path from there. Hidden files and folders are not available."
         )

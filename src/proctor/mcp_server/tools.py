@@ -41,14 +41,14 @@ def _in_thread(function: Callable[[AgentProject, Any], ToolResult]) -> Call:
 TOOLS: Final[dict[str, AgentTool]] = {
     "list_suites": AgentTool(
         title="List suites",
-        description="The suites that can be run: files below this folder, saved ones and built-in ones.",
+        description="The suites that can be run: files in this folder, saved suites and built-in suites.",
         arguments=arguments.ListArguments,
         result=lists.SuiteList,
         call=_in_thread(lists.list_suites),
     ),
     "list_targets": AgentTool(
         title="List targets",
-        description="The models and programs that can be asked, by name, with keys that are not set.",
+        description="The models and programs that can be called by name, and the keys that are not set.",
         arguments=arguments.ListArguments,
         result=lists.TargetList,
         call=_in_thread(lists.list_targets),
@@ -62,15 +62,15 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "validate": AgentTool(
         title="Validate a suite",
-        description="Every error and warning of a suite, with file and line. Nothing is sent.",
+        description="Every error and warning of a suite, with file and line. No request is sent.",
         arguments=arguments.ValidateArguments,
         result=validation.SuiteValidation,
         call=_in_thread(validation.validate),
     ),
     "estimate": AgentTool(
         title="Estimate a run",
-        description="How many calls a run would make, what it would cost and how long it would take. Nothing "
-        "is sent. Call it before `run`.",
+        description="How many calls a run would make, what it would cost and how long it would take. No "
+        "request is sent. Call it before `run`.",
         arguments=arguments.EstimateArguments,
         result=estimates.RunEstimate,
         call=_in_thread(estimates.estimate),
@@ -78,9 +78,9 @@ TOOLS: Final[dict[str, AgentTool]] = {
     "run": AgentTool(
         title="Run a suite",
         description="Sends the cases of a suite to a target, grades every answer and stores the run. It may "
-        "cost money: `budget_usd` is mandatory, and a run that would cost more is refused. Returns when the "
-        "run has ended or after `wait_s`; `status` follows it. The run ends with this server and can then be "
-        "resumed.",
+        "cost money: `budget_usd` is required, and a run that would cost more is refused. Returns when the "
+        "run has ended or after `wait_s`; follow it with `status`. The run ends with this server and can "
+        "then be resumed.",
         arguments=arguments.StartArguments,
         result=runs.RunStatus,
         call=runs.run,
@@ -88,15 +88,15 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "status": AgentTool(
         title="Status of a run",
-        description="How far a run is: counts, pass rate with its 95 % interval, cost, and the first cases "
-        "that did not pass. Waits up to `wait_s` for its end.",
+        description="The progress of a run: counts, pass rate with its 95 % interval, cost, and the first "
+        "failed and errored cases. Waits up to `wait_s` seconds for its end.",
         arguments=arguments.StatusArguments,
         result=runs.RunStatus,
         call=runs.status,
     ),
     "failures": AgentTool(
         title="Failures of a run",
-        description="The cases of a run that did not pass, page by page: question, expected answer, answer "
+        description="The failed and errored cases of a run, page by page: prompt, expected answer, answer "
         "and reasons. Held-out cases are hidden.",
         arguments=arguments.FailuresArguments,
         result=failures.FailedTrialPage,
@@ -104,7 +104,7 @@ TOOLS: Final[dict[str, AgentTool]] = {
     ),
     "compare": AgentTool(
         title="Compare two runs",
-        description="How a run of a suite differs from an earlier one: the difference in passed cases with "
+        description="How a run of a suite differs from an earlier one: the difference in pass rate with "
         "its 95 % interval and p-value, and the cases that flipped.",
         arguments=arguments.CompareArguments,
         result=comparisons.RunComparisonResult,

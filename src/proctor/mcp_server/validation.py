@@ -34,7 +34,7 @@ class SuiteProblem(Struct, frozen=True, kw_only=True):
 
 
 class SuiteValidation(Struct, frozen=True, kw_only=True):
-    """The problems of the suites that a word stands for."""
+    """The problems of the suites with that name."""
 
     valid: Annotated[bool, about("Whether every suite can be run; warnings do not count.")]
     suites: Annotated[int, about("Number of suites that were read.")]
@@ -80,7 +80,7 @@ def validate(project: AgentProject, arguments: ValidateArguments) -> ToolResult:
     if record.left_out:
         lines.append(f"{record.left_out:,} more: `proctor validate {one_line(arguments.suite)}`.")
     if len(located.paths) > _MAX_FILES:
-        lines.append(f"{len(located.paths) - _MAX_FILES:,} more suites were not read. Name them one by one.")
+        lines.append(f"{len(located.paths) - _MAX_FILES:,} more suites were not read. Name each of them.")
     return ToolResult(record=record, lines=(*lines, *map(one_line, located.warnings)))
 
 

@@ -42,7 +42,7 @@ Medium = Literal["text", "image", "pdf", "audio", "video", "file"]
 class Attachment(Record, frozen=True, kw_only=True):
     """A file, an image, audio or a video inside a message, with all of its content.
 
-    Example:
+    Examples:
         >>> from proctor import Attachment
         >>> Attachment(kind="file", path="a.pdf", media_type="application/pdf", data=b"%PDF-1.7").medium
         'pdf'
@@ -73,7 +73,7 @@ class Attachment(Record, frozen=True, kw_only=True):
 class Message(Record, frozen=True, kw_only=True):
     """One turn of a conversation.
 
-    Example:
+    Examples:
         >>> from proctor import Message
         >>> Message(role="user", content="What is 2 + 2?").content
         'What is 2 + 2?'

@@ -14,7 +14,7 @@ from proctor.model.messages import Attachment, Message, Record, ToolCall
 class Verdict(StrEnum):
     """The result of a trial, or of one of its scores (`Score.outcome`).
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
         >>> next(run.trials()).verdict is proctor.Verdict.FAIL
@@ -75,7 +75,7 @@ class ChoiceLikelihood(Record, frozen=True, kw_only=True):
 class Output(Record, frozen=True, kw_only=True):
     """One answer of a target, with its usage, latency and cost.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> def answer(prompt: proctor.Prompt) -> proctor.Output:
         ...     return proctor.Output(text="4", cost_usd=0.25)
@@ -181,7 +181,7 @@ class GraderResult(Record, frozen=True, kw_only=True):
 class Score(Record, frozen=True, kw_only=True):
     """The result of one assertion for one output.
 
-    Example:
+    Examples:
         >>> from proctor import Score, Verdict
         >>> score = Score(grader="exact", name="exact", value=1.0, outcome=Verdict.PASS)
         >>> score.name, score.value, score.outcome.value

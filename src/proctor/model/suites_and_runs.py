@@ -75,7 +75,7 @@ class Problem(Record, frozen=True, kw_only=True):
 class Assertion(Record, frozen=True, kw_only=True):
     """One check of a case: a grader, its parameters, and its weight.
 
-    Example:
+    Examples:
         >>> from proctor import Assertion
         >>> check = Assertion(grader="contains", params={"value": "Lima"}, weight=2)
         >>> check.grader, check.params
@@ -105,7 +105,7 @@ class PassRule(Record, frozen=True, kw_only=True):
 class Case(Record, frozen=True, kw_only=True):
     """One prompt of a suite, and everything needed to grade an answer to it.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> check = proctor.Assertion(grader="contains", params={"value": "4"})
         >>> prompt = proctor.Message(role="user", content="What is 2 + 2?")
@@ -167,7 +167,7 @@ class PromptTemplate(Record, frozen=True, kw_only=True):
     A template that only has messages with the role `system` or `developer` goes before the messages of the
     case, and any other replaces them.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> question = proctor.Message(role="user", content="Name the capital of {{ input }}.")
         >>> prompt = proctor.PromptTemplate(name="capital", messages=(question,))
@@ -199,7 +199,7 @@ class SuiteDefaults(Record, frozen=True, kw_only=True):
 class Suite(Record, frozen=True, kw_only=True):
     """The header of a suite; its cases are streamed separately.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}]
         >>> suite = proctor.run(rows, target="echo", name="capitals", store=None).suite
@@ -248,7 +248,7 @@ class Params(Record, frozen=True, kw_only=True):
 
     `parameters.py` says which values are valid, and each kind of target which parameters it takes.
 
-    Example:
+    Examples:
         >>> from proctor.model import Params
         >>> Params(top_p=0.9, stop=("END",)).further
         {'top_p': 0.9, 'stop': ('END',)}
@@ -320,7 +320,7 @@ class TargetSpec(Record, frozen=True, kw_only=True):
 class Prompt(Record, frozen=True, kw_only=True):
     """The request to a target for one trial.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> def answer(prompt: proctor.Prompt) -> str:
         ...     return prompt.messages[-1].content.upper()
@@ -353,7 +353,7 @@ class Prompt(Record, frozen=True, kw_only=True):
 class Trial(Record, frozen=True, kw_only=True):
     """One attempt at one case: its output or its failure, and its scores.
 
-    Example:
+    Examples:
         >>> from datetime import UTC, datetime
         >>> from proctor import Output, Trial
         >>> moment = datetime(2026, 1, 31, tzinfo=UTC)
@@ -531,7 +531,7 @@ class EarlyStop(Record, frozen=True, kw_only=True):
 class Run(Record, frozen=True, kw_only=True):
     """One execution of a suite on one target.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}]
         >>> run = proctor.run(rows, target="echo", repeats=2, store=None).run

@@ -27,5 +27,5 @@ def _load_key(name: str | None) -> SigningKey:
     folder = keys_folder(os.environ)
     key = get_signing_key(folder, name)
     if key.is_new:
-        print_note(f"Made your signing key {key.name!r} in {folder}. Its fingerprint is {key.id}.")
+        print_note(f"Created your signing key {key.name!r} in {folder}. Its fingerprint is {key.id}.")
     return key

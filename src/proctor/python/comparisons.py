@@ -27,18 +27,21 @@ def compare_runs(
     by_case_digest: bool = False,
     cluster: str | None = None,
 ) -> RunComparison:
-    """Compares runs, the earlier one first.
+    """Compares runs of one suite, the earliest one first.
 
     Args:
-        runs: at least two.
-        by: how the parts of a comparison of two runs are grouped; `prompt`, for several runs of several
-            prompts, compares their targets for each prompt.
+        runs: at least two runs.
+        by: how the parts of a comparison of two runs are grouped. `prompt`, for several runs with several
+            prompts, compares the targets for each prompt.
         split: one split of the suite, or all of it.
-        by_case_digest: pair cases with the same input and grading, also across suites.
-        cluster: the field that says which cases are related; None for that of the runs.
+        by_case_digest: pair cases by input and grading instead of by id, also across suites.
+        cluster: the field that names related cases; None for that of the runs.
+
+    Returns:
+        The comparison of two runs, or the ranking of several.
 
     Raises:
-        UsageError: there are fewer than two, or their suites have no case with the same id and checks.
+        UsageError: there are fewer than two runs, or their suites share no case with the same id and checks.
     """
     _check_arguments(runs, by=by, split=split)
     records = [run.run for run in runs]
@@ -59,10 +62,10 @@ def compare_runs(
 
 def _check_arguments(runs: Sequence[Any], *, by: str, split: str) -> None:
     if len(runs) < 2:
-        raise UsageError("A comparison takes two runs or more.")
+        raise UsageError("A comparison needs at least two runs.")
     for run in runs:
         if not isinstance(getattr(run, "run", None), Run):
-            raise UsageError(f"{run!r:.60} is no run. Give one such as proctor.load_run('last').")
+            raise UsageError(f"{run!r:.60} is not a run. Pass a run, such as proctor.load_run('last').")
     for name, value, values in (("by", by, get_args(GroupBy)), ("split", split, get_args(SplitName))):
         if value not in values:
             raise UsageError(f"`{name}` is {value!r}. {suggestion(str(value), values)}")
@@ -98,7 +101,7 @@ def _load_outcomes(
 
 
 class RunComparison:
-    """A comparison of runs; on a terminal and in a notebook it shows as `proctor compare` prints it."""
+    """A comparison of runs. In a terminal and in a notebook, it shows what `proctor compare` prints."""
 
     def __init__(self, report: ComparisonReport) -> None:
         """Takes the report."""
@@ -106,7 +109,7 @@ class RunComparison:
 
     @property
     def difference(self) -> float | None:
-        """By how much more cases pass in the second run than in the first, as a fraction of 1."""
+        """The pass rate of the second run minus that of the first, as a fraction of 1."""
         return self.report.comparisons[0].whole.value
 
     @property
@@ -116,7 +119,7 @@ class RunComparison:
 
     @property
     def p_value(self) -> float | None:
-        """The probability of such a difference between equal runs."""
+        """The p-value: how probable a difference of this size is if the runs are equally good."""
         return self.report.comparisons[0].whole.p_value
 
     def __repr__(self) -> str:

@@ -70,7 +70,7 @@ def _load_grader(path: Path, name: str | None = None) -> FunctionGrader[..., Any
         raise UsageError(
             f"It has the graders {known}. Name one of them after the file in `command`."
             if name is None
-            else f"It has no grader {name!r}. Known are: {known}."
+            else f"It has no grader {name!r}. Its graders are: {known}."
         )
     return grader
 

@@ -33,11 +33,11 @@ _PARTS: dict[str, Callable[[GradingInput], Any]] = {
     "metadata": lambda grading_input: grading_input.case.metadata,
     "case": lambda grading_input: grading_input.case,
 }
-"""What the parameters of a function get, by their names."""
+"""The values that the parameters of a function get, by parameter name."""
 
 
 class FunctionGrader(Generic[P, R]):
-    """A function that grades; calling it calls the function."""
+    """A grader made from a function; calling it calls the function."""
 
     def __init__(self, function: Callable[P, R], name: str) -> None:
         """Registers the function as a grader.
@@ -67,12 +67,12 @@ class FunctionGrader(Generic[P, R]):
         on: Literal["answer", "reasoning"] = "answer",
         **params: Any,
     ) -> Assertion:
-        """Returns a check by this grader, for the `assertions` of a `Case` or the `graders` of a run.
+        """Returns an assertion with this grader, for the `assertions` of a `Case` or the `graders` of a run.
 
         Args:
             weight: its weight in the score of a trial.
-            required: a score below it fails the trial, whatever the other scores are.
-            pass_at: the lowest number that passes; None for 0.5.
+            required: the gate: a lower score fails the trial, whatever the other scores are.
+            pass_at: the lowest score that passes; None for 0.5.
             on: what the function gets as `answer`: the answer, or the reasoning that came with it.
             params: values for the parameters of the function that have defaults.
         """
@@ -95,14 +95,26 @@ def grader(*, name: str) -> Callable[[Callable[P, R]], FunctionGrader[P, R]]: ..
 def grader(
     function: Callable[P, R] | None = None, /, *, name: str | None = None
 ) -> FunctionGrader[P, R] | Callable[[Callable[P, R]], FunctionGrader[P, R]]:
-    """Makes a grader of a function, and registers it under its name for this process.
+    """Turns a function into a grader, and registers it under its name for this process.
 
-    The function takes what it needs by name: `answer` (the text), `output` (an `Output`), `expected`,
-    `criteria`, `input` (the prompt as a text), `metadata`, `case`. Further parameters need defaults, and are
-    parameters of the grader. It returns a bool, a number from 0 to 1, or a number or bool with a reason; it
-    may be a coroutine function. None, or an exception, makes the score UNSCORED.
+    The function takes what it needs by parameter name: `answer` (the text), `output` (an `Output`),
+    `expected`, `criteria`, `input` (the prompt as text), `metadata` and `case`. All other parameters need
+    defaults and become parameters of the grader. The function can be a coroutine function.
 
-    Example:
+    It returns a bool or a number from 0 to 1, optionally in a tuple with a reason. If it returns None or
+    raises an exception, the score is UNSCORED.
+
+    Args:
+        function: the function, if `@proctor.grader` is used without parentheses.
+        name: the name of the grader; by default the name of the function.
+
+    Returns:
+        The grader. Calling it calls the function.
+
+    Raises:
+        UsageError: a parameter is unknown and has no default, or another grader has the name.
+
+    Examples:
         >>> import proctor
         >>> @proctor.grader
         ... def short(answer: str, limit: int = 20) -> bool:
@@ -119,7 +131,7 @@ def resolve_graders(graders: Any) -> tuple[Assertion, ...]:
     """Returns graders as assertions: names, functions and assertions, in a list, or only one.
 
     Raises:
-        UsageError: something is no grader.
+        UsageError: an item is not a grader.
     """
     if graders is None:
         return ()
@@ -141,7 +153,7 @@ def _resolve_grader(item: Any) -> Assertion:
     if callable(item):
         return grader(item).assertion()
     raise UsageError(
-        f"{item!r} is no grader. Give a name, a function with `@proctor.grader`, or a `proctor.Assertion`."
+        f"{item!r} is not a grader. Pass a name, a function with `@proctor.grader`, or a `proctor.Assertion`."
     )
 
 
@@ -149,10 +161,10 @@ def _get_name(function: Any) -> str:
     """Returns the name of a function; those made inside functions may share one, and get numbers.
 
     Raises:
-        UsageError: it is no function.
+        UsageError: it is not a function.
     """
     if not callable(function):
-        raise UsageError(f"{function!r:.60} is no function, so it cannot grade.")
+        raise UsageError(f"{function!r:.60} is not a function, so it cannot grade.")
     inner = getattr(function, "func", function)  # of a partial function
     name = str(getattr(inner, "__name__", None) or type(inner).__name__).strip("<>")
     if has_shared_name(function) and not _is_built_in(name):
@@ -180,15 +192,15 @@ def _find_free_name(name: str, function: Callable[..., Any] | None = None) -> st
 def _register(name: str, function: Callable[..., Any]) -> Any:
     """Registers a function as a grader under a name, and returns the class of the grader."""
     if _is_built_in(name):
-        raise UsageError(f"There is a grader {name!r} already. Give yours another name: @grader(name=…).")
+        raise UsageError(f"A grader named {name!r} already exists. Give yours another name: @grader(name=…).")
     hints = _get_hints(function)
     parts: list[str] = []
     fields: list[tuple[str, Any, Any]] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             raise UsageError(
-                f"The grader {name!r} has a parameter {parameter.name!r} that cannot be given by name. Write "
-                "a function around it that takes `answer`."
+                f"The grader {name!r} has a parameter {parameter.name!r} that cannot be passed by name. "
+                "Write a function around it that takes `answer`."
             )
         if parameter.name in _PARTS:
             parts.append(parameter.name)
@@ -196,7 +208,7 @@ def _register(name: str, function: Callable[..., Any]) -> Any:
             fields.append((parameter.name, hints.get(parameter.name, Any), parameter.default))
         elif parameter.kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise UsageError(
-                f"The grader {name!r} has a parameter {parameter.name!r}, and nothing to give it. Known are: "
+                f"The grader {name!r} has an unknown parameter {parameter.name!r}. The known ones are: "
                 f"{', '.join(_PARTS)}. Any other parameter needs a default."
             )
     kind = defstruct(
@@ -258,7 +270,7 @@ class _FunctionGrading(BaseGrader, frozen=True):
         """Calls the function.
 
         Raises:
-            CannotScore: what it returned is no result.
+            CannotScore: the returned value is not a result.
         """
         arguments = {name: _PARTS[name](grading_input) for name in self.parts}
         arguments |= {name: getattr(self, name) for name in self.__struct_fields__}
@@ -290,7 +302,9 @@ def _to_result(result: Any) -> GraderResult:
     except (TypeError, ValueError):
         number = -1.0
     if not 0 <= number <= 1:
-        raise CannotScore(f"The function returned {value!r:.80}, which is neither a bool nor from 0 to 1.")
+        raise CannotScore(
+            f"The function returned {value!r:.80}, which is neither a bool nor a number from 0 to 1."
+        )
     return GraderResult(value=number, passed=number >= _PASS_AT, reason=reason)
 
 

@@ -75,7 +75,7 @@ class Job:
         return results
 
     def run_in_thread(self) -> list[RunResult]:
-        """Executes it in another thread, as this one has an event loop that runs."""
+        """Executes it in another thread, because an event loop runs in this one."""
         outcome = self.start_thread()
         try:
             with _interrupt_this_thread():
@@ -125,7 +125,7 @@ class Job:
             raise
 
     def stop(self) -> None:
-        """Starts no further trials; those under way get a second. A second call cancels them at once."""
+        """Starts no further trials; those in progress get a second. A second call cancels them at once."""
         is_second, self.is_stopped = self.is_stopped, True
         if self._loop is None or self._loop.is_closed():
             return
@@ -180,7 +180,7 @@ class Job:
         counts = ", ".join(f"{result.run.id} has {result.record.total:,} trials" for result in stopped)
         how = f"Continue with proctor.run(resume={stopped[0].run.id!r})."
         if stopped[0].target.kind == "function":
-            how += " A new program gives the same target= again."
+            how += " In a new program, pass the same target= again."
         return f"Stopped: {counts}. {how}"
 
 
@@ -209,7 +209,7 @@ def _is_loop_running() -> bool:
 
 
 class _RareCollection:
-    """Lets the garbage collector run rarely while any run goes on, as a run leaves hardly a cycle."""
+    """Lets the garbage collector run rarely during runs, which leave hardly any cycles."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -22,7 +22,7 @@ _Texts = str | Sequence[str]
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of a run. Each is the flag of `proctor run` of that name; see `proctor run --help`."""
+    """The options of a run. Each is the flag of `proctor run` with that name; see `proctor run --help`."""
 
     repeats: _Count
     judge_repeat: _Count
@@ -44,7 +44,7 @@ class RunOptions(TypedDict, total=False):
     seed: int
     max_tokens: _Count
     params: dict[str, Any]
-    """Further parameters of the target by their names, such as `{"top_p": 0.9, "stop": ["END"]}`."""
+    """Other parameters of the target by name, such as `{"top_p": 0.9, "stop": ["END"]}`."""
     timeout: Annotated[float, Meta(gt=0)]
     retries: Annotated[int, Meta(ge=0)]
     max_answer_bytes: Annotated[int, Meta(ge=1, le=2**29)]
@@ -70,7 +70,7 @@ class RunOptions(TypedDict, total=False):
     resume: str | bool
     """A run's id; True for the newest unfinished run of the same suite, target and settings."""
     last_failed: str | bool
-    """True for the cases that did not pass in the newest run; or the id of the run that decides."""
+    """True for the cases that failed or errored in the newest run; or the id of another run."""
     retry_errors: str
     saved: _Texts
     dialect: str

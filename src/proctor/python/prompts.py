@@ -20,15 +20,15 @@ def resolve_prompts(prompts: PromptLike | PromptList | None) -> tuple[str | Prom
     """Returns what a request names for prompts; texts and templates are checked.
 
     Raises:
-        SuiteError: a text is no prompt.
-        UsageError: something is no prompt.
+        SuiteError: a text is not a prompt.
+        UsageError: an item is not a prompt.
     """
     if prompts is None:
         return ()
     several = prompts if isinstance(prompts, (list, tuple)) else (prompts,)
     resolved = tuple([prompt for item in several for prompt in _resolve_prompt(item)])
     if not resolved:
-        raise UsageError("`prompts` is empty. Give at least one prompt, or leave it out.")
+        raise UsageError("`prompts` is empty. Pass at least one prompt, or leave it out.")
     return resolved
 
 
@@ -36,7 +36,7 @@ def _resolve_prompt(prompt: Any) -> Iterator[str | PromptTemplate]:
     from proctor.services.runs.planning.load_prompts import check_prompt, prompt_from_value
 
     if isinstance(prompt, str) and ("{{" in prompt or "\n" in prompt):
-        raise UsageError(f"{prompt!r:.80} is a text and has no name. Give a dictionary: {{'terse': TEXT}}.")
+        raise UsageError(f"{prompt!r:.80} is a text without a name. Pass a dictionary: {{'terse': TEXT}}.")
     if isinstance(prompt, (str, Path)):
         yield str(prompt)
     elif isinstance(prompt, PromptTemplate):
@@ -48,11 +48,11 @@ def _resolve_prompt(prompt: Any) -> Iterator[str | PromptTemplate]:
             yield prompt_from_value(name, value)
     else:
         raise UsageError(
-            f"{prompt!r:.80} is no prompt. Give a file, a `proctor.PromptTemplate`, or a dictionary of names "
-            "and texts such as {'terse': 'Answer briefly. {{ input }}'}."
+            f"{prompt!r:.80} is not a prompt. Pass a file, a `proctor.PromptTemplate`, or a dictionary of "
+            "names and texts such as {'terse': 'Answer briefly. {{ input }}'}."
         )
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.strip() or has_surrogates(name):
-        raise UsageError(f"{name!r} is no name of a prompt. Give a text that is not empty.")
+        raise UsageError(f"{name!r} is not a valid name of a prompt. Use a text that is not empty.")

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
-    """A trial of a run with its case, as a report shows it; of a sealed one, only verdict and numbers.
+    """A trial of a run with its case, as reports show it. A hidden one has only its verdict and numbers.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Rome"}], target="echo", store=None)
         >>> trial = next(run.failures())
@@ -41,10 +41,10 @@ class GradedTrial(ExportedTrialRecord, frozen=True, kw_only=True, gc=False):
     """
 
     input: tuple[Message, ...] | None
-    """What the target got, without its own system message."""
+    """What the target received, without its own system message."""
     expected: Any
     reason: str
-    """Why it did not pass, in one line; empty if it did."""
+    """The reason for a verdict other than PASS, in one line; empty for PASS."""
 
     @property
     def answer(self) -> str | None:
@@ -64,9 +64,9 @@ def grade_trial_record(run: Run, row: TrialResult) -> GradedTrial:
 
 
 class Trials(Iterator[GradedTrial]):
-    """The trials of a run, one after the other; only the current one is in memory.
+    """An iterator over the trials of a run, which keeps only the current one in memory.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store=None)
         >>> [trial.answer for trial in run.trials()]
@@ -74,7 +74,7 @@ class Trials(Iterator[GradedTrial]):
     """
 
     def __init__(self, run: Run, read: Callable[[], Iterator[TrialResult]]) -> None:
-        """Reads nothing before the first trial is asked for."""
+        """Reads nothing before the first trial is requested."""
         self._run = run
         self._rows = read()
 
@@ -87,7 +87,7 @@ class Trials(Iterator[GradedTrial]):
         return self
 
     def to_arrow(self) -> pyarrow.Table:
-        """Returns the remaining trials as an Arrow table, one row for each.
+        """Returns the remaining trials as an Arrow table with one row per trial.
 
         Raises:
             UsageError: pyarrow is not installed.
@@ -97,7 +97,7 @@ class Trials(Iterator[GradedTrial]):
         return make_table(self._run, self._rows)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Returns the remaining trials as a table of pandas.
+        """Returns the remaining trials as a pandas `DataFrame`.
 
         Raises:
             UsageError: pyarrow or pandas is not installed.
@@ -107,7 +107,7 @@ class Trials(Iterator[GradedTrial]):
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """Returns the remaining trials as a table of polars.
+        """Returns the remaining trials as a polars `DataFrame`.
 
         Raises:
             UsageError: pyarrow or polars is not installed.
@@ -126,11 +126,11 @@ def _require(name: str) -> Any:
 
 
 class RunResult:
-    """A stored run: its numbers, and its trials as they are in the store.
+    """A run with its numbers and its trials, which are read from the store when you use them.
 
-    On a terminal it shows as the table of `proctor run`, in a notebook as a table with its failures.
+    In a terminal, it prints as the table of `proctor run`; in a notebook, as a table with its failures.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> run = proctor.run(rows, target="echo", store=None)
@@ -158,7 +158,7 @@ class RunResult:
 
     @property
     def id(self) -> str:
-        """Its id in the store."""
+        """The id of the run in the store."""
         return self.run.id
 
     @property
@@ -173,7 +173,7 @@ class RunResult:
 
     @property
     def prompt(self) -> PromptTemplate | None:
-        """What its cases filled in; None if they were sent as they are."""
+        """The prompt that each case fills in; None if the cases were sent unchanged."""
         return self.run.prompt
 
     @property
@@ -188,7 +188,7 @@ class RunResult:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % interval of the pass rate, as every report shows it."""
+        """The 95 % interval of the pass rate, the same as in reports."""
         return run_record(self._report).ci95
 
     @property
@@ -203,50 +203,50 @@ class RunResult:
 
     @property
     def passed(self) -> int:
-        """How many of them passed."""
+        """The number of passed trials, or cases."""
         return self._report.tally.result_counts.passed
 
     @property
     def failed(self) -> int:
-        """How many of them failed."""
+        """The number of failed trials, or cases."""
         return self._report.tally.result_counts.failed
 
     @property
     def errors(self) -> int:
-        """How many of them ended as errors."""
+        """The number of trials, or cases, with the verdict ERROR."""
         return self._report.tally.result_counts.errors
 
     @property
     def unscored(self) -> int:
-        """How many of them could not be graded."""
+        """The number of trials, or cases, that could not be graded."""
         return self._report.tally.result_counts.unscored
 
     @property
     def cost_usd(self) -> float | None:
-        """What the target cost, in US dollars; None if a price is unknown."""
+        """The cost of the target in US dollars; None if a price is unknown."""
         return self._report.tally.target_cost_usd
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of `proctor run`: 0 if all passed or the gate held."""
+        """The exit code of `proctor run`: 0 if all cases passed or the gate passed."""
         return self._report.exit_code
 
     @property
     def ok(self) -> bool:
-        """Whether all passed, or the gate held."""
+        """Whether all cases passed; with a gate, whether the gate passed."""
         return self._report.exit_code is ExitCode.OK
 
     @property
     def record(self) -> RunRecord:
-        """All numbers, as `proctor runs show --json` prints them."""
+        """All numbers, as printed by `proctor runs show --json`."""
         return run_record(self._report)
 
     def trials(self) -> Trials:
-        """Returns an iterator of its trials, in suite order; held-out ones are hidden unless revealed."""
+        """Returns an iterator over all trials, in suite order; held-out ones are hidden unless revealed."""
         return Trials(self.run, self._report.rows)
 
     def failures(self) -> Trials:
-        """Returns an iterator of the trials that did not pass."""
+        """Returns an iterator over the trials without PASS: failed, errored and unscored."""
         return Trials(
             self.run, lambda: (row for row in self._report.rows() if row.verdict is not Verdict.PASS)
         )
@@ -256,10 +256,13 @@ class RunResult:
         return self.trials()
 
     def report(self, path: str | Path) -> Path:
-        """Writes a report: `.html`, `.md`, `.json`, `.jsonl`, `.csv`, `.xml` for JUnit, or `.parquet`.
+        """Writes a report in the format of the file's extension, and returns its path.
+
+        Args:
+            path: a file that ends in `.html`, `.md`, `.json`, `.jsonl`, `.csv`, `.xml` (JUnit) or `.parquet`.
 
         Raises:
-            UsageError: the ending is none of these, or the file cannot be written.
+            UsageError: the extension is unknown, or the file cannot be written.
         """
         return write_reports([self], path)
 
@@ -271,16 +274,17 @@ class RunResult:
         sign: bool = True,
         sign_key: str | None = None,
     ) -> Path:
-        """Writes a bundle, which anyone can check with `proctor verify`, and returns its path.
+        """Writes a bundle that anyone can check with `proctor verify`, and returns its path.
 
         Args:
             path: a folder, or an archive if it ends in `.zip`; None for `RUN.bundle`.
-            public: leave out what is held out.
-            sign: sign it, which needs `pip install "proctor[sign]"`. Without, anybody could have made it.
-            sign_key: the name of the key that signs; None for your own, which is made if there is none.
+            public: replace the holdout by salted digests, so that you can publish the bundle.
+            sign: sign the bundle, which needs `pip install "proctor[sign]"`. Anyone could have made an
+                unsigned bundle.
+            sign_key: the name of the key that signs; None for your own key, which is created if needed.
 
         Raises:
-            UsageError: the run has not finished, nothing can be written there, or it cannot be signed.
+            UsageError: the run has not finished, the path cannot be written, or signing is not possible.
         """
         from proctor.python.bundles import write_run_bundle
 
@@ -299,14 +303,17 @@ class RunResult:
         """Compares this run with an earlier one of the same suite, case by case.
 
         Args:
-            baseline: the earlier run, which may be in another store.
+            baseline: the earlier run, which can be in another store.
             by: how the parts are grouped: by "category" or by "tag".
-            split: "dev", "holdout" or "all".
-            by_case_digest: pair cases with the same input and grading, so that the suites may differ.
-            cluster: the field that says which cases are related; None for that of the runs.
+            split: the cases to compare: "dev", "holdout" or "all".
+            by_case_digest: pair cases by input and grading instead of by id, so that the suites can differ.
+            cluster: the field that names related cases; None for that of the runs.
+
+        Returns:
+            The comparison, with this run as the candidate.
 
         Raises:
-            UsageError: they are of different suites.
+            UsageError: the runs are of different suites.
         """
         from proctor.python.comparisons import compare_runs
 
@@ -324,16 +331,16 @@ class RunResult:
         return render_fragment(self.blocks())
 
     def blocks(self, *, apart: bool = False) -> Iterator[Block]:
-        """Yields the report; `apart` lists what was not measured apart from failed cases."""
+        """Yields the report; `apart` lists unmeasured cases separately from failed ones."""
         from proctor.reports.runs.console import document_for
 
         return document_for(self._report, apart=apart)
 
 
 class RunGroup(Sequence[RunResult]):
-    """The runs of one call, in order: every suite with each prompt on every target.
+    """The runs of one call, in order: each suite with each prompt on each target.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}]
         >>> group = proctor.run(rows, target=["echo", str.upper], store=None)
@@ -354,10 +361,10 @@ class RunGroup(Sequence[RunResult]):
     def __getitem__(self, index: slice) -> Sequence[RunResult]: ...
 
     def __getitem__(self, index: int | str | slice) -> RunResult | Sequence[RunResult]:
-        """Returns the run at an index, or by a name: of its target, its prompt, or both as in "echo · terse".
+        """Returns the run at an index, or the run with a name: of its target, its prompt, or "echo · terse".
 
         Raises:
-            KeyError: no run has the name, or runs that differ in their prompts or targets do.
+            KeyError: no run has the name, or several runs with different prompts or targets have it.
         """
         if not isinstance(index, str):
             return self._runs[index]
@@ -366,9 +373,9 @@ class RunGroup(Sequence[RunResult]):
         ]
         titles = list(dict.fromkeys(run.run.target_title for run in runs or self._runs))
         if not runs:
-            raise KeyError(f"There is no run on {index!r}. There are: {', '.join(titles)}.")
+            raise KeyError(f"There is no run on {index!r}. The runs are: {', '.join(titles)}.")
         if len(titles) > 1:
-            raise KeyError(f"Several runs are called {index!r}. Name one of them: {', '.join(titles)}.")
+            raise KeyError(f"Several runs have the name {index!r}. Use one of: {', '.join(titles)}.")
         return runs[0]
 
     def __len__(self) -> int:
@@ -377,17 +384,17 @@ class RunGroup(Sequence[RunResult]):
     def compare(
         self, *, by: GroupBy = "category", split: SplitName = "all", cluster: str | None = None
     ) -> RunComparison:
-        """Compares the runs of one suite: two case by case, more by rank and in pairs.
+        """Compares the runs of one suite: two runs case by case, more than two by rank and in pairs.
 
         Raises:
-            UsageError: they are of different suites, or fewer than two.
+            UsageError: the runs are of different suites, or there are fewer than two.
         """
         from proctor.python.comparisons import compare_runs
 
         return compare_runs(self._runs, by=by, split=split, cluster=cluster)
 
     def report(self, path: str | Path) -> Path:
-        """Writes one report of all of them; see `RunResult.report`."""
+        """Writes one report of all runs; see `RunResult.report`."""
         return write_reports(self._runs, path)
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ ProgressLike = bool | events.Listener
 
 
 class RunArguments(RunOptions, total=False):
-    """What `run`, `arun` and `iter_run` take besides suite and target."""
+    """The options of `run`, `arun` and `iter_run`, besides suite, target and prompts."""
 
     judge: TargetLike | TargetList | None
     graders: Any
@@ -92,57 +92,62 @@ def run(
     prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunResult | RunGroup:
-    """Runs a suite on a target, grades every answer, keeps every result, and returns the run.
+    """Runs a suite on a target, grades every answer, stores every result, and returns the run.
 
-    Works in a script, in a thread, and in a notebook, where an event loop runs. Ctrl-C stops it as on the
-    command line: what has finished is stored, and `proctor.run(resume=ID)` continues.
+    It works in scripts, in threads, and in notebooks with a running event loop. Ctrl-C stops it as on the
+    command line: finished trials are stored, and `proctor.run(resume=ID)` resumes the run.
 
     Args:
-        suite: a path or a name as on the command line; a list of dictionaries with `input` and `expected`, or
-            of `proctor.Case`s; or a table of pandas, polars or Arrow. A list of paths gives a `RunGroup`.
-        target: a name such as "openai:gpt-5.2", a function of a text (or of a `proctor.Prompt`), sync or
-            async, or an object with `answer`. A list gives a `RunGroup`. None for what the suite names.
-        prompts: what each case fills in: a file or "NAME=FILE", the name of a prompt in the store, or a
-            `proctor.PromptTemplate`. A list of these, or a dictionary of names and texts (or lists of
-            messages), gives a `RunGroup` with a run for each prompt and target. None for those of the suite.
-        options: see below; `proctor.toml` sets their defaults.
+        suite: a path or a name, as on the command line; a list of dictionaries with `input` and `expected`,
+            or of `proctor.Case`s; or a pandas, polars or Arrow table. A list of paths gives a `RunGroup`.
+        target: a name such as "openai:gpt-5.2"; a sync or async function that takes a text or a
+            `proctor.Prompt`; or an object with a method `answer`. A list gives a `RunGroup`. None for the
+            target that the suite names.
+        prompts: the prompt that each case fills in: a file or "NAME=FILE", the name of a prompt in the store,
+            or a `proctor.PromptTemplate`. A list of these, or a dictionary of names and texts (or lists of
+            messages), gives a `RunGroup` with one run per prompt and target. None for the prompts of the
+            suite.
+        **options: the options below; `proctor.toml` sets their defaults.
 
-    Options of these functions:
+    Options of this function:
 
-    * `judge`: the judge for graders that need one, given as a target is; or several.
-    * `graders`: grade every case by these instead of the suite's own checks: a function with
+    * `judge`: the judge for graders that need one, given like a target; or a list of judges.
+    * `graders`: grade every case with these graders instead of the suite's own: a function with
       `@proctor.grader`, a name, a `proctor.Assertion`, or a list of them.
-    * `columns`: for rows and tables, the column of each field: `{"input": "question"}`; the rest is metadata.
+    * `columns`: for rows and tables, the column of each field, such as `{"input": "question"}`. All other
+      columns become metadata.
     * `name`: the name under which rows, cases and tables are saved; "data" by default.
-    * `store`: where the run is kept: a path or an address; by default the project's store. None keeps nothing
-      on disk.
-    * `reveal`: show held-out cases too; counts as an access to the holdout.
-    * `progress`: whether progress is shown on stderr, or a function that gets each event.
+    * `store`: the path or address of the store; by default the project's store. None keeps nothing on disk.
+    * `reveal`: show held-out cases too, which counts as a holdout access.
+    * `progress`: whether to show progress on stderr, or a function that gets each event.
 
-    Options of `proctor run`, each under the name of its flag, and described by `proctor run --help`:
+    Options of `proctor run`. Each has the name of its flag; `proctor run --help` describes them:
 
-    * Which cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`; suites in the store:
-      `saved`. Each but `limit` and `split` takes a text or a list. `shard` ("0/4") is a part of them.
-    * The model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`, and `params` for all
+    * Cases: `limit`, `id`, `tag`, `all_tag`, `exclude_tag`, `category`, `split`, and for suites in the store
+      `saved`. Each except `limit` and `split` takes a text or a list. `shard` ("0/4") selects a part of them.
+    * Model: `repeats`, `temperature`, `seed`, `max_tokens`, `max_answer_bytes`, and `params` for all
       others, such as `{"top_p": 0.9, "stop": ["END"], "stream": True}`.
     * Grading: `judge_repeat`, `judge_rule`, `judge_temperature`, `threshold`, `cluster`.
-    * The gate, for `ok` and `exit_code`: `min_pass_rate`, `gate_mode`, `allow_errors`.
+    * Gate, which decides `ok` and `exit_code`: `min_pass_rate`, `gate_mode`, `allow_errors`.
     * Limits: `concurrency`, `timeout` in seconds, `retries`, `budget_usd`, `max_failures`, and to stop early,
       `until` (0.02 for two percentage points) and `stop_when_shown`.
     * Holdout: `holdout`, `split_method`.
     * Earlier answers: `resume` (a run's id, or True for the newest unfinished run of the same suite and
-      settings), `retry_errors`, `last_failed` (True, or a run's id: only what did not pass in it), `reuse`,
-      `cache`.
+      settings), `retry_errors`, `last_failed` (True, or a run's id: only the cases that failed or errored in
+      it), `reuse`, `cache`.
     * Reading the suite: `dialect`, `strict`, `skip_invalid`.
-    * Further: `batch` (True sends requests in batches, at half the price), `interleave`, `engine`,
+    * Other: `batch` (True sends requests in batches, at half the price), `interleave`, `engine`,
       `engine_address`, `group`, `keep_workspaces`.
 
-    Raises:
-        SuiteError: the suite or a prompt is invalid; has all of its problems, and nothing was sent.
-        UsageError: a target, prompt, judge, grader or option cannot be used; nothing was sent.
-        NothingSelected: the selection leaves no case.
+    Returns:
+        The run, or a `RunGroup` if `suite`, `target` or `prompts` names several.
 
-    Example:
+    Raises:
+        SuiteError: the suite or a prompt is invalid; the error lists all problems. No request was sent.
+        UsageError: a target, prompt, judge, grader or option cannot be used. No request was sent.
+        NothingSelected: no cases match the selection.
+
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "What is 2 + 2?", "expected": "4"}]
         >>> run = proctor.run(rows, target=lambda question: "4", store=None)
@@ -200,11 +205,12 @@ async def arun(
     prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunResult | RunGroup:
-    """Runs a suite as `run` does, on the running event loop, so that async targets share it.
+    """Runs a suite like `run`, but on the running event loop, which async targets then share.
 
-    Cancelling it stops the run first: what has finished is stored.
+    It takes the same arguments as `run`. If you cancel it, the run stops first, and finished trials are
+    stored.
 
-    Example:
+    Examples:
         >>> import asyncio, proctor
         >>> async def answer(question: str) -> str:
         ...     return "4"
@@ -223,12 +229,13 @@ def iter_run(
     prompts: PromptLike | PromptList | None = None,
     **options: Unpack[RunArguments],
 ) -> RunIterator:
-    """Runs a suite as `run` does, and returns an iterator of its trials as they finish.
+    """Runs a suite like `run`, and returns an iterator over its trials as they finish.
 
-    The run starts with the first trial. Leaving `for trial in proctor.iter_run(…)` early stops it, and so
-    does `close()`; `result` is its result, once all trials were read.
+    It takes the same arguments as `run`. The run starts when you request the first trial. It stops if you
+    leave the loop `for trial in proctor.iter_run(…)` early or call `close()`. Once you have read all trials,
+    `result` is the result.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> rows = [{"input": "Lima", "expected": "Lima"}, {"input": "Rome", "expected": "Oslo"}]
         >>> trials = proctor.iter_run(rows, target="echo", store=None)
@@ -256,7 +263,9 @@ class _Call:
         **options: Any,
     ) -> None:
         if not callable(progress) and not isinstance(progress, bool):
-            raise UsageError(f"`progress` is {progress!r:.60}. Give True, False, or a function of an event.")
+            raise UsageError(
+                f"`progress` is {progress!r:.60}. Pass True, False, or a function that takes an event."
+            )
         config = load_project()
         self.location = locate(store, config)
         self._row_source: RowSource | None = None
@@ -283,7 +292,7 @@ class _Call:
         else:
             _check_has_suite(options)
         if columns is not None and self._row_source is None:
-            raise UsageError("`columns` is about rows and tables. Leave it out for a suite with a name.")
+            raise UsageError("`columns` is only for rows and tables. Leave it out for a suite with a name.")
         parts["targets"] = resolve_targets(target)
         parts["judges"] = resolve_targets(judge)
         parts["prompts"] = resolve_prompts(prompts)
@@ -316,7 +325,7 @@ class _Call:
             listen(event)
 
     def _rewrite_error(self, error: ProctorError) -> None:
-        """Makes an error speak of options instead of flags, and of rows instead of lines."""
+        """Makes an error name options instead of flags, and rows instead of lines."""
         if isinstance(error, SuiteError):
             if self._row_source is not None:
                 self._row_source.rewrite_error(error)
@@ -335,25 +344,25 @@ class _Call:
 
 
 def _check_has_suite(options: Mapping[str, Any]) -> None:
-    """Checks that a call without a suite names what it runs in another way.
+    """Checks that a call without a suite names the suite in another way.
 
     Raises:
         UsageError: it does not.
     """
     if options.get("resume") is True:
         raise UsageError(
-            "`resume=True` needs the suite and the target of the run. Give both, or name the run, such as "
+            "`resume=True` needs the suite and the target of the run. Pass both, or name the run, such as "
             "resume='last'."
         )
     if not any(options.get(name) for name in ("resume", "retry_errors", "saved")):
-        raise UsageError("Give a suite: a path, a name, rows or a table, such as 'support.csv'.")
+        raise UsageError("Pass a suite: a path, a name, rows or a table, such as 'support.csv'.")
 
 
 class RunIterator(Iterator[GradedTrial]):
-    """The trials of a run as they finish. The run goes on in a thread, and ends if this is closed."""
+    """The trials of a run as they finish. The run works in a thread, and stops if you close the iterator."""
 
     def __init__(self, call: _Call) -> None:
-        """Starts nothing before the first trial is asked for."""
+        """Starts nothing before the first trial is requested."""
         self._call = call
         self._changed = Event()
         self._runs: list[_FollowedRun] = []
@@ -371,7 +380,7 @@ class RunIterator(Iterator[GradedTrial]):
             self._changed.set()
 
     def __next__(self) -> GradedTrial:
-        """Returns the next trial that has finished, and waits for it."""
+        """Waits for the next finished trial and returns it."""
         return next(self._trials)
 
     def __iter__(self) -> RunIterator:
@@ -379,21 +388,21 @@ class RunIterator(Iterator[GradedTrial]):
         return self
 
     def close(self) -> None:
-        """Stops the run, and waits until what has finished is stored."""
+        """Stops the run, and waits until all finished trials are stored."""
         self._trials.close()
 
     @property
     def result(self) -> RunResult:
-        """The result, once all trials were read; the first of several. Raises what the run raised."""
+        """The result of the run, or of the first of several. Reads all remaining trials first."""
         return self.results[0]
 
     @property
     def results(self) -> RunGroup:
-        """The results of all runs, once all trials were read. Raises what the run raised."""
+        """The results of all runs. Reads all remaining trials first, and raises what the run raised."""
         for _ in self._trials:
             pass
         if self._outcome is None:
-            raise UsageError("The run was closed before it began.")
+            raise UsageError("The run was closed before it started.")
         return RunGroup(self._outcome.get())
 
     def _follow(self) -> Generator[GradedTrial]:

@@ -43,7 +43,7 @@ def locate(store: StoreLike, config: Config) -> StoreLocation:
         return _make_absolute(locate_project_store(config.flags.get("store")))
     if not isinstance(store, (str, Path)):
         raise UsageError(
-            f"`store` is of type {type(store).__name__}. Give a path, an address, or None to keep nothing on "
+            f"`store` is of type {type(store).__name__}. Pass a path, an address, or None to keep nothing on "
             "disk."
         )
     return _make_absolute(locate_named_store(str(store)))
@@ -57,16 +57,19 @@ def _make_absolute(location: StoreLocation) -> StoreLocation:
 
 
 def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:
-    """Opens a store for reading; use it in a `with` block, or close it.
+    """Opens a store for reading. Use it in a `with` block, or close it.
 
     Args:
         store: a path or an address; by default the project's store.
 
-    Raises:
-        UsageError: there is none.
-        StoreError: it cannot be read.
+    Returns:
+        The open store.
 
-    Example:
+    Raises:
+        UsageError: the store does not exist.
+        StoreError: the store cannot be read.
+
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
         >>> with proctor.open_store("runs.db") as store:
@@ -77,18 +80,21 @@ def open_store(store: StoreLike = PROJECT_STORE) -> OpenStore:
 
 
 def load_run(name: str = "last", *, store: StoreLike = PROJECT_STORE, reveal: bool = False) -> RunResult:
-    """Returns a stored run.
+    """Loads a run from a store.
 
     Args:
-        name: its id or the beginning of one, `last`, or a tag.
-        store: where it is; by default the project's store.
-        reveal: show held-out cases too.
+        name: the id of the run or the start of its id, `last`, or a tag.
+        store: the path or address of the store; by default the project's store.
+        reveal: show held-out cases too, which counts as a holdout access.
+
+    Returns:
+        The run, with its numbers and trials.
 
     Raises:
-        UsageError: there is no store.
-        StoreError: there is no such run, or more than one.
+        UsageError: the store does not exist.
+        StoreError: no run has the name, or more than one has.
 
-    Example:
+    Examples:
         >>> import proctor
         >>> run = proctor.run([{"input": "Lima", "expected": "Lima"}], target="echo", store="runs.db")
         >>> proctor.load_run("last", store="runs.db").id == run.id
@@ -117,7 +123,7 @@ class OpenStore:
             yield load_result(self._store, self._location, run)
 
     def suites(self) -> list[Suite]:
-        """Returns the version last saved of each suite, by name."""
+        """Returns the newest version of each suite, by name."""
         return [saved.suite for saved in self._store.versions() if saved.current]
 
     def load_run(self, name: str = "last", *, reveal: bool = False) -> RunResult:

@@ -1,4 +1,4 @@
-"""Suites that are no files: rows, cases and tables of Python, as sources that a run reads.
+"""Suites that are not files: rows, cases and tables of Python, as sources that a run reads.
 
 Values of rows become JSON: numbers of numpy and arrays as they are, dates and times as text.
 """
@@ -35,7 +35,7 @@ UNREAD_CODES = ("ambiguous-dialect", "unknown-dialect")
 
 
 class RowSource(Struct, frozen=True, kw_only=True):
-    """The source of a suite that is no file, whose messages name rows instead of lines."""
+    """The source of a suite that is not a file; its messages name rows instead of lines."""
 
     source: SuiteSource
     name: str
@@ -45,7 +45,7 @@ class RowSource(Struct, frozen=True, kw_only=True):
     """The number of lines before the first row."""
 
     def rewrite(self, text: str) -> str:
-        """Returns a message with the rows that it is about, instead of lines of a file that is not there."""
+        """Returns a message that names rows instead of lines of a file that does not exist."""
         path = re.escape(self.source.path)
         text = re.sub(rf"^{path}:(\d+)(?=: )", self._name_row, text, flags=re.MULTILINE)
         text = re.sub(rf"^{path}(?=: )", self.name, text, flags=re.MULTILINE)
@@ -69,7 +69,7 @@ class RowSource(Struct, frozen=True, kw_only=True):
         fields = ", ".join(map(repr, self.fields)) or "none"
         return (
             f"The fields of the first row are {fields}, which fit no suite format. Give each row `input` and "
-            "`expected`, say with `columns` which columns these are, or pass `graders`."
+            "`expected`, name these columns with `columns`, or pass `graders`."
         )
 
     def _name_row(self, match: re.Match[str]) -> str:
@@ -106,16 +106,16 @@ def make_source(
         assertions: grade every case instead of its own; rows then need no expected answer.
 
     Raises:
-        UsageError: it is nothing that can be read, or lacks a column.
+        UsageError: it cannot be read, or lacks a column.
     """
     check_suite_name(name)
     if "/" in name or "\\" in name:
-        raise UsageError(f"{name!r} is no name for a suite. Leave slashes out.")
+        raise UsageError(f"{name!r} is not a valid name for a suite. Remove the slashes.")
     path = f"{name}.jsonl"
     rows = _read_rows(suite)
     first = next(iter(rows()), None)
     if first is None:
-        raise UsageError("The suite has no cases. Give at least one row.")
+        raise UsageError("The suite has no cases. Pass at least one row.")
     header = _encode_row(0, {HEADER_KEY: VERSION, "name": name})
     if isinstance(first, Case):
         source = SuiteSource(
@@ -124,7 +124,7 @@ def make_source(
         return RowSource(source=source, name=name, header_lines=1)
     if not isinstance(first, Mapping):
         raise UsageError(
-            f"The first row is of type {type(first).__name__}. Give dictionaries or `proctor.Case`s."
+            f"The first row is of type {type(first).__name__}. Pass dictionaries or `proctor.Case`s."
         )
     if columns is not None:
         _check_columns(columns, first)
@@ -155,8 +155,8 @@ def _read_rows(suite: SuiteLike) -> Callable[[], Iterator[Any]]:
         items = list(suite)
         return lambda: iter(items)
     raise UsageError(
-        f"{type(suite).__name__} is no suite. Give a path, a list of dictionaries or `proctor.Case`s, or a "
-        "table of pandas, polars or Arrow."
+        f"{type(suite).__name__} is not a suite. Pass a path, a list of dictionaries or `proctor.Case`s, "
+        "or a table of pandas, polars or Arrow."
     )
 
 
@@ -172,14 +172,16 @@ def _read_fields(
     """Yields the fields of each row, without empty cells.
 
     Raises:
-        UsageError: a row is no dictionary.
+        UsageError: a row is not a dictionary.
     """
     for number, row in enumerate(rows(), start=1):
         if not isinstance(row, Mapping):
-            raise UsageError(f"Row {number} is of type {type(row).__name__}, and the first is a dictionary.")
+            raise UsageError(
+                f"Row {number} is of type {type(row).__name__}, but the first row is a dictionary."
+            )
         cells = {name: value for name, value in row.items() if not _is_missing(value)}
         if any(type(value) is bytes for value in cells.values()):
-            raise UsageError(f"Row {number} has a value of type bytes. Decode it to a text first.")
+            raise UsageError(f"Row {number} has a value of type bytes. Decode it to text first.")
         yield cells if columns is None else _map_columns(cells, columns)
 
 
@@ -201,10 +203,10 @@ def _encode_row(number: int, fields: dict[str, Any]) -> bytes:
 
 
 def _encode_value(value: Any) -> Any:
-    """Returns what JSON has for a value that msgspec does not know.
+    """Returns the JSON form of a value that msgspec does not know.
 
     Raises:
-        TypeError: JSON has nothing for it.
+        TypeError: JSON has no form for it.
     """
     if isinstance(value, str):  # of a subclass, such as that of numpy
         return str(value)
@@ -228,7 +230,7 @@ def _encode_cases(rows: Iterator[Any], assertions: tuple[Assertion, ...]) -> Ite
     for number, case in enumerate(rows, start=1):
         if not isinstance(case, Case):
             raise UsageError(
-                f"Row {number} is of type {type(case).__name__}, and the first is a `proctor.Case`."
+                f"Row {number} is of type {type(case).__name__}, but the first row is a `proctor.Case`."
             )
         try:
             yield encode(replace(case, assertions=assertions) if assertions else case) + b"\n"
@@ -266,6 +268,6 @@ def _check_columns(columns: Mapping[str, str], row: Row) -> None:
     for field, column in columns.items():
         if column not in row:
             raise UsageError(
-                f"`columns` takes {field!r} from the column {column!r}, and there is none. "
+                f"`columns` takes {field!r} from the column {column!r}, which does not exist. "
                 f"{suggestion(column, list(map(str, row)))}"
             )

@@ -30,7 +30,7 @@ def resolve_targets(targets: TargetLike | TargetList | None) -> tuple[str | Targ
     """Returns what a request names for targets; functions and objects are registered for this process.
 
     Raises:
-        UsageError: something is no target.
+        UsageError: an item is not a target.
     """
     if targets is None:
         return ()
@@ -49,8 +49,8 @@ def _resolve_target(target: Any) -> str | TargetSpec:
     if callable(target):
         return _keep_name(register_function(target, name=_get_name(target)), target)
     raise UsageError(
-        f"{target!r} is no target. Give a name such as 'openai:gpt-5.2', a function that takes a text, or an "
-        "object with a method `answer`."
+        f"{target!r} is not a target. Pass a name such as 'openai:gpt-5.2', a function that takes a text, "
+        "or an object with a method `answer`."
     )
 
 

@@ -1,4 +1,4 @@
-"""Says of which clusters of related cases an interval is. Pure."""
+"""Describes the clusters of related cases behind an interval. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def clusters_sentence(what: str, count: int, field: str) -> str:
     if count >= FEW_CLUSTERS:
         return sentence
     return (
-        f"{sentence} Only {clusters}: an interval over fewer than {FEW_CLUSTERS} is rough, and can be too "
-        "narrow where clusters differ much."
+        f"{sentence} An interval over fewer than {FEW_CLUSTERS} clusters is rough, and too narrow if the "
+        "clusters differ a lot."
     )
 
 
 def no_clusters_sentence(field: str) -> str:
-    """Returns a sentence on a field that should say which cases are related, and that no case has."""
+    """Returns a sentence on a field that names related cases but that no case has."""
     return (
-        f"No case has `{one_line(field)}`, which should say which are related: each is taken as independent."
+        f"No case has `{one_line(field)}`, the field that names related cases, so all cases are treated as "
+        "independent."
     )

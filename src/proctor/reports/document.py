@@ -201,7 +201,7 @@ class RateEntry(Struct, frozen=True):
 
 
 class RateGrid(Block, frozen=True):
-    """Rates by row and column; None where there is none."""
+    """Rates by row and column; None for an empty cell."""
 
     kind: ClassVar[str] = "grid"
     corner: str

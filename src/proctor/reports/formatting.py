@@ -30,7 +30,7 @@ def format_utc(moment: datetime) -> str:
 
 
 def format_run_name(run: Run) -> str:
-    """Formats what people call a run: target, prompt and start, as `gpt-5 · terse · 27 Nov 14:05`."""
+    """Formats the name of a run for people: target, prompt and start, as `gpt-5 · terse · 27 Nov 14:05`."""
     return f"{run.target_title} · {run.started_at.day} {run.started_at:%b %H:%M}"
 
 

@@ -46,7 +46,7 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
 
 def document_for(replay: ReplayReport, max_names: int | None = None) -> Iterator[Block]:
-    """Yields the shares of trials that came out the same, both pass rates, and the trials that changed.
+    """Yields the shares of trials with the same verdict, both pass rates, and the trials that changed.
 
     Args:
         replay: the bundle and the run that repeated its prompts.

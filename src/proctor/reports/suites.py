@@ -136,7 +136,7 @@ class SuiteRecord(Struct, frozen=True, kw_only=True):
     suite_digest: Digest
     description: str | None
     declared_version: Annotated[str | None, about("The version stated in its file.")]
-    suite_hash: Annotated[str | None, about("The published hash, in dialect pramana.")]
+    suite_hash: Annotated[str | None, about("The published hash, for suites in the format pramana.")]
     splits: Annotated[SplitSizesRecord | None, about("Null if the suite is not split.")]
     categories: dict[str, int]
     tags: dict[str, int]
@@ -199,7 +199,7 @@ def list_blocks(versions: Sequence[VersionEntry]) -> Iterator[Block]:
     """Yields a row for each suite, with its current version and the number of versions."""
     names = {version.saved.suite.name: version for version in versions if version.saved.current}
     if not names:
-        yield Paragraph("No suite is saved here.")
+        yield Paragraph("There are no saved suites.")
     rows = []
     for name, version in names.items():
         every = [other for other in versions if other.saved.suite.name == name]
@@ -307,7 +307,8 @@ def _facts(detail: SuiteDetail) -> Iterator[tuple[str, str]]:
         yield "tags", _counts_text(detail.tags)
     if detail.looks:
         rates = sum(access.kind == "rate" for access in detail.looks)
-        yield "looks", f"{rates:,} at the holdout's pass rate, {len(detail.looks) - rates:,} at its answers"
+        answers = len(detail.looks) - rates
+        yield "accesses", f"{rates:,} to the holdout's pass rate, {answers:,} to its answers"
     yield "runs", f"{len(detail.runs):,}"
 
 
@@ -385,7 +386,7 @@ def render_diff(old: str, new: str, diff: Diff) -> Iterator[str]:
         (diff.moved, "moved"),
         (diff.same, "the same"),
     )
-    summary = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "no case"
+    summary = ", ".join(f"{count:,} {what}" for count, what in counts if count) or "no cases"
     yield f"{one_line(old)} → {one_line(new)}: {summary}"
     if diff.is_empty:
         return
@@ -399,7 +400,7 @@ def render_diff(old: str, new: str, diff: Diff) -> Iterator[str]:
     for case in diff.added:
         yield f"+ {one_line(case)}"
     for rename in diff.renamed:
-        yield f"{one_line(rename.old)} is {one_line(rename.new)} now"
+        yield f"{one_line(rename.old)} is now {one_line(rename.new)}"
     for case_change in diff.changed:
         yield one_line(case_change.case)
         for change in case_change.changes:

@@ -27,8 +27,8 @@ class PointGateErrors(NamedTuple):
 def point_gate_errors(cases: int, bar: float) -> PointGateErrors:
     """Returns how often a gate passes a rate 5 points below it, and fails one 5 points above it.
 
-    The chances are those of a binomial distribution: cases are independent and asked once. Rates are half as
-    far from the gate as 0 and 1, if these are nearer than 10 points.
+    The chances are those of a binomial distribution: cases are independent, with one trial each. Rates are
+    half as far from the gate as 0 and 1, if these are nearer than 10 points.
 
     Args:
         cases: the number of cases, above 0.

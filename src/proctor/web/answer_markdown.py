@@ -90,7 +90,7 @@ def _describe_image(
 def _open_heading(
     _renderer: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Any
 ) -> str:
-    """A heading of an answer is none of the page's outline."""
+    """Headings of answers stay out of the page's outline."""
     return f'<p class="heading {tokens[index].tag}">'
 
 

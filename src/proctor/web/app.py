@@ -93,9 +93,11 @@ def _refuse(request: Request, error: Exception) -> Response:
 
 def _unknown_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    sentence = "There is no such page." if error.status_code == 404 else str(error.detail)
+    sentence = "This page does not exist." if error.status_code == 404 else str(error.detail)
     if error.status_code == 405:
-        sentence = "This address takes no such request. Open it by a link or a button of the pages."
+        sentence = (
+            "This address does not accept this kind of request. Use the links and buttons of the pages."
+        )
     return _error_response(request, error.status_code, sentence, headers=error.headers)
 
 
@@ -104,15 +106,15 @@ def _invalid_address(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     validation_error = error.errors()[0]
     field = ".".join(str(part) for part in validation_error["loc"][1:])
-    sentence = f"The address gives {field!r} a value that it cannot have: {validation_error['msg']}."
+    sentence = f"The value of {field!r} in the address is invalid: {validation_error['msg']}."
     return _error_response(request, 400, sentence)
 
 
 def _internal_error(request: Request, error: Exception) -> Response:
     internal_errors.report_error(f"at {request.url.path}", error)
     sentence = (
-        "Proctor broke. This is a fault of Proctor; nothing that was stored is lost. The terminal of the "
-        "server says more, with PROCTOR_DEBUG=1 all of it."
+        "Internal error. This is a bug in Proctor; nothing that was stored is lost. The terminal of the "
+        "server has the error; with PROCTOR_DEBUG=1 it also has the traceback."
     )
     return _error_response(request, 500, sentence)
 

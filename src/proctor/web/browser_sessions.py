@@ -108,7 +108,7 @@ class BrowserSessions:
                 del self._sessions[next(anonymous, next(iter(self._sessions)))]
 
     def log_in(self, session: BrowserSession, person: str = OWNER) -> None:
-        """Marks a session as logged in and gives it a new id, as someone else may have chosen the old one.
+        """Marks a session as logged in with a new id, because somebody else may have chosen the old one.
 
         Args:
             session: the session.

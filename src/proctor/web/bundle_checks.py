@@ -52,7 +52,7 @@ def check_bundle(project: Project, name: str, data: bytes) -> BundleCheck:
         UsageError: too many bundles are being checked already.
     """
     if not _SLOTS.acquire(timeout=_SLOT_TIMEOUT_S):
-        raise UsageError("Other bundles are being checked at the moment. Drop this one again in a minute.")
+        raise UsageError("Other bundles are being checked right now. Upload this one again in a minute.")
     try:
         with TemporaryDirectory(prefix="proctor-") as folder:
             path = Path(folder) / "dropped.zip"  # never the name that was uploaded
@@ -85,13 +85,14 @@ def _run_verify(project: Project, path: Path) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             child.kill()
             return {
-                "message": f"It could not be checked in {VERIFY_TIMEOUT_S:g} seconds. Use `proctor verify`."
+                "message": f"The check took more than {VERIFY_TIMEOUT_S:g} seconds. Use `proctor verify` "
+                "instead."
             }
     try:
         output = msgspec.json.decode(stdout, type=dict[str, Any])
         row: dict[str, Any] = (output["bundles"] or output["errors"])[0]
     except (msgspec.MsgspecError, KeyError, IndexError):
-        return {"message": "It could not be checked: that took more memory than a page may use."}
+        return {"message": "The check needed more memory than a page may use. Use `proctor verify` instead."}
     return row
 
 

@@ -125,7 +125,7 @@ def resolve_key(project: Project, name: str) -> str | None:
         return None
     if name not in list_signing_keys(project):
         raise UsageError(
-            f"There is no key {name!r} to sign with here. `proctor keys list` shows those that are."
+            f"This server has no signing key {name!r}. `proctor keys list` shows the keys that it has."
         )
     return name
 
@@ -192,7 +192,7 @@ def create_certificate(
         shutil.rmtree(work_folder, ignore_errors=True)
     certificate = find_certificate(project, run.id)
     if certificate is None:
-        raise CertificateError("The certificate was made, and cannot be read again.")
+        raise CertificateError("The certificate was made, but it cannot be read.")
     return certificate
 
 
@@ -212,14 +212,14 @@ def create_public_bundle(
     """
     certificate = find_certificate(project, run.id)
     if certificate is None:
-        raise CertificateError(f"Run {run.id} has no certificate here. Make one first.")
+        raise CertificateError(f"Run {run.id} has no certificate on this server. Create one first.")
     partial_file = certificate.folder / f".{secrets.token_hex(6)}.zip"
     try:
         arguments = ["attest", run.id, "--public", *_common_flags(project, key), "-o", str(partial_file)]
         _run_command(project, arguments, on_progress)
         partial_file.replace(certificate.folder / CERTIFICATE_FILES["public"][0])
     except OSError as error:
-        raise CertificateError(f"The bundle cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The bundle cannot be saved: {error.strerror}.") from None
     finally:
         partial_file.unlink(missing_ok=True)
     return certificate
@@ -232,7 +232,7 @@ def _certificates_folder(project: Project) -> Path:
 def _new_folder(project: Project, run: Run) -> Path:
     """Makes an empty folder beside the certificates, and removes those that a crash left behind."""
     if not _RUN_ID.fullmatch(run.id):
-        raise CertificateError(f"A run that is called {run.id!r} can have no certificate here.")
+        raise CertificateError(f"A run with the id {run.id!r} cannot have a certificate on this server.")
     folder = _certificates_folder(project)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -242,7 +242,7 @@ def _new_folder(project: Project, run: Run) -> Path:
         new_folder = folder / f".{run.id}.{secrets.token_hex(6)}"
         new_folder.mkdir()
     except OSError as error:
-        raise CertificateError(f"Certificates cannot be kept in {folder.name}: {error.strerror}.") from None
+        raise CertificateError(f"Certificates cannot be saved in {folder.name}: {error.strerror}.") from None
     return new_folder
 
 
@@ -254,7 +254,7 @@ def _swap(new_folder: Path, destination: Path) -> None:
             destination.rename(replaced)
         new_folder.rename(destination)
     except OSError as error:
-        raise CertificateError(f"The certificate cannot be kept: {error.strerror}.") from None
+        raise CertificateError(f"The certificate cannot be saved: {error.strerror}.") from None
     finally:
         shutil.rmtree(replaced, ignore_errors=True)
 
@@ -293,6 +293,6 @@ def _error_message(output: Iterable[str]) -> str:
     """Returns the last error of a command, without the names of flags, which pages do not have."""
     lines = list(output)
     errors = [line.removeprefix(_ERROR_PREFIX) for line in lines if line.startswith(_ERROR_PREFIX)]
-    final_line = errors[-1:] or lines[-1:] or ["The process was ended from outside."]
+    final_line = errors[-1:] or lines[-1:] or ["Another process ended it."]
     text = one_line(final_line[0])
     return _FLAG.sub("", text.removesuffix(NotCertified.force_hint)).strip()

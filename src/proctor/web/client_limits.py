@@ -79,14 +79,14 @@ class EventStreams:
         if self._open[client] >= self._limits.client_event_streams:
             raise RequestRefused(
                 429,
-                f"{self._limits.client_event_streams} live pages are open from your address, which is the "
+                f"Your address has {self._limits.client_event_streams} live pages open, which is the "
                 "limit. Close some of them, or reload this page for its current state.",
                 headers,
             )
         if self._open.total() >= self._limits.event_streams:
             raise RequestRefused(
                 503,
-                f"{self._limits.event_streams} live pages are open at this server, which is the limit. "
+                f"This server has {self._limits.event_streams} live pages open, which is the limit. "
                 "Reload this page for its current state.",
                 headers,
             )

@@ -30,7 +30,7 @@ WAKE_BATCH = 10
 HEARTBEAT_S = 15.0
 """After this long without a change a comment is sent, so that proxies keep the connection open."""
 _MAX_FAILURES = 20
-"""After this many failed reads in a row, the page is told to reload, and then shows the error."""
+"""After this many failed reads in a row, the page reloads and shows the error."""
 
 
 class Watcher:

@@ -19,7 +19,7 @@ class HoldoutAccesses:
     """Records the holdout accesses of one server; safe to use from many threads."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """Has recorded nothing.
+        """Starts without any records.
 
         Args:
             now: returns the moment, in UTC.

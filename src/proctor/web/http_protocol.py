@@ -169,7 +169,7 @@ class LimitedProtocol(H11Protocol):
             return
         is_begun = self._awaited_part == "head" and bool(self.conn.trailing_data[0])
         if is_begun or (self._awaited_part == "body" and not self.cycle.response_started):
-            sentence = "This request took too long to arrive, and the connection is closed.\n"
+            sentence = "This request took too long to arrive, so the connection is closed.\n"
             self.transport.write(_TIMEOUT_RESPONSE.format(length=len(sentence), sentence=sentence).encode())
         self._stop_waiting()
         self.transport.close()

@@ -16,7 +16,7 @@ def report_error(location: str, error: Exception) -> None:
         location: where it happened, such as `at /runs`.
         error: what was raised.
     """
-    lines = [one_line(f"Proctor broke {location}: {type(error).__name__}: {error}")]
+    lines = [one_line(f"Internal error {location}: {type(error).__name__}: {error}")]
     if os.environ.get("PROCTOR_DEBUG") == "1":
         lines += traceback.format_exception(error)
     print(*map(terminal_text, lines), sep="\n", file=sys.stderr)

@@ -19,7 +19,7 @@ def parse_person_name(text: str) -> str:
     """
     name = " ".join(one_line(replace_invalid(text)).split())
     if not name or len(name) > MAX_NAME_LENGTH:
-        raise UsageError(f"Give your name: 1 to {MAX_NAME_LENGTH} characters.")
+        raise UsageError(f"Enter your name, 1 to {MAX_NAME_LENGTH} characters.")
     return name
 
 
@@ -31,7 +31,7 @@ def parse_note(text: str, noun: str) -> str:
     """
     note = replace_invalid(text).replace("\r\n", "\n").strip()
     if len(note) > MAX_NOTE_LENGTH:
-        raise UsageError(f"A {noun} has at most {MAX_NOTE_LENGTH:,} characters. Go back and make it shorter.")
+        raise UsageError(f"A {noun} can have at most {MAX_NOTE_LENGTH:,} characters. Go back and shorten it.")
     return note
 
 

@@ -83,7 +83,7 @@ def describe_progress(run_summary: RunSummary, *, stopping: bool = False) -> str
 
     Args:
         run_summary: the run.
-        stopping: whether it was told to stop.
+        stopping: whether it is stopping.
     """
     run = run_summary.run
     name = f"{run.suite.title} on {run.target_title}"
@@ -102,7 +102,7 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
     pace: RunSpeed | None = None
     cost: str = ""
     stopping: bool = False
-    """Whether it was told to stop and waits for calls in progress."""
+    """Whether it is stopping and waits for calls in progress."""
     first_error: str = ""
     """The message of the first error that may be shown."""
     latest: tuple[LatestAnswer, ...] = ()
@@ -138,8 +138,8 @@ class RunSnapshot(Struct, frozen=True, kw_only=True):
         run_summary = self.run_summary
         parts = [f"{run_summary.done:,} of {run_summary.planned:,} trials"]
         waiting = run_summary.stored - run_summary.done
-        parts += [f"{waiting:,} wait for their judges"] * (waiting > 0 and run_summary.whole)
-        parts += ["stopping: calls under way get 1 s"] * self.stopping
+        parts += [f"{waiting:,} waiting for judges"] * (waiting > 0 and run_summary.whole)
+        parts += ["stopping: open calls get 1 s"] * self.stopping
         if self.pace is not None and not self.stopping:
             parts.append(self.pace.words)
         return " · ".join([*parts, self.cost])
@@ -255,7 +255,7 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
 
     @property
     def pending_targets(self) -> list[str]:
-        """The targets whose runs have not begun, each with its prompt if the start names prompts."""
+        """The targets whose runs have not started, each with its prompt if the start names prompts."""
         targets, prompts = self._find_values("--target="), self._find_values("--prompt=")
         if not prompts:
             started_names = {snapshot.run.target.name for snapshot in self.runs}
@@ -274,7 +274,7 @@ class GroupSnapshot(Struct, frozen=True, kw_only=True):
         """The first line of its page: the state and the numbers."""
         if not self.runs:
             request = self._describe_request()
-            return f"Starting: {request}" if self.alive else f"Nothing was run: {request} did not start"
+            return f"Starting: {request}" if self.alive else f"Nothing ran: {request} did not start"
         snapshots = self.runs
         title = self.runs[0].name
         if len(self.runs) > 1:
@@ -343,7 +343,7 @@ class GroupLiveView:
         run_ids = {run.id for run in runs}
         runs = [*_existing_runs(store, [run_id for run_id in self._pollers if run_id not in run_ids]), *runs]
         if start is None and not runs:
-            raise PageNotFound(f"Nothing was started here as {self._group[:80]!r}.")
+            raise PageNotFound(f"There is no start {self._group[:80]!r} on this server.")
         snapshots = [
             self._pollers.setdefault(run.id, RunPoller(self._project)).take_snapshot(store, run)
             for run in runs

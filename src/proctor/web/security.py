@@ -1,4 +1,4 @@
-"""Protects the server: who is answered, how much is read, and what a browser may do.
+"""Protects the server: which requests it accepts, how much it reads, and what a browser may do.
 
 Every request passes `SecurityMiddleware` first. In addition, a change from a page needs the form's token
 (`read_form`), and one through the API a content type that no form of another site can send.
@@ -117,12 +117,12 @@ class SecurityMiddleware:
         host = headers.get("host", "").lower()
         if host not in self._project.hosts:
             return RequestRefused(
-                421, f"This server is not {host!r}. Open it by the address that it printed."
+                421, f"This server is not {host!r}. Use the address that `proctor serve` printed."
             )
         if scope["method"] not in _SAFE_METHODS and not _is_same_origin(headers, host):
-            return RequestRefused(403, "Another site sent this. Nothing was changed.")
+            return RequestRefused(403, "Another site sent this request. Nothing was changed.")
         if _is_embedded_elsewhere(headers):
-            return RequestRefused(403, "Another site wants to show this as a part of it. Open it by a link.")
+            return RequestRefused(403, "Another site tried to embed this page. Open it with a link instead.")
         length, max_bytes = headers.get("content-length", "0"), self._max_bytes(scope, headers, session)
         if not length.isascii() or not length.isdigit() or int(length) > max_bytes:
             return body_too_large(max_bytes)
@@ -151,7 +151,7 @@ class SecurityMiddleware:
         location = (
             f"/login?{urlencode({'next': requested})}" if scope["method"] in _SAFE_METHODS else "/login"
         )
-        return RequestRefused(303, "Show the server's token first.", {"location": location})
+        return RequestRefused(303, "Enter the server's token first.", {"location": location})
 
     def _add_headers(self, headers: MutableHeaders, sent_id: str | None, session: BrowserSession) -> None:
         for name, value in SECURITY_HEADERS.items():
@@ -166,7 +166,7 @@ class SecurityMiddleware:
 def body_too_large(max_bytes: int = MAX_BODY_BYTES) -> RequestRefused:
     """Returns the error for a body above the limit."""
     size = f"{max_bytes // 2**20} MB" if max_bytes >= 2**20 else f"{max_bytes // 2**10} KB"
-    return RequestRefused(413, f"That is more than {size} at once. Use the command line for it.")
+    return RequestRefused(413, f"This request is larger than {size}. Use the command line instead.")
 
 
 def _is_api(scope: Scope) -> bool:
@@ -260,7 +260,7 @@ async def read_form(request: Request) -> PageForm:
     if not constant_time_equal(form.text("csrf"), get_session(request).csrf):
         raise RequestRefused(
             403,
-            "This page was open before the server was started again, or is another site's. Nothing was "
+            "This page was open before the server restarted, or it is from another site. Nothing was "
             "changed. Go back, reload the page, and send it again.",
         )
     return form
@@ -272,7 +272,7 @@ async def _parse_form(request: Request) -> PageForm:
     except HTTPException as error:
         raise RequestRefused(400, f"This form cannot be read: {error.detail}") from None
     except ClientDisconnect:
-        raise RequestRefused(400, "This form ended before all of it was there.") from None
+        raise RequestRefused(400, "This form is incomplete: its end is missing.") from None
     fields, files = list[tuple[str, str]](), list[tuple[str, FormFile]]()
     for name, value in data.multi_items():
         if isinstance(value, UploadFile):

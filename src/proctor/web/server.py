@@ -55,7 +55,7 @@ def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as error:
-        raise UsageError(f"{host!r} is no address of this machine: {error.strerror}.") from None
+        raise UsageError(f"{host!r} is not an address of this machine: {error.strerror}.") from None
     for offset in range(1 if exactly else _MAX_PORTS_TRIED):
         listener = socket.socket(family, kind, proto)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -67,7 +67,9 @@ def bind_socket(host: str, port: int, *, exactly: bool) -> socket.socket:
             error_text = error.strerror
         else:
             return listener
-    raise UsageError(f"Nothing can be served at {host}:{port}: {error_text}. Choose another one with --port.")
+    raise UsageError(
+        f"The server cannot listen on {host}:{port}: {error_text}. Choose another port with --port."
+    )
 
 
 def allowed_hosts(host: str, port: int, more_hosts: Iterable[str] = ()) -> frozenset[str]:
@@ -101,7 +103,7 @@ def _own_addresses() -> set[str]:
 
 
 def serve(project: Project, listener: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-    """Serves a project until the process is told to stop.
+    """Serves a project until the process is stopped.
 
     Args:
         project: the project; its hosts are set.

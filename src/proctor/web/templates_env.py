@@ -105,7 +105,7 @@ def load_run(store: Store, run_id: str) -> Run:
     except StoreError as error:
         raise PageNotFound(str(error)) from None
     if run.id != run_id:
-        raise PageNotFound(f"There is no run {run_id!r} here.")
+        raise PageNotFound(f"There is no run {run_id!r} in this store.")
     return run
 
 

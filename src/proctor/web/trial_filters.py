@@ -40,7 +40,7 @@ class FilterChip(Struct, frozen=True):
 
 
 def parse_filter(request: Request) -> TrialFilter:
-    """Returns the filter of an address; what is absent filters nothing."""
+    """Returns the filter of an address; a filter that is absent matches every trial."""
     query = request.query_params
     lists = {name: _values(query, name) for name in _MULTI_VALUE}
     texts = {name: next(iter(_values(query, name)), "") for name in _SINGLE_VALUE}

@@ -117,7 +117,7 @@ async def test_runs_without_a_common_case_are_refused_with_what_differs(
         "s v1 and s v2",
         "1 case only in the first (gone)",
         "1 case only in the second (added)",
-        "1 case under another id (old → new)",
+        "1 case with another id (old → new)",
         "1 case changed (edited: expected, assertions[0].params.value)",
         "--by-case-digest",
     ):

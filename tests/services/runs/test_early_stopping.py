@@ -142,9 +142,7 @@ def test_an_interval_has_the_rate_also_if_many_calls_were_in_flight() -> None:
     rate = 31 / end.cases
     assert stop.gate_range[1] < rate
     assert end.interval[0] < rate < end.interval[1]
-    assert "80.0% was ruled out before the calls in flight ended" in describe_early_stop(
-        end, Settings(**GATE)
-    )
+    assert "80.0% was ruled out before the last calls ended" in describe_early_stop(end, Settings(**GATE))
 
 
 def test_calls_that_are_given_up_end_what_is_looked_at() -> None:

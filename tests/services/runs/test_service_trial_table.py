@@ -182,7 +182,9 @@ def fits(row: Row, wanted: TrialFilter, *, revealed: bool) -> bool:
     if row.split != "holdout" or revealed:
         reasons = [f"{name}: no" for name in row.missed] if row.verdict is not Verdict.PASS else []
         if not reasons and row.verdict is not Verdict.PASS:
-            reasons = ["nothing that counts could be scored" if row.score is None else "no assertion failed"]
+            reasons = [
+                "no assertion that counts could be scored" if row.score is None else "no assertion failed"
+            ]
         texts += [f"q {row.position}?", row.answer, *reasons]
     return (
         (not wanted.verdicts or row.verdict.value in wanted.verdicts)

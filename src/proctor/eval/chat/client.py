@@ -113,7 +113,7 @@ class ChatClient:
         self._max_tokens = max_tokens
         self._temperature = temperature
         self._loop_thread = LoopThread(
-            "The client is closed. Make another one.",
+            "The client is closed. Create another one.",
             close_timeout_s=_CLOSE_TIMEOUT_S,
             on_close=source.aclose,
         )
@@ -171,7 +171,7 @@ class ChatClient:
             self._add_totals({"failed": 1})
             if isinstance(error, TargetTimeout):
                 raise TargetTimeout(
-                    f"No answer within {self._timeout_s:g} s. Give the client a larger timeout_s."
+                    f"No answer within {self._timeout_s:g} s. Use a larger timeout_s for the client."
                 ) from error
             raise
         usage = output.usage
@@ -227,7 +227,7 @@ class ChatClient:
 
         prompt_messages = tuple(_parse_message(message, place) for place, message in enumerate(messages, 1))
         if not prompt_messages:
-            raise TypeError("There are no messages. Give at least one.")
+            raise TypeError("There are no messages. Pass at least one.")
         if case_id is None:
             user_texts = [message.content for message in prompt_messages if message.role == "user"]
             case_id = user_texts[-1] if user_texts and self._source.reads_case_ids else ""
@@ -275,7 +275,7 @@ def _parse_message(value: Any, place: int) -> Message:
     from proctor.model import Message
 
     if not isinstance(value, Mapping) or not isinstance(value.get("role"), str):
-        raise TypeError(f"Message {place} is no dictionary with a `role`: {value!r:.200}.")
+        raise TypeError(f"Message {place} is not a dictionary with a `role`: {value!r:.200}.")
     extras = [name for name, field in value.items() if name not in ("role", "content", "name") and field]
     if extras:
         raise TypeError(f"Message {place} has `{extras[0]}`, which this client cannot send.")
@@ -309,7 +309,7 @@ def _content_text(value: Any, place: int) -> str:
     parts = value if isinstance(value, (list, tuple)) else [value]
     for part in parts:
         if not _is_text_part(part):
-            raise TypeError(f"Message {place} has content that is no text: {part!r:.200}.")
+            raise TypeError(f"Message {place} has content that is not text: {part!r:.200}.")
     return "\n\n".join(part["text"] for part in parts)
 
 
@@ -324,7 +324,7 @@ def _parse_response_format(response_format: Mapping[str, Any] | None) -> tuple[b
     schema = schema.get("schema") if isinstance(schema, Mapping) else None
     if kind != "json_schema" or not isinstance(schema, Mapping):
         raise UsageError(
-            f"The response_format is {dict(response_format)!r:.200}. Give {{'type': 'json_object'}}, or "
+            f"The response_format is {dict(response_format)!r:.200}. Use {{'type': 'json_object'}}, or "
             "{'type': 'json_schema', 'json_schema': {'name': …, 'schema': …}}."
         )
     return True, dict(schema)

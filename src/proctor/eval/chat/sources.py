@@ -108,7 +108,7 @@ def endpoint_source(
     )
     if api_key and api_key.strip():
         if not (api_key.isascii() and api_key.isprintable()):
-            raise UsageError("The api_key holds characters that no key has. Copy the key again.")
+            raise UsageError("The api_key has characters that no key contains. Copy the key again.")
         environ[_KEY_VARIABLE] = api_key
         spec = replace(spec, options={"api_key": f"${{{{ {_KEY_VARIABLE} }}}}"})
     return SpecSource(spec, environ, retry_policy)
@@ -128,7 +128,7 @@ def target_source(target: Any, environ: dict[str, str], retry_policy: RetryPolic
     answer: Callable[..., Any] | None = getattr(target, "answer", None)
     if not callable(answer):
         raise TypeError(
-            f"A value of type {type(target).__name__} is no target. Give an object with "
+            f"A value of type {type(target).__name__} is not a target. Pass an object with "
             "async answer(prompt), or a name such as 'local' or 'openai:gpt-5.2'."
         )
     return ObjectSource(target, retry_policy)

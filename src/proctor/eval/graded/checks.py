@@ -263,7 +263,7 @@ def _check_numeric(answer: str, spec: CheckSpec) -> CheckResult:
     if value is None:
         return CheckResult(False, "numeric check has no expected value")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return CheckResult(False, f"numeric check expects {value!r}, which is no number")
+        return CheckResult(False, f"numeric check expects {value!r}, which is not a number")
     digits = find_first_digits(answer)
     if digits is None:
         return CheckResult(False, "no number found in answer")

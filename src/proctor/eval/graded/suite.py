@@ -56,7 +56,7 @@ class PromptResult:
 
 @dataclass(frozen=True, slots=True)
 class SuiteScore:
-    """The results of a suite's prompts. A prompt without an answer did not pass."""
+    """The results of a suite's prompts. A prompt without an answer fails."""
 
     name: str
     results: tuple[PromptResult, ...]
@@ -73,7 +73,7 @@ class SuiteScore:
         ]
         html = html_table(self.name, ["category", "passed", "share (95 %)"], shares)
         failures = self._failures()
-        return html + (html_table("Not passed", ["prompt", "reason"], failures) if failures else "")
+        return html + (html_table("Failed", ["prompt", "reason"], failures) if failures else "")
 
     def _share_rows(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns the counts of each category, and of all."""
@@ -81,7 +81,7 @@ class SuiteScore:
         return [(name or NO_VALUE, row) for name, row in rows]
 
     def _failures(self) -> list[tuple[str, str]]:
-        """Returns the ids that did not pass, each with its reason."""
+        """Returns the ids of failed prompts, each with its reason."""
         failures = [(result.id, result.why) for result in self.results if not result.passed]
         return failures + [(prompt_id, "there is no such prompt") for prompt_id in self.unknown]
 
@@ -125,7 +125,7 @@ class SuiteScore:
         }
 
     def report(self) -> str:
-        """Returns Markdown: a table of the categories, and each prompt that did not pass with its reason."""
+        """Returns Markdown: a table of the categories, and each failed prompt with its reason."""
         lines = ["| category | passed | share (95 %) |", "|---|---:|---|"]
         lines += [
             f"| {markdown_text(name)} | {row['passed']}/{row['n']} | {_format_share(row)} |"
@@ -184,7 +184,7 @@ class GradedPromptSuite:
         for prompt in prompts:
             if prompt.id in ids:
                 raise ValueError(
-                    f"{path}: two prompts have the id {prompt.id!r}; give each an id of its own."
+                    f"{path}: two prompts have the id {prompt.id!r}; use a different id for each."
                 )
             ids.add(prompt.id)
         return cls(str(data.get("suite") or Path(path).stem), prompts, str(data.get("notes") or ""))
@@ -222,7 +222,7 @@ class GradedPromptSuite:
         """Checks the answers to the suite.
 
         Args:
-            answers: {prompt id: answer}; a prompt without one, or with None, does not pass.
+            answers: {prompt id: answer}; a prompt without an answer, or with None, fails.
             prompts: only these, such as the result of `select`.
             hedges: as for `score_answer`.
         """
@@ -246,8 +246,8 @@ class GradedPromptSuite:
         """Sends every prompt to a model, and checks its answers.
 
         Args:
-            model_fn: `model_fn(prompt)` returns the answer; may be async. A prompt for which it raises does
-                not pass, and its result has the error.
+            model_fn: `model_fn(prompt)` returns the answer; may be async. A prompt for which it raises fails,
+                and its result has the error.
             prompts: only these, such as the result of `select`.
             hedges: as for `score_answer`.
             workers: how many prompts are sent at once, each from its own thread.
@@ -276,7 +276,7 @@ def _grade_answer(
     prompt: GradedPrompt, answer: Any, hedges: tuple[str, ...], error: Exception | None = None
 ) -> PromptResult:
     if error is None and not isinstance(answer, str | None):
-        error = TypeError(f"the model answered {answer!r}, which is no text")
+        error = TypeError(f"the model answered {answer!r}, which is not a text")
     if error is not None:
         message = f"{type(error).__name__}: {error}"
         return PromptResult(prompt.id, prompt.category, False, message, None, message)

@@ -202,7 +202,7 @@ class Judge:
     def _open_client(self) -> ChatClient:
         if not isinstance(self.client, str) and not callable(getattr(self.client, "answer", None)):
             raise TypeError(
-                f"A judge cannot ask a value of type {type(self.client).__name__}. Give an object with "
+                f"A judge cannot call a value of type {type(self.client).__name__}. Pass an object with "
                 "chat(messages, max_tokens=, temperature=), a target of Proctor, or the name of one."
             )
         from proctor.eval.chat.client import ChatClient
@@ -230,7 +230,7 @@ class Judge:
         rubric = BUILTIN_RUBRICS.get(kind)
         if rubric is None:
             names = ", ".join(sorted(BUILTIN_RUBRICS))
-            raise ValueError(f"There is no built-in rubric {kind!r}. Known are: {names}.")
+            raise ValueError(f"There is no built-in rubric {kind!r}. The rubrics are: {names}.")
         return cls(client, rubric, **options)
 
     @staticmethod
@@ -272,7 +272,7 @@ class Judge:
 
         Args:
             prediction: the answer to grade.
-            question: the question that was asked.
+            question: the question that the answer responds to.
             reference: a right answer.
             context: passages that the answer should be drawn from.
 
@@ -358,16 +358,16 @@ class Judge:
             reply = client.chat(messages, max_tokens=self.max_tokens, temperature=self.temperature, **options)
         except Exception as error:
             kind = "" if isinstance(error, ProctorError) else f"{type(error).__name__}: "
-            raise JudgeError(f"The judge could not be asked: {kind}{error}") from error
+            raise JudgeError(f"The call to the judge failed: {kind}{error}") from error
         try:
             content = reply["choices"][0]["message"]["content"]
         except (TypeError, KeyError, IndexError) as error:
             raise JudgeError(
-                "The judge's reply is no chat completion: choices[0].message.content is not in "
+                "The judge's reply is not a chat completion: choices[0].message.content is not in "
                 f"{_excerpt(reply)} ({type(error).__name__})."
             ) from error
         if not is_content(content):
-            raise JudgeError(f"The content of the judge's reply is no text: {_excerpt(content)}.")
+            raise JudgeError(f"The content of the judge's reply is not a text: {_excerpt(content)}.")
         return content
 
 
@@ -381,7 +381,8 @@ def _parse_answer(answer: Mapping[str, Any], place: int) -> tuple[str, dict[str,
     if answer.get("prediction") is None or unknown:
         problem = f"has {unknown[0]!r}" if unknown else "has no prediction"
         raise ValueError(
-            f"Answer {place} {problem}. Give `id` and any of {', '.join(_ANSWER_KEYS)}; prediction always."
+            f"Answer {place} {problem}. Use `id` and any of {', '.join(_ANSWER_KEYS)}; prediction is "
+            "required."
         )
     arguments = {name: answer[name] for name in _ANSWER_KEYS if name in answer}
     return str(answer.get("id", place)), arguments

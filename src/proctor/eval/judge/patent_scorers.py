@@ -56,12 +56,12 @@ def _check_judge(judge: Judge, rubric: str, name: str) -> None:
     """Raises ValueError for a judge whose scores would mean something else."""
     others = {*BUILTIN_RUBRICS.values(), RUBRIC_PATENT_CLAIM_VALIDITY, RUBRIC_OFFICE_ACTION_ARGUMENT}
     if judge.rubric != rubric and judge.rubric in others:
-        raise ValueError(f"The judge goes by another rubric. Make it with Judge(client, rubric={name}).")
+        raise ValueError(f"The judge uses another rubric. Create it with Judge(client, rubric={name}).")
     scale = judge.score_range
     if scale is not None and scale != _SCALE:
         raise ValueError(
-            f"The judge grades from {scale[0]:g} to {scale[1]:g}, and this score is from 0 to 1. "
-            f"Make the judge with Judge(client, rubric={name}), or with a rubric of your own on that scale."
+            f"The judge grades from {scale[0]:g} to {scale[1]:g}, but this score is from 0 to 1. "
+            f"Create the judge with Judge(client, rubric={name}), or with your own rubric on that scale."
         )
 
 

@@ -118,7 +118,7 @@ def content_text(content: Any) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not is_content(content):
-        raise TypeError(f"A reply is a text, a list of parts or None, and not a {type(content).__name__}.")
+        raise TypeError(f"A reply is a text, a list of parts or None, not a {type(content).__name__}.")
     texts = (part.get("text") if isinstance(part, dict) else part for part in content)
     return "".join(text for text in texts if isinstance(text, str))
 

@@ -69,7 +69,7 @@ def check_scale(scale: Scale) -> Scale:
     except (TypeError, ValueError):
         low = high = 0.0
     if not float("-inf") < low < high < float("inf"):
-        raise ValueError(f"The scale is {scale!r}. Give the least and the greatest score, such as (0, 5).")
+        raise ValueError(f"The scale is {scale!r}. Pass the lowest and the highest score, such as (0, 5).")
     return low, high
 
 
@@ -88,7 +88,7 @@ def load_rubric(name: str) -> RubricText:
     if not _NAME.fullmatch(name) or not path.is_file():
         names = ", ".join(sorted(file.stem for file in _FOLDER.glob("*.md")))
         raise FileNotFoundError(
-            f"There is no rubric {name!r}. Known are: {names}. Read a file of your own with "
+            f"There is no rubric {name!r}. The rubrics are: {names}. Read your own file with "
             "proctor.eval.judge.rubrics.RubricText.from_file(path)."
         )
     return RubricText.from_file(path)
@@ -99,7 +99,7 @@ def _split_front_matter(content: str, path: str) -> tuple[str, Scale | None]:
     head = _FRONT_MATTER.match(content)
     text = (content[head.end() :] if head else content).strip()
     if not text:
-        raise ValueError(f"The rubric {path!r} is empty. Write what the judge is to go by.")
+        raise ValueError(f"The rubric {path!r} is empty. Write the grading instructions for the judge.")
     scale: Scale | None = None
     for number, line in enumerate(head[1].splitlines() if head else (), 2):
         key, _, value = line.partition(":")
@@ -108,8 +108,8 @@ def _split_front_matter(content: str, path: str) -> tuple[str, Scale | None]:
             scale = check_scale((float(match[1]), float(match[2])))
         elif line.strip():
             raise ValueError(
-                f"{path}:{number}: {line!r} cannot be understood. Between the lines `---` only "
-                "`scale: LOW..HIGH` may stand, such as `scale: 0..5`."
+                f"{path}:{number}: {line!r} cannot be read. Between the `---` lines, only "
+                "`scale: LOW..HIGH` is allowed, such as `scale: 0..5`."
             )
     return text, scale
 

@@ -428,7 +428,7 @@ def _describe_gaps(result: MatchedBaseComparisonResult) -> Iterator[str]:
             absent = sorted(set(other_counts) - set(own_counts))
             if absent:
                 ids = format_ids(absent)
-                yield f"The {name} has nothing of the {noun} {ids}: its 0.0% there measures nothing."
+                yield f"The {name} has no rows for the {noun} {ids}, so its 0.0% there measures nothing."
         for measure in ("n_turns", "wall_seconds"):
             count = sum(getattr(outcome, measure) is None for outcome in outcomes)
             if count:

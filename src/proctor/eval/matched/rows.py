@@ -128,5 +128,5 @@ def _parse_amount(row: Mapping[str, Any], name: str) -> float | None:
         return None
     amount = parse_number(value, float)
     if amount is None:
-        raise ValueError(f"{name!r} is {describe_value(value)}, which is no number.")
+        raise ValueError(f"{name!r} is {describe_value(value)}, not a number.")
     return amount if isfinite(amount) else None

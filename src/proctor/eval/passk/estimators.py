@@ -187,7 +187,7 @@ class PassAtK:
         """Checks the arguments before anything is graded."""
         if len(problems) != len(samples):
             raise ValueError(
-                f"{len(problems)} problems have {len(samples)} lists of samples: one each, please."
+                f"{len(problems)} problems have {len(samples)} lists of samples. Pass one list per problem."
             )
         if not self.ks:
             raise ValueError("ks is empty: name at least one k, as in PassAtK(ks=(1, 8)).")

@@ -55,7 +55,7 @@ class SandboxResult:
     seconds: float
     """Wall time, with about 20 ms for the start of Python."""
     reason: str = ""
-    """Why it did not pass, as a clause; empty for one that did."""
+    """The reason for any status but "passed", as a clause; empty for "passed"."""
 
     @property
     def passed(self) -> bool:
@@ -181,7 +181,7 @@ class CodeSandbox:
                 that is not a plain value; or as `run`.
         """
         if not test.strip():
-            raise UsageError(f"There are no tests for {entry_point!r}; every program would pass them.")
+            raise UsageError(f"There are no tests for {entry_point!r}, so every program would pass.")
         programs = [program] if isinstance(program, str) else list(program)
         process_result = self._run_job(programs, "", (prompt, test, entry_point))
         word, reason = _parse_verdict(process_result)
@@ -309,7 +309,7 @@ class CodeSandbox:
         if word == "unlocked":
             raise UsageError(f"CodeSandbox cannot isolate programs here: {reason}. {PROCESS_ISOLATION_HINT}.")
         if not word and not process_result.stopped:
-            message = _last_line(process_result.stderr) or "it said nothing"
+            message = _last_line(process_result.stderr) or "it wrote nothing"
             raise UsageError(f"CodeSandbox could not start {sys.executable}: {message}.")
         return process_result
 

@@ -187,9 +187,9 @@ class ValueReader:
         except MemoryError:
             raise
         except Exception as error:
-            raise ValueError("These bytes are no packed value.") from error
+            raise ValueError("These bytes are not a packed value.") from error
         if self._place != len(self._content):
-            raise ValueError("There are bytes behind the packed value.")
+            raise ValueError("There are bytes after the packed value.")
         return value
 
     def _take_bytes(self, size: int) -> bytes:

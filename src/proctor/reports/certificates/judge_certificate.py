@@ -54,7 +54,7 @@ def describe_agreement(calibration: Calibration) -> str:
     clause = f"agrees with people on {_share_text(agreement(calibration))}, {_kappa_text(calibration)}"
     wrong = specificity(calibration)
     if not wrong.total:
-        return f"{clause}; it was shown nothing that people fail"
+        return f"{clause}; it saw no answer that people fail"
     passed = Proportion(wrong.total - wrong.hits, wrong.total)
     return f"{clause}; it passes {percent(passed.value)} ({interval(passed.ci95)}) of what people fail"
 
@@ -154,14 +154,14 @@ def judge_lines(judges: Sequence[RunJudge], *, labelled: bool = False) -> list[s
         command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
         *others, last = map(repr, unknown)
         who = f"the judges {', '.join(others)} and {last} agree" if others else f"the judge {last} agrees"
-        lines.append(f"Nobody has measured whether {who} with people: {command}")
+        lines.append(f"It has not been measured whether {who} with people. To measure it: {command}")
     return lines
 
 
 def _judge_line(judge: RunJudge, calibration: Calibration, *, corrected: bool) -> str:
     text = f"The judge {judge.name!r} {describe_agreement(calibration)} (measured {calibration.at:%Y-%m-%d})."
     if judge.other_prompts:
-        text += " This run asked it by other prompts than it was measured with."
+        text += " It was measured with other judge prompts than this run uses."
     if corrected and judge.corrected_pass_rate is not None:
         rate = judge.corrected_pass_rate
         text += f" Corrected for that, people would pass {percent(rate.value)} ({interval(rate[1:])})."
@@ -183,14 +183,14 @@ def judge_row(judge: RunJudge) -> dict[str, Any]:
 
 def named_shares(calibration: Calibration) -> list[tuple[str, Proportion]]:
     """Returns every measured share with its name."""
-    times = f"says the same {calibration.repeats} times"
+    times = f"same verdict {calibration.repeats} times"
     shares = [
         ("agrees with people", agreement(calibration)),
         ("passes what people pass", sensitivity(calibration)),
         ("fails what people fail", specificity(calibration)),
         (times, consistency(calibration)),
-        ("unmoved by the order", _unchanged_share(calibration.position)),
-        ("unmoved by length", _unchanged_share(calibration.length)),
+        ("unchanged by order", _unchanged_share(calibration.position)),
+        ("unchanged by length", _unchanged_share(calibration.length)),
         ("people agree among themselves", human_agreement(calibration)),
     ]
     return [(name, share) for name, share in shares if share.total]
@@ -205,7 +205,7 @@ def _unchanged_share(shift: VerdictShift | None) -> Proportion:
 
 def document_for(calibration: Calibration) -> Iterator[Block]:
     """Yields every measured share with its interval, and the measures as sentences."""
-    yield Heading(f"The judge {calibration.name} beside the labels of people, {calibration.at:%Y-%m-%d}")
+    yield Heading(f"The judge {calibration.name} compared with people's labels, {calibration.at:%Y-%m-%d}")
     digests = {"judge": calibration.judge, "labels": calibration.labels}
     yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
     yield Table(
@@ -223,24 +223,24 @@ def describe_calibration(calibration: Calibration) -> Iterator[str]:
     yield f"It {describe_agreement(calibration)}."
     yield f"People pass {_share_text(base_rate(calibration))}."
     if calibration.unscored:
-        yield f"On {calibration.unscored:,} more it gave no verdict; they count for neither side."
+        yield f"It gave no verdict on {calibration.unscored:,} more, which are not counted."
     if calibration.people_twice and calibration.people_alpha is not None:
         yield (
             f"People agree among themselves on {_share_text(human_agreement(calibration))}, "
-            f"Krippendorff's alpha {calibration.people_alpha:.2f}: no judge can be asked for more."
+            f"Krippendorff's alpha {calibration.people_alpha:.2f}. No judge can be expected to agree more."
         )
     if calibration.repeated:
         restless = Proportion(calibration.repeated - calibration.steady, calibration.repeated)
-        yield f"Asked {calibration.repeats} times, it changes its mind on {_share_text(restless)}."
+        yield f"Called {calibration.repeats} times, it changes its verdict on {_share_text(restless)}."
     tests = find_biases(calibration)
     repeated = calibration.repeated > 0
     how = "with the material in reverse order"
     yield f"Order: {_shift_text(how, calibration.position, tests.get('position'), repeated=repeated)}"
-    how = "when an answer is padded with words that say nothing"
+    how = "when answers are padded with empty words"
     yield f"Length: {_shift_text(how, calibration.length, tests.get('length'), repeated=repeated)}"
     if calibration.length_failed is not None:
         share = Proportion(calibration.length_failed.to_pass, calibration.length_failed.count)
-        yield f"Of what people fail, {_share_text(share)} turn to pass when padded."
+        yield f"Of the answers that people fail, {_share_text(share)} pass when padded."
     yield from describe_caveats(calibration)
 
 
@@ -261,15 +261,15 @@ def _shift_text(how: str, shift: VerdictShift | None, test: BiasTest | None, *, 
 def _bias_text(test: BiasTest, *, repeated: bool) -> str:
     match test.bias:
         case "pass":
-            return "It is biased: more pass so."
+            return "The judge is biased: more answers pass."
         case "fail":
-            return "It is biased: fewer pass so."
+            return "The judge is biased: fewer answers pass."
         case "change":
             p = probability(test.changed_p)
-            return f"That is more than asking again changes ({p} adjusted): it is biased."
+            return f"Repeated calls change fewer verdicts ({p} adjusted): the judge is biased."
     if repeated:
-        return "That is no more than chance explains."
-    return "How much asking again changes is not known."
+        return "Chance explains this."
+    return "It is not known how many verdicts change when the judge is called again."
 
 
 def describe_caveats(calibration: Calibration) -> Iterator[str]:
@@ -278,17 +278,21 @@ def describe_caveats(calibration: Calibration) -> Iterator[str]:
     for share, what in ((right, "pass"), (wrong, "fail")):
         if share.total < MIN_LABELS:
             yield (
-                f"Note: only {share.total:,} of the answers are such as people {what}. Label {MIN_LABELS} "
-                "of each."
+                f"Note: people {what} only {share.total:,} of the answers. Label at least {MIN_LABELS} "
+                "of each kind."
             )
     if calibration.for_doubt:
         yield (
-            f"Note: {calibration.for_doubt:,} of the answers were drawn because judges doubt them. It agrees "
-            "more on all answers than on these, so no pass rate is corrected by it. Label answers in random "
-            "order."
+            f"Note: {calibration.for_doubt:,} of the answers were chosen because judges doubt them. The "
+            "judge agrees more on all answers than on these, so this calibration corrects no pass rate. "
+            "Label "
+            "answers in random order."
         )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:
-        yield "Note: it is not shown to be better than a coin, so no pass rate can be corrected by it."
+        yield (
+            "Note: the judge is not shown to be better than a coin flip, so this calibration corrects no "
+            "pass rate."
+        )
 
 
 # --- data, chart -------------------------------------------------------------------------------------------

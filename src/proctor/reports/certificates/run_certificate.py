@@ -216,7 +216,10 @@ def document_for(
     yield Facts([(name, (Code(digest),)) for name, digest in digests.items()], only="markdown")
     if bundle is not None:
         yield Paragraph(("Check it: ", Code(f"proctor verify {shlex.quote(bundle)}")), only="markdown")
-    not_kept = "The bundle was not kept. With -o FILE it is, beside the certificate, for others to check."
+    not_kept = (
+        "The bundle was not kept. Use -o FILE to keep it next to the certificate, so that others can check "
+        "it."
+    )
     kept = f"Bundle {certificate.bundle}, envelope SHA-256 {certificate.envelope}"
     yield Paragraph(not_kept if certificate.bundle is None else kept, only="terminal")
 
@@ -227,7 +230,7 @@ def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[s
     derivation = f"{certificate.graded_again:,} scores were graded again from the answers"
     if certificate.recounted:
         parts = ", ".join(f"{count:,} of {name}" for name, count in certificate.recounted.items())
-        derivation += f", and {parts} were counted as they stand"
+        derivation += f", and {parts} were counted as recorded"
     yield f"{certificate.trust_level.capitalize()}: {derivation}."
     yield _signature_text(certificate, has_key_names=has_key_names)
     if certificate.imported is not None:
@@ -247,9 +250,9 @@ def _describe(certificate: RunCertificate, *, has_key_names: bool) -> Iterator[s
 
 def _unmeasured_text(claim: Claim) -> str:
     if claim.bounds is None:  # version 1 of the format
-        return "count as not passed"
+        return "count as failed"
     low, high = map(percent, claim.bounds)
-    return f"are in no rate: it would be {low} if all had failed, and {high} if all had passed"
+    return f"are not in the rate, which would be {low} if all had failed and {high} if all had passed"
 
 
 _SIGNATURE_TEXTS = {
@@ -261,10 +264,10 @@ _SIGNATURE_TEXTS = {
 
 def _signature_text(certificate: RunCertificate, *, has_key_names: bool) -> str:
     if not certificate.signers:
-        return "Nobody signed it, so anyone could have made it."
+        return "It is not signed, so anyone could have made it."
     keys = []
     for key, name in certificate.signers:
-        trusted = f"trusted, {name}" if has_key_names else "trusted by whoever wrote this"
+        trusted = f"trusted, {name}" if has_key_names else "trusted by the author of this certificate"
         keys.append(f"{key} ({'unknown' if name is None else trusted})")
     return f"Signed by {', '.join(keys)}."
 
@@ -273,8 +276,8 @@ def _access_text(certificate: RunCertificate) -> str:
     if certificate.statement.split != "holdout":
         return ""
     before = certificate.statement.looks
-    text = f" Looks at this holdout: {before.rate + before.reveal:,} before the run"
-    return f"{text}." if certificate.looks is None else f"{text}, {certificate.looks:,} until now."
+    text = f" Holdout accesses: {before.rate + before.reveal:,} before the run"
+    return f"{text}." if certificate.looks is None else f"{text}, {certificate.looks:,} so far."
 
 
 def certificate_record(certificate: RunCertificate) -> CertificateRecord:
@@ -348,7 +351,7 @@ def grey_reason(word: str, rate: float | None, *, forced: bool) -> str:
         return "Grey: nothing was measured."
     if word in ("verified", "recounted"):
         return ""
-    return f"Grey: the number is {word}, and nobody who is trusted here vouches for it."
+    return f"Grey: the number is {word}, and no trusted key signed it."
 
 
 def badge_message(certificate: RunCertificate) -> str:

@@ -80,8 +80,8 @@ def document_for(report: TargetReport, badge: Image | None = None) -> Iterator[B
     if report.conformance.gate_mode == "point":
         yield Paragraph(_errors_sentence(report.conformance.total))
     calls = sum(1 for _ in _replies(report.conformance))
-    asked = f"{calls} questions with seed {report.seed} on {report.at:%Y-%m-%d}"
-    yield Paragraph(f"{asked} · cost {cost(report.cost_usd)}")
+    requests = f"{calls} requests with seed {report.seed} on {report.at:%Y-%m-%d}"
+    yield Paragraph(f"{requests} · cost {cost(report.cost_usd)}")
 
 
 def _verdict_sentence(conformance: Conformance) -> str:
@@ -92,25 +92,28 @@ def _verdict_sentence(conformance: Conformance) -> str:
         return _interval_sentence(conformance, summary)
     if not conformance.is_measured:
         return (
-            f"Not measured: checks without an answer ({conformance.undecided_count}) could decide it. "
-            f"{summary}."
+            f"Not measured: checks without an answer ({conformance.undecided_count}) could change the "
+            f"result. {summary}."
         )
     if conformance.is_certified:
         return f"Certified: {summary}."
-    return f"Not certified: {summary}, and {MIN_PASS_SHARE:.0%} have to."
+    return f"Not certified: {summary}, but at least {MIN_PASS_SHARE:.0%} must pass."
 
 
 def _interval_sentence(conformance: Conformance, summary: str) -> str:
     bar, (low, high) = f"{MIN_PASS_SHARE:.0%}", conformance.gate_range
     exact = f"the exact 95 % interval is {percent(low)} to {percent(high)}"
     if conformance.undecided_count:
-        exact += f", whatever the answers to {pluralize(conformance.undecided_count, 'check')} would be"
+        exact += (
+            f", whatever the results of {pluralize(conformance.undecided_count, 'check')} without an answer"
+        )
     ends = {
-        GateDecision.SHOWN: f"Certified, as it is shown that {bar} pass",
-        GateDecision.NOT_SHOWN: f"Not certified, as it is not shown that {bar} pass, and not ruled out",
-        GateDecision.RULED_OUT: f"Not certified, as it is ruled out that {bar} pass",
+        GateDecision.SHOWN: f"Certified, because it is shown that at least {bar} pass",
+        GateDecision.NOT_SHOWN: "Not certified, because it is neither shown nor ruled out that at least "
+        f"{bar} pass",
+        GateDecision.RULED_OUT: f"Not certified, because it is ruled out that at least {bar} pass",
     }
-    advice = " More --rounds decide it." if conformance.decision is GateDecision.NOT_SHOWN else ""
+    advice = " Use more --rounds to decide it." if conformance.decision is GateDecision.NOT_SHOWN else ""
     return f"{ends[conformance.decision]}: {exact}. {summary}.{advice}"
 
 
@@ -119,8 +122,8 @@ def _errors_sentence(checks: int) -> str:
     errors = point_gate_errors(checks, MIN_PASS_SHARE)
     return (
         f"With {checks} checks, a target that passes {errors.below:.0%} of such checks is certified in "
-        f"{errors.false_passes:.0%} of tries, and one that passes {errors.above:.0%} is not in "
-        f"{errors.false_failures:.0%}. `--gate-mode interval` says what is known."
+        f"{errors.false_passes:.0%} of tries, and one that passes {errors.above:.0%} is refused in "
+        f"{errors.false_failures:.0%}. `--gate-mode interval` claims only what the checks show."
     )
 
 
@@ -197,7 +200,7 @@ def make_badge(report: TargetReport, link: str | None) -> Badge:
         rate=conformance.passed / conformance.total if conformance.is_measured else None,
         grey_reason="Grey: too many checks have no answer."
         if conformance.gate_mode == "point"
-        else "Grey: too few checks show it.",
+        else "Grey: too few checks to show it.",
         title=f"{report.target.name}: {conformance.passed} of {conformance.total} checks passed, "
         f"{word}{missed_text}",
         link=link,

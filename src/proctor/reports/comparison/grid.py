@@ -61,8 +61,8 @@ def grid_block(grid: PromptGrid) -> RateGrid:
         notes.append(f"Not run: {one_line(join_names(names, _MAX_NAMED_CELLS))}.")
     if grid.repeated:
         notes.append(
-            f"{pluralize(grid.repeated, 'earlier run')} of the same prompt and target left out: the last "
-            "counts."
+            f"{pluralize(grid.repeated, 'earlier run')} of the same prompt and target left out: only the "
+            "newest counts."
         )
     return RateGrid(
         corner="prompt",
@@ -119,12 +119,12 @@ def factor_sentence(compared: FactorComparison) -> str:
     """Returns which prompt is better over the targets, or which target over the prompts."""
     factor, over = compared.factor, _over_text(compared)
     if not any(difference.difference.pairs for difference in compared.differences):
-        return f"Nothing is known of the {factor}s {over}: no case was measured with two of them."
+        return f"The {factor}s cannot be compared {over}: no case was measured with two of them."
     if len(compared.levels) == 2:
         return _pair_sentence(compared, over)
     best = [ranked.level for ranked in compared.levels if ranked.rank == 1]
     is_decided = all(ranked.rank == ranked.lowest_rank for ranked in compared.levels)
-    reservation = "" if is_decided else " What could not be measured could change that."
+    reservation = "" if is_decided else " Unmeasured trials could change that."
     if len(best) == len(compared.levels):
         return f"No {factor} is shown to be better than another {over}.{reservation}"
     if len(best) > 1:
@@ -161,7 +161,7 @@ def _pair_sentence(compared: FactorComparison, over: str) -> str:
         )
     if not difference.is_decided and difference.bounds is not None:
         sentence += (
-            f", but {pluralize(difference.unmeasured, 'pair')} that could not be measured could change that: "
+            f", but {pluralize(difference.unmeasured, 'unmeasured pair')} could change that: "
             f"{difference_interval(difference.bounds)}"
         )
     return f"{sentence}."
@@ -192,7 +192,9 @@ def interaction_sentence(test: InteractionTest, by_target: Sequence[LevelPart]) 
     """
     cases = f"{pluralize(test.cases, 'case')} measured in all {len(test.prompts) * len(test.targets)} runs"
     if test.p_value is None:
-        return f"Whether the prompts differ alike on every target cannot be tested with {cases}."
+        return (
+            f"With {cases}, it cannot be tested whether the prompts differ in the same way on every target."
+        )
     if test.p_value < _ALPHA:
         return (
             f"The difference between the prompts depends on the target ({probability(test.p_value)}, "
@@ -243,7 +245,7 @@ def factor_table(compared: FactorComparison) -> Table:
         Column("difference", "difference"),
         Column("p", "p"),
     )
-    notes = [f"Differences are from {_name(first_level(compared))}."]
+    notes = [f"Differences are relative to {_name(first_level(compared))}."]
     if adjusted > 1:
         notes.append(f"p is adjusted by Holm's method over all {adjusted:,} pairs of {compared.factor}s.")
     return Table(
@@ -296,15 +298,15 @@ def grid_notes(compared: GridComparison) -> Iterator[str]:
         unmeasured = sum(pair.difference.unmeasured for pair in factor.differences)
         if unmeasured:
             yield (
-                f"Not measured, and in no difference between {name}s: {pluralize(unmeasured, 'pair')} with "
+                f"Not measured, so in no difference between {name}s: {pluralize(unmeasured, 'pair')} with "
                 "an ERROR or UNSCORED trial."
             )
     test = compared.interaction
     if test is not None:
         if (len(test.prompts), len(test.targets)) != (len(grid.prompts), len(grid.targets)):
             yield (
-                f"Whether prompts depend on targets is tested over {_join_levels(test.prompts)} and "
-                f"{_join_levels(test.targets)}, of which every run exists."
+                f"The test whether prompts depend on targets covers {_join_levels(test.prompts)} and "
+                f"{_join_levels(test.targets)}, for which every run exists."
             )
         if test.left_out:
             yield (

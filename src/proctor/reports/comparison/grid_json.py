@@ -129,7 +129,7 @@ class GridComparisonRecord(GridRecord, frozen=True, kw_only=True):
     target: Annotated[FactorRecord | None, about("The targets over all prompts.")]
     interaction: InteractionRecord | None
     by_target: Annotated[tuple[LevelPartRecord, ...], about("The prompts for each target.")]
-    by_prompt: Annotated[tuple[LevelPartRecord, ...], about("The targets for each prompt, if asked for.")]
+    by_prompt: Annotated[tuple[LevelPartRecord, ...], about("The targets for each prompt, if requested.")]
     notes: tuple[str, ...]
 
 

@@ -57,7 +57,7 @@ def ranking_headline(ranking: Ranking) -> str:
     count = len(runs)
     best = [ranked for ranked in runs if ranked.rank == 1]
     is_decided = all(ranked.rank == ranked.lowest_rank for ranked in runs)
-    reservation = "" if is_decided else "; what could not be measured could change the ranks"
+    reservation = "" if is_decided else "; unmeasured trials could change the ranks"
     if not best:
         return f"None of the {count:,} runs has a rank: nothing was measured"
     rates = sorted(ranked.counts.pass_rate for ranked in best if ranked.counts.pass_rate is not None)
@@ -71,8 +71,8 @@ def ranking_headline(ranking: Ranking) -> str:
         )
     if len(best) > 1:
         return (
-            f"{len(best):,} of {count:,} runs share rank 1 with {rate_text}: none is shown to be better than "
-            f"they are{reservation}"
+            f"{len(best):,} of {count:,} runs share rank 1 with {rate_text}: no run is shown to be better "
+            f"than these{reservation}"
         )
     (first,) = best
     worse = sum(

@@ -37,7 +37,8 @@ _Bounds = Annotated[
 ]
 _HolmPValue = Annotated[float | None, about("Corrected for the number of comparisons (Holm).")]
 _Direction = Annotated[
-    str | None, about("What the difference shows, if it is significant and whatever was not measured.")
+    str | None,
+    about("What the difference shows, if it is significant whatever the unmeasured trials would be."),
 ]
 
 
@@ -57,7 +58,7 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
     suite_version: str | None
     suite_digest: Digest
     target: str
-    prompt: Annotated[ComparedPromptRecord | None, about("Null if cases are sent as they are.")]
+    prompt: Annotated[ComparedPromptRecord | None, about("Null if cases are sent unchanged.")]
     judges: tuple[str, ...]
     status: Status
     planned: int
@@ -68,7 +69,7 @@ class ComparedRunRecord(Struct, frozen=True, kw_only=True):
         about("Its best possible rank, which runs that do not differ share; null if nothing was measured."),
     ] = UNSET
     lowest_rank: Annotated[
-        int | UnsetType | None, about("Its worst possible rank, if what was not measured could change it.")
+        int | UnsetType | None, about("Its worst possible rank, if unmeasured trials could change it.")
     ] = UNSET
     total: int
     passed: int
@@ -184,11 +185,11 @@ class PairComparisonRecord(Struct, frozen=True, kw_only=True):
     ]
     not_measured: int
     unmatched: UnmatchedCountsRecord
-    input_changed: Annotated[int, about("Number of cases that are paired though their input changed.")]
+    input_changed: Annotated[int, about("Number of cases that are paired although their input changed.")]
     verdict: Annotated[str | UnsetType, about("The verdict in a sentence.")] = UNSET
     smallest_difference: Annotated[
         float | UnsetType | None,
-        about("The detection limit: a true difference from here on is found at least 80 % of the time."),
+        about("The detection limit: the smallest true difference that is found at least 80 % of the time."),
     ] = UNSET
     splits: tuple[PartDifferenceRecord, ...] | UnsetType = UNSET
     by: str | UnsetType = UNSET

@@ -40,9 +40,7 @@ def prompt_diff_blocks(baseline: Run, candidate: Run) -> Iterator[Block]:
         side, prompt = ("candidate", after) if before is None else ("baseline", before)
         other = "baseline" if before is None else "candidate"
         assert prompt is not None
-        yield Paragraph(
-            f'Only the {side} has a prompt, "{prompt.name}"; the {other} sends cases as they are.'
-        )
+        yield Paragraph(f'Only the {side} has a prompt, "{prompt.name}"; the {other} sends cases unchanged.')
     else:
         yield Paragraph(f'Prompts "{before.name}" and "{after.name}" differ:')
     yield TextDiff(before=prompt_text(before), after=prompt_text(after), names=_diff_names(before, after))

@@ -33,7 +33,9 @@ from proctor.reports.document import (
 from proctor.reports.formatting import NONE, cost, milliseconds, rate
 from proctor.run_gate import worst_exit_code
 
-ADJUSTMENT_NOTE = "p of a split and of a part is adjusted by Holm's method among its like; intervals are not."
+ADJUSTMENT_NOTE = (
+    "p is adjusted by Holm's method, separately over splits and over parts; intervals are not adjusted."
+)
 """The note below the table of differences."""
 _GATE_SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
@@ -229,12 +231,12 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
     count = len(ranking.comparisons)
     distinct = sum(comparison.whole.direction in ("better", "worse") for comparison in ranking.comparisons)
     yield (
-        "A rank is 1, and one more for each run that is shown to be better. "
-        f"Of {count:,} pairs of runs {distinct:,} can be told apart: by a 95 % interval without zero, and "
-        f"by p below 0.05, adjusted by Holm's method over all {count:,}."
+        "The rank of a run is 1 plus the number of runs that are shown to be better. "
+        f"{distinct:,} of {count:,} pairs of runs can be told apart: their 95 % interval excludes zero, "
+        f"and p is below 0.05, adjusted by Holm's method over all {count:,}."
     )
     if any(ranked_run.rank != ranked_run.lowest_rank for ranked_run in ranking.runs):
-        yield "Where a rank has two numbers, what could not be measured decides which of them it is."
+        yield "If a rank has two numbers, unmeasured trials decide between them."
     lead = ranking.chance_lead
     if lead:
         count = sum(ranked_run.rank is not None for ranked_run in ranking.runs)
@@ -244,7 +246,7 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
         )
     for ranked_run in ranking.runs:
         if ranked_run.rank is None:
-            yield f"Run {ranked_run.run.id} has no rank: nothing of it was measured."
+            yield f"Run {ranked_run.run.id} has no rank: none of its trials was measured."
         if not ranked_run.is_finished:
             planned_count = ranked_run.run.planned
             unfinished_text = f"{ranked_run.missing:,} of {planned_count:,} trials are missing"
@@ -255,21 +257,21 @@ def ranking_notes(ranking: Ranking) -> Iterator[str]:
     pairs = {comparison.pairs for comparison in ranking.comparisons}
     if len(pairs) > 1 or any(comparison.unpaired.is_partial for comparison in ranking.comparisons):
         yield (
-            f"The runs do not have the same trials: two are compared on the {min(pairs):,} to {max(pairs):,} "
-            "that both have."
+            f"The runs do not have the same trials. Each pair is compared on the {min(pairs):,} to "
+            f"{max(pairs):,} trials that both have."
         )
     edited = [comparison.unpaired for comparison in ranking.comparisons]
     if any(unpaired.input_changed or unpaired.checks_changed for unpaired in edited):
         changed = max(len(unpaired.input_changed) for unpaired in edited)
         unpaired_count = max(len(unpaired.checks_changed) for unpaired in edited)
         yield (
-            "The runs are of suites that differ. Two are compared with up to "
-            f"{pluralize(changed, 'case')} whose input changed, and without up to "
-            f"{pluralize(unpaired_count, 'case')} whose checks changed: compare two runs to see which."
+            "The suites of the runs differ. Each pair includes up to "
+            f"{pluralize(changed, 'case')} whose input changed, and leaves out up to "
+            f"{pluralize(unpaired_count, 'case')} whose checks changed. Compare two runs to see which."
         )
     missing = sum(len(comparison.not_measured) for comparison in ranking.comparisons)
     if missing:
-        yield f"Not measured, and in no comparison: {missing:,} pairs with an ERROR or UNSCORED trial."
+        yield f"Not measured, so in no comparison: {missing:,} pairs with an ERROR or UNSCORED trial."
 
 
 def measure_facts(comparison: Comparison) -> Facts:
@@ -309,7 +311,7 @@ def _latency_text(
     Args:
         latency: the latencies, or speeds.
         unit: formats one.
-        explained: whether a line before says already why there is no interval.
+        explained: whether an earlier line already explains why there is no interval.
     """
     if latency.interleaved:
         text = f"{_measure_text(latency, unit, 'median')}, interleaved"
@@ -325,8 +327,8 @@ def _latency_text(
     if explained:
         return f"{text}; no interval, for the same reason"
     return (
-        f"{text}; no interval, as the runs were not interleaved, and a difference may be "
-        "that of the hour: proctor run --interleave sends each case to all targets in turn"
+        f"{text}; no interval, because the runs were not interleaved and a difference may come from the "
+        "time of day: proctor run --interleave sends each case to all targets in turn"
     )
 
 

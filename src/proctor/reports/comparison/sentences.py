@@ -32,9 +32,9 @@ def verdict_sentence(comparison: Comparison) -> str:
     whole, direction = comparison.whole, comparison.whole.measured_direction
     if whole.value is None or whole.ci95 is None:
         if not comparison.not_measured:
-            return "Nothing matched: the runs have no case and repeat in common."
+            return "Nothing matched: the runs have no trial in common."
         pairs = pluralize(len(comparison.not_measured), "pair")
-        return f"Nothing was measured: {pairs} matched, and each has an ERROR or UNSCORED trial."
+        return f"Nothing was measured: {pairs} matched, but each has an ERROR or UNSCORED trial."
     low, high = whole.ci95
     test = probability(whole.p_value)
     counts = f"{pluralize(whole.fixed, 'trial' if whole.by_case else 'case')} fixed, {whole.broken:,} broken"
@@ -42,7 +42,7 @@ def verdict_sentence(comparison: Comparison) -> str:
     if direction == "unclear":
         between = f"{_pp(whole.value, '+')} ({_range_text(low, high)})"
         return (
-            f"No difference that {pluralize(whole.cases, 'case')} could show: {between}, {test}: {counts}. "
+            f"No clear difference on {pluralize(whole.cases, 'case')}: {between}, {test}: {counts}. "
             f"{smallest_difference(comparison)}"
         )
     better = "better" if whole.value > 0 else "worse"
@@ -51,7 +51,7 @@ def verdict_sentence(comparison: Comparison) -> str:
     subject = "The candidate" if whole.is_decided else f"Of the {_paired_text(comparison)} the candidate"
     if direction.startswith("perhaps"):
         return (
-            f"{subject} is perhaps {better}, by {by}, but the test is not sure: {test}: {counts}. "
+            f"{subject} is perhaps {better}, by {by}, but the test is not significant, {test}: {counts}. "
             f"{smallest_difference(comparison)}"
         )
     return f"{subject} is {better} by {by}, {test}: {counts}."
@@ -64,7 +64,7 @@ def _undecided_clause(comparison: Comparison) -> str:
         return ""
     low, high = whole.bounds
     return (
-        f", but {pluralize(whole.unmeasured, 'pair')} that could not be measured could change that: "
+        f", but {pluralize(whole.unmeasured, 'unmeasured pair')} could change that: "
         f"from {low * 100:+.1f} to {_pp(high, '+')}"
     )
 
@@ -103,13 +103,13 @@ def ranking_sentence(runs_ranking: Ranking) -> str:
     count = len(runs_ranking.runs)
     best = [ranked_run for ranked_run in runs_ranking.runs if ranked_run.rank == 1]
     is_decided = all(ranked_run.rank == ranked_run.lowest_rank for ranked_run in runs_ranking.runs)
-    reservation = "" if is_decided else " What could not be measured could change the ranks."
+    reservation = "" if is_decided else " Unmeasured trials could change the ranks."
     if not best:
         return f"None of the {count:,} runs has a rank: nothing was measured."
     if len(best) == count:
         return f"None of the {count:,} runs is shown to be better than another.{reservation}"
     if len(best) > 1:
-        shared = f"{len(best):,} of {count:,} runs share rank 1: none is shown to be better than they are."
+        shared = f"{len(best):,} of {count:,} runs share rank 1: no run is shown to be better than these."
         return f"{shared}{reservation}"
     (first,) = best
     worse = sum(
@@ -132,7 +132,7 @@ def smallest_difference(comparison: Comparison) -> str:
     count = comparison.whole.cases
     cases = f"{'this' if count == 1 else 'these'} {pluralize(count, 'case')}"
     if comparison.smallest is None:
-        return f"No true difference, however large, would be found 80 % of the time with {cases}."
+        return f"With {cases}, no true difference, however large, would be found 80 % of the time."
     return (
         f"A true difference of {_pp(comparison.smallest)} or more would be found at least 80 % of the time "
         f"with {cases}."
@@ -151,31 +151,31 @@ def _range_text(low: float, high: float) -> str:
 
 
 def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
-    """Returns whether the gate held, with the numbers that decided it."""
+    """Returns whether the gate passed, with the numbers that decided it."""
     code, ci95 = gate_exit_code(comparison, rule), comparison.whole.ci95
     if code is ExitCode.NOTHING_SELECTED:
-        return "The gate did not hold: nothing matched."
+        return "The gate failed: nothing matched."
     if code is ExitCode.NOT_MEASURED or ci95 is None:
         if not any(_gate_objections(comparison, rule)):
             return f"The gate is not decided: {_undecided_gate_clause(comparison)}."
-        return f"The gate did not hold: {'; '.join(_gate_objections(comparison, rule))}."
+        return f"The gate failed: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
     interval = f"the 95 % interval is {difference_interval(ci95)}"
     if rule.strict:
         if code is ExitCode.OK:
-            return f"The gate held: {regression} is ruled out, as {interval}."
-        return f"The gate did not hold: {regression} is not ruled out, as {interval}."
+            return f"The gate passed: {regression} is ruled out, because {interval}."
+        return f"The gate failed: {regression} is not ruled out, because {interval}."
     if code is ExitCode.OK:
-        return f"The gate held: {regression} is not shown, as {interval}."
-    return f"The gate did not hold: {regression} is shown, as {interval}."
+        return f"The gate passed: {regression} is not shown, because {interval}."
+    return f"The gate failed: {regression} is shown, because {interval}."
 
 
 def _undecided_gate_clause(comparison: Comparison) -> str:
     low, high = (difference_interval(extreme.ci95) for extreme in comparison.whole.extremes or ())
     pairs = pluralize(comparison.whole.unmeasured, "pair")
     return (
-        f"{pairs} could not be measured, and the 95 % interval would be {low} if all had gone against the "
+        f"{pairs} could not be measured. The 95 % interval would be {low} if all had gone against the "
         f"candidate, and {high} if all had gone for it"
     )
 
@@ -185,7 +185,9 @@ def _gate_objections(comparison: Comparison, rule: GateRule) -> Iterator[str]:
     count = len(comparison.not_measured)
     if count and (count > rule.allow_errors or not comparison.whole.pairs):
         allowed = (
-            f"--allow-errors allows {rule.allow_errors:,}" if comparison.whole.pairs else "no other is there"
+            f"--allow-errors allows {rule.allow_errors:,}"
+            if comparison.whole.pairs
+            else "there are no others"
         )
         yield f"{count:,} of {pluralize(comparison.pairs, 'pair')} {_be(count)} not measured, and {allowed}"
     if comparison.unpaired.is_partial and not rule.partial:
@@ -228,7 +230,7 @@ def remarks(comparison: Comparison) -> Iterator[str]:
             for pair in comparison.not_measured
         ]
         names = join_names(pairs, _MAX_NAMED_CASES)
-        yield f"Not measured, and not in the difference: {pluralize(len(pairs), 'pair')}: {names}."
+        yield f"Not measured, so not in the difference: {pluralize(len(pairs), 'pair')}: {names}."
         if (bounds := comparison.whole.bounds) is not None:
             low, high = bounds
             yield (
@@ -259,7 +261,7 @@ def remarks(comparison: Comparison) -> Iterator[str]:
         names = one_line(
             join_names([f"{pair.baseline} → {pair.candidate}" for pair in unpaired.renamed], _MAX_NAMED_CASES)
         )
-        yield f"Paired under another id: {pluralize(len(unpaired.renamed), 'case')}: {names}."
+        yield f"Paired although the id changed: {pluralize(len(unpaired.renamed), 'case')}: {names}."
 
 
 def _edit_remarks(comparison: Comparison) -> Iterator[str]:
@@ -268,18 +270,19 @@ def _edit_remarks(comparison: Comparison) -> Iterator[str]:
     if unpaired.input_changed and without is not None:
         count = len(unpaired.input_changed)
         names = one_line(join_names(unpaired.input_changed, _MAX_NAMED_CASES))
-        yield f"Input changed, same checks, and in the difference: {pluralize(count, 'case')}: {names}."
+        yield f"Input changed but same checks, so in the difference: {pluralize(count, 'case')}: {names}."
         if without.value is None or without.ci95 is None:
-            yield "Without these nothing was measured in both runs."
+            yield "Without these cases, nothing was measured in both runs."
         else:
             yield (
-                f"Without these the difference is {_pp(without.value, '+')} ({_range_text(*without.ci95)}), "
+                f"Without these cases, the difference is {_pp(without.value, '+')} "
+                f"({_range_text(*without.ci95)}), "
                 f"{probability(without.p_value)}, over {pluralize(without.cases, 'case')}."
             )
     if unpaired.checks_changed:
         count = len(unpaired.checks_changed)
         names = one_line(join_names(unpaired.checks_changed, _MAX_NAMED_CASES))
-        yield f"Checks changed, and not compared: {pluralize(count, 'case')}: {names}."
+        yield f"Checks changed, so not compared: {pluralize(count, 'case')}: {names}."
 
 
 def early_stop_note(name: str, run: Run) -> str | None:
@@ -294,8 +297,8 @@ def early_stop_note(name: str, run: Run) -> str | None:
         return None
     return (
         f"{name} stopped early after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')} in random "
-        "order, by what it showed. Its own interval is its confidence sequence; the intervals of differences "
-        "are those of runs of fixed size, and too narrow for it."
+        "order, because of its results. Its own interval is a confidence sequence. The intervals of "
+        "differences are those of runs of fixed size, so they are too narrow for it."
     )
 
 
@@ -318,7 +321,7 @@ def target_label(run: Run) -> str:
 def access_notes(looks: int | None) -> Iterator[str]:
     """Yields a sentence on the number of holdout accesses, if there was more than one."""
     if looks is not None and looks > 1:
-        yield f"Look {looks:,} at this holdout."
+        yield f"Holdout accessed {looks:,} times."
 
 
 def _be(count: int) -> str:

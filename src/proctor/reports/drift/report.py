@@ -25,12 +25,12 @@ _MAX_LISTED = 12
 _MAX_REPEATED = 3
 """If a setting changed more often, only the last change is shown."""
 _CHANGE_POINT_SENTENCES = {
-    "first": "The answers changed {when}: {before} identical with the first run before, {after} since",
-    "last": "The answers changed {when}: {before} identical with the last run before, {after} since",
+    "first": "The answers changed {when}: {before} identical to the first run before, {after} since",
+    "last": "The answers changed {when}: {before} identical to the last run before, {after} since",
     "verdicts": "The verdicts changed {when}: {before} of the cases passed before and {after} since",
 }
 _EXCLUSION_REASONS = {
-    "taken_over": "taken over from an earlier run",
+    "taken_over": "reused from an earlier run",
     "cached": "from the cache",
     "elsewhere": "answered by another target",
     "errors": "ERROR",
@@ -72,20 +72,20 @@ def describe_drift(report: DriftReport) -> Iterator[str]:
     yield from _change_sentences(drift)
     yield from report.notes
     if report.looks is not None:
-        yield f"The pass rates include the holdout's: look {report.looks:,} at this holdout."
+        yield f"The pass rates include the holdout's. Holdout accesses: {report.looks:,}."
 
 
 def describe_state(drift: Drift) -> str:
     """Returns the state of the target in one sentence."""
     last, lowest, over = drift.last, drift.last.lowest, f"over {len(drift.points):,} runs"
     if lowest is None:
-        return f"Not known: the last run has no answer that another run has too, {over}."
+        return f"Not known: the last run has no case that another run answered too, {over}."
     since = "" if drift.since is None else f" since {format_moments(drift)[drift.since]}"
     sure = f"{interval(lowest.ci95)}, {pluralize(lowest.cases, 'case')}"
     alike = f"{percent(lowest.share)} identical answers ({sure})"
     reference = ""
     if lowest is not last.with_first:
-        reference = " with the run before it"
+        reference = " with the previous run"
     elif len(drift.points) > 2 and drift.state != "stable":
         reference = " with the first run"
     if drift.state == "stable":
@@ -93,7 +93,7 @@ def describe_state(drift: Drift) -> str:
     if drift.by_verdicts and not drift.by_answers:
         return f"Drifting{since}: fewer cases pass, with {alike}{reference}, {over}."
     if drift.state == "watch" and drift.is_suspected:
-        return f"Watch{since}: fewer cases pass, as in a bad night, with {alike}{reference}, {over}."
+        return f"Watch{since}: fewer cases pass, as on a bad night, with {alike}{reference}, {over}."
     name = {"watch": "Watch", "drifting": "Drifting", "noisy": "Noisy"}[drift.state]
     return f"{name}{since}: {alike}{reference}, {over}."
 
@@ -103,25 +103,27 @@ def _noise_sentences(drift: Drift) -> Iterator[str]:
     noise, lowest = drift.noise, drift.last.lowest
     if noise is not None:
         usual = f"{percent(noise.share)} identical ({interval(noise.ci95)})"
-        conclusion = "; the answers have changed by more" if drift.by_answers else ", so identity says little"
+        conclusion = (
+            "; the answers have changed by more" if drift.by_answers else ", so identical answers say little"
+        )
         yield (
-            "This target does not repeat its answers: two to one question in one run are "
+            "This target does not repeat its answers: two answers to the same prompt in one run are "
             f"{usual}{conclusion}."
         )
     elif drift.repeats is not None and drift.rewords_nightly and not drift.by_answers:
         yield (
-            "The answers change from night to night: most runs have fewer than 80 % in common with the run "
-            "before, so identity says little."
+            "The answers change from night to night: most runs share fewer than 80 % with the previous run, "
+            "so identical answers say little."
         )
     elif lowest is None or lowest.level == "stable" or drift.state != "watch":
         return
     elif drift.last_repeats is None:
         yield (
-            "New wording alone is not drift: a target that rewords every answer looks the same. "
-            "Run the suite with --repeat 2 to tell them apart."
+            "New wording alone is not drift: a target that rewords every answer looks the same here. "
+            "Run the suite with --repeat 2 to tell the two apart."
         )
     elif lowest.level == "drifting":
-        yield "This target repeats most of its answers, and so few other ones can be chance."
+        yield "This target repeats most of its answers, so a few changed ones can be chance."
 
 
 def _change_point_sentence(drift: Drift, change_point: ChangePoint) -> str:
@@ -137,27 +139,33 @@ def _change_point_sentence(drift: Drift, change_point: ChangePoint) -> str:
 def _verdict_sentences(drift: Drift) -> Iterator[str]:
     flips, change_point, word = drift.last.flips, drift.pass_rate_change, "No change of verdicts is shown"
     if flips is None:
-        yield "No verdicts are compared: no run before the last was judged as it was and has a case of it."
+        yield (
+            "No verdicts are compared: no earlier run has the same grading as the last run and a case in "
+            "common."
+        )
         return
     if change_point is not None and change_point.is_significant:
         better = change_point.split.after > change_point.split.before
         word = "It got better" if better else "It got worse"
-        word = word if change_point.split.is_lasting else "The verdicts changed, and are back"
+        word = word if change_point.split.is_lasting else "The verdicts changed and changed back"
     tested = probability(1.0 if change_point is None else change_point.p_value)
     if drift.comparison > 1:
         tested += f" as one of {drift.comparison:,} comparisons"
-    yield f"{word}: beside the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; {tested}."
+    yield (
+        f"{word}: compared with the first verdicts, of {flips.cases:,} cases {_difference_text(flips)}; "
+        f"{tested}."
+    )
     if change_point is not None and change_point.is_suspected:
         yield (
             "More cases changed than chance in each case explains, but one bad night can move many of them "
-            "together. Run the suite again on the next nights to tell."
+            "together. Run the suite again on the next nights to find out."
         )
     if (drift.by_verdicts or drift.is_suspected) and flips.worse:
         yield f"Worse: {_ids_text(flips.worse)}."
     if flips.regraded:
         yield (
-            f"Graded otherwise, though identical: {_ids_text(flips.regraded)}. That is no change of the "
-            "target."
+            f"Graded differently although identical: {_ids_text(flips.regraded)}. This is not a change of "
+            "the target."
         )
 
 
@@ -189,7 +197,7 @@ def _excluded_sentences(drift: Drift) -> Iterator[str]:
         if (count := getattr(last.excluded, name))
     ]
     if reasons:
-        yield f"Of the last run's trials {', '.join(reasons)}."
+        yield f"Excluded trials of the last run: {', '.join(reasons)}."
     if not last.is_measured:
         hint = (
             " Run the suite with --no-reuse and without --cache."
@@ -212,14 +220,15 @@ def _change_sentences(drift: Drift) -> Iterator[str]:
             repeated = f", the last of {times:,} such changes" if times > _MAX_REPEATED else ""
             yield f"{owner}, with the run of {start}: {describe_change(change)}{repeated}."
         if len(last) > _MAX_LISTED:
-            yield f"{owner} {len(last) - _MAX_LISTED:,} more things changed; --json has all."
+            yield f"{owner}, {len(last) - _MAX_LISTED:,} more changes; --json has all of them."
         if not changes and side == "yours":
-            yield "On your side nothing that a run records has changed."
+            yield "On your side, no recorded setting has changed."
 
 
 def describe_change(change: RecordedChange) -> str:
     """Formats one change: `threshold 0.8 → 0.9`."""
-    return one_line(f"{change.what} {change.was} → {change.now}")
+    what = {"judge rule": "aggregation of judge votes"}.get(change.what, change.what)
+    return one_line(f"{what} {change.was} → {change.now}")
 
 
 def format_moments(drift: Drift) -> dict[datetime, str]:
@@ -274,13 +283,13 @@ def run_table(drift: Drift, max_runs: int | None = None) -> Table:
         rows = [rows[0], *rows[1 - max_runs :]]
     columns = (
         Column("run", "run"),
-        Column("began"),
+        Column("started"),
         Column("passed", "number"),
         Column("rate", "percent"),
         Column("95 %", "number"),
-        Column("aside", "count"),
-        Column("as first", "percent"),
-        Column("as before", "percent"),
+        Column("excluded", "count"),
+        Column("same as first", "percent"),
+        Column("same as previous", "percent"),
         *count_columns("worse", "better"),
     )
     return Table(columns, rows, notes=notes)

@@ -29,7 +29,7 @@ _MIN_VARIANCE_CASES = 10
 
 
 def count_notes(report: RunReport) -> list[str]:
-    """Returns sentences on how trials are counted, what is missing, and whether the gate held."""
+    """Returns sentences on how trials are counted, what is missing, and whether the gate passed."""
     notes = (
         *(selection_note, shard_note, merge_note, repeats_note, interval_note, variance_note),
         *(unmeasured_note, missing_note, early_stop_note, gate_note, choice_note),

@@ -52,7 +52,7 @@ def document_for(report: RunReport, *, apart: bool = False) -> Iterator[Block]:
         yield Paragraph(f"Parameters: {parameters}")
     if tally.refused_params:
         names = ", ".join(sorted(tally.refused_params))
-        yield Paragraph(f"Not applied, as the target does not take it: {names}")
+        yield Paragraph(f"Not applied, because the target does not support it: {names}")
     yield Paragraph(f"Run {run.id}")
 
 
@@ -119,7 +119,7 @@ def _row(name: str, counts: Counts, *, without: Collection[str] = ()) -> tuple[A
 
 
 def _failures(report: RunReport) -> Iterator[Block]:
-    """Yields what did not pass first: lines on a terminal, a table in a notebook."""
+    """Yields the first trials without PASS: lines on a terminal, a table in a notebook."""
     not_passed = report.tally.result_counts.total - report.tally.result_counts.passed
     results = list(islice(first_failures(report), MAX_FIRST_FAILURES)) if not_passed else []
     more = not_passed - len(results)
@@ -158,7 +158,7 @@ def _failure_blocks(report: RunReport) -> Iterator[Block]:
 
 
 def verdict_line(result: CaseResult) -> str:
-    """Returns one line with the verdict, the case, and why it did not pass."""
+    """Returns one line with the verdict, the case, and the reason."""
     return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {_short_reason(result)}".rstrip()
 
 

@@ -15,7 +15,7 @@ from proctor.verdicts import Counts, sequence_best_count
 
 
 def describe_gate(run: Run, counts: Counts) -> str | None:
-    """Returns sentences on whether the gate held, and how often such a gate is wrong; None without a gate.
+    """Returns sentences on whether the gate passed, and how often such a gate is wrong; None without a gate.
 
     Args:
         run: the run.
@@ -34,12 +34,13 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
     decision = decide_gate(low, high, bar)
     if decision is GateDecision.NOT_SHOWN:
         sentence = (
-            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on what could not be "
-            f"measured, and {bar:.2%} had to."
+            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on unmeasured trials, and "
+            f"at least {bar:.2%} must pass."
         )
     else:
-        outcome = "held" if decision is GateDecision.SHOWN else "did not hold"
-        sentence = f"The gate {outcome}: {counts.pass_rate or 0.0:.2%} passed and {bar:.2%} had to."
+        outcome = "passed" if decision is GateDecision.SHOWN else "failed"
+        rate = f"{counts.pass_rate or 0.0:.2%}"
+        sentence = f"The gate {outcome}: the pass rate is {rate}, and at least {bar:.2%} is required."
     return " ".join(filter(None, (sentence, errors)))
 
 
@@ -54,7 +55,7 @@ def _find_obstacle(run: Run, counts: Counts) -> str | None:
     if is_measured(counts, run.settings):
         return None
     trials = pluralize(counts.unmeasured, "trial" if run.suite.repeats_rule == "each" else "case")
-    return f"{trials} could not be measured, and --allow-errors permits {run.settings.allow_errors:,}"
+    return f"{trials} could not be measured, and --allow-errors allows {run.settings.allow_errors:,}"
 
 
 def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high: float) -> str:
@@ -64,9 +65,9 @@ def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high
         what += ", counting unmeasured trials either way,"
     decision = decide_gate(low, high, bar)
     ends = {
-        GateDecision.SHOWN: f"begins at {low:.2%}, and {bar:.2%} had to be reached.",
+        GateDecision.SHOWN: f"starts at {low:.2%}, and at least {bar:.2%} is required.",
         GateDecision.NOT_SHOWN: f"is {low:.2%} to {high:.2%}, and contains {bar:.2%}.",
-        GateDecision.RULED_OUT: f"ends at {high:.2%}, and {bar:.2%} had to be reached.",
+        GateDecision.RULED_OUT: f"ends at {high:.2%}, and at least {bar:.2%} is required.",
     }
     return f"The gate is {decision.value}: the {what} {ends[decision]}"
 
@@ -84,7 +85,7 @@ def _describe_errors(counts: Counts, bar: float) -> str | None:
     )
     if bar < 1:
         sentence += f", and fails one of {percent(errors.above)} in {errors.false_failures:.0%}"
-    return f"{sentence}. `--gate-mode interval` says what is known."
+    return f"{sentence}. `--gate-mode interval` claims only what the cases show."
 
 
 def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
@@ -110,7 +111,7 @@ def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:
 
 
 def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
-    """Returns sentences on why and when a run stopped, what is known, and what looking at it has cost."""
+    """Returns sentences on why and when a run stopped, what is known, and what stopping early has cost."""
     when = f"Stopped early: after {stop.cases:,} of {pluralize(stop.planned_cases, 'case')}"
     if stop.reason == "until":
         why = f"the pass rate is known to ±{_points(settings.until or 0.0)} points"
@@ -119,13 +120,13 @@ def describe_early_stop(stop: EarlyStop, settings: Settings) -> str:
         if decide_gate(*stop.gate_range, bar).value == stop.reason:
             why = f"a pass rate of {percent(bar)} is {stop.reason}"
         else:
-            why = f"as a pass rate of {percent(bar)} was {stop.reason} before the calls in flight ended"
+            why = f"because a pass rate of {percent(bar)} was {stop.reason} before the last calls ended"
     if stop.interval is None or stop.fixed_interval is None:
         return f"{when} {why}."
     price = (stop.interval[1] - stop.interval[0]) - (stop.fixed_interval[1] - stop.fixed_interval[0])
     return (
-        f"{when} {why} (confidence sequence {_range(stop.interval)}; a run that always sends "
-        f"{pluralize(stop.cases, 'case')} would give {_range(stop.fixed_interval)}: the price of looking is "
+        f"{when} {why} (confidence sequence {_range(stop.interval)}; a run of fixed size with "
+        f"{pluralize(stop.cases, 'case')} would give {_range(stop.fixed_interval)}: stopping early costs "
         f"{_points(price)} points of width)."
     )
 
@@ -144,7 +145,7 @@ def describe_unreached_width(counts: Counts, run: Run) -> str | None:
     )
     count = count_for_width(until, counts.bounds, sequence_best_count(run.settings))
     if count is None:
-        return f"{sentence} cannot be reached while so much is not measured."
+        return f"{sentence} cannot be reached with this many unmeasured trials."
     return f"{sentence} needs about {_round_up(count):,}."
 
 

@@ -121,7 +121,7 @@ class RunSection:
         if sum(bin_.count for bin_ in classes) < _MIN_ANSWERS:
             return [], ""
         left_out = self.tally.latency_ms().left_out
-        title = "How long answers took" + f", without {left_out:,} from the cache or reused" * bool(left_out)
+        title = "Latency of answers" + f", without {left_out:,} from the cache or reused" * bool(left_out)
         chart = histogram.draw_histogram(classes, title=title, unit="latency", write=histogram.format_ms)
         try:
             return [(title, _image(chart, dark=False), _image(chart, dark=True))], ""
@@ -180,7 +180,7 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Latency", "" if run.settings.is_batch and latency.p50 is None else figures
     yield "Speed", "; ".join(speed_texts(tally))
     yield "Tokens", token_counts(usage)
-    yield "Taken over", ", ".join(reuse_notes(tally))
+    yield "Reused", ", ".join(reuse_notes(tally))
     yield "Mean score", NONE if tally.mean_score is None else f"{tally.mean_score:.3f}"
     yield "Target", run.target.name
     prompt = prompt_record(run)
@@ -190,7 +190,7 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Not applied", ", ".join(sorted(tally.refused_params))
     yield "Judges", ", ".join(judge.name for judge in run.judges)
     yield "Settings", ", ".join(describe_settings(run.settings))
-    yield "Suite", f"{run.suite.title} ({run.suite.case_count:,} cases, dialect {run.suite.dialect})"
+    yield "Suite", f"{run.suite.title} ({run.suite.case_count:,} cases, format {run.suite.dialect})"
     yield "Suite digest", run.suite.digest
     yield "Suite hash", run.suite.suite_hash or ""
     yield "Run", run.id
@@ -199,6 +199,6 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Imported", "" if run.imported is None else f"answers from a bundle, {run.imported}"
     yield "Started", f"{run.started_at:%Y-%m-%d %H:%M:%S} UTC"
     if run.finished_at is not None:
-        yield "Took", seconds((run.finished_at - run.started_at).total_seconds())
+        yield "Duration", seconds((run.finished_at - run.started_at).total_seconds())
     yield "Prices of", run.prices_date or ""
-    yield "Made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    yield "Software", ", ".join(f"{name} {version}" for name, version in run.versions.items())

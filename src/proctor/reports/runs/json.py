@@ -43,8 +43,8 @@ class FileValidationRecord(Struct, frozen=True, kw_only=True):
     path: str
     dialect: Annotated[str | None, about("Null if it cannot be detected.")]
     cases: int
-    errors: Annotated[tuple[FileIssueRecord, ...], about("Reasons why it cannot be saved.")]
-    warnings: Annotated[tuple[FileIssueRecord, ...], about("Doubts that do not prevent saving.")]
+    errors: Annotated[tuple[FileIssueRecord, ...], about("Problems that prevent saving it.")]
+    warnings: Annotated[tuple[FileIssueRecord, ...], about("Problems that do not prevent saving it.")]
 
 
 class ValidationRecord(Struct, frozen=True, kw_only=True):

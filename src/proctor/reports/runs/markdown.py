@@ -69,7 +69,7 @@ def render(runs: Sequence[RunReport]) -> Iterator[str]:
             yield piece
             room -= _utf16_length(piece)
     if len(sections) < len(runs):
-        yield "There is no room for more: `-o report.html` has every run with its trials.\n"
+        yield "The rest does not fit: `-o report.html` has every run with its trials.\n"
 
 
 def _utf16_length(text: str) -> int:
@@ -104,7 +104,7 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     counts = tally.result_counts
     yield Heading(f"{truncate(run.suite.title, 200)} on {truncate(run.target_title, 200)}")
     passed = Strong(f"{counts.passed} of {counts.total} passed")
-    rate = "no pass rate, as nothing was measured"
+    rate = "no pass rate, because nothing was measured"
     if counts.pass_rate is not None:
         rate = f"{percent(counts.pass_rate)}, 95 % interval {interval(counts.ci95)}"
     not_passed = f"{counts.failed} failed, {pluralize(counts.errors, 'error')}, {counts.unscored} unscored"
@@ -143,14 +143,11 @@ def _failures(report: RunReport, room: int) -> Iterator[str]:
             more += 1
             continue
         if not count:
-            yield "## Not passed\n\n"
+            yield "## Failed and errored\n\n"
         count += 1
         yield entry
     if more:
-        yield (
-            f"…and {more:,} more that did not pass: `proctor runs export {report.run.id} -o report.html` "
-            "shows them.\n\n"
-        )
+        yield (f"…and {more:,} more: `proctor runs export {report.run.id} -o report.html` shows them.\n\n")
 
 
 def _failure_details(result: CaseResult) -> str:

@@ -28,7 +28,7 @@ def summarize_verdict(row: TrialResult) -> str:
 
 
 def first_reason(trial: Trial) -> str:
-    """Returns why a trial did not pass: its failure, else the first score below its gate, else not passed."""
+    """Returns why a trial has no PASS: its failure, its first failed gate, or its first failed score."""
     missed = [score for score in trial.scores if score.outcome is not Verdict.PASS]
     gates = [score for score in trial.scores if is_below_gate(score)]
     first = _first_missed(trial)

@@ -12,16 +12,19 @@ def people_rate_sentence(rate: PeoplePassRate) -> str:
     """Returns the rate with its interval, and what it is made of."""
     answers = pluralize(rate.judgments, "judgment")
     if rate.held_out:
-        answers += f" of answers that are not held out ({rate.held_out:,} are)"
+        answers += f" of answers outside the holdout ({rate.held_out:,} are in it)"
     text = (
         f"People would pass {percent(rate.value)} ({interval(rate.ci95)}), from "
         f"{pluralize(rate.labels, 'label')} and {answers}."
     )
     if rate.for_doubt:
-        text += f" {rate.for_doubt:,} of the labels were drawn for doubt, and count by their chance of that."
+        text += (
+            f" {rate.for_doubt:,} of the labels are on answers that judges doubted, and are weighted for "
+            "that."
+        )
     if rate.not_drawn:
         left_out = pluralize(rate.not_drawn, "labelled answer")
-        text += f" Left out, as it is not known how they were chosen: {left_out}."
+        text += f" Left out, because it is not known how they were chosen: {left_out}."
     return text
 
 

@@ -59,10 +59,12 @@ class EarlyStopRecord(Struct, frozen=True, kw_only=True):
     """What is known of a run that stopped by its own settings, before its last case."""
 
     reason: StopReason
-    cases: Annotated[int, about("Number of cases that are looked at.")]
+    cases: Annotated[int, about("Number of cases that its result covers.")]
     planned_cases: int
     interval: Annotated[Interval, about("Its confidence sequence, whatever the unmeasured would be: `ci95`.")]
-    fixed_interval: Annotated[Interval, about("What as many cases give in a run of fixed size.")]
+    fixed_interval: Annotated[
+        Interval, about("The interval that the same number of cases gives in a run of fixed size.")
+    ]
     gate_range: tuple[float, float]
 
 
@@ -90,7 +92,7 @@ class PromptRecord(Struct, frozen=True, kw_only=True):
 
 
 _Prompt = Annotated[
-    PromptRecord | None, about("The prompt that its cases fill in; null if they are sent as they are.")
+    PromptRecord | None, about("The prompt that its cases fill in; null if they are sent unchanged.")
 ]
 
 
@@ -202,7 +204,7 @@ class RunGateRecord(Struct, frozen=True, kw_only=True):
     """The gate of a run."""
 
     min_pass_rate: float
-    mode: Annotated[GateMode, about("What the gate is held against: the rate, or its 95 % interval.")]
+    mode: Annotated[GateMode, about("What the gate is compared with: the rate, or its 95 % interval.")]
     decision: GateDecision
     low: Annotated[float | None, about("The lowest rate that counts; unmeasured trials have failed.")]
     high: Annotated[float | None, about("The highest rate that counts; unmeasured trials have passed.")]
@@ -341,7 +343,7 @@ class JudgmentRecord(Judgment, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class ScoreRecord(Struct, frozen=True, kw_only=True, gc=False):
-    """The result of one assertion; for a sealed trial without anything about its answer."""
+    """The result of one assertion; for a hidden trial, without anything about its answer."""
 
     grader: str
     name: str

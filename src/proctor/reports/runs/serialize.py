@@ -68,7 +68,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why it did not pass, in one line, or that this is hidden."""
+        """Why it has no PASS, in one line, or that this is hidden."""
         return SEALED_REASON if self.sealed and self.trial.failure is None else failure_reason(self.trial)
 
 
@@ -96,7 +96,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
     rows: Callable[[], Iterator[TrialResult]]
     """Reads its trials in suite order; held-out trials are hidden unless revealed."""
     first_failures: Callable[[], Iterator[TrialResult]] | None = None
-    """Reads the trials of the first cases that did not pass, as far as `tally` remembers them."""
+    """Reads the trials of the first cases without PASS, as far as `tally` remembers them."""
     looks: int | None = None
     """The number of accesses to this version's holdout, this one included; None without a holdout."""
     bundle: str | None = None
@@ -127,7 +127,7 @@ class CaseResult(Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Why it did not pass, in one line."""
+        """Why it has no PASS, in one line."""
         if len(self.rows) == 1:
             return self.rows[0].reason
         missed = [row for row in self.rows if row.verdict is not Verdict.PASS]
@@ -145,13 +145,13 @@ def case_results(report: RunReport) -> Iterator[CaseResult]:
 
 
 def first_failures(report: RunReport) -> Iterator[CaseResult]:
-    """Yields the first units of a run's counts that did not pass: `MAX_FIRST_FAILURES`, or all if fewer."""
+    """Yields the first units of a run's counts without PASS: `MAX_FIRST_FAILURES`, or all if fewer."""
     rows = report.rows() if report.first_failures is None else report.first_failures()
     return (result for result in group_results(report.run, rows) if result.verdict is not Verdict.PASS)
 
 
 def failed_results(report: RunReport) -> Iterator[CaseResult]:
-    """Yields all units of a run's counts that did not pass; reads all of its trials."""
+    """Yields all units of a run's counts without PASS; reads all of its trials."""
     results = group_results(report.run, report.rows())
     return (result for result in results if result.verdict is not Verdict.PASS)
 
@@ -325,8 +325,8 @@ def selection_note(report: RunReport) -> str | None:
     if selection.failed_in is None:
         return None
     return (
-        f"A selection of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}: only those that "
-        f"did not pass last, by run {selection.failed_in}."
+        f"Of the {pluralize(run.suite.case_count, 'case')} of {run.suite.name}, only those that failed or "
+        f"errored last, in run {selection.failed_in}."
     )
 
 
@@ -335,9 +335,7 @@ def shard_note(report: RunReport) -> str | None:
     shard = report.run.settings.selection.shard
     if shard is None:
         return None
-    return (
-        f"This is {shard.title}. `proctor runs merge` makes one run of all shards, and its exit code counts."
-    )
+    return f"This is {shard.title}. `proctor runs merge` makes one run of all shards; its exit code counts."
 
 
 def merge_note(report: RunReport) -> str | None:
@@ -357,7 +355,7 @@ def missing_note(report: RunReport) -> str | None:
 
 
 def _describe_batches(report: RunReport) -> str | None:
-    """Returns a sentence on the batches of an unfinished run, with their states when they were looked at."""
+    """Returns a sentence on the batches of an unfinished run, with their last known states."""
     if not report.batches:
         return None
     names = [
@@ -389,7 +387,7 @@ def access_note(report: RunReport) -> str | None:
     looks = report.looks
     if looks is None or looks < 2 or "holdout" not in report.tally.splits:
         return None
-    return f"Look {looks:,} at this holdout."
+    return f"Holdout accessed {looks:,} times."
 
 
 def choice_note(report: RunReport) -> str | None:
@@ -479,13 +477,14 @@ def unmeasured_note(report: RunReport) -> str | None:
     low, high = counts.bounds
     are = "is" if counts.unmeasured == 1 else "are"
     return (
-        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and {are} in no "
-        f"rate: it would be {percent(low)} if all had failed, and {percent(high)} if all had passed."
+        f"{counts.unmeasured:,} of {pluralize(counts.total, noun)} could not be measured and {are} not in "
+        f"the pass rate, which would be {percent(low)} if all had failed and {percent(high)} if all had "
+        "passed."
     )
 
 
 def gate_note(report: RunReport) -> str | None:
-    """Returns sentences on whether the gate held, and how often such a gate is wrong; None without a gate."""
+    """Returns sentences on whether the gate passed, and how often such a gate errs; None without a gate."""
     if report.run.settings.min_pass_rate is None:
         return None
     from proctor.reports.runs.gate import describe_gate
@@ -567,7 +566,7 @@ def _message_text(message: Message) -> str:
 
 
 def failure_reason(trial: Trial) -> str:
-    """Returns why a trial did not pass, in one line: its failure, or the reasons of its scores."""
+    """Returns why a trial has no PASS, in one line: its failure, or the reasons of its scores."""
     if trial.failure is not None:
         return one_line(f"{trial.failure.kind}: {trial.failure.message}")
     gates, mean = failed_gates_text(trial), trial_score(trial)
@@ -580,7 +579,7 @@ def failure_reason(trial: Trial) -> str:
         reasons.insert(0, gates)
     elif not reasons:
         reasons = [
-            "nothing that counts could be scored"
+            "no assertion that counts could be scored"
             if mean is None
             else f"no assertion failed, but the score is {mean:.2f}"
         ]

@@ -13,15 +13,15 @@ from proctor.reports.formatting import percent
 def describe_settings(settings: Settings) -> Iterator[str]:
     """Yields the settings that differ from the defaults, and the concurrency."""
     defaults, retries = Settings(), "retry" if settings.retries == 1 else "retries"
-    yield f"{settings.concurrency} at once"
+    yield f"{settings.concurrency} concurrent"
     if settings.repeats is not None:
         yield pluralize(settings.repeats, "repeat")
     yield from _describe_selection(settings.selection)
     numbers = {
-        "passes from {:g}": settings.threshold,
+        "pass threshold {:g}": settings.threshold,
         "budget ${:g}": settings.budget_usd,
         f"stops after {pluralize(settings.max_failures or 0, 'error')}": settings.max_failures,
-        "{:g} s for a call": None if settings.timeout_s == defaults.timeout_s else settings.timeout_s,
+        "timeout {:g} s": None if settings.timeout_s == defaults.timeout_s else settings.timeout_s,
         f"{{:g}} {retries}": None if settings.retries == defaults.retries else settings.retries,
     }
     yield from (form.format(number) for form, number in numbers.items() if number is not None)
@@ -36,9 +36,9 @@ def describe_settings(settings: Settings) -> Iterator[str]:
         yield f"order shuffled by seed {settings.order_seed}"
     if settings.cluster is not None:
         independent = settings.cluster == NO_CLUSTERS
-        yield "cases taken as independent" if independent else f"clustered by {settings.cluster}"
+        yield "cases treated as independent" if independent else f"clustered by {settings.cluster}"
     if (settings.judge_repeats, settings.judge_rule) != (defaults.judge_repeats, defaults.judge_rule):
-        yield f"each judge asked {settings.judge_repeats} times, {settings.judge_rule} decides"
+        yield f"{pluralize(settings.judge_repeats, 'vote')} per judge, aggregation {settings.judge_rule}"
     yield from (name for name in ("cache", "reuse") if getattr(settings, name))
     if settings.interleave:
         yield "interleaved"
@@ -56,7 +56,7 @@ def _describe_selection(selection: Selection) -> Iterator[str]:
     yield from (f"{name} {', '.join(words)}" for name, words in filters.items() if words)
     if selection.failed_in is not None:
         count = pluralize(len(selection.case_ids), "case")
-        yield f"only {count} that did not pass last, by run {selection.failed_in}"
+        yield f"only {count} that failed or errored last, in run {selection.failed_in}"
     if selection.limit is not None:
         yield f"the first {selection.limit:,} cases"
     if selection.shard is not None:

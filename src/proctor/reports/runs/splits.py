@@ -60,7 +60,7 @@ def _warning(dev: _SplitRate, holdout: _SplitRate) -> str | None:
     low, high = map(percentage_points, interval)
     return (
         "Warning: the holdout is further below dev than chance explains (95 % interval of the difference "
-        f"{low} to {high}): the prompt may have been fitted to the dev cases. Believe the holdout, and write "
+        f"{low} to {high}): the prompt may be overfitted to the dev cases. Trust the holdout, and write "
         "new cases."
     )
 

@@ -65,7 +65,7 @@ def _render(row: TrialResult, rule: PassRule, *, full: bool) -> Iterator[str]:
     if below:
         yield f"  {below}"
     elif row.verdict in _BY_SCORE and mean is not None and rule.threshold is not None:
-        yield from _block("score", f"{mean:.2f} (passes from {rule.threshold:g})")
+        yield from _block("score", f"{mean:.2f} (pass threshold {rule.threshold:g})")
     for score in trial.scores:
         yield from _score_lines(score)
     yield ""
@@ -75,7 +75,9 @@ def _sealed_lines(row: TrialResult) -> Iterator[str]:
     mean = trial_score(row.trial)
     if mean is not None:
         yield from _block("score", f"{mean:.2f}")
-    yield from _block("sealed", "this case is held out; --reveal shows it, which counts as a look")
+    yield from _block(
+        "sealed", "this case is in the holdout; --reveal shows it, which counts as a holdout access"
+    )
     yield ""
 
 
@@ -145,7 +147,7 @@ def _call_line(call: ToolCall) -> str:
 
 def _score_lines(score: Score) -> Iterator[str]:
     value = "–" if score.value is None else f"{score.value:.2f}"
-    yield _hang_indent(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'as asked'}")
+    yield _hang_indent(f"  {score.outcome.value:<8} {value}  {score.name}: {score.reason or 'met'}")
     for entry in score.entries:
         sign = {True: "✓", False: "✗", None: "?"}[entry.passed]
         yield _hang_indent(

@@ -54,10 +54,10 @@ def study_sentences(report: StudyReport) -> Iterator[str]:
         yield f"To find a difference of {size} {chance}, run {', or '.join(ways)}."
     elif first.repeats > 1 and not plan.noise.is_chance_known:
         repeats = pluralize(first.repeats, "repeat")
-        yield f"How many cases find a difference of {size} {chance} is not known for {repeats}."
+        yield f"It is not known how many cases find a difference of {size} {chance} with {repeats}."
     else:
         units = "cases" if plan.suite_clusters is None else "clusters"
-        yield f"To find a difference of {size} {chance} takes more than ten million {units}."
+        yield f"Finding a difference of {size} {chance} takes more than ten million {units}."
     detection_limits = [
         f"{_times(row.repeats)} {'it shows differences of' if row is first else 'those of'} "
         f"{format_points(row.smallest)} or more"
@@ -134,24 +134,29 @@ def _rows_table(plan: StudyPlan) -> Table:
 
 
 def assumption_sentences(report: StudyReport) -> Iterator[str]:
-    """Yields sentences on what the numbers rest on, and how better ones are made."""
+    """Yields sentences on what the numbers rest on, and how to get better ones."""
     noise = report.plan.noise
     yield from _noise_sentences(report)
     yield from _cluster_sentences(report)
     if report.counts_once:
-        yield "By the suite's rule a case counts once over its repeats, so their number is not planned."
+        yield (
+            "By the suite's pass rule, a case counts once over its repeats, so the number of repeats is not "
+            "planned."
+        )
     elif not noise.is_chance_known:
         command = f"proctor run {shlex.quote(one_line(report.word))} --repeat 3"
-        yield f"What repeats gain is not known. Run the suite once with `{command}`, and plan again."
+        yield f"It is not known what repeats gain. Run the suite once with `{command}`, and plan again."
     sentence = variance_sentence(noise.components)
     if sentence is not None:
         yield sentence
     if report.baseline is not None and report.baseline.suite.digest != report.suite.digest:
         title = one_line(report.baseline.suite.title)
-        yield f"The runs are of another version of the suite, {title}; the cases counted are those of now."
+        yield (
+            f"The runs are of another version of the suite, {title}; the cases counted are the current ones."
+        )
     yield (
-        "Costs and trials are of one run; a comparison takes two, unless one of them is stored. A difference "
-        "is found if `proctor compare` says better or worse."
+        "Costs and trials are for one run; a comparison needs two, unless one of them is stored. A "
+        "difference is found if `proctor compare` reports better or worse."
     )
 
 
@@ -161,8 +166,8 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
     chance, differing = percent(noise.noise.chance), percent(sum(noise.noise))
     if report.baseline is None or noise.basis == "nothing":
         yield (
-            "No measured run of this suite is stored, so the most noise that is sensible is assumed: half of "
-            "the cases pass, and two runs have nothing to do with one another."
+            "The store has no measured run of this suite, so the plan assumes the most noise that makes "
+            "sense: half of the cases pass, and two runs are independent of each other."
         )
         return
     prompt = report.baseline.prompt
@@ -174,14 +179,14 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
     passed = f"{run} passed {percent(noise.pass_rate)} of {cases}"
     if noise.basis == "rate":
         yield (
-            f"{passed}, once each. So two runs are assumed to have nothing to do with one another: they "
-            f"differ in {differing} of the cases."
+            f"{passed}, with one trial each. So the plan assumes that two runs are independent of each "
+            f"other: they differ in {differing} of the cases."
         )
     elif noise.basis == "repeats":
-        yield f"{passed}. Two runs of its target differ by chance in {chance} of them."
+        yield f"{passed}. Two runs of its target differ in {chance} of the cases by chance."
         yield (
-            "A change that fixes some cases and breaks others makes more noise, which is not known here: run "
-            "the suite on a second target to count it."
+            "A change that fixes some cases and breaks others adds noise, which is not known here: run the "
+            "suite on a second target to measure it."
         )
     else:
         has_prompts = any(run.prompt is not None for run in report.runs)
@@ -202,13 +207,13 @@ def _cluster_sentences(report: StudyReport) -> Iterator[str]:
         return
     field = f"`{one_line(report.cluster_field)}`"
     if clusters is None:
-        yield f"No two cases have the same {field}, which should say which are related: each is independent."
+        yield f"No two cases share a value of {field}, so all cases are treated as independent."
         return
-    assumed = ", which is assumed," if plan.noise.basis == "nothing" else ""
+    assumed = ", an assumption" if plan.noise.basis == "nothing" else ""
     advice = " More clusters would help more than more cases in each." if clusters.relation >= 0.05 else ""
     yield (
-        f"Cases with the same {field} are a cluster. Two of them correlate by {clusters.relation:.2f}"
-        f"{assumed} in what they pass.{advice}"
+        f"Cases with the same {field} form a cluster. The results of two of them correlate by "
+        f"{clusters.relation:.2f}{assumed}.{advice}"
     )
 
 

@@ -109,9 +109,7 @@ def describe_problem(name: str) -> Response:
     """Describes a problem type."""
     kind = PROBLEM_KINDS.get(name)
     if kind is None:
-        raise PageNotFound(
-            f"There is no problem {name!r}. The document /api/v1/openapi.json has all of them."
-        )
+        raise PageNotFound(f"There is no problem type {name!r}. /api/v1/openapi.json lists all of them.")
     return json_response({"type": f"{PROBLEM_PREFIX}{name}", **kind._asdict()})
 
 
@@ -131,11 +129,11 @@ def _unknown_address(request: Request, error: Exception) -> Response:
     path = request.url.path
     if error.status_code == 404:
         return problem_response(
-            404, f"There is no {path}. {PATH}/openapi.json lists what there is.", instance=path
+            404, f"{path} does not exist. {PATH}/openapi.json lists all paths.", instance=path
         )
     if error.status_code == 405:
         allowed = ", ".join(_methods(request))
-        detail = f"{path} does not take {request.method}. It takes: {allowed}."
+        detail = f"{path} does not accept {request.method}. It accepts: {allowed}."
         return problem_response(405, detail, headers={"allow": allowed}, instance=path)
     return problem_response(400, f"The body cannot be read: {error.detail}.", instance=path)
 

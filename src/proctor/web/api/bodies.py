@@ -36,7 +36,7 @@ class WrittenPrompt(RequestBody):
     """A prompt with its text."""
 
     name: str = Field(
-        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="What it is called.", examples=["terse"]
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="The name of the prompt.", examples=["terse"]
     )
     text: str = Field(
         min_length=1,
@@ -66,14 +66,14 @@ class RunRequest(RequestBody):
     targets: list[_Name] = Field(
         default=[],
         max_length=50,
-        description="Names of the targets file, `echo`, `local`, or models of known services.",
+        description="Names from the targets file, `echo`, `local`, or models of known services.",
         examples=[["echo"]],
     )
     prompts: list[_Name | WrittenPrompt] = Field(
         default=[],
         max_length=50,
-        description="Prompts that each case fills in, one run for each prompt and target: names of prompts "
-        f"of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
+        description="Prompts that each case fills in; there is one run per prompt and target. Give names "
+        f"of prompts of stored runs, or up to {MAX_WRITTEN_PROMPTS} with their texts.",
         examples=[["terse", {"name": "plain", "text": "{{ input }}"}]],
     )
     judges: list[_Name] = Field(default=[], max_length=50, description="Judges, named like targets.")
@@ -82,13 +82,13 @@ class RunRequest(RequestBody):
         default=None,
         ge=0,
         lt=1,
-        description="The share of cases held out; 0 for none. By default as the suite says.",
+        description="The share of cases held out; 0 for none. By default the share that the suite sets.",
     )
     tags: list[_Tag] = Field(default=[], max_length=50, description="Only cases with any of these tags.")
     all_tags: list[_Name] = Field(
         default=[],
         max_length=50,
-        description="Only cases with all of these tags; commas in one mean any of those between them.",
+        description="Only cases with all of these tags; tags separated by commas are alternatives.",
         examples=[["easy,hard", "new"]],
     )
     repeats: int | None = Field(
@@ -110,7 +110,7 @@ class RunRequest(RequestBody):
     params: dict[str, Any] = Field(
         default={},
         max_length=_MAX_PARAMS,
-        description="Further parameters of the targets, such as `top_p`, `stop` or `reasoning_effort`.",
+        description="Other parameters of the targets, such as `top_p`, `stop` or `reasoning_effort`.",
     )
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="The weighted score at which a case passes."
@@ -135,7 +135,7 @@ class RunRequest(RequestBody):
         default=None,
         description="Cases with the same value are related, and intervals are over these clusters: "
         "`metadata.FIELD`, `tag:PREFIX`, `category`, `id` (up to `[` or `~`) or `none`. By default what the "
-        "suite's format says.",
+        "suite's format sets.",
         examples=["metadata.document"],
     )
     interleave: bool | None = Field(
@@ -163,7 +163,7 @@ class SuiteRequest(RequestBody):
     text: str = Field(
         min_length=1,
         max_length=20 * 2**20,
-        description="The file's content: JSON Lines, CSV, YAML or Markdown, in any supported dialect.",
+        description="The file's content: JSON Lines, CSV, YAML or Markdown, in any supported suite format.",
         examples=[_LINES],
     )
     name: str = Field(
@@ -180,7 +180,7 @@ class SuiteRequest(RequestBody):
     )
     dialect: str | None = Field(
         default=None,
-        description="Its dialect; by default detected from the content.",
+        description="Its suite format; by default detected from the content.",
         examples=["meridian"],
         json_schema_extra={"anyOf": [{"type": "string", "enum": [*DIALECTS.names()]}, {"type": "null"}]},
     )
@@ -188,7 +188,8 @@ class SuiteRequest(RequestBody):
         default=None,
         ge=0,
         lt=1,
-        description="The share of cases held out; 0 for none. By default as the text says, or 0.2.",
+        description="The share of cases held out; 0 for none. By default the share that the text sets, or "
+        "0.2.",
     )
 
 
@@ -196,12 +197,12 @@ class CertificateRequest(RequestBody):
     """The run to certify."""
 
     run: str = Field(
-        min_length=1, max_length=200, description="The whole id of a finished run.", examples=[_RUN]
+        min_length=1, max_length=200, description="The full id of a finished run.", examples=[_RUN]
     )
     sign_key: str | None = Field(
         default=None,
         max_length=200,
-        description="The name of a key of the server's owner, as `proctor keys list` shows it; null for no "
+        description="The name of one of the server owner's keys, as in `proctor keys list`; null for no "
         "signature.",
         examples=["default"],
     )
@@ -231,14 +232,16 @@ class ListTrialsQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
     verdict: list[_VerdictName] = Field(default=[], description="Any of these.", examples=[["fail", "error"]])
     tag: list[str] = Field(
-        default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
+        default=[],
+        max_length=20,
+        description="Cases with all of these tags; tags separated by commas are alternatives.",
     )
     grader: list[str] = Field(default=[], max_length=20, description="Trials graded by all of these graders.")
     missed: list[str] = Field(
         default=[], max_length=20, description="Trials that none of these graders passed."
     )
     category: str = Field(default="", description="Only cases of this category.")
-    split: Literal["", "dev", "holdout"] = Field(default="", description="Only this part of the suite.")
+    split: Literal["", "dev", "holdout"] = Field(default="", description="Only this split of the suite.")
     case: str = Field(
         default="", max_length=1000, description="A glob pattern for case ids.", examples=["t1", "t*"]
     )

@@ -53,8 +53,8 @@ def list_certificates(request: Request) -> CertificateListRecord:
 def make_certificate(request: Request, body: CertificateRequest) -> Created[StoredCertificateRecord]:
     """Attest, verify and certify a finished run; an earlier certificate is replaced.
 
-    The certified pass rate is derived again from the bundle; it is that of the holdout if there is
-    one, which is a holdout access.
+    The certified pass rate is derived again from the bundle. It is that of the holdout, if there is
+    one; this counts as a holdout access.
     """
     project = get_project(request)
     with project.open_store() as store:
@@ -98,7 +98,7 @@ def get_certificate_file(
 
 @operation(router.post, "/bundles/verify", openapi_extra=_ARCHIVE)
 def verify_bundle(request: Request, archive: Annotated[bytes, Depends(read_zip_body)]) -> VerificationRecord:
-    """Check every byte of a bundle and derive its pass rate again; nothing in it is run or kept.
+    """Check every byte of a bundle and derive its pass rate again; nothing in it is run or stored.
 
     An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
     """
@@ -115,7 +115,7 @@ def _require_certificate(project: Project, run_id: str) -> SavedCertificate:
     certificate = find_certificate(project, run_id)
     if certificate is None:
         raise PageNotFound(
-            f"Run {run_id!r} has no certificate here. Make one with POST /api/v1/certificates."
+            f"Run {run_id!r} has no certificate on this server. Create one with POST /api/v1/certificates."
         )
     return certificate
 

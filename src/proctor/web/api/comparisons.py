@@ -38,7 +38,7 @@ def compare_runs(
             description="The ids of two or more runs, the earlier one first.",
         ),
     ],
-    split: Annotated[SplitName, Query(description="Only this part of the suite.")] = "all",
+    split: Annotated[SplitName, Query(description="Only this split of the suite.")] = "all",
     by: Annotated[
         GroupBy,
         Query(description="What `parts` of two runs are grouped by; `prompt` is for several runs."),
@@ -49,10 +49,10 @@ def compare_runs(
 ) -> ComparisonRecord:
     """Compare runs by pairs of the same case and repeat; more than two runs are also ranked.
 
-    Comparing runs that have a holdout is a holdout access.
+    Comparing runs that have a holdout counts as a holdout access.
     """
     if len(set(run)) < len(run):
-        raise UsageError("A run is given twice. Name each once.")
+        raise UsageError("A run is named twice. Name each run once.")
     with get_project(request).open_store() as store:
         return comparison_record(_compare(store, run, split, by, by_case_digest=by_case_digest))
 
@@ -64,7 +64,7 @@ def _compare(
     try:
         comparing.check_comparable(store, runs, by_digest=by_case_digest)
     except comparing.DifferentSuites as error:
-        hint = "Add `by_case_digest=true` to compare the cases with the same input and checks under any id."
+        hint = "Add `by_case_digest=true` to pair cases by their input and checks instead of their ids."
         raise UsageError(f"{error.why} {hint}") from None
     facts = comparing.load_outcomes(store, runs, by_digest=by_case_digest)
     report = comparing.compare_pairwise(facts, split=split, by=by)

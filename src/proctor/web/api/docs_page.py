@@ -122,7 +122,7 @@ def _kind(schema: dict[str, Any]) -> str:
         return ", ".join(str(value) for value in schema["enum"] if value != "")
     if schema.get("type") == "array":
         return f"several of: {_kind(schema['items'])}"
-    default = f", {schema['default']!r} without it" if schema.get("default") not in (None, "", []) else ""
+    default = f", default {schema['default']!r}" if schema.get("default") not in (None, "", []) else ""
     return f"{schema.get('type', 'anything')}{default}"
 
 

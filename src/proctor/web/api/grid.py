@@ -43,7 +43,9 @@ class ListGridQuery(BaseModel):
         "another failed, or the reverse.",
     )
     tag: list[str] = Field(
-        default=[], max_length=20, description="Cases with all of these tags; commas in one mean any."
+        default=[],
+        max_length=20,
+        description="Cases with all of these tags; tags separated by commas are alternatives.",
     )
     text: str = Field(
         default="",
@@ -65,12 +67,13 @@ class CaseCellRecord(Struct, frozen=True, kw_only=True):
     position: Annotated[int, about("The position of the case in the suite of the run, from 0.")]
     repeat: Annotated[int, about("The repeat whose answer is given.")]
     verdict: Annotated[
-        Verdict, about("The verdict of the case: that of its worst repeat, or of all by a rule.")
+        Verdict,
+        about("The verdict of the case: that of its worst repeat, or the aggregation of all repeats."),
     ]
     passed: Annotated[int, about("Number of passed repeats.")]
     trials: Annotated[int, about("Number of finished repeats.")]
     sealed: Annotated[bool, about("Whether it is held out and hidden.")]
-    input_changed: Annotated[bool, about("Whether the case sends something else than in the first run.")]
+    input_changed: Annotated[bool, about("Whether the case sends a different input than in the first run.")]
     answer: Annotated[
         str | None, about("The beginning of the answer, or why there is none; null if it is hidden.")
     ]
@@ -100,11 +103,11 @@ class GridPageRecord(Struct, frozen=True, kw_only=True):
 def list_grid(request: Request, query: Annotated[ListGridQuery, Query()]) -> GridPageRecord:
     """The cases of up to eight runs side by side, with the verdict and the beginning of each answer.
 
-    Runs of different suites are paired by the ids of their cases. The rows give the holdout's pass rates, so
-    that this is a holdout access of each run.
+    Runs of different suites are paired by the ids of their cases. The rows show the holdout's pass rates, so
+    this counts as a holdout access of each run.
     """
     if len(set(query.run)) < len(query.run):
-        raise UsageError("A run is given twice. Name each once.")
+        raise UsageError("A run is named twice. Name each run once.")
     project, session = get_project(request), get_session(request)
     with project.open_store() as store:
         runs = [load_run(store, run_id) for run_id in query.run]

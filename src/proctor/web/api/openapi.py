@@ -23,10 +23,10 @@ DESCRIPTION = """\
 Suites, runs, trials, comparisons and certificates of one project, as JSON. The names of fields are those of
 `proctor … --json`. Rates and intervals are fractions of 1, times are in UTC, unknown values are `null`.
 
-Errors are problems (RFC 9457) of type `application/problem+json`. Long lists come in pages: the
-`next` of one page is the `after` of the next one, and `null` on the last one.
+Errors are problem documents (RFC 9457) of type `application/problem+json`. Long lists come in pages: pass the
+`next` of one page as `after` to get the next page; it is `null` on the last one.
 
-Held-out content is hidden: answers and reasons are `null` until a run is revealed, which is recorded.
+Held-out content is hidden: answers and reasons are `null` until you reveal the run, which is recorded.
 A holdout access counts once for each person (token) and day (UTC).
 """
 TAGS = [
@@ -34,7 +34,7 @@ TAGS = [
     {"name": "runs", "description": "Runs: start, follow, stop, resume, read."},
     {"name": "trials", "description": "The trials of a run."},
     {"name": "comparisons", "description": "Comparisons of runs of one suite."},
-    {"name": "certificates", "description": "Bundles and certificates: make, list, read, verify."},
+    {"name": "certificates", "description": "Bundles and certificates: create, list, read, verify."},
     {"name": "targets", "description": "Targets that can be called."},
 ]
 _COMMON_STATUSES = (403, 421, 422, 503)

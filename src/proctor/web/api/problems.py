@@ -40,41 +40,40 @@ class ProblemKind(NamedTuple):
 
 PROBLEM_KINDS = {
     "bad-request": ProblemKind(
-        400, "This cannot be done as it was asked", "The detail says why, and what to write instead."
+        400, "The request is invalid", "The detail says why, and what to send instead."
     ),
     "no-token": ProblemKind(
         401,
         "The server's token is missing or wrong",
-        "Send `Authorization: Bearer TOKEN`, with the token that `proctor serve` was given or has printed.",
+        "Send `Authorization: Bearer TOKEN`, with the token that you gave `proctor serve` or that it "
+        "printed.",
     ),
     "other-site": ProblemKind(
-        403, "Another site sent this", "Only this server's own pages, and programs, are answered."
+        403, "Another site sent this request", "The server answers only its own pages and programs."
     ),
     "read-only-store": ProblemKind(
-        403, "The store may only be read", "Nothing was changed. The detail says who can permit it."
+        403, "The store is read-only", "Nothing was changed. The detail says who can allow it."
     ),
-    "not-found": ProblemKind(404, "There is no such thing here", "The detail says what is not there."),
+    "not-found": ProblemKind(404, "Not found", "The detail says what does not exist."),
     "no-such-method": ProblemKind(
-        405, "This address does not take this method", "The header `Allow` has those that it takes."
+        405, "Method not allowed", "The header `Allow` lists the methods that this address accepts."
     ),
     "conflict": ProblemKind(
-        409, "It cannot be done in the present state", "Such as to stop a run that nobody makes."
+        409, "Conflict with the current state", "An example is stopping a run that is not in progress."
     ),
-    "too-large": ProblemKind(413, "The body is too large", "Use the command line for it."),
+    "too-large": ProblemKind(413, "The body is too large", "Use the command line instead."),
     "other-content-type": ProblemKind(
-        415, "The body has the wrong content type", "The header `Accept` has the right one."
+        415, "The body has the wrong content type", "The header `Accept` has the right content type."
     ),
-    "other-host": ProblemKind(
-        421, "This server is not the one that was asked for", "Use the address that `proctor serve` printed."
-    ),
+    "other-host": ProblemKind(421, "Wrong host", "Use the address that `proctor serve` printed."),
     "wrong-values": ProblemKind(
-        422, "A value is missing or cannot be", "Each of `errors` has the field and what it may be."
+        422, "A value is missing or invalid", "Each of `errors` names a field and the values that it accepts."
     ),
     "wrong-suite": ProblemKind(
-        422, "The suite cannot be used", "Each of `errors` has its file, line, field and case."
+        422, "The suite cannot be used", "Each of `errors` names its file, line, field and case."
     ),
     "broken": ProblemKind(
-        500, "Proctor broke", "This is a fault of Proctor. Nothing that was stored is lost."
+        500, "Internal error", "This is a bug in Proctor. Nothing that was stored is lost."
     ),
     "no-store": ProblemKind(
         503, "The store cannot be used", "Nothing was changed. The detail says what to do."
@@ -85,7 +84,7 @@ _DEFAULT_KINDS = {kind.status: name for name, kind in reversed(PROBLEM_KINDS.ite
 
 
 class Conflict(ProctorError):
-    """The request cannot be fulfilled in the present state."""
+    """The request cannot be fulfilled in the current state."""
 
 
 def problem_response(
@@ -103,7 +102,7 @@ def problem_response(
         detail: a full sentence.
         problems: what is wrong with a suite; warnings are left out.
         headers: further headers.
-        instance: the path that was asked for, where it is known.
+        instance: the requested path, if it is known.
     """
     errors = issue_records(problems)
     name = "wrong-suite" if status == 422 and errors else _DEFAULT_KINDS.get(status, "bad-request")
@@ -143,13 +142,13 @@ def invalid_values_response(
 
     Args:
         error: what was found.
-        instance: the path that was asked for.
+        instance: the requested path.
         known_names: the names of the fields of the body, for a suggestion.
     """
     validation_errors = error.errors()
     if any(validation_error["type"] == "json_invalid" for validation_error in validation_errors):
         offset = validation_errors[0]["loc"][-1]
-        return problem_response(400, f"The body is no JSON: see its byte {offset}.", instance=instance)
+        return problem_response(400, f"The body is not valid JSON: see byte {offset}.", instance=instance)
     errors = [_issue_from_validation(validation_error, known_names) for validation_error in validation_errors]
     detail = " ".join(issue.message for issue in errors[:3])
     return _response("wrong-values", 422, detail, errors, instance, None)

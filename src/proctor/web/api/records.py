@@ -51,14 +51,14 @@ class ExportedFileRecord(Struct, frozen=True, kw_only=True):
 
 
 class SuiteExportRecord(Struct, frozen=True, kw_only=True):
-    """A version in a dialect."""
+    """A version in a suite format."""
 
     suite: str
     version: str
     dialect: str
     files: tuple[ExportedFileRecord, ...]
     warnings: Annotated[
-        tuple[IssueRecord, ...], about("What the dialect expresses differently, or cannot express.")
+        tuple[IssueRecord, ...], about("What the format expresses differently, or cannot express.")
     ]
 
 
@@ -100,7 +100,7 @@ class RunProgressRecord(Struct, frozen=True, kw_only=True):
     unscored: int | None
     started_at: Time
     alive: Annotated[bool, about("Whether a process is running it now.")]
-    owner: Annotated[str | None, about("This process, such as `ana's process 4711 on gpu-3`.")]
+    owner: Annotated[str | None, about("That process, such as `ana's process 4711 on gpu-3`.")]
     done: Annotated[int, about("Number of trials with a verdict.")]
     waiting: Annotated[int, about("Number of answers that wait for judges.")]
     per_second: Annotated[float | None, about("Trials per second; null if no process is running it.")]
@@ -151,7 +151,7 @@ class EstimateRecord(Struct, frozen=True, kw_only=True):
     dev: int | None
     holdout: int | None
     targets: int
-    prompts: Annotated[int, about("Number of prompts; 0 if the cases are sent as they are.")]
+    prompts: Annotated[int, about("Number of prompts; 0 if the cases are sent unchanged.")]
     calls: Annotated[int, about("Number of calls to targets.")]
     judge_calls: int
     at_most: Annotated[bool, about("Whether answers may be reused from earlier runs or the cache.")]
@@ -227,11 +227,9 @@ class VerificationRecord(Struct, frozen=True, kw_only=True):
 class ProblemDetails(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The body of a problem response (RFC 9457)."""
 
-    type: Annotated[str, about("Tells kinds of problems apart.", "/api/v1/problems/not-found")]
-    title: Annotated[str, about("What kind of problem this is.", "There is no such thing here")]
-    status: Annotated[int, about("The status again.", 404)]
+    type: Annotated[str, about("Identifies the kind of problem.", "/api/v1/problems/not-found")]
+    title: Annotated[str, about("What kind of problem this is.", "Not found")]
+    status: Annotated[int, about("The HTTP status.", 404)]
     detail: Annotated[str, about("A full sentence that says what to do.")]
-    instance: Annotated[str, about("The path that was asked for.")] = ""
-    errors: Annotated[
-        tuple[IssueRecord, ...], about("Each thing that is wrong with what was sent; often none.")
-    ]
+    instance: Annotated[str, about("The requested path.")] = ""
+    errors: Annotated[tuple[IssueRecord, ...], about("Each error in the request; often empty.")]

@@ -37,7 +37,7 @@ _PROGRESS_TIMEOUT_S = 2.0
 
 @operation(router.get, "/runs", 404)
 def list_runs(request: Request, query: Annotated[ListRunsQuery, Query()]) -> RunPageRecord:
-    """Stored runs, newest first; the list gives no holdout pass rates and counts as no access."""
+    """Stored runs, newest first; the list has no holdout pass rates, so it is no holdout access."""
     run_filter = RunFilter(
         suite=query.suite,
         version=query.version,
@@ -57,7 +57,7 @@ def list_runs(request: Request, query: Annotated[ListRunsQuery, Query()]) -> Run
 
 @operation(router.get, "/runs/{run_id}", 404)
 def get_run(request: Request, run_id: RunId) -> RunRecord:
-    """The numbers of a run, counted from its trials; for a run with a holdout this is a holdout access."""
+    """The numbers of a run, counted from its trials; with a holdout, this counts as a holdout access."""
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
@@ -70,7 +70,7 @@ def get_run(request: Request, run_id: RunId) -> RunRecord:
 
 @operation(router.get, "/runs/{run_id}/progress", 404)
 def get_progress(request: Request, run_id: RunId) -> RunProgressRecord:
-    """How far a run is, wherever it was started; of a holdout it gives what the list of runs gives."""
+    """The progress of a run, wherever it was started; of a holdout, only what the list of runs shows."""
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)
@@ -107,6 +107,6 @@ def reveal_run(request: Request, run_id: RunId, _body: EmptyRequest) -> RevealRe
     with get_project(request).open_store() as store:
         run = load_run(store, run_id)
         if not has_holdout(store, run):
-            raise Conflict(f"Nothing is held out in run {run.id}, so there is nothing to reveal.")
+            raise Conflict(f"Run {run.id} has no holdout, so there is nothing to reveal.")
         get_session(request).reveal(store, run)
         return RevealRecord(run=run.id, looks=len(store.holdout_accesses(run.suite.digest)))

@@ -76,9 +76,9 @@ def stop_start(request: Request, group: Group, _body: EmptyRequest | None = None
         with project.open_store() as store:
             runs = processes.list_runs(store, group)
             if started_run is None and not runs:
-                raise PageNotFound(f"Nothing was started here as {group!r}.")
+                raise PageNotFound(f"There is no start {group!r} on this server.")
             if not [run for run in runs if run.status == "running" and processes.stop_run(store, run)]:
-                raise Conflict(f"Nothing is at work as {group!r} any more.")
+                raise Conflict(f"The start {group!r} has already ended.")
     return StopStatusRecord(run=None, group=group)
 
 
@@ -92,9 +92,11 @@ def stop_run(request: Request, run_id: RunId, _body: EmptyRequest | None = None)
             owner = store.lock_owner(run.id)
             if owner is not None:
                 raise Conflict(
-                    f"Run {run.id} is made by {owner.title}, which cannot be told to stop from here."
+                    f"Run {run.id} is in progress in {owner.title}, which this server cannot stop."
                 )
-            raise Conflict(f"Nobody is making run {run.id}: it is {with_current_status(store, run).status}.")
+            raise Conflict(
+                f"Run {run.id} is not in progress: it is {with_current_status(store, run).status}."
+            )
     return StopStatusRecord(run=run.id, group=run.group)
 
 
@@ -108,7 +110,7 @@ def resume_run(request: Request, run_id: RunId, _body: EmptyRequest | None = Non
             raise Conflict(reason)
         started_run = get_run_processes(project).resume(run)
         if started_run is None:
-            raise Conflict(f"Run {run.id} is being made already.")
+            raise Conflict(f"Run {run.id} is already in progress.")
         return _new_start(project, store, started_run)
 
 
@@ -123,15 +125,15 @@ def _check_new(store: Store, processes: RunProcesses, group: str | None, argumen
     earlier = processes.find(group)
     if earlier is not None:
         if not earlier.is_same_command(arguments):
-            raise Conflict(f"Something else was started as {group!r} already. Choose another group.")
+            raise Conflict(f"Another start already uses the group {group!r}. Choose another group.")
     elif any(group in (run.group, run.id) for run in store.runs()):
-        raise Conflict(f"There is a group or a run {group!r} in the store already. Choose another group.")
+        raise Conflict(f"The store already has a group or a run {group!r}. Choose another group.")
 
 
 def _find_start(project: Project, group: str) -> StartedRun:
     started_run = get_run_processes(project).find(group)
     if started_run is None:
-        raise PageNotFound(f"Nothing was started here as {group!r}.")
+        raise PageNotFound(f"There is no start {group!r} on this server.")
     return started_run
 
 
@@ -164,7 +166,7 @@ def _to_raw_form(body: RunRequest) -> RawForm:
     }
     written = [prompt for prompt in body.prompts if not isinstance(prompt, str)]
     if len(written) > MAX_WRITTEN_PROMPTS:
-        raise FormErrors({"prompt": f"Give at most {MAX_WRITTEN_PROMPTS} prompts with their texts."})
+        raise FormErrors({"prompt": f"Send at most {MAX_WRITTEN_PROMPTS} prompts with their texts."})
     for number, prompt in enumerate(written, start=1):
         fields |= {f"prompt_name_{number}": [prompt.name], f"prompt_text_{number}": [prompt.text]}
     return fields

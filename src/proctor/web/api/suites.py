@@ -65,13 +65,13 @@ def list_suites(request: Request) -> SuiteListRecord:
     router.post,
     "/suites",
     status=201,
-    responses={200: {"description": "It was saved before."}},
+    responses={200: {"description": "This version already exists."}},
     dependencies=REQUIRES_JSON,
 )
 def save_suite(request: Request, body: SuiteRequest) -> Created[SavedSuiteRecord]:
     """Save a suite as the next version of its name; a suite with errors is a problem and is not saved.
 
-    A suite that would act on this machine is refused: program graders, workspaces, hooks, environment
+    A suite that could act on this machine is refused: program graders, workspaces, hooks, environment
     variables, and targets or judges that this server's targets file does not name.
     """
     project = get_project(request)
@@ -134,7 +134,7 @@ def list_cases(
     name: SuiteName,
     version: Version = None,
     after: Annotated[
-        int | None, Query(ge=0, le=MAX_INTEGER, description="Only cases behind this position.")
+        int | None, Query(ge=0, le=MAX_INTEGER, description="Only cases after this position.")
     ] = None,
     limit: Limit = 100,
 ) -> CasePageRecord:
@@ -162,7 +162,7 @@ def compare_versions(
     name: SuiteName,
     old: Annotated[str, Query(description="The older version.", examples=["v1"])],
     new: Annotated[
-        str | None, Query(description="The newer one; the version saved last without it.", examples=["v2"])
+        str | None, Query(description="The newer version; by default the one saved last.", examples=["v2"])
     ] = None,
 ) -> SuiteDiffRecord:
     """What changed between two versions: cases added, removed, renamed, and changed field by field."""
@@ -181,13 +181,15 @@ def export_suite(
     name: SuiteName,
     version: Version = None,
     to: Annotated[
-        str, Query(description="The dialect to write.", json_schema_extra={"enum": writable_names()})
+        str, Query(description="The suite format to write.", json_schema_extra={"enum": writable_names()})
     ] = LOSSLESS,
-    lossy: Annotated[bool, Query(description="Leave out what the dialect cannot say.")] = False,
+    lossy: Annotated[bool, Query(description="Leave out what the format cannot express.")] = False,
 ) -> SuiteExportRecord:
-    """A version in another dialect; what the dialect cannot express is a problem that names it."""
+    """A version in another suite format; what that format cannot express is listed in a problem response."""
     if to not in writable_names():
-        raise UsageError(f"Nothing is written in dialect {to!r}. {suggestion(to, writable_names())}")
+        raise UsageError(
+            f"Suites cannot be exported to the format {to!r}. {suggestion(to, writable_names())}"
+        )
     with get_project(request).open_store() as store:
         suite = _suite(store, name, version)
         conversion = convert_suite(
@@ -205,7 +207,7 @@ def export_suite(
 
 
 def _draft_settings(body: SuiteRequest, project: Project) -> DraftSettings:
-    """Returns what a body says of a suite, which may use the targets of the server's own file."""
+    """Returns the suite of a body, which may use the targets of the server's own file."""
     return DraftSettings(
         name=body.name,
         dialect=body.dialect,

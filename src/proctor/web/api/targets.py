@@ -22,7 +22,7 @@ router = APIRouter(tags=["targets"])
 
 @operation(router.get, "/targets", 400)
 def list_targets(request: Request) -> TargetListRecord:
-    """The targets that can be named here: those of this folder's targets file, and the built-in ones."""
+    """The targets that runs can name: those of this folder's targets file, and the built-in ones."""
     context = load_run_context(get_project(request))
     try:
         context.names.names()

@@ -36,7 +36,7 @@ def list_trials(
 ) -> TrialPageRecord:
     """The finished trials of a run that match; held-out ones are hidden until the run is revealed.
 
-    The list gives the holdout's pass rate, so it is a holdout access.
+    The list shows the holdout's pass rate, so it counts as a holdout access.
     """
     project, session = get_project(request), get_session(request)
     trial_filter = TrialFilter(
@@ -70,7 +70,7 @@ def list_trials(
 
 @operation(router.get, "/{position}/{repeat}", 404)
 def get_trial(request: Request, run_id: RunId, position: Position, repeat: Repeat) -> TrialRecord:
-    """One trial with everything that is known of it."""
+    """One trial with all of its data."""
     project = get_project(request)
     with project.open_store() as store:
         run = load_run(store, run_id)

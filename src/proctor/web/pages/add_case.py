@@ -39,7 +39,7 @@ def show_form(
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None
         if row.sealed:
-            raise PageNotFound("This case is held out and hidden. Reveal the holdout of its run first.")
+            raise PageNotFound("This case is in the hidden holdout. Reveal the holdout of its run first.")
         names = sorted({saved.suite.name for saved in store.versions()})
         name = stored_run.suite.name if suite is None else suite
         target_suite = store.suite(name) if name in names else None

@@ -54,5 +54,5 @@ def send_media(request: Request, run_id: str, position: int, repeat: int, number
         except NothingSelected as error:
             raise PageNotFound(str(error)) from None
     if not 0 <= number < len(media):
-        raise PageNotFound("This answer has no such attachment, or it is held out and hidden.")
+        raise PageNotFound("This answer has no such attachment, or it is in the hidden holdout.")
     return make_media_response(media[number].attachment, request.headers.get("range", ""))

@@ -142,7 +142,7 @@ def download_attachment(request: Request, run_id: str, position: int, number: in
     detail = _load_case(request, run_id, position)
     files = _list_attachments(detail.rows[0])
     if not 0 <= number < len(files):
-        raise PageNotFound("This case has no such attachment, or it is held out and hidden.")
+        raise PageNotFound("This case has no such attachment, or it is in the hidden holdout.")
     return make_media_response(files[number].attachment, request.headers.get("range", ""))
 
 
@@ -184,7 +184,7 @@ def _list_attachments(row: TrialResult) -> list[AttachmentView]:
 
 
 def _facts(row: TrialResult) -> list[tuple[str, str]]:
-    """Returns names and values of the trial that stand nowhere else on the page."""
+    """Returns names and values of the trial that appear nowhere else on the page."""
     trial, output = row.trial, row.trial.output
     facts: list[tuple[str, str | None]] = [
         ("category", row.case.category),
@@ -215,7 +215,7 @@ def _facts(row: TrialResult) -> list[tuple[str, str]]:
     return [(name, value) for name, value in facts if value]
 
 
-_STAGES = {"setup": "making its workspace", "target": "calling the target", "grading": "grading"}
+_STAGES = {"setup": "preparing the workspace", "target": "calling the target", "grading": "grading"}
 
 
 def _command(detail: CaseDetail, row: TrialResult) -> str:

@@ -46,9 +46,9 @@ _MAX_RUNS = 50
 """Number of newest runs to choose from."""
 _MAX_LISTED = 100
 _WORD_MEANINGS = {
-    "verified": "every score was derived from the answers again, and a trusted key signed it.",
-    "recounted": "some scores are those of judges or programs, and were counted as they stand.",
-    "self-attested": "no trusted key signed it, or its answers were imported.",
+    "verified": "every score was derived again from the answers, and a trusted key signed the certificate.",
+    "recounted": "some scores come from judges or programs and were counted as recorded.",
+    "self-attested": "no trusted key signed the certificate, or its answers were imported.",
     "claimed": "the trials that it counts are hidden.",
 }
 """What each verdict of a certificate means."""
@@ -84,7 +84,7 @@ def _certificate_page(request: Request, store: Store, run_id: str, task_id: str)
     with suppress(PageNotFound):
         run = load_run(store, run_id)
     if certificate is None and run is None:
-        raise PageNotFound(f"There is no run {run_id!r} here, and no certificate of one.")
+        raise PageNotFound(f"This server has no run {run_id!r} and no certificate for it.")
     task = get_task_runner(request).find(task_id) if task_id else None
     answer, colour = f"{format_run_name(run) if run else run_id} has no certificate yet", ""
     if certificate is not None:
@@ -162,7 +162,7 @@ def stream_progress(request: Request, task_id: str) -> Response:
 def download_file(request: Request, run: str, name: str) -> Response:
     """Sends a file of a certificate, except the full bundle, which needs a form."""
     if name == "bundle":
-        raise PageNotFound("The full bundle is handed out by the button on the certificate's page.")
+        raise PageNotFound("Download the full bundle with the button on the certificate's page.")
     return _file_response(_require_certificate(request, run), name)
 
 
@@ -179,7 +179,7 @@ def verify(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     """Checks an uploaded bundle; nothing of it is kept."""
     files = form.files("bundle")
     if len(files) != 1:
-        raise UsageError("Choose one bundle: an archive that ends in .zip.")
+        raise UsageError("Choose one bundle: an archive whose name ends in .zip.")
     bundle_check = check_bundle(get_project(request), files[0].name, files[0].data)
     return render_page(request, "verified.html", checked=bundle_check)
 
@@ -222,7 +222,9 @@ def _parse_min_cases(text: str) -> int | None:
     if not stripped:
         return None
     if not re.fullmatch(r"[0-9]{1,6}", stripped) or not int(stripped):
-        raise UsageError(f"{one_line(stripped[:40])!r} is no number of cases. Give a whole number from 1.")
+        raise UsageError(
+            f"{one_line(stripped[:40])!r} is not a number of cases. Enter a whole number of at least 1."
+        )
     return int(stripped)
 
 
@@ -249,7 +251,7 @@ def _task_error(task: Task[Any] | None) -> str | None:
 def _require_certificate(request: Request, run_id: str) -> SavedCertificate:
     certificate = find_certificate(get_project(request), run_id)
     if certificate is None:
-        raise PageNotFound(f"There is no certificate of run {run_id!r} here.")
+        raise PageNotFound(f"This server has no certificate for run {run_id!r}.")
     return certificate
 
 
@@ -260,5 +262,5 @@ def _file_response(certificate: SavedCertificate, name: str) -> Response:
     file_name, suffix, kind = CERTIFICATE_FILES[name]
     path = certificate.folder / file_name
     if not path.is_file():
-        raise PageNotFound("This file is missing. Make the certificate again.")
+        raise PageNotFound("This file is missing. Create the certificate again.")
     return FileResponse(path, media_type=kind, filename=f"{certificate.document.run}.{suffix}")

@@ -44,7 +44,7 @@ def add_comment(
     session = get_session(request)
     by, text = parse_person_name(form.text("by")), parse_note(form.text("text"), "comment")
     if not text:
-        raise UsageError("Write the comment first: there is no text in it.")
+        raise UsageError("The comment is empty. Write some text first.")
     session.reviewer_name = by
     with get_project(request).open_store() as store:
         trial = _load_row(request, store, run_id, position, repeat).trial
@@ -76,7 +76,7 @@ def delete_comment(
         if selected is not None and selected.comment.by != session.reviewer_name:
             raise UsageError("Only its author can delete a comment. Nothing was changed.")
         if selected is None or not store.remove_comment(selected.number):
-            raise UsageError("That comment is deleted already. Nothing was changed.")
+            raise UsageError("This comment was already deleted. Nothing was changed.")
     session.flash("The comment is deleted.")
     return _show_case(request, "comments")
 
@@ -96,7 +96,7 @@ def _load_row(request: Request, store: Store, run_id: str, position: int, repeat
     except NothingSelected as error:
         raise PageNotFound(str(error)) from None
     if row.sealed:
-        raise PageNotFound("This answer is held out and hidden. Reveal it before you comment on it.")
+        raise PageNotFound("This answer is in the hidden holdout. Reveal it before you comment on it.")
     return row
 
 

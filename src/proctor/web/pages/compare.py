@@ -78,7 +78,7 @@ class FlipTable(Struct, frozen=True):
 _FLIP_KINDS = (
     ("broken", "Broken: only the baseline passed"),
     ("fixed", "Fixed: only the candidate passed"),
-    ("other", "Not measured: ERROR or UNSCORED in a run, and in no number above"),
+    ("other", "Not measured: ERROR or UNSCORED in a run, so not in the numbers above"),
 )
 
 
@@ -130,8 +130,8 @@ def stream_progress(request: Request, task: str) -> Response:
 def _find_runs(store: Store, run_ids: list[str]) -> list[Run]:
     if len(run_ids) > MAX_COMPARED_RUNS:
         raise UsageError(
-            f"{len(run_ids)} runs are too many for one page: it takes {MAX_COMPARED_RUNS}. "
-            "`proctor compare` takes any number."
+            f"{len(run_ids)} runs are too many for one page; it compares at most {MAX_COMPARED_RUNS}. "
+            "`proctor compare` compares any number."
         )
     return comparing.resolve_runs(store, run_ids)
 

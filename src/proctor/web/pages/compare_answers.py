@@ -87,7 +87,7 @@ def show_answers(
 ) -> Response:
     """Shows the answers of two runs to one case; `position` is its place in the first run's suite."""
     if len(run) != 2:
-        raise PageNotFound("Two runs have answers to compare: name two, the earlier one first.")
+        raise PageNotFound("Name two runs to compare their answers, the earlier one first.")
     before, after = _load_sides(request, run, position, repeat)
     navigation = CaseNavigation(
         runs=(before.case_detail.run, after.case_detail.run),
@@ -138,7 +138,9 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
         runs = tuple(load_run(store, name) for name in form.texts("run"))
         for run in runs:
             session.reveal(store, run)
-    session.flash("The holdouts of these runs are revealed to you, and the looks are recorded.")
+    session.flash(
+        "The holdouts of these runs are now revealed to you, and the holdout accesses are recorded."
+    )
     numbers = [form.text(name, "0") for name in ("position", "repeat")]
     position, repeat = (int(number) if number.isascii() and number.isdigit() else 0 for number in numbers)
     split: SplitName = next((number for number in SPLITS if number == form.text("split")), "all")

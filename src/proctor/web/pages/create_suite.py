@@ -88,7 +88,7 @@ class SuiteForm(Struct, frozen=True, kw_only=True):
             return float(self.holdout)
         except ValueError:
             raise UsageError(
-                f"The share held out is {self.holdout[:40]!r}; give a share below 1, such as 0.2, or 0 to "
+                f"The share held out is {self.holdout[:40]!r}. Enter a share below 1, such as 0.2, or 0 to "
                 "hold nothing out."
             ) from None
 
@@ -107,7 +107,7 @@ def show_editor(request: Request, name: str = "", version: str = "") -> Response
     )
     if text is None:
         get_session(request).flash(
-            f"{suite.title} is too large, or too many files, to be edited here. Export it."
+            f"{suite.title} is too large, or has too many files, to be edited here. Export it instead."
         )
     return _editor_page(request, suite_form, None)
 
@@ -198,7 +198,7 @@ def _read_upload(request: Request, form: PageForm, suite_form: SuiteForm) -> Upl
         upload = get_pending_uploads(get_project(request)).get(get_session(request).id, suite_form.key)
         if upload is None:
             raise UsageError(
-                "The upload is gone: the server holds it until it stops, or until you upload others. "
+                "The upload is gone: the server keeps it until it stops or you upload other files. "
                 "Choose the file again."
             )
         main = form.text("main")
@@ -224,7 +224,7 @@ def _load_for_editing(project: Project, name: str, version: str) -> tuple[str | 
     with project.open_store() as store:
         suite = store.suite(name, version or None)
         if suite is None:
-            raise PageNotFound(f"There is no suite {name!r} {version} here.")
+            raise PageNotFound(f"There is no suite {name!r} {version} in this store.")
         cases = [stored_case.case for stored_case in store.cases(suite.content)]
     for dialect in dict.fromkeys((suite.dialect, LOSSLESS)):
         if dialect in writable_names():
@@ -313,7 +313,7 @@ def summarize_draft(draft: UploadDraft) -> str:
         return f"{', '.join(parts)}: fix {'it' if errors == 1 else 'them'} before saving"
     if warnings:
         return f"{', '.join(parts)}: fix or ignore before saving"
-    return f"{parts[0]}, no error, no warning: ready to save"
+    return f"{parts[0]}, no errors, no warnings: ready to save"
 
 
 def _split_text(draft: UploadDraft) -> str:

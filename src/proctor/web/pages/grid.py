@@ -57,7 +57,7 @@ _MAX_TAGS = 500
 _DIFF_STEPS = 1_000_000
 """The steps of all word differences of one page, which take about a second."""
 _MIN_COMMON_SHARE = 1 / 3
-"""Of answers with less in common nothing is marked: almost all would be."""
+"""Answers with less in common are not marked, because almost all of the text would be."""
 _LETTER = re.compile(r"\w")
 _KIND_NAMES: dict[GridKind, str] = {
     "differ": "verdicts differ",
@@ -168,7 +168,9 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     with get_project(request).open_store() as store:
         for run_id in form.texts("run")[:MAX_GRID_RUNS]:
             session.reveal(store, load_run(store, run_id))
-    session.flash("The holdouts of these runs are revealed to you, and the accesses are recorded.")
+    session.flash(
+        "The holdouts of these runs are now revealed to you, and the holdout accesses are recorded."
+    )
     back = form.text("back")
     return RedirectResponse(back if back.startswith("/grid?") else "/grid", 303)
 
@@ -218,7 +220,7 @@ def _find_runs(store: Store, state: GridState) -> list[Run]:
         source = f"Group {state.group!r} has" if state.group else "You chose"
         raise UsageError(
             f"{source} {len(runs)} runs, and the grid shows at most {MAX_GRID_RUNS}. Choose fewer; "
-            "`proctor compare` takes any number."
+            "`proctor compare` compares any number."
         )
     return runs
 
@@ -301,7 +303,7 @@ def _load_summary(request: Request, store: Store, run: Run) -> RunSummary:
 def _headline(selection: GridSelection, state: GridState, run_count: int) -> str:
     counts, total = selection.grid.counts, selection.grid.counts[None]
     if not total:
-        return f"{pluralize(run_count, 'run')}, and no case is finished yet"
+        return f"{pluralize(run_count, 'run')}, no finished cases yet"
     if state.is_narrowed:
         return f"{len(selection.rows):,} of {pluralize(total, 'case')} match"
     if run_count == 1:

@@ -36,7 +36,7 @@ def redirect_home(_request: Request) -> Response:
 def send_static(name: str) -> Response:
     """Sends the stylesheet, the script or the icon."""
     if name not in STATIC_FILES:
-        raise PageNotFound("There is no such file.")
+        raise PageNotFound("This file does not exist.")
     data, kind = _load_static(name)
     stamp = f'"{sha256(data).hexdigest()[:16]}"'
     return Response(data, media_type=kind, headers={"etag": stamp, "cache-control": "no-cache"})

@@ -117,8 +117,8 @@ class FormView(Struct, frozen=True, kw_only=True):
         if self.estimate is not None:
             return self.estimate.sentence
         if self.errors:
-            subject = "One choice is" if len(self.errors) == 1 else f"{len(self.errors)} choices are"
-            return f"{subject} to be changed before this can run"
+            subject = "One field has" if len(self.errors) == 1 else f"{len(self.errors)} fields have"
+            return f"{subject} to change before this can run"
         return "Choose a suite and a target"
 
 
@@ -168,7 +168,7 @@ def _start_once(request: Request, run_form: RunForm, raw_form: RawForm, group: s
     if earlier is not None and not earlier.is_same_command(make_start_arguments(project, run_form)):
         group = new_id()
     elif earlier is not None:
-        get_session(request).flash("This was started already. Run it again from its page.")
+        get_session(request).flash("This run was already started. Run it again from its page.")
     return start_process(project, run_form, group=group or None, raw_form=_filled_fields(raw_form)).group
 
 

@@ -117,11 +117,11 @@ def reveal(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
 
 @router.post("/review/label")
 def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Saves a label and goes on to the next answer."""
+    """Saves a label and shows the next answer."""
     session, verdict = get_session(request), form.text("label")
     by = parse_person_name(form.text("by") or session.reviewer_name)
     if verdict not in ("pass", "fail"):
-        raise UsageError("The label has no verdict: press Pass or Fail.")
+        raise UsageError("The label has no verdict. Press Pass or Fail.")
     note = parse_note(form.text("note"), "note")
     session.reviewer_name = by
     with get_project(request).open_store() as store:
@@ -148,15 +148,15 @@ def save_label(request: Request, form: Annotated[PageForm, Depends(read_form)]) 
 
 @router.post("/review/undo")
 def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Response:
-    """Takes back this person's last label, and shows its answer again."""
+    """Undoes this person's last label, and shows its answer again."""
     number = form.text("number")
     with get_project(request).open_store() as store:
         current_review = _load_review(request, store, load_run(store, form.text("run")))
         last = current_review.last
         # By its number, so that pressing the button twice takes back only one label.
         if last is None or str(last[1].number) != number or not store.remove_label(last[1].number):
-            raise UsageError("That label has been taken back or replaced already. Nothing was changed.")
-        get_session(request).flash(f"Taken back: your label of {one_line(last[0].case_id)}.")
+            raise UsageError("This label was already undone or replaced. Nothing was changed.")
+        get_session(request).flash(f"Undone: your label of {one_line(last[0].case_id)}.")
     return _redirect_back(form, answer_key=_answer_key(last[0]))
 
 
@@ -203,7 +203,7 @@ def _find_answer(current_review: Review, answer_key: str) -> ReviewableAnswer:
     )
     if answer is None:
         raise PageNotFound(
-            "There is no answer to label here, or it is held out and has to be revealed first."
+            "There is no answer to label here, or it is in the hidden holdout and must be revealed first."
         )
     return answer
 
@@ -220,7 +220,7 @@ def _answer_details(store: Store, current_review: Review, answer: ReviewableAnsw
         (place_trial.trial for place_trial in trials if place_trial.trial.repeat == answer.repeat), None
     )
     if case_in_run is None or trial is None or trial.output is None:
-        raise PageNotFound("This answer is not in the store any more.")
+        raise PageNotFound("This answer is no longer in the store.")
     own_label = current_review.mine(answer)
     return {
         "messages": case_in_run.case.case.input,
@@ -241,8 +241,8 @@ def _list_actions(output: Output) -> list[tuple[str, str]]:
         for call in output.tool_calls
     ]
     actions = [
-        ("Tools that it called", "\n".join(calls)),
-        ("Files that it changed", output.file_changes or ""),
+        ("Tools called", "\n".join(calls)),
+        ("Files changed", output.file_changes or ""),
     ]
     return [(heading, text) for heading, text in actions if text]
 
@@ -263,7 +263,8 @@ def _summarize_agreement(current_review: Review) -> list[str]:
     sentences = [f"{sentence}."]
     if matrix.for_doubt:
         sentences.append(
-            f"Of these, {matrix.for_doubt:,} were drawn for doubt; on all answers they agree more often."
+            f"Of these, {matrix.for_doubt:,} were chosen because judges doubted them. Over all answers, "
+            "the agreement is higher."
         )
     sparse_labels = [
         f"{kind.total:,} that people {verb}"
@@ -274,7 +275,10 @@ def _summarize_agreement(current_review: Review) -> list[str]:
         if kind.total < MIN_LABELS
     ]
     if sparse_labels:
-        sentences.append(f"Among them are only {' and '.join(sparse_labels)}: label {MIN_LABELS} of each.")
+        sentences.append(
+            f"There are only {' and '.join(sparse_labels)} among them. Label at least {MIN_LABELS} of each "
+            "kind."
+        )
     return sentences
 
 

@@ -160,7 +160,7 @@ def headline(run_summary: RunSummary, *, revealed: bool) -> str:
     if run_summary.alive or not run_summary.whole:
         return describe_progress(run_summary)
     if not counts.total:
-        return f"{name} answered none of {run_summary.planned:,}"
+        return f"{name} answered 0 of {run_summary.planned:,}"
     result_text = f"{name} passed {counts.passed:,} of {counts.total:,}"
     if counts.pass_rate is None:
         result_text += " (nothing could be measured)"
@@ -202,13 +202,13 @@ def _sort_link(address: str, query: dict[str, list[str]], sort: str, name: str) 
 def send_chart(request: Request, run_id: str, name: str, dark: bool = False) -> Response:
     """Sends a chart for light or dark pages."""
     if name not in CHARTS:
-        raise PageNotFound("There is no such chart.")
+        raise PageNotFound("This chart does not exist.")
     project = get_project(request)
     with project.open_store() as store:
         run_summary = project.summaries.refresh_in(store, load_run(store, run_id))
     svg = render_svg(run_summary, name, dark=dark)
     if svg is None:
-        raise PageNotFound("There is nothing to draw: no answer of this run has such a number.")
+        raise PageNotFound("There is nothing to draw: no answer of this run has this value.")
     return Response(svg, media_type="image/svg+xml", headers={"cache-control": "private, max-age=60"})
 
 
@@ -217,7 +217,7 @@ def export(request: Request, run_id: str, extension: str) -> Response:
     """Sends every trial of a run as a file; held-out content is hidden unless it was revealed."""
     if extension not in _export_endings():
         endings = ", ".join(_export_endings())
-        raise PageNotFound(f"A run cannot be exported as {extension!r}. It can be as {endings}.")
+        raise PageNotFound(f"A run cannot be exported as {extension!r}. The formats are {endings}.")
     project, session = get_project(request), get_session(request)
     reveal = run_id in session.revealed
     with project.open_store() as store:
@@ -252,7 +252,7 @@ def reveal(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
     session = get_session(request)
     with get_project(request).open_store() as store:
         session.reveal(store, load_run(store, run_id))
-    session.flash("The holdout of this run is revealed to you, and the holdout access is recorded.")
+    session.flash("The holdout of this run is now revealed to you, and the holdout access is recorded.")
     run_address = f"/runs/{run_id}"
     target_address = form.text("back", run_address)
     return RedirectResponse(

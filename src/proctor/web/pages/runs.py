@@ -243,7 +243,7 @@ def _filter_chips(query: RunListQuery) -> list[FilterChip]:
 
 def _headline(all_runs: Sequence[Run], matching: Sequence[Run], query: RunListQuery) -> str:
     if not all_runs:
-        return "No run is stored yet"
+        return "No runs yet"
     running = sum(run.status == "running" for run in matching)
     suffix = f"; {running:,} {'is' if running == 1 else 'are'} running" if running else ""
     if query.is_narrowed:

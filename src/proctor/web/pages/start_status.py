@@ -112,7 +112,7 @@ def _notes(group: GroupSnapshot) -> list[str]:
 
 # --- stopping and resuming ---------------------------------------------------------------------------------
 
-_STOPPING = "Stopping: calls under way get 1 second, and what finished is kept."
+_STOPPING = "Stopping: open calls get 1 second to finish, and finished trials are kept."
 
 
 @router.post("/starts/{group}/stop", dependencies=[Depends(read_form)])
@@ -126,7 +126,7 @@ def stop_start(request: Request, group: str) -> Response:
         with project.open_store() as store:
             for snapshot in GroupLiveView(project, group).take_snapshot(store).active_runs:
                 stopped = processes.stop_run(store, snapshot.run) or stopped
-    get_session(request).flash(_STOPPING if stopped else "It has ended already.")
+    get_session(request).flash(_STOPPING if stopped else "It has already ended.")
     return RedirectResponse(f"/starts/{group}", 303)
 
 
@@ -141,9 +141,9 @@ def stop(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_f
         else:
             owner = store.lock_owner(run.id)
             message = (
-                "Nobody is making this run any more."
+                "This run is no longer in progress."
                 if owner is None
-                else f"This run is made by {owner.title}, which cannot be told to stop from here. Stop it "
+                else f"This run is in progress in {owner.title}, which this server cannot stop. Stop it "
                 "where it was started."
             )
     get_session(request).flash(message)
@@ -162,7 +162,7 @@ def resume(request: Request, run_id: str, form: Annotated[PageForm, Depends(read
         return RedirectResponse(_return_address(form, run), 303)
     started_run = get_run_processes(project).resume(run)
     if started_run is None:
-        session.flash("This run is being made already.")
+        session.flash("This run is already in progress.")
         return RedirectResponse(_return_address(form, run), 303)
     return RedirectResponse(f"/starts/{started_run.group}", 303)
 
@@ -175,7 +175,7 @@ def retry(request: Request, run_id: str, form: Annotated[PageForm, Depends(read_
         run = load_run(store, run_id)
         run_summary = project.summaries.refresh_in(store, run)
     if run_summary.alive:
-        session.flash("This run is in progress. Retry its errors when it has ended.")
+        session.flash("This run is in progress. Retry its errors after it ends.")
     elif not count_retryable(run, run_summary.counts):
         session.flash("This run has no errors that can be retried.")
     else:

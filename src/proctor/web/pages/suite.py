@@ -35,7 +35,7 @@ router = APIRouter()
 _PAGE_SIZE: Final = 50
 """Cases on one page."""
 _MAX_POSITION: Final = 2**31
-"""No suite has a case there, and every store accepts it."""
+"""No suite has a case there, and every store accepts the number."""
 _MAX_RUNS: Final = 10
 _MAX_VERSIONS: Final = 50
 """Number of versions listed unless the older ones are requested."""
@@ -94,7 +94,7 @@ def show_suite(
 
 def _open_store(project: Project, name: str) -> Any:
     if not project.location.exists():
-        raise PageNotFound(f"There is no suite {name!r}: nothing was saved here yet.")
+        raise PageNotFound(f"There is no suite {name!r}: this store is empty.")
     return project.open_store()
 
 
@@ -109,7 +109,7 @@ def _find_version(store: Store, name: str, version: str) -> Suite:
     except UsageError as error:
         raise PageNotFound(str(error)) from None
     if suite is None or suite.name != name:
-        raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
+        raise PageNotFound(f"There is no suite {name!r} in this store. It may have been deleted.")
     return suite
 
 
@@ -146,7 +146,7 @@ def show_changes(request: Request, name: str, old: str = "", new: str = "") -> R
     with _open_store(project, name) as store:
         versions = list_saved_versions(store, name)
         if not versions:
-            raise PageNotFound(f"There is no suite {name!r} here. It may have been deleted.")
+            raise PageNotFound(f"There is no suite {name!r} in this store. It may have been deleted.")
         if not old and len(versions) == 1:
             raise UsageError(f"The suite {name!r} has only one version, {versions[0].saved.suite.version}.")
         by_age = sorted(versions, key=lambda saved: (saved.saved.current, saved.saved.saved_at))

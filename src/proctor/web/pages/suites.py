@@ -98,7 +98,7 @@ def list_suites(
 
 def _headline(all_suites: list[SuiteOverview]) -> str:
     if not all_suites:
-        return "No suite is saved yet"
+        return "No suites yet"
     changed = sum(overview.changed for overview in all_suites)
     run = sum(overview.last is not None for overview in all_suites)
     suites = pluralize(len(all_suites), "suite")
@@ -139,7 +139,7 @@ def delete(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> R
     with project.open_store() as store:
         deleted_versions = Trash(store, get_trash_opener(project)).discard(name, form.text("version") or None)
     version_names = in_words([overview.version or "" for overview in deleted_versions], 5)
-    get_session(request).flash(f"Deleted {one_line(name)} {version_names}. It can be had back below.")
+    get_session(request).flash(f"Deleted {one_line(name)} {version_names}. You can restore it below.")
     return RedirectResponse("/suites#deleted", 303)
 
 
@@ -152,5 +152,5 @@ def undo(request: Request, form: Annotated[PageForm, Depends(read_form)]) -> Res
             suite = Trash(store, get_trash_opener(project)).restore(form.text("name"), form.text("version"))
     except StoreError as error:
         raise UsageError(str(error)) from None
-    get_session(request).flash(f"{one_line(suite.title)} is back as it was.")
+    get_session(request).flash(f"{one_line(suite.title)} is restored.")
     return RedirectResponse(url("/suite", name=suite.name, version=suite.version), 303)

@@ -154,7 +154,7 @@ def send_chart(request: Request, dark: bool = False) -> Response:
         selection = _find_runs(store, project, list(store.runs()), query)
     task = _submit_trend(get_task_runner(request), project, selection)
     if not task.wait(_CHART_TIMEOUT_S):
-        raise PageNotFound("This picture is still being drawn.")
+        raise PageNotFound("This chart is still being drawn.")
     trend = task.result()
     headers = {"cache-control": "private, max-age=60"}
     return Response(trend.dark if dark else trend.light, media_type="image/svg+xml", headers=headers)
@@ -176,10 +176,10 @@ def _find_runs(store: Store, project: Project, all_runs: Sequence[Run], query: T
         run for run in all_runs if query.suite in ("", run.suite.digest, run.suite.name, run.suite.title)
     ]
     if not suite_runs:
-        raise NothingSelected("No run of this suite is stored.")
+        raise NothingSelected("There is no run of this suite in the store.")
     matching = [run for run in suite_runs if query.target in ("", run.target.name)]
     if not matching:
-        raise NothingSelected("No run of this suite on this target is stored.")
+        raise NothingSelected("There is no run of this suite on this target in the store.")
     now = datetime.now(UTC)
     drift_request = DriftRequest(
         suite=matching[0].suite.digest if query.suite else None,
@@ -221,7 +221,7 @@ def _trend_page(request: Request, trend: Trend, selection: RunSelection, query: 
         title=format_series_title(report.last_run),
         answer=answer,
         sentences=other_sentences,
-        table=replace(table, rows=table.rows[::-1], caption="Each run, the newest first"),
+        table=replace(table, rows=table.rows[::-1], caption="Runs, newest first"),
         size=trend.size,
         query=query,
         runs=selection.runs,
@@ -300,7 +300,7 @@ def _read_page(request: Request, store: Store, keys: Sequence[TrendKey]) -> Tren
 
 def _headline(page: TrendPage) -> str:
     if not page.entries:
-        return "No target ran the same suite twice yet"
+        return "No target has run the same suite twice yet"
     headline = f"{pluralize(page.total, 'target')} ran a suite more than once"
     states = [entry.state for entry in page.entries if entry.state is not None]
     if len(states) < page.total:

@@ -27,8 +27,8 @@ class ChartKind(Struct, frozen=True):
 
 
 CHARTS = {
-    "latency": ChartKind("How long answers took", "latency", format_ms),
-    "cost": ChartKind("What answers cost", "cost of an answer", format_usd),
+    "latency": ChartKind("Latency of answers", "latency", format_ms),
+    "cost": ChartKind("Cost of answers", "cost of an answer", format_usd),
 }
 """Charts by their name in an address."""
 

@@ -50,7 +50,7 @@ def _facts(run: Run, row: RunRecord) -> Iterator[tuple[str, str]]:
     if run.finished_at is not None:
         yield "duration", seconds((run.finished_at - run.started_at).total_seconds())
     yield "prices of", run.prices_date or ""
-    yield "made with", ", ".join(f"{name} {version}" for name, version in run.versions.items())
+    yield "software", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
 def _reused_answers(row: RunRecord) -> Iterator[str]:

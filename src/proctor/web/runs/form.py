@@ -68,7 +68,7 @@ RawForm = Mapping[str, Sequence[str]]
 """The values of each field as texts."""
 
 
-_NO_GATE = "There is no gate. Say at which rate the run passes."
+_NO_GATE = "There is no gate. Enter a minimum pass rate."
 
 
 def list_offered_prompts(store: Store) -> dict[str, PromptTemplate]:
@@ -174,14 +174,12 @@ class _FormValidator:
         newest = store.suite(name)
         if newest is None or newest.version is None:
             self.errors["suite"] = (
-                f"There is no suite {name[:80]!r} here. Save it on the page Create Suite first."
+                f"There is no suite {name[:80]!r} in this store. Save it on the Create Suite page first."
             )
             return None
         saved_version = store.suite(name, version) if re.fullmatch(r"v[0-9]{1,9}", version) else None
         if version and saved_version is None:
-            message = (
-                f"{name[:80]!r} has no version {version[:20]!r}; the one saved last is {newest.version}."
-            )
+            message = f"{name[:80]!r} has no version {version[:20]!r}; the newest is {newest.version}."
             self.errors["version"] = message
         return saved_version or newest
 
@@ -232,15 +230,15 @@ class _FormValidator:
                 continue
             if not _PROMPT_NAME.fullmatch(name):
                 self.errors[name_field] = (
-                    "Give the prompt a name of at most 64 letters, digits, points, hyphens or underscores, "
+                    "Give the prompt a name of at most 64 letters, digits, dots, hyphens or underscores, "
                     "such as terse."
                 )
             elif name in prompts or name in used_names:
-                self.errors[name_field] = f"Another prompt is named {name!r} too. Choose another name."
+                self.errors[name_field] = f"Another prompt is also named {name!r}. Choose a different name."
             elif len(text) > MAX_PROMPT_LENGTH:
                 self.errors[text_field] = (
-                    f"The prompt {name!r} has {len(text):,} characters; at most {MAX_PROMPT_LENGTH:,} fit "
-                    "here. Use `proctor run --prompt FILE`."
+                    f"The prompt {name!r} has {len(text):,} characters; the limit is {MAX_PROMPT_LENGTH:,} "
+                    "on this page. Use `proctor run --prompt FILE`."
                 )
             else:
                 try:
@@ -280,13 +278,13 @@ class _FormValidator:
         text, defaults = self._get_text("split"), self._context.defaults.split
         choice = next((split_name for split_name in SPLITS if split_name == (text or defaults)), None)
         if choice is None:
-            self.errors["split"] = f"{text[:40]!r} is none of {', '.join(SPLITS)}."
+            self.errors["split"] = f"{text[:40]!r} is not one of {', '.join(SPLITS)}."
         return None if choice == defaults else choice
 
     def check_split(self, split: SplitName | None, holdout: float | None) -> None:
         """Checks that a part can be chosen: something must be held out."""
         if holdout == 0 and (split or self._context.defaults.split) != "all":
-            self.errors["split"] = "Nothing is held out, so there are no parts. Choose dev and holdout."
+            self.errors["split"] = "The suite has no holdout, so it has no splits. Choose dev and holdout."
 
     def parse_gate_mode(self, min_pass_rate: float | None) -> GateMode | None:
         """Returns what the gate is held against; None leaves it to the default.
@@ -315,7 +313,9 @@ class _FormValidator:
         if stops and not self._has_gate(min_pass_rate):
             self.errors["stop_when_shown"] = _NO_GATE
         elif stops and gate_mode == "point":
-            self.errors["stop_when_shown"] = "What is shown is said by the interval. Hold the gate to it."
+            self.errors["stop_when_shown"] = (
+                "Early stop needs the interval. Set the gate to its 95 % interval."
+            )
         return stops
 
     def _has_gate(self, min_pass_rate: float | None) -> bool:
@@ -329,7 +329,7 @@ class _FormValidator:
         if not text:
             return None
         if len(text) > MAX_CLUSTER_LENGTH or not text.isprintable():
-            self.errors["cluster"] = f"Give one line of at most {MAX_CLUSTER_LENGTH} characters."
+            self.errors["cluster"] = f"Enter one line of at most {MAX_CLUSTER_LENGTH} characters."
             return None
         try:
             return check_cluster_field(text)
@@ -355,7 +355,7 @@ class _FormValidator:
         if interleave is None or interleave is default:
             return None
         if interleave and run_count == 1:
-            self.errors["interleave"] = "One target takes no turns. Choose another one too."
+            self.errors["interleave"] = "Taking turns needs at least two targets. Choose another target too."
         return interleave
 
     def parse_tags(self) -> tuple[str, ...]:
@@ -374,7 +374,7 @@ class _FormValidator:
         try:
             params = parse_parameters(filter(None, words))
             for name in params.keys() - VISITOR_PARAMETERS:
-                raise UsageError(f"`{name}` cannot be set on this page. Write it into targets.yaml.")
+                raise UsageError(f"`{name}` cannot be set on this page. Set it in targets.yaml.")
         except UsageError as error:
             self.errors["param"] = str(error).removeprefix("--param ")
             return {}
@@ -383,6 +383,6 @@ class _FormValidator:
     def _parse_tags(self, field: str, texts: Sequence[str]) -> tuple[str, ...]:
         tags = tuple(dict.fromkeys(filter(None, map(str.strip, texts))))
         if len(tags) > _MAX_NAMES or any(len(tag) > _MAX_TAG_LENGTH or not tag.isprintable() for tag in tags):
-            self.errors[field] = f"Give at most {_MAX_NAMES} tags, each of one line."
+            self.errors[field] = f"Enter at most {_MAX_NAMES} tags, each on one line."
             return ()
         return tags

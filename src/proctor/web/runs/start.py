@@ -39,13 +39,13 @@ def make_estimate(project: Project, store: Store, run_form: RunForm) -> Estimate
     except ProctorError as error:
         raise FormErrors({"target": str(error)}) from None
     if not estimate.cases:
-        raise FormErrors({"split": "This leaves no case of the suite. Choose another split or other tags."})
+        raise FormErrors({"split": "No cases match. Choose another split or other tags."})
     if estimate.budget_usd is not None and estimate.unlimited:
         names = ", ".join(estimate.unlimited)
         raise FormErrors(
             {
-                "budget_usd": f"A budget needs the price of each target and judge, and that of {names} is "
-                "not known. Leave the budget out, or put the price into a prices.toml beside the store."
+                "budget_usd": "A budget needs the price of each target and judge, but the price of "
+                f"{names} is unknown. Remove the budget, or add the price to a prices.toml beside the store."
             }
         )
     return estimate
@@ -87,9 +87,9 @@ def reason_not_resumable(store: Store, run: Run) -> str:
         StoreError: the store cannot be read.
     """
     if run.imported is not None:
-        return "This run was imported, and no request is sent for what a bundle says."
+        return "This run was imported from a bundle, so it cannot be resumed."
     done_count = sum(count for verdict, count in store.count_verdicts(run.id).items() if verdict is not None)
-    return "Nothing is missing of this run." if run.status == "finished" and done_count >= run.planned else ""
+    return "This run has no missing trials." if run.status == "finished" and done_count >= run.planned else ""
 
 
 def retry_arguments(run: Run) -> list[str]:
