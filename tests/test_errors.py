@@ -89,9 +89,9 @@ def test_exit_codes_are_those_that_scripts_know() -> None:
             ["contains_them_all", "contains_any"],
             "Did you mean 'contains_any' or 'contains_them_all'?",
         ),
-        ("zzz", ["contains", "exact"], "Known are: contains, exact."),
+        ("zzz", ["contains", "exact"], "Expected one of: contains, exact."),
         ("zzz", [], "None are known."),
-        ("", ["exact"], "Known are: exact."),
+        ("", ["exact"], "Expected one of: exact."),
     ],
 )
 def test_a_suggestion_names_the_nearest_or_all(name: str, known: list[str], sentence: str) -> None:
@@ -100,7 +100,7 @@ def test_a_suggestion_names_the_nearest_or_all(name: str, known: list[str], sent
 
 def test_an_unknown_name_says_what_it_was_and_lists_what_is_known_in_order() -> None:
     error = UnknownName("grader", "q'x", iter(["exact", "contains"]))
-    assert str(error) == """Unknown grader "q'x". Known are: contains, exact."""
+    assert str(error) == """Unknown grader "q'x". Expected one of: contains, exact."""
     assert error.name == "q'x"
 
 

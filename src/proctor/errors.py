@@ -277,4 +277,4 @@ def suggestion(name: str, candidates: Sequence[str]) -> str:
     near = _find_near(name, candidates)
     if near:
         return _did_you_mean(near)
-    return f"Known are: {', '.join(candidates)}." if candidates else "None are known."
+    return f"Expected one of: {', '.join(candidates)}." if candidates else "None are known."

@@ -85,7 +85,7 @@ def test_a_flag_of_another_command_is_found_there(
         (("run", "suites/suport.csv", "-t", "echo"), "Did you mean 'suites/support.csv'?"),
         (("validate", "suport.csv"), "Did you mean 'support.csv'?"),
         (("validate", "chaep"), "Did you mean 'cheap'?"),
-        (("validate", "nothing/like/it.csv"), "Known are: "),
+        (("validate", "nothing/like/it.csv"), "Expected one of: "),
         (("verify", "relaese.zip"), "There is no bundle at relaese.zip. Did you mean 'release.zip'?"),
         (("replay", "relaese.zip", "-t", "echo"), "Did you mean 'release.zip'?"),
     ],

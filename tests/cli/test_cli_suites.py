@@ -109,7 +109,7 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
         "versions nobody": "no suite 'nobody' in the store",
         "show nobody": "no suite 'nobody' in the store",
         "show s@v9": "has no version 'v9'. It has v1 (",
-        "export t": "Known are: s",
+        "export t": "Expected one of: s",
         "delete nobody --yes": "no suite 'nobody'",
         "delete s@v1": "Add --yes",
         "diff s nobody": "no suite 'nobody'",

@@ -95,7 +95,9 @@ def test_a_type_of_control_characters_is_quoted_wherever_it_stands() -> None:
 
 def test_what_is_known_is_listed_in_one_order() -> None:
     found = error([{"type": "contains", "value": "x", "zzz": 1}])
-    assert found.message.endswith("Known are: type, name, weight, required, min_score, negate, value, flags.")
+    assert found.message.endswith(
+        "Expected one of: type, name, weight, required, min_score, negate, value, flags."
+    )
 
 
 def test_the_names_that_a_prompt_may_have_are_those_that_the_grader_fills_in() -> None:

@@ -242,7 +242,9 @@ def test_the_nearest_prompts_count_and_none_above_the_repository(root: Path) -> 
     write_files(root, {"prompts/calm.md": CALM, "../prompts/loud.md": CALM.replace("calm", "loud")})
     write_files(root, {"e/tests/a.md": with_front("systemPrompts: [loud]")})
     (problem,) = read("e/tests")[1]
-    assert problem.message == ("`systemPrompts[0]` is 'loud', and no prompt has that id. Known are: calm.")
+    assert problem.message == (
+        "`systemPrompts[0]` is 'loud', and no prompt has that id. Expected one of: calm."
+    )
     write_files(root, {"e/prompts/loud.md": CALM.replace("calm", "loud")})
     assert list(cases("e/tests")) == ["a~loud"]
 

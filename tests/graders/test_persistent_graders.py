@@ -201,7 +201,7 @@ async def test_functions_of_a_file_grade_in_one_process(graded: Graded, tmp_path
         "measured nothing: It has the graders brief, all-of-it. Name one of them after the file in `command`."
     )
     assert (await grade(function_check("functions.py", "x")))[1].endswith(
-        "It has no grader 'x'. Known are: brief, all-of-it."
+        "It has no grader 'x'. Expected one of: brief, all-of-it."
     )
     (tmp_path / "broken.py").write_text(FUNCTIONS + "\n1 / 0\n", encoding="utf-8")
     assert (await grade(function_check("broken.py")))[1].endswith(

@@ -7,6 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from os.path import splitext
 
@@ -16,6 +17,18 @@ from proctor.errors import SuiteError
 from proctor.model import Problem
 from proctor.protocols import Dialect, FileHead, SuiteSource
 from proctor.validation import quote_value
+
+_ANSWER_FIELDS = (
+    "expected",
+    "expected_output",
+    "assertion",
+    "assertions",
+    "answer",
+    "ideal",
+    "target",
+    "criteria",
+)
+"""Fields by which the formats with one case in a line grade an answer."""
 
 
 def may_be_suite(source: SuiteSource, dialects: Iterable[Dialect]) -> bool:
@@ -68,7 +81,10 @@ def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
     reasons = {name: reason for name in sorted(dialects) if (reason := dialects[name].recognises(head))}
     if len(reasons) == 1:
         return next(iter(reasons))
-    if reasons:
+    if advice := _advise_expected(head):
+        code = "ambiguous-dialect" if reasons else "unknown-dialect"
+        message = f"No line has an expected answer, so the file is not a suite. {advice}"
+    elif reasons:
         code = "ambiguous-dialect"
         because = "; ".join(f"{name} because {reason}" for name, reason in reasons.items())
         message = f"The file matches more than one suite format: {because}. Choose one with --dialect."
@@ -78,15 +94,27 @@ def detect(head: FileHead, dialects: Mapping[str, Dialect]) -> str:
     raise SuiteError([Problem(code=code, message=message, path=head.path, line=1)])
 
 
+def _advise_expected(head: FileHead) -> str | None:
+    """What to do about lines with an input and nothing that grades the answer; None for other lines."""
+    names = {name for row in head.rows for name in row}
+    if head.path.lower().endswith(YAML_ENDINGS) or names.isdisjoint(("input", "prompt")):
+        return None
+    if not names.isdisjoint(_ANSWER_FIELDS):
+        return None
+    for name in sorted(names):
+        if near := get_close_matches(name, _ANSWER_FIELDS, 1):
+            return f"Did you mean `{near[0]}` by {quote_value(name)}?"
+    return "Add `expected` to each line." if names <= {"id", "input", "prompt"} else None
+
+
 def _unknown_message(head: FileHead, names: list[str]) -> str:
     kind = detect_non_suite(head)
     if kind is not None:
         return f"The file looks like {kind.name} and is not a suite. {kind.advice}"
     return (
         f"The file does not match any suite format: {_describe(head)}. A suite is JSON Lines or a JSON "
-        f"array of cases, "
-        "YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as `input` and "
-        f"`expected`. Or choose the format with --dialect: {', '.join(names)}."
+        "array of cases, YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as "
+        f"`input` and `expected`. Or choose the format with --dialect: {', '.join(names)}."
     )
 
 

@@ -67,7 +67,11 @@ def test_a_file_is_a_text_or_messages(path: str, text: str, messages: list[tuple
         ),
         ("a.md", b"# user\nx\n\n# user\n\n{{ b", "a.md:1: error: The prompt has no `{{ variable }}`"),
         ("a.json", b"[", "a.json:1: error: The file is not JSON"),
-        ("a.yaml", b"- role: bot\n  content: x", "a.yaml:1: error: `[0].role` is 'bot'. Known are: system"),
+        (
+            "a.yaml",
+            b"- role: bot\n  content: x",
+            "a.yaml:1: error: `[0].role` is 'bot'. Expected one of: system",
+        ),
         (
             "a.yaml",
             b"- role: user\n  content: x\n- role: user\n  contents: x",

@@ -217,7 +217,7 @@ class Suites:
 
     def _suggest_stored(self, word: str) -> str:
         names = [] if self._store is None else _list_names(self._store)
-        return f" In the store: {suggestion(word, names).removeprefix('Known are: ')}" if names else ""
+        return f" In the store: {suggestion(word, names).removeprefix('Expected one of: ')}" if names else ""
 
 
 def check_builtin(name: str, digest: str) -> None:

@@ -170,7 +170,7 @@ class _ProxySession:
         judge = self._judges.get(name or next(iter(self._judges)))
         if judge is None:
             raise _RequestRefused(
-                400, f"There is no target {name!r} here. Known are: {', '.join(self._judges)}."
+                400, f"There is no target {name!r} here. Expected one of: {', '.join(self._judges)}."
             )
         return judge
 
