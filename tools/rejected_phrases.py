@@ -23,7 +23,7 @@ REJECTED = {
     r"\blooks? at (?:this|the|a) holdout\b|\blook \d|\b\d+ looks?\b(?!-)": "holdout access",
     r"\bsealed\b": "hidden",
     r"\btaken over\b": "reused from",
-    r"\bas (?:first|before)\b(?! (?:the|a|it|any|you)\b)": "same as the previous run",
+    r"(?<!same )\bas (?:first|before)\b(?! (?:the|a|it|any|you)\b)": "same as the previous run",
     r"\b(?:set|put|left|leaves?|leaving) aside\b": "excluded",
     r"\bc[ao]me to\b": "verdict, result, total",
     r"\bjudge rules?\b": "aggregation",
@@ -48,8 +48,15 @@ REJECTED = {
     r"\bis there none\b|\bwhere there (?:is|are) none\b": "if there is none",
     r"\bwithout (?:more|further)\b(?! \w)": "",
 }
-DATA = ("graders/lexicons", "suites")
-"""What answers and cases say: data, and no text of ours."""
+DATA = (
+    *("graders/lexicons", "suites"),
+    *(
+        f"graders/judged/{name}.py"
+        for name in ("instructions", "prompt_sections", "rubric", "score", "yes_no")
+    ),
+    "conformance/vocabulary.py",
+)
+"""What answers and cases contain and what is sent to models: no words for users, and fixed by digests."""
 PATTERN = re.compile(
     "|".join(f"(?P<p{index}>{pattern})" for index, pattern in enumerate(REJECTED)), re.IGNORECASE
 )

@@ -351,7 +351,7 @@ def corrected_pass_rate(passed: float, total: float, calibration: Calibration) -
 
 
 class DrawnLabel(Struct, frozen=True, kw_only=True):
-    """The label of an answer that was drawn from a run, and what the run's judges said of it."""
+    """The label of an answer that was drawn from a run, and the judgments of the run's judges."""
 
     group: str
     """Its case, or what its case has in common with others: answers of a group may depend on one another."""

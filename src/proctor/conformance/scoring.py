@@ -128,7 +128,7 @@ def join_rounds(rounds: Sequence[Conformance], gate_mode: GateMode) -> Conforman
 
     Args:
         rounds: the rounds, each with questions of its own.
-        gate_mode: what is held against `MIN_PASS_SHARE`.
+        gate_mode: what is compared with `MIN_PASS_SHARE`.
     """
     outcomes = [
         replace(result, round=number)

@@ -426,7 +426,7 @@ class Selection(Record, frozen=True, kw_only=True):
 JudgeRule = Literal["majority", "all", "any"]
 """How many of the judgments of one answer must pass it."""
 GateMode = Literal["point", "interval"]
-"""What is held against a gate: the pass rate itself, or its 95 % interval."""
+"""What a gate compares: the pass rate itself, or its 95 % interval."""
 
 
 MAX_ANSWER_BYTES = 16 * 2**20

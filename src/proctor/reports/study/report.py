@@ -37,7 +37,7 @@ class StudyReport(Struct, frozen=True, kw_only=True):
 
 
 def document_for(report: StudyReport) -> Iterator[Block]:
-    """Yields the blocks of a plan: what it takes, what the suite shows, the numbers, and what they assume."""
+    """Yields the blocks of a plan: what is needed, what the suite shows, numbers and assumptions."""
     yield Paragraph(" ".join(study_sentences(report)), style="strong")
     yield _rows_table(report.plan)
     yield Bullets(tuple(assumption_sentences(report)))

@@ -287,7 +287,7 @@ class _FormValidator:
             self.errors["split"] = "The suite has no holdout, so it has no splits. Choose dev and holdout."
 
     def parse_gate_mode(self, min_pass_rate: float | None) -> GateMode | None:
-        """Returns what the gate is held against; None leaves it to the default.
+        """Returns what the gate compares; None for the default.
 
         Args:
             min_pass_rate: the gate in the form, if it has one.
@@ -307,7 +307,7 @@ class _FormValidator:
 
         Args:
             min_pass_rate: the gate in the form, if it has one.
-            gate_mode: what the gate is held against, if the form says it.
+            gate_mode: what the gate compares, if the form has it.
         """
         stops = bool(self.parse_yes_or_no("stop_when_shown"))
         if stops and not self._has_gate(min_pass_rate):
