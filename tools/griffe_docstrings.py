@@ -1,27 +1,18 @@
 """An extension of griffe for the page on Python, which is made of docstrings.
 
-Docstrings call their examples `Example:`, which griffe knows as `Examples:` only. Fields of records have
-their descriptions in `Annotated[…, about("…")]`, which becomes the docstring of the field.
+Fields of records have their descriptions in `Annotated[…, about("…")]`, which becomes their docstring.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
 import griffe
 
-_HEADING = re.compile(r"^Example:$", re.MULTILINE)
-
 
 class PythonPage(griffe.Extension):
-    """Makes `Example:` a section of examples, and descriptions of fields their docstrings."""
-
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Renames the heading in the docstring of an object."""
-        if obj.docstring is not None:
-            obj.docstring.value = _HEADING.sub("Examples:", obj.docstring.value)
+    """Makes the descriptions of fields their docstrings."""
 
     def on_attribute(self, *, attr: griffe.Attribute, **_: Any) -> None:
         """Takes the description of a field out of its annotation."""
