@@ -58,7 +58,7 @@ def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
         own.id: ("yours: default", True, "default")
     }
     assert trust(folder, own.public_pem, "default", NOON) == (load_trusted_keys(folder)[own.id], False)
-    with pytest.raises(UsageError, match="a key of your own"):
+    with pytest.raises(UsageError, match="is your own key"):
         distrust(folder, "default")
     (folder / "default.key.pem").unlink()
     assert load_trusted_keys(folder) == {}  # a public key that lies there is not yours
@@ -77,13 +77,13 @@ def test_a_name_is_one_keys(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["yours: me", "../x", "", "a b", "0" * 64, "\x1b[31m"])
 def test_a_name_cannot_pass_for_something_else(folder: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot be called"):
+    with pytest.raises(UsageError, match="cannot be named"):
         trust(folder, pem("a"), name, NOON)
     assert load_trusted_keys(folder) == {}
 
 
 def test_what_is_no_key_is_not_trusted(folder: Path) -> None:
-    with pytest.raises(UsageError, match="no public key"):
+    with pytest.raises(UsageError, match="not a public key"):
         trust(folder, "hello", "alice", NOON)
 
 
@@ -128,7 +128,7 @@ def entry(place: int, **fields: Any) -> Any:
         (entry(1, id=keys.fingerprint(pem("forged"))), 3, "is not the fingerprint"),
         (entry(1, public_pem="no key"), 3, "no|not one block"),
         (entry(1, name="alice"), 3, "twice"),
-        (entry(1, name="yours: default"), 3, "cannot be called"),
+        (entry(1, name="yours: default"), 3, "cannot be named"),
         (entry(1, since="soon"), 3, "soon"),
         (entry(1, extra="x"), 3, "fields"),
         (entry(0, name=7), 2, "fields"),
@@ -166,7 +166,7 @@ def test_a_file_that_is_no_json_says_where(folder: Path, text: str, line: int) -
 def test_a_file_that_anybody_may_write_is_not_believed(folder: Path) -> None:
     trust(folder, pem("a"), "alice", NOON)
     (folder / TRUST_FILE).chmod(0o666)
-    with pytest.raises(UsageError, match=r"Anybody may write .*chmod 644"):
+    with pytest.raises(UsageError, match=r"Every user can write to .*chmod 644"):
         load_trusted_keys(folder)
 
 

@@ -153,12 +153,12 @@ REFUSED = {
     "last --trial nope": "no trial of case 'nope'",
     "last --sign-key nope": "There is no key 'nope'",
     "last -o nowhere/b": "does not exist",
-    "last -o keep": "is there already",
+    "last -o keep": "already exists",
     "keep --public": "Remove --public",
     "keep --no-sign": "Remove --no-sign",
     "keep --trial t1": "Remove --trial",
     "keep -o x": "Remove --output",
-    "keep": "is no bundle",
+    "keep": "is not a bundle",
     "last --store nowhere.db": "There is no store",
 }
 

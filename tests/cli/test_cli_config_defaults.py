@@ -86,7 +86,7 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
         ("tag = ['a', 3]", "`tag` is ['a', 3]. Give a text or a list of these."),
         ("store = 3", "`store` is not a text. Give the path of a file, or an address."),
         ("suite = 3", "`suite` is 3. Give a list of texts"),
-        ("cluster = 'foo'", "`cluster` is 'foo'. Cases cannot be clustered by 'foo'. Give `metadata.FIELD`"),
+        ("cluster = 'foo'", "`cluster` is 'foo'. Cases cannot be clustered by 'foo'. Use `metadata.FIELD`"),
         ("cluster = 3", "`cluster` is 3. Give a text"),
         ("json = true", "Unknown key 'json'"),
         ("resume = 'x'", "Unknown key 'resume'"),

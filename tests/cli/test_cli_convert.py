@@ -62,8 +62,8 @@ def test_what_cannot_be_said_is_listed_and_nothing_is_written(
 ) -> None:
     told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
     assert (told.code, told.out) == (4, "")
-    assert "tides.jsonl: error: Case 'sum': dialect pramana cannot say `category`: " in told.err
-    assert "tides.jsonl: error: Case 'kind': dialect pramana cannot say `assertions[0]`: " in told.err
+    assert "tides.jsonl: error: Case 'sum': the format pramana cannot express `category`: " in told.err
+    assert "tides.jsonl: error: Case 'kind': the format pramana cannot express `assertions[0]`: " in told.err
     assert told.err.splitlines()[-1] == (
         "Nothing was written: format pramana cannot express everything in 2 cases. With --lossy, it is "
         "moved to the metadata of its case."
@@ -76,7 +76,7 @@ def test_with_lossy_it_is_written_told_and_kept(
 ) -> None:
     told = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
     assert told.code == 0
-    assert "tides.jsonl: warning: Case 'sum': dialect pramana cannot say `category`" in told.err
+    assert "tides.jsonl: warning: Case 'sum': the format pramana cannot express `category`" in told.err
     assert "more with the code unsayable." in told.err
     assert "error" not in told.err
     rows = [json.loads(line) for line in (folder / "x.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -90,7 +90,7 @@ def test_the_name_of_a_suite_that_refuses_as_a_whole_is_told(
     (folder / "tides.yaml").write_text(AGENT, encoding="utf-8")
     told = proctor("convert", "tides.yaml", "--to", "meridian")
     assert told.code == 4
-    assert "tides.yaml: error: Suite 'tides': dialect meridian cannot say `pass_rule`: " in told.err
+    assert "tides.yaml: error: Suite 'tides': the format meridian cannot express `pass_rule`: " in told.err
     assert "cannot express everything in the suite's own fields and 1 case." in told.err
 
 
@@ -128,7 +128,7 @@ def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tide
     ("words", "said"),
     [
         (("nowhere", "--to", "proctor"), "There is no suite 'nowhere'"),
-        (("tides.jsonl", "--to", "promptfoo"), "Dialect 'promptfoo' is only read."),
+        (("tides.jsonl", "--to", "promptfoo"), "the format 'promptfoo' but cannot write them."),
         (("tides.jsonl", "--to", "pramna"), "Did you mean 'pramana'?"),
         (("tides.jsonl",), "--to"),
         (("tides.jsonl", "--to", "proctor", "--store", "no.db"), "no.db"),

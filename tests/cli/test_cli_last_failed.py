@@ -29,7 +29,7 @@ def failed(proctor: Proctor, suite: Proctor) -> str:
 def test_only_the_cases_that_failed_are_run_and_the_report_says_so(proctor: Proctor, failed: str) -> None:
     told = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "-o", "t.jsonl")
     assert told.code == 1
-    assert f"s on echo: only 2 cases that failed or errored last, in run {failed}." in told.err
+    assert f"s on echo: running only the 2 cases that failed or errored in run {failed}." in told.err
     assert f"Of the 3 cases of s, only those that failed or errored last, in run {failed}." in told.out
     assert _cases("t.jsonl") == ["bad", "worse"]
 
@@ -40,8 +40,8 @@ def test_cases_of_an_edited_suite_are_found_by_their_ids(
     suite(("new", "x", "y"), ("worse", "say 3", "say 3"), ("good", "say 1", "no"))
     told = proctor("run", "s.jsonl", "--target", "echo", "--lf", "-o", "t.jsonl")
     assert told.code == 0
-    assert "only 1 case that did not pass last" in told.err
-    assert "1 more left the suite." in told.err
+    assert "running only the 1 case that failed or errored in run" in told.err
+    assert "1 more is no longer in the suite." in told.err
     assert _cases("t.jsonl") == ["worse"]
 
 
@@ -53,11 +53,11 @@ def test_where_nothing_failed_all_cases_are_run_and_that_is_said(
     assert proctor(*words).code == 0
     assert _cases("t.jsonl") == ["bad", "worse"]
     told = proctor(*words)
-    assert "No case of s on echo failed last" in told.err
-    assert "all cases are run" in told.err
+    assert "All cases of s on echo passed in run " in told.err
+    assert ": running all cases." in told.err
     assert _cases("t.jsonl") == ["good", "bad", "worse"]
     told = proctor("run", "s.jsonl", "--target", "mock", "--last-failed")
-    assert "There is no earlier run of s on mock: all cases are run." in told.err
+    assert "There is no earlier run of s on mock: running all cases." in told.err
 
 
 def test_a_run_of_some_cases_does_not_hide_the_failures_of_the_others(proctor: Proctor, failed: str) -> None:
@@ -86,7 +86,7 @@ def test_filters_apply_as_well_and_may_leave_nothing(proctor: Proctor, failed: s
     assert _cases("t.jsonl") == ["bad"]
     told = proctor(*words, "--id", "good")
     assert told.code == 5
-    assert "Loosen --last-failed, --tag" in told.err
+    assert "Relax --last-failed, --tag" in told.err
 
 
 def test_of_several_targets_those_without_failures_are_left_out(proctor: Proctor, suite: Proctor) -> None:
@@ -96,8 +96,8 @@ def test_of_several_targets_those_without_failures_are_left_out(proctor: Proctor
     assert [run["passed"] for run in first.json["runs"]] == [1, 0]
     told = proctor(*words, "--last-failed")
     assert [run["target"] for run in told.json["runs"]] == ["mock"]
-    assert "No case of s on echo failed last" in told.err
-    assert "it is left out" in told.err
+    assert "All cases of s on echo passed in run " in told.err
+    assert ": skipped." in told.err
 
 
 def test_held_out_cases_stay_hidden_and_in_their_split(proctor: Proctor, suite: Proctor) -> None:
@@ -124,14 +124,14 @@ def test_a_resumed_selection_keeps_its_cases(proctor: Proctor, failed: str) -> N
     assert (resumed["run"], resumed["total"], resumed["failed"]) == (run_id, 2, 2)
     assert proctor("run", f"--retry-errors={run_id}", "--json").run["total"] == 2
     told = proctor("run", "s.jsonl", "--target", "echo", "--last-failed", "--resume")
-    assert (told.code, "Leave --last-failed out" in told.err) == (4, True)
+    assert (told.code, "Remove --last-failed" in told.err) == (4, True)
 
 
 def test_a_run_of_another_suite_decides_nothing(proctor: Proctor, suite: Proctor, failed: str) -> None:
     other = suite(("a", "x", "x"), name="other.jsonl")
     told = proctor("run", other, "--target", "echo", f"--last-failed={failed}")
     assert told.code == 4
-    assert f"Run {failed} is of s on echo, which this command does not run." in told.err
+    assert f"Run {failed} is a run of s on echo, which this command does not run." in told.err
 
 
 def test_from_python_it_is_an_option(failed: str) -> None:

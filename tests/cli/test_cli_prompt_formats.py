@@ -151,7 +151,7 @@ def test_several_prompts_are_kept_by_proctor_and_refused_for_other_formats(proct
     path = write("capitals/promptfooconfig.yaml", CONFIGURATION)
     refused = proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml")
     assert refused.code == 4
-    assert "dialect agentv cannot say `defaults.prompts`: the suite has 2 prompts, 'prompt-1'" in refused.err
+    assert "the format agentv cannot express `defaults.prompts`: the suite has 2 prompts," in refused.err
     assert "The format proctor keeps them." in refused.err
     assert proctor("convert", path, "--to", "agentv", "-o", "c.eval.yaml", "--lossy").code == 0
     (run,) = run_all(proctor, "c.eval.yaml", "-t", "echo")
@@ -179,7 +179,7 @@ def test_cases_with_nothing_but_variables_need_a_prompt(proctor: Proctor) -> Non
     write("cases.csv", CASES)
     result = proctor("run", "cases.csv", "-t", "echo")
     assert result.code == 4
-    assert "2 cases, such as 'a', have no input. Give a prompt that uses `Lang`, `city`" in result.err
+    assert "2 cases, such as 'a', have no input. Pass a prompt that uses `Lang`, `city`" in result.err
 
 
 def test_variables_that_no_prompt_uses_are_one_warning(proctor: Proctor) -> None:
@@ -193,7 +193,7 @@ def test_a_suite_of_variables_is_validated_listed_and_shown(proctor: Proctor) ->
     write("cases.csv", CASES + "c,,hola,Lima,es\n")
     result = proctor("validate", "cases.csv")
     assert result.code in (0, 1), result.err
-    assert "'c' asks the same as test 'a'" in result.out + result.err
+    assert "'c' has the same question as test 'a'" in result.out + result.err
     assert proctor("suites", "save", "cases.csv", "--name", "cases").code == 0
     assert "city=Lima, Lang=es" in proctor("suites", "show", "cases", "--cases").out
 

@@ -67,7 +67,7 @@ def test_the_list_is_filtered_by_the_name(group: list[dict[str, Any]], proctor: 
     told = proctor("runs", "list", "--prompt", "terse")
     assert "s v1 on echo · terse" in told.out
     assert "steps" not in told.out
-    assert "No run is stored here that fits." in proctor("runs", "list", "--prompt", "other").out
+    assert "No stored run matches." in proctor("runs", "list", "--prompt", "other").out
     assert len(group) == 2
 
 
@@ -88,7 +88,7 @@ def test_a_run_shows_its_prompt(group: list[dict[str, Any]], proctor: Proctor) -
 
 def test_what_is_no_prompt_to_show_is_said(proctor: Proctor, group: list[dict[str, Any]]) -> None:
     told = proctor("runs", "show", group[0]["run"], "--prompt", "--failures")
-    assert (told.code, "Leave out --failures and --case" in told.err) == (4, True)
+    assert (told.code, "Remove --failures and --case" in told.err) == (4, True)
     proctor("run", "s.jsonl", "--target", "echo")
     told = proctor("runs", "show", "last", "--prompt")
     assert told.code == 4
@@ -119,18 +119,19 @@ def test_the_project_names_prompts_from_its_own_folder(
 def test_a_wrong_value_in_the_project_is_said(proctor: Proctor, folder: Path) -> None:
     (folder / "proctor.toml").write_text("prompt = [3]\n", encoding="utf-8")
     told = proctor("run", "s.jsonl", "--target", "echo")
-    assert (told.code, "`prompt` is [3]; give a text or a list of such" in told.err) == (4, True)
+    assert (told.code, "`prompt` is [3]. Give a text or a list of these." in told.err) == (4, True)
 
 
 def test_last_failed_goes_by_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:
     words = ("run", "s.jsonl", "--target", "echo", "--prompt", "prompts/terse.txt")
     told = proctor(*words, "--last-failed")
     assert (
-        f"s on echo · terse: only 1 case that failed or errored last, in run {group[0]['run']}." in told.err
+        f"s on echo · terse: running only the 1 case that failed or errored in run {group[0]['run']}."
+        in told.err
     )
     told = proctor(*words, f"--last-failed={group[1]['run']}")
     assert told.code == 4
-    assert f"Run {group[1]['run']} is of s on echo · steps, which this command does not run." in told.err
+    assert f"Run {group[1]['run']} is a run of s on echo · steps, which this command does not" in told.err
 
 
 def test_verify_and_attest_name_the_prompt(group: list[dict[str, Any]], proctor: Proctor) -> None:

@@ -212,7 +212,7 @@ s v1 → s v2: 1 added, 1 removed, 1 renamed, 9 changed
 
 - t0
 + t10
-t2 is two now
+t2 is now two
 t1
   expected
     - say 1
@@ -247,7 +247,7 @@ def test_a_comparison_has_old_and_new_of_every_field(proctor: Proctor, saved: st
     assert out.startswith(_LINES)
     backwards = proctor("suites", "diff", "s", "v2", "v1").out
     assert backwards.startswith(
-        "s v2 → s v1: 1 added, 1 removed, 1 renamed, 9 changed\n\n- t10\n+ t0\ntwo is t2 now\n"
+        "s v2 → s v1: 1 added, 1 removed, 1 renamed, 9 changed\n\n- t10\n+ t0\ntwo is now t2\n"
     )
 
 
@@ -262,8 +262,8 @@ def test_cases_of_a_markdown_file_with_another_name_are_renamed_and_not_changed(
     assert proctor("suites", "diff", "suite@v1", "suite").out.splitlines() == [
         "suite v1 → suite: 2 renamed",
         "",
-        "soup[n=4] is hot/stew[n=4] now",
-        "soup[n=12] is hot/stew[n=12] now",
+        "soup[n=4] is now hot/stew[n=4]",
+        "soup[n=12] is now hot/stew[n=12]",
     ]
 
 

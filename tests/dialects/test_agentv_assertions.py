@@ -295,7 +295,7 @@ wrong-type | type | text | {type: 7}
 missing-field | type | blank | {type: ' '}
 unknown-type | type | 'contains' | {type: contians, value: x}
 unknown-type | type | .proctor/assertions/levenshtein.py | {type: levenshtein}
-unknown-type | type | not known | {type: ../../etc/passwd}
+unknown-type | type | an unknown type | {type: ../../etc/passwd}
 old-type | type | 'llm-grader' | {type: llm-judge}
 old-type | type | 'code-grader' | {type: code_judge, command: x}
 missing-field | value | missing | {type: contains}
@@ -320,7 +320,7 @@ missing-prompt-file | prompt | 'none' | {type: llm-grader, prompt: 'file://none'
 unset-variable | prompt | NONE | {type: llm-grader, prompt: 'file://${{ NONE }}/a.md'}
 bad-encoding | prompt | byte 4 | {type: llm-grader, prompt: prompts/latin.md}
 empty-value | prompt | is empty | {type: llm-grader, prompt: prompts/empty.md}
-not-supported | prompt | not supported | {type: llm-grader, prompt: {command: [x]}}
+not-supported | prompt | does not support | {type: llm-grader, prompt: {command: [x]}}
 wrong-type | prompt | text | {type: llm-grader, prompt: [x]}
 wrong-type | target | text | {type: llm-grader, target: true}
 bad-number | temperature | from 0 to 2 | {type: llm-grader, temperature: 2.1}

@@ -136,7 +136,7 @@ def test_a_folder_that_is_a_link_is_an_error_where_it_has_tests(root: Path) -> N
 def test_an_id_that_is_there_already_is_told_with_the_file_that_has_it(root: Path) -> None:
     write_files(root, {"sky/a.MD": TEST, "sky/a.md": "\n" + TEST})
     (error,) = map(str, load_suite(Path("sky")).errors)
-    assert "sky/a.md:2: error: Case id 'a' stands already at line 1 of sky/a.MD." in error
+    assert "sky/a.md:2: error: Case id 'a' is already used at line 1 of sky/a.MD." in error
 
 
 def test_a_problem_stands_at_the_file_and_line_as_the_user_would_write_them(root: Path) -> None:

@@ -214,13 +214,34 @@ def test_only_the_beginning_of_a_file_is_looked_at() -> None:
     assert detect(read_head("x", repeat(json.dumps(PRAMANA).encode() + b"\n")), KNOWN) == "pramana"
 
 
-@pytest.mark.parametrize(
-    "rows", [[{"id": "a", "input": "x"}], [PRAMANA, {"id": "b", "input": "x", "expected": "y"}]]
-)
-def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both(rows: list[dict[str, Any]]) -> None:
+def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both() -> None:
+    rows = [PRAMANA, {"id": "b", "input": "x", "expected": "y"}]
     with pytest.raises(SuiteError, match=r"meridian because .*; pramana because .*--dialect") as caught:
         found("\n".join(map(json.dumps, rows)))
     assert [problem.code for problem in caught.value.problems] == ["ambiguous-dialect"]
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "advice"),
+    [
+        ({"id": "a", "input": "x"}, "ambiguous-dialect", "Add `expected` to each line."),
+        ({"input": "x"}, "ambiguous-dialect", "Add `expected` to each line."),
+        (
+            {"id": "a", "input": "x", "expcted": "y"},
+            "unknown-dialect",
+            "Did you mean `expected` by 'expcted'?",
+        ),
+        ({"input": "x", "idael": "y"}, "unknown-dialect", "Did you mean `ideal` by 'idael'?"),
+    ],
+)
+def test_lines_without_an_expected_answer_are_told_the_field_that_they_lack(
+    row: dict[str, str], code: str, advice: str
+) -> None:
+    with pytest.raises(SuiteError) as caught:
+        found(json.dumps(row))
+    (problem,) = caught.value.problems
+    assert (problem.code, problem.line) == (code, 1)
+    assert problem.message == f"No line has an expected answer, so the file is not a suite. {advice}"
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_pattern_means_what_it_means_in_javascript(
         ("(?>a)", "invalid group"),
         ("(a)(?(1)a|b)", "invalid group"),
         ("(?-:a)", "invalid group"),
-        ("a++", "nothing to repeat: '+' stands behind '+'"),
+        ("a++", "nothing to repeat: '+' follows '+'"),
         ("a{2}+", "nothing to repeat"),
         ("a???", "nothing to repeat"),
         (r"\b+", "nothing to repeat"),

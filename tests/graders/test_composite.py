@@ -131,7 +131,7 @@ async def test_a_threshold_is_the_share_of_members_that_passed(threshold: float,
 
 @pytest.mark.parametrize("aggregator", [AVERAGE, {"type": "threshold", "threshold": 0.1}])
 async def test_a_member_that_could_not_be_scored_makes_the_whole_unscored(aggregator: dict[str, Any]) -> None:
-    with pytest.raises(CannotScore, match=r"'silent' could not be scored\. 'silent': Nobody knows\."):
+    with pytest.raises(CannotScore, match=r"The check 'silent' could not be graded\. 'silent': Nobody"):
         await mark(composite(says("one"), SILENT, **aggregator))
 
 
@@ -330,7 +330,7 @@ WRONG: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
     ([says("one")], {**AVERAGE, "weights": {"on": 1}}, "names 'on', and the members are 'one'"),
     ([says("one")], {**AVERAGE, "weights": {"one": -1}}, "weight of 'one' is -1"),
     ([says("one", weight=float("inf"))], AVERAGE, "weight of 'one' is inf"),
-    ([says("one", weight=0)], {"type": "threshold", "threshold": 1}, "none counts"),
+    ([says("one", weight=0)], {"type": "threshold", "threshold": 1}, "no member counts"),
     ([says("one")], {"type": "threshold", "threshold": 1.5}, "`threshold` is 1.5"),
     ([says("one")], {"type": "program", "command": []}, "names no program"),
     ([says("one")], {"type": "llm_grader", "prompt": " "}, "`prompt` is empty"),
@@ -339,7 +339,7 @@ WRONG: list[tuple[list[dict[str, Any]], dict[str, Any], str]] = [
     ([member("a", "contain", {})], AVERAGE, "The member 'a': Unknown grader 'contain'.*'contains'"),
     ([member("a", "contains", {"valu": "x"})], AVERAGE, "The member 'a': Unknown parameter 'valu'"),
     ([member("a", "regex", {"pattern": "("})], AVERAGE, "The member 'a': .*not valid"),
-    ([member("a", "consistency", {})], AVERAGE, "The member 'a': 'consistency' looks at all repeats"),
+    ([member("a", "consistency", {})], AVERAGE, "The member 'a': 'consistency' grades all repeats"),
     ([{"name": "a"}], AVERAGE, "missing required field `assertion`"),
 ]  # fmt: skip
 

@@ -107,7 +107,7 @@ def test_what_cannot_be_compared_is_unscored() -> None:
         ({"value": "maybe"}, {}, "`value`: 'maybe' is none of the 2 choices"),
         ({"value": ["yes", 2]}, {}, "`value`: 2 is none of the 2 choices"),
         ({"value": -1}, {}, "`value`: -1 is none of the 2 choices"),
-        ({}, {}, "`expected`: no right choice is given"),
+        ({}, {}, "`expected`: the correct choice is missing"),
         ({}, {"expected": True}, "`expected`: True is none of the 2 choices"),
         ({}, {"expected": {"a": 1}}, "`expected`: {'a': 1} is none of the 2 choices"),
         ({"value": 0}, {"form": None}, r"the case has no choices; set them in its `form\.choices`"),

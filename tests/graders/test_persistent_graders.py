@@ -87,7 +87,7 @@ async def test_one_process_grades_all_answers(graded: Graded, tmp_path: Path) ->
     [
         ("crash", r"ended with exit code 1\. Its stderr ends with: the cause", 2),
         ("hang", r"did not answer within 0.2 s and was killed", 2),
-        ("garbage", r"printed what is not JSON .*: 'loading the model'\. It must print one JSON object", 2),
+        ("garbage", r"printed text that is not JSON .*: 'loading the model'\. It must print one JSON", 2),
         ("no score", r"printed an object with no score: '\{\"ready\": true\}'", 2),
         ("other", r"printed a result for the test 'elsewhere', not for 'c'", 2),
         ("error", r"^The program 'python -S cases.py' measured nothing: There is no corpus\.$", 1),

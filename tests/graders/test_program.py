@@ -109,7 +109,7 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
         (b'{"score": 1', "incomplete or invalid JSON"),
         (b"[1, 2", "incomplete or invalid JSON"),
         (b'{"score": NaN}', "NaN is not JSON"),
-        (b'{"score": 1}{"score": 1}', "not valid"),
+        (b'{"score": 1}{"score": 1}', "incomplete or invalid JSON"),
         (b'All is well.\n{"score": 1}', "printed text that is not JSON"),
         (b"PASS", "printed text that is not JSON"),
         (b"0.9", "not an object"),

@@ -75,9 +75,9 @@ def test_the_parameters_are_handed_on() -> None:
         ("ecko", "'echo'"),
         ("sonet", "'sonnet'"),
         ("olama:x", "'ollama'"),
-        ("zzz", "Known are"),
-        ("", "Known are"),
-        ("o5", "Known are|Did you mean"),
+        ("zzz", "Expected one of"),
+        ("", "Expected one of"),
+        ("o5", "Expected one of|Did you mean"),
     ],
 )
 def test_an_unknown_word_suggests_the_nearest(word: str, said: str) -> None:

@@ -119,12 +119,12 @@ def test_the_chart_has_its_size_before_it_is_there_and_is_drawn_for_dark_pages_t
 def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
     later = world.server.page(f"{world.address}&baseline={world.runs[1].id}")
     assert f"{world.runs[0].id}</code></a>" not in later
-    assert "1 run began before the baseline" in later
+    assert "Excluded 1 run that started before the baseline." in later
     assert f"--baseline {world.runs[1].id}" in later
     none = world.server.page(f"{world.address}&since=2999-01-01", 400)
     assert read_heading(none) == "There is no trend to show"
     assert "drift needs two" in none
-    assert "is no time" in unescape(world.server.page(f"{world.address}&since=soon", 400))
+    assert "is not a time" in unescape(world.server.page(f"{world.address}&since=soon", 400))
 
 
 def test_a_look_is_counted_once_a_person(world: World) -> None:

@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from os.path import splitext
 
@@ -101,6 +100,8 @@ def _advise_expected(head: FileHead) -> str | None:
         return None
     if not names.isdisjoint(_ANSWER_FIELDS):
         return None
+    from difflib import get_close_matches
+
     for name in sorted(names):
         if near := get_close_matches(name, _ANSWER_FIELDS, 1):
             return f"Did you mean `{near[0]}` by {quote_value(name)}?"

@@ -250,10 +250,9 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         counting = {name: result for name, result in scores.items() if weights[name]}
         silent = [name for name, result in counting.items() if result.outcome is Verdict.UNSCORED]
         if silent:
+            noun = "check" if len(silent) == 1 else "checks"
             reasons = " ".join(f"{name!r}: {scores[name].reason}" for name in silent)
-            raise CannotScore(
-                f"Of the checks, {quote_list(silent)} could not be graded. {reasons}", judgments
-            )
+            raise CannotScore(f"The {noun} {quote_list(silent)} could not be graded. {reasons}", judgments)
         try:
             mark = await self.aggregator.aggregate(counting, weights, grading_input)
         except CannotScore as error:

@@ -163,8 +163,9 @@ def _select_last_failed(
         else:
             removed = len(failed.case_ids) - len(case_ids)
             count = pluralize(len(case_ids), "case")
-            note = f" {removed:,} more are no longer in the suite." if removed else ""
-            sentence = f"{name}: running only {count} without PASS in run {failed.run}.{note}"
+            verb = "is" if removed == 1 else "are"
+            note = f" {removed:,} more {verb} no longer in the suite." if removed else ""
+            sentence = f"{name}: running only the {count} that failed or errored in run {failed.run}.{note}"
             context.listen(events.StatusMessage(sentence))
             selection = replace(run.settings.selection, failed_in=failed.run, case_ids=case_ids)
             selected.append(
