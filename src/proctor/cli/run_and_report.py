@@ -129,8 +129,11 @@ def _show_report(runs: Sequence[RunReport]) -> None:
 
 def _show_overview(runs: Sequence[RunReport]) -> None:
     from proctor.reports.document import render_terminal
+    from proctor.reports.runs.blocks import gates_sentence
 
     show(chain([""], render_terminal([_overview(runs)])))
+    if sentence := gates_sentence(runs):
+        show(["", sentence])
 
 
 def _overview(runs: Sequence[RunReport]) -> Block:

@@ -293,7 +293,7 @@ def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> N
     for place in range(1, 6):
         desk.record(place)
     desk.finish(run)
-    told = "The gate failed: 83.33% passed and 90.00% had to. With 6 cases a point gate at 90.0% passes"
+    told = "The gate failed: the pass rate is 83.33%, and at least 90.00% is required. With 6 cases a target"
     assert any(note.startswith(told) for note in desk.summaries.refresh("r1").notes)
 
 
