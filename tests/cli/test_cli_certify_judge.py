@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from support.cli import Proctor
 from support.endpoints import JsonHandler, serve_in_thread
+from support.waiting import PATIENCE_S
 
 JUDGE = """
 import json, re
@@ -254,7 +256,59 @@ def f(messages):
     assert told.code == 2
     assert "agrees with people on 2 of 2 answers" in told.out
     assert "Not judged, because the command was stopped: 3 answers." in told.out
-    assert "Stopping after the requests in progress." in told.err
+    assert "Stopping: requests in progress have 1 s to finish." in told.err
+
+
+BLOCKING = """
+import os, signal, threading
+calls = []
+
+def f(messages):
+    calls.append(1)
+    if len(calls) > 7:  # five calls for the first answer, and two for the next
+        print("blocked", flush=True)
+        {on_block}
+        threading.Event().wait()
+    return '{{"score": 1}}'
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_drops_calls_that_do_not_end_and_keeps_finished_answers(
+    process: Proctor, function: Proctor, labels: Proctor
+) -> None:
+    judge = function(BLOCKING.format(on_block="os.kill(os.getpid(), signal.SIGINT)"))
+    words = ("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    told = process(*words, "-o", "c.json")
+    assert told.code == 2
+    assert "agrees with people on 1 of 1 answers" in told.out
+    assert "Not judged, because the command was stopped: 4 answers." in told.out
+    assert json.loads(Path("c.json").read_text(encoding="utf-8"))["left"] == 4
+    assert Path(".proctor/proctor.db").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_a_calibration_at_once(
+    start: Proctor, function: Proctor, labels: Proctor, number: signal.Signals
+) -> None:
+    judge = function(BLOCKING.format(on_block="pass"))
+    begun = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    assert any(line.strip() == "blocked" for line in begun.stderr)
+    begun.send_signal(number)
+    assert any("Stopping: requests in progress" in line for line in begun.stderr)
+    begun.send_signal(number)
+    out, err = begun.communicate(timeout=PATIENCE_S)
+    # A busy machine may send the second signal only after the second in which calls may finish.
+    assert begun.returncode == 2
+    assert "Interrupted." in err or "agrees with people on 1 of 1 answers" in out
+
+
+@pytest.mark.slow
+def test_progress_is_printed_while_no_call_ends(start: Proctor, function: Proctor, labels: Proctor) -> None:
+    judge = function(BLOCKING.format(on_block="pass"))
+    begun = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
+    assert any(line.startswith("7/25 calls · cost") for line in begun.stderr)
 
 
 def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(

@@ -61,6 +61,10 @@ def test_only_the_job_that_posts_may_write_and_only_comments(workflow: dict[str,
     assert jobs["evaluate"]["steps"][0]["with"] == {"persist-credentials": False}
 
 
+def test_a_push_to_a_pull_request_runs_the_workflow_once(workflow: dict[Any, Any]) -> None:
+    assert workflow[True] == {"push": {"branches": ["main"]}, "pull_request": None}  # YAML 1.1 reads `on` so
+
+
 def test_no_value_of_the_event_becomes_part_of_a_script(workflow: dict[str, Any]) -> None:
     scripts = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     assert not any("${{" in script for script in scripts)

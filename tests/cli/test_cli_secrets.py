@@ -180,7 +180,7 @@ def test_a_run_says_once_that_a_price_is_that_of_a_family(
     told = proctor("run", *names, "--target", target, "--json")
     message = (
         "The price of 'm-2024-05-13' is unknown, so its cost is computed with the price of 'm'. To set "
-        "its own price, add it to a prices.toml beside the store. See docs/reference/targets/index.md."
+        "its own price, add it to a prices.toml beside the store. See 'Targets' in the documentation."
     )
     assert told.err.count(f"proctor: warning: {message}\n") == 1
     for run in told.json["runs"]:

@@ -339,6 +339,12 @@ def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead:
     assert instead in told
 
 
+def test_csv_with_other_columns_is_told_how_to_name_them() -> None:
+    told = message("ticket,team\r\nWhere is it?,delivery\r\n", "tickets.csv")
+    assert "the first line is 'ticket,team'. Rename the column of the prompt to `input`" in told
+    assert "--dialect" not in told
+
+
 @pytest.mark.parametrize(
     "text", ["a: 1\nb: 2\n", REGISTRY, "site_name: x\nnav: []\n", "name: x\na: 1\nb: 2\n"]
 )

@@ -255,6 +255,42 @@ def test_a_needle_is_no_leak() -> None:
     assert leak_of(lint_cases(found)) is None
 
 
+TICKETS = [
+    ("Please delete my account", "account"),
+    ("I cannot log in to my account", "account"),
+    ("My card was charged twice", "billing"),
+    ("The invoice is wrong", "billing"),
+    ("Where is my parcel?", "delivery"),
+]
+
+
+def tickets(*cases: tuple[str, str], grader: str = "exact") -> list[Problem]:
+    return lint_cases(
+        *(
+            make_checked_case(asked, (grader, {"value": answer}), id=f"t{number}", expected=answer)
+            for number, (asked, answer) in enumerate(cases)
+        )
+    )
+
+
+def test_the_label_of_a_suite_that_sorts_cases_into_classes_is_no_leak() -> None:
+    assert "leak" not in [problem.code for problem in tickets(*TICKETS)]
+
+
+@pytest.mark.parametrize(
+    ("cases", "grader"),
+    [
+        (TICKETS[:1], "exact"),  # no other case expects it
+        (TICKETS[:2], "exact"),  # one answer for all distinguishes nothing
+        ([*TICKETS[:4], *((f"Question {n}?", f"answer {n}") for n in range(5))], "exact"),
+        ([("I forgot it. Hint: account", "account"), *TICKETS[1:]], "exact"),  # announced
+        (TICKETS, "contains"),  # a copy of the prompt passes
+    ],
+)
+def test_what_does_not_look_like_a_label_still_leaks(cases: list[tuple[str, str]], grader: str) -> None:
+    assert "t0" in [problem.case for problem in tickets(*cases, grader=grader) if problem.code == "leak"]
+
+
 @given(st.text(min_size=8, max_size=30).filter(lambda text: len(fold_text(text)) >= 8))
 def test_a_long_answer_after_words_that_announce_it_is_always_found(answer: str) -> None:
     prompt = f"What is it? The answer is {answer}"

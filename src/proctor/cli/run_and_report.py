@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 FILE_LOG_VARIABLE = "PROCTOR_FILE_LOG"
 """The environment variable that names the log of the files that a run reads, if it is watched."""
+STOPPING = "Stopping: requests in progress have 1 s to finish. Press Ctrl-C again to stop immediately."
+"""Printed at the first signal."""
 _MAX_BLOCKED_S = 1.0
 """How long code may keep the event loop from handling a signal."""
 
@@ -127,8 +129,11 @@ def _show_report(runs: Sequence[RunReport]) -> None:
 
 def _show_overview(runs: Sequence[RunReport]) -> None:
     from proctor.reports.document import render_terminal
+    from proctor.reports.runs.blocks import gates_sentence
 
     show(chain([""], render_terminal([_overview(runs)])))
+    if sentence := gates_sentence(runs):
+        show(["", sentence])
 
 
 def _overview(runs: Sequence[RunReport]) -> Block:
@@ -299,9 +304,7 @@ async def _run_until_stopped(
         signal_count += 1
         if signal_count == 1:
             session.stop()
-            progress.warn(
-                "Stopping: requests in progress have 1 s to finish. Press Ctrl-C again to stop immediately."
-            )
+            progress.warn(STOPPING)
         elif session_task is not None:
             session_task.cancel()
 

@@ -112,6 +112,11 @@ def _unknown_message(head: FileHead, names: list[str]) -> str:
     kind = detect_non_suite(head)
     if kind is not None:
         return f"The file looks like {kind.name} and is not a suite. {kind.advice}"
+    if head.path.lower().endswith(".csv") and head.text.strip():
+        return (
+            f"The file does not match any suite format: the first line is {quote_value(_first_line(head))}. "
+            "Rename the column of the prompt to `input`, and that of the expected answer to `expected`."
+        )
     return (
         f"The file does not match any suite format: {_describe(head)}. A suite is JSON Lines or a JSON "
         "array of cases, YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as "
@@ -125,5 +130,9 @@ def _describe(head: FileHead) -> str:
         return f"its fields are {', '.join(quote_value(name) for name in names[:8])}"
     if names:
         return f"its lines have {', '.join(quote_value(name) for name in names[:8])}"
-    first = head.text.strip().partition("\n")[0]
+    first = _first_line(head)
     return f"it begins with {quote_value(first)}" if first else "it is empty"
+
+
+def _first_line(head: FileHead) -> str:
+    return head.text.strip().partition("\n")[0].rstrip()

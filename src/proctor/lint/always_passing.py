@@ -101,8 +101,13 @@ def _probe_answers(case: Case, codes: Collection[str]) -> Iterator[tuple[str, st
     yield "vacuous-empty", ""
     yield "vacuous-refusal", REFUSAL
     if "leak" not in codes and case.input:
-        prompts = [message.content for message in case.input if message.role == "user"]
-        yield "vacuous-echo", prompts[-1] if prompts else case.input[-1].content
+        yield "vacuous-echo", last_prompt(case)
+
+
+def last_prompt(case: Case) -> str:
+    """Returns the text that a target that only repeats its prompt answers. The case must have a message."""
+    prompts = [message.content for message in case.input if message.role == "user"]
+    return prompts[-1] if prompts else case.input[-1].content
 
 
 def _wants_refusal(case: Case) -> bool:

@@ -47,6 +47,53 @@ class _ExpectedAnswer(Struct, frozen=True):
     """Shown instead of the texts, if they are parts of it."""
 
 
+_MAX_LABEL_LENGTH: Final = 60
+_MAX_LABELS: Final = 1000
+"""Only the first expected answers are counted, so that memory does not grow with the suite."""
+
+
+class LabelCounter:
+    """Counts expected answers, to recognise a suite whose cases are sorted into classes.
+
+    There, a ticket that says "delete my account" with the label `account` gives nothing away.
+    """
+
+    def __init__(self) -> None:
+        """Starts with no case."""
+        self._counts: dict[str, int] = {}
+        self._cases = 0
+
+    def add(self, case: Case) -> None:
+        """Counts the expected answer of a case."""
+        self._cases += 1
+        label = _label(case)
+        if label is not None and (label in self._counts or len(self._counts) < _MAX_LABELS):
+            self._counts[label] = self._counts.get(label, 0) + 1
+
+    def is_label(self, case: Case) -> bool:
+        """Whether other cases expect the same, and at least half of the cases share one of several answers.
+
+        Call it after all cases are added.
+        """
+        shared = [count for count in self._counts.values() if count > 1]
+        return (
+            self._counts.get(_label(case) or "", 0) > 1 and len(shared) > 1 and 2 * sum(shared) >= self._cases
+        )
+
+
+def _label(case: Case) -> str | None:
+    expected = case.expected
+    if not isinstance(expected, str) or not 0 < len(expected.strip()) <= _MAX_LABEL_LENGTH:
+        return None
+    return fold_text(expected)
+
+
+def may_be_label(case: Case) -> bool:
+    """Whether a leak of a case may be only its label, since no message announces the answer."""
+    label = _label(case)
+    return label is not None and not any(prompt.announces(label) for _, prompt in _searchable_messages(case))
+
+
 def find_leaks(case: Case, passes: PassesAssertion) -> Iterator[Finding]:
     """Yields a finding if the prompt contains an answer that the case expects."""
     prompts: list[tuple[Message, PromptText]] | None = None
@@ -78,7 +125,8 @@ def _leak_finding(case: Case, target: _ExpectedAnswer, message: Message) -> Find
     what = target.whole or ", ".join(target.texts)
     text = (
         f"LEAK WARNING: {case_label(case)} input contains expected answer: {quote_text(what)} appears in "
-        f"{_describe_place(case, message)}. Remove it, or ignore the rule for this case if it must be there."
+        f"{_describe_place(case, message)}. Remove it. If it must be there, write `leak` into the field "
+        "`lint` of this case (in CSV, the column `lint`) to silence the rule."
     )
     return Finding("leak", text, target.field)
 

@@ -26,8 +26,8 @@ from proctor.grading import (
     grading_mode,
     score,
 )
-from proctor.lint.always_passing import REFUSAL, AlwaysPassingRule, ProbeResult
-from proctor.lint.answer_leaks import find_leaks
+from proctor.lint.always_passing import REFUSAL, AlwaysPassingRule, ProbeResult, last_prompt
+from proctor.lint.answer_leaks import LabelCounter, find_leaks, may_be_label
 from proctor.lint.case_ids import CaseIdRule
 from proctor.lint.contamination import QuestionIndex, TextSearch
 from proctor.lint.contradictions import find_contradictions
@@ -170,6 +170,9 @@ class Linter:
         self._duplicates = DuplicateRule()
         self._related_cases = RelatedCasesRule()
         self._always_passing = AlwaysPassingRule(self._grade_text)
+        self._labels = LabelCounter()
+        self._pending_leaks: list[tuple[Finding, CaseLocation, Case]] = []
+        """Leaks that are none if the answer turns out to be a label of the suite."""
         self._rules = (*_RULES, CaseRule(BacktrackingRule().check, frozenset(("regex",))))
         self._rules_by_graders: dict[frozenset[str], list[CaseRule]] = {}
         self._text_graders: dict[int, tuple[Assertion, TextGrader | None]] = {}
@@ -195,13 +198,19 @@ class Linter:
                 continue
             for finding in rule.find(case, self._passes):
                 codes.add(finding.code)
-                self._log.report(finding, spot)
+                if finding.code == "leak" and may_be_label(case) and not self._passes_on_prompt(case):
+                    self._pending_leaks.append(
+                        (finding, spot, Case(id=case.id, input=(), expected=case.expected))
+                    )
+                else:
+                    self._log.report(finding, spot)
         for finding in self._always_passing.add(case, spot, codes):
             self._log.report(finding, spot)
         for finding in self._ids.add(spot, named=case_at_line.has_own_id):
             self._log.report(finding, spot)
         self._duplicates.add(case, spot, judged_digest(case).encode("ascii"))
         self._related_cases.add(case)
+        self._labels.add(case)
 
     def _rules_for(self, case: Case) -> list[CaseRule]:
         """Returns the rules that are about the graders of a case, in their order."""
@@ -218,6 +227,9 @@ class Linter:
         Args:
             suite: the suite's header.
         """
+        for finding, spot, case in self._pending_leaks:
+            if not self._labels.is_label(case):
+                self._log.report(finding, spot)
         for finding, spot in self._always_passing.finish(suite.pass_rule):
             self._log.report(finding, spot)
         for finding, spot, other in self._duplicates.finish():
@@ -228,6 +240,9 @@ class Linter:
         if related is not None:
             self._log.report_suite(related)
         return in_file_order(self._log.problems, self.files)
+
+    def _passes_on_prompt(self, case: Case) -> bool:
+        return self._grade_text(case, last_prompt(case)) is not None
 
     # --- grading -------------------------------------------------------------------------------------------
 

@@ -81,9 +81,18 @@ class PromptText:
         places = islice(_places(expected, self._flat), _MAX_PLACES)
         return any(self._is_revealed(expected, at) for at in places)
 
-    def _is_revealed(self, expected: str, at: int) -> bool:
+    def announces(self, answer: str) -> bool:
+        """Returns whether the message says that this is the answer, as in `hint: blue`."""
+        expected = fold_text(answer)
+        places = islice(_places(expected, self._flat), _MAX_PLACES)
+        return any(_is_announced(expected, *self._context(expected, at)) for at in places)
+
+    def _context(self, expected: str, at: int) -> tuple[str, str]:
         end = at + len(expected)
-        before, after = self.lines[max(0, at - _CONTEXT_LENGTH) : at], self.lines[end : end + _CONTEXT_LENGTH]
+        return self.lines[max(0, at - _CONTEXT_LENGTH) : at], self.lines[end : end + _CONTEXT_LENGTH]
+
+    def _is_revealed(self, expected: str, at: int) -> bool:
+        before, after = self._context(expected, at)
         if self._cue and before.rstrip().endswith(self._cue) and after.strip():
             return _question(before, self._cue) == _question(self.lines, self._cue)
         if _is_announced(expected, before, after):

@@ -37,7 +37,7 @@ def check_scores_choices(spec: TargetSpec, case_id: str, path: str) -> None:
             f"Case {case_id!r} of {path} has choices, but target {spec.name!r} cannot report their "
             f"log-probabilities. Use `local`, `local:FILE.gguf`, `vllm:MODEL`, `sglang:MODEL`, "
             "`llamacpp:MODEL`, or `openai:MODEL@URL` for another server that returns the "
-            "log-probabilities of a prompt. See docs/guides/multiple-choice.md."
+            "log-probabilities of a prompt. See 'Score multiple-choice questions' in the documentation."
         )
     for fallback in spec.fallbacks:
         check_scores_choices(fallback, case_id, path)

@@ -117,16 +117,11 @@ def calibrate(
             prices=load_prices(environ, folder),
             notify=lambda _message: None,
         )
-        told: list[int] = []
         try:
-            calibrating = JudgeCalibrator(
-                reach, TargetNames(environ).get_spec(word, Params()), lambda done, _spent: told.append(done)
-            )
-            done = await calibrating.calibrate(found.answers, repeats=repeats, workers=8)
+            calibrating = JudgeCalibrator(reach, TargetNames(environ).get_spec(word, Params()))
+            return await calibrating.calibrate(found.answers, repeats=repeats, workers=8)
         finally:
             await reach.aclose()
-        assert told == list(range(1, len(told) + 1))
-        return done
 
     return run
 

@@ -165,7 +165,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
         desk.record(place, scores=(judged,))
     run = desk.finish(run)
     before = desk.summaries.refresh("r1")
-    assert "not been measured" in before.judges[0]
+    assert "Nobody has measured" in before.judges[0]
     assert before.summary.looks == 0
     digest = target_digest(run.judges[0])
     found = Calibration(
@@ -293,7 +293,7 @@ def test_what_the_numbers_come_to_in_the_end_is_not_said_before(desk: Desk) -> N
     for place in range(1, 6):
         desk.record(place)
     desk.finish(run)
-    told = "The gate failed: the pass rate is 83.33%, and at least 90.00% is required. "
+    told = "The gate failed: the pass rate is 83.33%, and at least 90.00% is required. With 6 cases a target"
     assert any(note.startswith(told) for note in desk.summaries.refresh("r1").notes)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import Any, NamedTuple
+
+import click
 
 from proctor.cli.certify.output import make_target_pool
 from proctor.cli.echo import echo_err
 from proctor.cli.options import open_store, store_location
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, print_and_write
+from proctor.cli.run_and_report import STOPPING, watch_signals
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
 from proctor.model import Params, TargetSpec
@@ -34,13 +36,12 @@ from proctor.services.judges.label_export import load_stored_labels, no_labels_e
 from proctor.services.judges.label_files import read_labels
 from proctor.services.judges.labelled_answers import AnswerSelection, find_answers
 from proctor.services.progress import Progress
-from proctor.services.progress_lines import Throttle
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.target_names import TargetNames
-from proctor.verdicts import UsageTotal
 
 DEFAULT_REPEATS = 3
 """The default number of judge votes per answer."""
+_PROGRESS_EVERY_S = 2.0
 _MAX_LISTED = 10
 _MAX_TEXT_LENGTH = 140
 
@@ -74,7 +75,10 @@ def certify_judge(**options: Any) -> int:
         selection = find_answers(labels, store, options["run"], os.environ)
         spec = _judge_spec(options, selection)
         with redirect_stdout(sys.stderr):  # output of user-defined functions must not mix with ours
-            result = asyncio.run(_calibrate(spec, selection, options))
+            try:
+                result = asyncio.run(_calibrate(spec, selection, options))
+            except asyncio.CancelledError:
+                raise click.Abort from None  # a second signal stopped it at once
         store_calibration(store, selection, result)
     skipped = SkippedLabels(labels.unlabelled, selection.unjudged, labels.orphaned)
     calibration = result.calibration
@@ -117,11 +121,15 @@ async def _calibrate(
             targets.require_prices([spec])
         account = targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
         progress.notify(_describe_plan(targets, spec, answers, total))
-        calibration = JudgeCalibrator(targets, spec, _report_progress(total))
-        _stop_on_interrupt(calibration, progress)
-        result = await calibration.calibrate(
-            selection.answers, repeats=repeats, workers=options["concurrency"]
-        )
+        calibrator = JudgeCalibrator(targets, spec)
+        _stop_on_signals(calibrator, progress)
+        progress_task = asyncio.create_task(_show_progress(calibrator, total))
+        try:
+            result = await calibrator.calibrate(
+                selection.answers, repeats=repeats, workers=options["concurrency"]
+            )
+        finally:
+            progress_task.cancel()
         for note in account.notes():
             progress.notify(note)
         return result
@@ -130,17 +138,21 @@ async def _calibrate(
         progress.close()
 
 
-def _stop_on_interrupt(calibration: JudgeCalibrator, progress: Progress) -> None:
-    """Makes the first Ctrl-C stop further calls, and the second one stop at once."""
-    loop = asyncio.get_running_loop()
+def _stop_on_signals(calibrator: JudgeCalibrator, progress: Progress) -> None:
+    """Makes the first signal stop the calls as in a run, and the second one end the command at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    is_stopping = False
 
     def stop() -> None:
-        calibration.stop()
-        progress.warn("Stopping after the requests in progress. Press Ctrl-C again to stop immediately.")
-        loop.remove_signal_handler(signal.SIGINT)
+        nonlocal is_stopping
+        if not is_stopping:
+            is_stopping = True
+            calibrator.stop()
+            progress.warn(STOPPING)
+        elif task is not None:
+            task.cancel()
 
-    with suppress(NotImplementedError):  # there is none on Windows
-        loop.add_signal_handler(signal.SIGINT, stop)
+    watch_signals(loop, stop)
 
 
 def _describe_plan(targets: TargetPool, spec: TargetSpec, answers: int, total: int) -> str:
@@ -154,15 +166,11 @@ def _describe_plan(targets: TargetPool, spec: TargetSpec, answers: int, total: i
     return f"{about}: {calls}{at}. Replies that cannot be read are requested again."
 
 
-def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
-    """Returns a callback that prints progress and cost to stderr if the calibration takes long."""
-    pace = Throttle()
-
-    def report(count: int, usage: UsageTotal) -> None:
-        if pace.is_due() and count < total:
-            echo_err(f"{count:,}/{total:,} calls · cost {cost(usage.cost_usd)}")
-
-    return report
+async def _show_progress(calibrator: JudgeCalibrator, total: int) -> None:
+    """Prints progress and cost to stderr every few seconds, also while no call ends."""
+    while True:
+        await asyncio.sleep(_PROGRESS_EVERY_S)
+        echo_err(f"{calibrator.call_count:,}/{total:,} calls · cost {cost(calibrator.usage.cost_usd)}")
 
 
 # --- the report --------------------------------------------------------------------------------------------
@@ -171,8 +179,9 @@ def _report_progress(total: int) -> Callable[[int, UsageTotal], None]:
 def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Block]:
     calibration, usage = result.calibration, result.usage
     if not calibration.count:
-        answers = pluralize(calibration.unscored, "answer")
-        yield Paragraph(f"The judge {calibration.name} gave no verdict on any of {answers}.")
+        if calibration.unscored:
+            answers = pluralize(calibration.unscored, "answer")
+            yield Paragraph(f"The judge {calibration.name} gave no verdict on any of {answers}.")
     else:
         yield from judge_certificate.document_for(calibration)
     yield from map(Paragraph, _describe_skipped(result, skipped))

@@ -200,7 +200,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             metavar="NAME=VALUE",
             help="Any other model parameter, such as top_p=0.9, reasoning_effort=low, stop=END or "
             "extra_body.min_p=0.1. May be repeated. For a list, see "
-            "docs/reference/targets/parameters.md.",
+            "'Parameters of models' in the documentation.",
         ),
         click.option(
             "--stream",

@@ -123,7 +123,8 @@ def _errors_sentence(checks: int) -> str:
     return (
         f"With {checks} checks, a target that passes {errors.below:.0%} of such checks is certified in "
         f"{errors.false_passes:.0%} of tries, and one that passes {errors.above:.0%} is refused in "
-        f"{errors.false_failures:.0%}. `--gate-mode interval` claims only what the checks show."
+        f"{errors.false_failures:.0%}. With `--gate-mode interval`, the whole 95 % interval "
+        f"must reach {MIN_PASS_SHARE:.0%}."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from proctor.reports.document import RATE_COLUMNS, Column, Table
 from proctor.reports.formatting import costs
+from proctor.reports.runs.gate import describe_gates
 from proctor.reports.runs.serialize import (
     RunReport,
     choice_note,
@@ -77,11 +78,32 @@ def count_row(name: str, counts: Counts) -> tuple[str, int, int, Counts]:
 
 def overview_table(runs: Sequence[RunReport]) -> Table:
     """Returns a row for each of several runs, named by suite, target or both."""
+    rows = [
+        count_row(name, report.tally.result_counts)
+        for name, report in zip(_short_names(runs), runs, strict=True)
+    ]
+    return Table(columns=(Column(width=12), *RATE_COLUMNS), rows=rows)
+
+
+def gates_sentence(runs: Sequence[RunReport]) -> str | None:
+    """Returns a sentence on how many of several runs passed their gate; None if none has one."""
+    return describe_gates(
+        [
+            (name, report.run, report.tally.result_counts)
+            for name, report in zip(_short_names(runs), runs, strict=True)
+        ]
+    )
+
+
+def _short_names(runs: Sequence[RunReport]) -> list[str]:
+    """Returns the names of runs: their suite, their target or both, whatever distinguishes them."""
     targets = {report.run.target_title for report in runs}
     suites = {report.run.suite.title for report in runs}
-    rows = []
-    for report in runs:
-        names = (report.run.suite.title, report.run.target_title)
-        name = names[1] if len(suites) == 1 else names[0] if len(targets) == 1 else " on ".join(names)
-        rows.append(count_row(name, report.tally.result_counts))
-    return Table(columns=(Column(width=12), *RATE_COLUMNS), rows=rows)
+    return [
+        report.run.target_title
+        if len(suites) == 1
+        else report.run.suite.title
+        if len(targets) == 1
+        else f"{report.run.suite.title} on {report.run.target_title}"
+        for report in runs
+    ]

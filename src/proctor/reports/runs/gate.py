@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import UNSET, UnsetType
 
 from proctor.model import EarlyStop, Run, Settings
@@ -10,8 +12,12 @@ from proctor.reports.formatting import percent
 from proctor.reports.record_fields import record_from
 from proctor.reports.runs.records import PointGateErrorsRecord, RunGateRecord
 from proctor.run_gate import GateDecision, decide_gate, decide_run_gate, gate_range, is_measured
+from proctor.safe_text import one_line
 from proctor.stats import point_gate_errors
 from proctor.verdicts import Counts, sequence_best_count
+
+_MAX_NAMES = 10
+"""At most this many runs are named in a sentence."""
 
 
 def describe_gate(run: Run, counts: Counts) -> str | None:
@@ -80,12 +86,41 @@ def _describe_errors(counts: Counts, bar: float) -> str | None:
     kind = "case" if counts.clusters is None else "independent case"
     run_once = "" if counts.passed + counts.failed == counts.cases else ", each run once,"
     sentence = (
-        f"With {pluralize(counts.cases, kind)}{run_once} a point gate at {percent(bar)} passes a target "
-        f"whose true rate is {percent(errors.below)} in {errors.false_passes:.0%} of runs"
+        f"With {pluralize(counts.cases, kind)}{run_once} a target with a true pass rate of "
+        f"{percent(errors.below)} passes this gate in {errors.false_passes:.0%} of runs"
     )
     if bar < 1:
-        sentence += f", and fails one of {percent(errors.above)} in {errors.false_failures:.0%}"
-    return f"{sentence}. `--gate-mode interval` claims only what the cases show."
+        sentence += f", and one with {percent(errors.above)} fails it in {errors.false_failures:.0%}"
+    return f"{sentence}. With `--gate-mode interval`, the whole 95 % interval must reach {percent(bar)}."
+
+
+def describe_gates(runs: Sequence[tuple[str, Run, Counts]]) -> str | None:
+    """Returns a sentence on how many of several runs passed their gate; None if none has one.
+
+    Args:
+        runs: the names of runs, with each run and its result counts.
+    """
+    decisions = [
+        (name, gate.decision) for name, run, counts in runs if (gate := gate_record(run, counts)) is not UNSET
+    ]
+    if not decisions:
+        return None
+    total = pluralize(len(decisions), "run")
+    failed = [one_line(name) for name, decision in decisions if decision is GateDecision.RULED_OUT]
+    undecided = [one_line(name) for name, decision in decisions if decision is GateDecision.NOT_SHOWN]
+    sentences = []
+    if failed:
+        sentences.append(f"{len(failed):,} of {total} failed the gate: {_list_names(failed)}.")
+    if undecided:
+        sentences.append(
+            f"The gate is not decided for {len(undecided):,} of {total}: {_list_names(undecided)}."
+        )
+    return " ".join(sentences) or f"All {total} passed the gate."
+
+
+def _list_names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def gate_record(run: Run, counts: Counts) -> RunGateRecord | UnsetType:

@@ -19,7 +19,7 @@ from proctor.reports.document import (
     render_markdown,
 )
 from proctor.reports.formatting import interval, milliseconds, percent, truncate_with_count
-from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
+from proctor.reports.runs.blocks import cost_text, count_notes, count_row, gates_sentence, group_tables
 from proctor.reports.runs.serialize import (
     CaseResult,
     RunReport,
@@ -97,6 +97,8 @@ def _overview(runs: Sequence[RunReport]) -> Iterator[Block]:
         rows=rows,
         notes=[f"…and {more} more runs."] if more > 0 else (),
     )
+    if sentence := gates_sentence(runs):
+        yield Paragraph(sentence)
 
 
 def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from proctor.calibration import AnswerVerdicts, lengthen, majority, make_calibration
 from proctor.codec import labels_digest, target_digest
+from proctor.engines.asyncio_engine import GRACE_S
 from proctor.env_substitution import mask
 from proctor.graders import GRADERS
 from proctor.graders.judged.prompt_sections import is_empty
@@ -120,30 +121,28 @@ def store_calibration(store: Store, selection: AnswerSelection, result: Calibrat
 class JudgeCalibrator:
     """Calls one judge about labelled answers."""
 
-    def __init__(
-        self, targets: TargetPool, spec: TargetSpec, on_progress: Callable[[int, UsageTotal], None]
-    ) -> None:
+    def __init__(self, targets: TargetPool, spec: TargetSpec) -> None:
         """Takes the judge; no request is sent before `calibrate`.
 
         Args:
             targets: opens the judge.
             spec: the judge.
-            on_progress: called after each call, with the number of calls and what they cost.
         """
         self._targets = targets
         self._spec = spec
-        self._on_progress = on_progress
-        self._usage = UsageTotal()
+        self.usage = UsageTotal()
+        """What the calls so far used."""
+        self.call_count = 0
+        """The number of finished calls."""
         self._prompts: set[str] = set()
-        self._call_count = 0
-        self._stopped = False
+        self._stopping = asyncio.Event()
         self._judge_proxy = JudgeProxy()
         self._programs: dict[str, SuiteProgramRunner] = {}
         """The programs that grade, by the folder of their suite."""
 
     def stop(self) -> None:
-        """Sends no further request; the replies so far count."""
-        self._stopped = True
+        """Starts no further calls; running ones get `GRACE_S`. The replies so far count."""
+        self._stopping.set()
 
     async def calibrate(
         self, answers: Sequence[LabelledAnswer], *, repeats: int, workers: int
@@ -175,16 +174,13 @@ class JudgeCalibrator:
 
         async def work(jobs: Iterator[tuple[int, PromptVariant]]) -> None:
             for index, variant in jobs:
-                if self._stopped:
+                if self._stopping.is_set():
                     return
                 replies[index][variant] = await self._reply(answers[index], variant, target)
-                self._call_count += 1
-                self._on_progress(self._call_count, self._usage)
+                self.call_count += 1
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(workers):
-                    group.create_task(work(waiting))
+            await self._run_workers([work(waiting) for _ in range(workers)])
         finally:
             await self._judge_proxy.aclose()
             for programs in self._programs.values():
@@ -201,6 +197,23 @@ class JudgeCalibrator:
             repeats,
             unfinished=len(answers) - len(complete),
         )
+
+    async def _run_workers(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Runs the workers to their end, or until `GRACE_S` after `stop`."""
+        running = {asyncio.create_task(worker) for worker in work}
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while running and not self._stopping.is_set():
+                done, _ = await asyncio.wait({*running, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.gather(*(done - {stopping}))  # raises what a worker raised
+                running -= done
+            if running:  # calls that queue for a judge such as `local` would all be waited for otherwise
+                done, _ = await asyncio.wait(running, timeout=GRACE_S)
+                await asyncio.gather(*done)
+        finally:
+            for task in (*running, stopping):
+                task.cancel()
+            await asyncio.gather(*running, stopping, return_exceptions=True)
 
     async def _reply(self, answer: LabelledAnswer, variant: PromptVariant, target: Answerer) -> JudgeReply:
         assert answer.trial.output is not None
@@ -225,7 +238,7 @@ class JudgeCalibrator:
         assertions = [assertion for assertion in case.assertions if is_judged(assertion)]
         scores = tuple([await score(assertion, grading_input, GRADERS.get) for assertion in assertions])
         for judgment in (judgment for assertion_score in scores for judgment in assertion_score.judgments):
-            self._usage.add(judgment)
+            self.usage.add(judgment)
             if variant == PromptVariant():
                 self._prompts.add(judgment.prompt_digest)
         verdict = decide_verdict(replace(answer.trial, output=output, scores=scores), answer.rule)
@@ -264,7 +277,7 @@ class JudgeCalibrator:
                 prompts=tuple(self._prompts),
             ),
             differences=tuple(_find_differences(answers, judged_answers, replies, self._targets.environ)),
-            usage=self._usage,
+            usage=self.usage,
             tied=sum(judged_answer.label is None for judged_answer in judged_answers),
             not_judged=sum(
                 judged_answer.label is not None and not judged_answer.judge_verdicts

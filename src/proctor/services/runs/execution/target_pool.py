@@ -156,7 +156,7 @@ class TargetPool:
                 "A budget needs the price of each target and judge, but the price of "
                 f"{', '.join(unknown)} is unknown. In a prices.toml beside the store, add "
                 f"{', '.join(tables)}, each with `input` and `output` in US dollars per million "
-                "tokens. See docs/reference/targets/index.md."
+                "tokens. See 'Targets' in the documentation."
             )
 
     def add_secrets(self, names: Iterable[str]) -> None:
@@ -471,7 +471,7 @@ class Prices(Struct, frozen=True, kw_only=True):
         return [
             f"The price of {name!r} is unknown, so its cost is computed with the price of "
             f"{quote.family!r}. To set its own price, add it to a prices.toml beside the store. See "
-            "docs/reference/targets/index.md."
+            "'Targets' in the documentation."
             for name, quote in quotes.items()
             if quote is not None and quote.family is not None
         ]
