@@ -410,6 +410,10 @@ def reuse_notes(tally: Tally) -> list[str]:
     return [f"{count:,} {what}" for count, what in sources if count]
 
 
+NO_LATENCY = "not measured, because all answers are reused"
+"""Said of the latency if no request was sent."""
+
+
 def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
     """Returns the words after a latency that say of which answers it is; empty if it is of all."""
     if not latency.left_out:
