@@ -64,8 +64,9 @@ def test_a_judge_is_measured_printed_and_written(
     assert f"{judge} judges 50 answers: 250 calls" in told.err
     assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
     assert "it passes 40.0% (23–59%) of what people fail." in told.out
-    assert "FAIL" not in told.out
-    assert "PASS      t25  people fail it: The judge" in told.out
+    assert "judge: FAIL" not in told.out
+    assert "t25  judge: PASS, people: FAIL  The judge" in told.out
+    assert "Answer: 'lucky 25'" in told.out
     assert "250 calls · cost" in told.out
     data = json.loads((folder / "j.json").read_text(encoding="utf-8"))
     agreement = data["calibration"]["agreement"]
@@ -184,7 +185,7 @@ def test_labels_of_held_out_answers_count_as_a_look_and_show_no_reason(
         labels([line for line in lines if line["case_id"] in held]),
     )
     assert told.code == 0
-    assert "people fail it: hidden; use --reveal to show it" in told.out
+    assert "people: FAIL  hidden; use --reveal to show it" in told.out
     assert "Question" not in told.out + told.err
     assert "the sealed reason" not in told.out
     assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2

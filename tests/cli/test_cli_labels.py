@@ -59,7 +59,7 @@ def test_a_judge_is_measured_by_the_labels_in_the_store(proctor: Proctor, judge:
     label(run_id)
     told = proctor("certify", "--judge", judge)
     assert "agrees with people on 6 of 8 answers" in told.out
-    assert "PASS      t4  people fail it [nóte 4]" in told.out
+    assert "t4  judge: PASS, people: FAIL  [nóte 4]" in told.out
     assert (
         proctor("certify", run_id, "--judge", judge, "--json").json["calibration"]["agreement"]["count"] == 6
     )

@@ -115,7 +115,7 @@ def test_runs_of_other_targets_tell_what_differs(proctor: Proctor, desk: str, as
     asked("b", lambda n, _repeat: n % 3 > 0)
     run = asked("a", lambda n, _repeat: n % 3 > 0 if n % 10 else n % 3 == 0)
     told = proctor("plan", desk)
-    assert "Its target and another target differ in" in told.out
+    assert "Compared with another target, its target has a different result in" in told.out
     assert "It is not known what repeats gain." in told.out
     found = plan_of(proctor("plan", desk, "--against", run, "--repeats", 3, "--json"))
     assert (found["noise"]["basis"], found["noise"]["targets"]) == ("targets", 1)

@@ -51,6 +51,14 @@ def test_reports_tell_runs_apart_by_their_prompts(group: list[dict[str, Any]], f
         assert f"# s v1 on echo · {name}" in markdown
 
 
+def test_a_comparison_names_the_prompts_of_both_sides(group: list[dict[str, Any]], proctor: Proctor) -> None:
+    told = proctor("compare", group[0]["run"], group[1]["run"]).out.splitlines()
+    assert [line.split()[:2] for line in told if line.startswith(("baseline ", "candidate "))][:2] == [
+        ["baseline", "terse"],
+        ["candidate", "steps"],
+    ]
+
+
 def test_exported_trials_have_the_name(group: list[dict[str, Any]], proctor: Proctor, folder: Path) -> None:
     proctor("runs", "export", *(run["run"] for run in group), "-o", "t.jsonl")
     rows = [json.loads(line) for line in (folder / "t.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -195,7 +195,7 @@ def test_a_gate_that_was_not_reached_is_named_with_the_score_that_is_kept(
         encoding="utf-8",
     )
     proctor("run", "s.yaml", "--target", "echo")
-    told = "below the gate: contains-y (0.00, gate 0.8); score 0.90"
+    told = "required check failed: contains-y (0.00, at least 0.8 required); score 0.90"
     assert f"  {told}\n" in proctor("runs", "show", "last", "--case", "a").out
     assert f"FAIL      a  {told}; " in proctor("runs", "show", "last").out
 

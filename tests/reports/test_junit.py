@@ -13,7 +13,7 @@ from proctor.reports.runs.serialize import RunReport
 from support.builders import make_case, make_report, make_trial
 from support.golden import assert_golden
 
-GATE = "below the gate: the gate (0.00, gate 0.5); score 0.75; "
+GATE = "required check failed: the gate (0.00, at least 0.5 required); score 0.75; "
 
 
 def parsed(*runs: RunReport) -> ET.Element:

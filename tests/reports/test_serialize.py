@@ -255,12 +255,10 @@ def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores() 
 def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept() -> None:
     gated = make_score(0.5, name="safe", reason="two of four", required=0.8)
     made = make_trial("x", make_score(1.0, weight=9.0), make_score(0.0, name="short"), gated)
-    assert (
-        failure_reason(made)
-        == "below the gate: safe (0.50, gate 0.8); score 0.86; short: fail; safe: two of four"
-    )
+    required = "required check failed: safe (0.50, at least 0.8 required)"
+    assert failure_reason(made) == f"{required}; score 0.86; short: fail; safe: two of four"
     alone = make_trial("x", make_score(0.0, name="only", weight=0.0, required=0.8))
-    assert failure_reason(alone) == "below the gate: only (0.00, gate 0.8); only: fail"
+    assert failure_reason(alone) == "required check failed: only (0.00, at least 0.8 required); only: fail"
 
 
 @pytest.mark.parametrize("odd", ["\r", "\x0b", "\x0c", "\x85", "\u2028", "\x1b[2J", "\x00"])

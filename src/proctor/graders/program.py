@@ -310,8 +310,7 @@ def _summarize(value: float, entries: tuple[Evidence, ...]) -> str:
     failed = [entry.text for entry in entries if entry.passed is False]
     if failed:
         return f"{len(failed)} of {len(entries)} checks of the program failed: {quote_list(failed)}."
-    if len(entries) == 1:
-        return f"The program gave the score {value:g}, and its check did not fail."
-    if entries:
-        return f"The program gave the score {value:g}, and none of its {len(entries)} checks failed."
+    if entries and all(entry.passed for entry in entries):
+        checks = "its check" if len(entries) == 1 else f"all of its {len(entries)} checks"
+        return f"The program gave the score {value:g}, and {checks} passed."
     return f"The program gave the score {value:g}."

@@ -292,7 +292,7 @@ def _facts(detail: SuiteDetail) -> Iterator[tuple[str, str]]:
     yield "digest", suite.digest
     if suite.suite_hash:
         yield "hash", suite.suite_hash
-    yield "dialect", suite.dialect
+    yield "format", suite.dialect
     if suite.declared_version is not None:
         yield "file says", f"version {suite.declared_version}"
     cases = f"{suite.case_count:,}"

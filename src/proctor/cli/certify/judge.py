@@ -18,7 +18,7 @@ from proctor.cli.output_files import check_outputs, draw_svg, file_ending, print
 from proctor.cli.run_and_report import STOPPING, watch_signals
 from proctor.errors import ExitCode, UsageError
 from proctor.holdout import SEALED_REASON
-from proctor.model import Params, TargetSpec
+from proctor.model import Params, TargetSpec, Verdict
 from proctor.plurals import pluralize, trial_name
 from proctor.reports.certificates import judge_certificate
 from proctor.reports.document import Block, Column, Paragraph, Table, render_markdown, render_terminal
@@ -38,12 +38,13 @@ from proctor.services.judges.labelled_answers import AnswerSelection, find_answe
 from proctor.services.progress import Progress
 from proctor.services.runs.execution.target_pool import TargetPool
 from proctor.services.runs.planning.target_names import TargetNames
+from proctor.validation import quote_value
 
 DEFAULT_REPEATS = 3
 """The default number of judge votes per answer."""
 _PROGRESS_EVERY_S = 2.0
 _MAX_LISTED = 10
-_MAX_TEXT_LENGTH = 140
+_MAX_TEXT_LENGTH = 160
 
 
 class SkippedLabels(NamedTuple):
@@ -187,7 +188,7 @@ def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Blo
     yield from map(Paragraph, _describe_skipped(result, skipped))
     more = len(result.differences) - _MAX_LISTED
     yield Table(
-        columns=(Column(kind="verdict", width=8), Column(), Column()),
+        columns=(Column(), Column(), Column()),
         rows=list(map(_difference_row, result.differences[:_MAX_LISTED])),
         notes=[f"…and {more:,} more; --json lists all"] if more > 0 else (),
         only="terminal",
@@ -221,11 +222,17 @@ def _describe_skipped(result: CalibrationResult, skipped: SkippedLabels) -> Iter
 
 
 def _difference_row(difference: LabelDifference) -> tuple[str, str, str]:
-    people = "people pass it" if difference.label else "people fail it"
-    notes = f" [{'; '.join(difference.notes)}]" if difference.notes else ""
-    text = f"{people}{notes}: {difference.reason or SEALED_REASON}"
+    people = Verdict.PASS if difference.label else Verdict.FAIL
+    notes = f"[{'; '.join(difference.notes)}] " if difference.notes else ""
+    text = SEALED_REASON
+    if difference.reason:
+        text = f"{notes}{difference.reason} Answer: {quote_value(difference.answer)}"
     name = trial_name(difference.case_id, difference.repeat)
-    return difference.verdict.value, name, truncate(text, _MAX_TEXT_LENGTH)
+    return (
+        name,
+        f"judge: {difference.verdict.value.upper()}, people: {people.value.upper()}",
+        truncate(text, _MAX_TEXT_LENGTH),
+    )
 
 
 def _to_dict(result: CalibrationResult, skipped: SkippedLabels) -> dict[str, Any]:

@@ -164,7 +164,8 @@ def _signature_caveat(status: SignatureStatus) -> Iterator[str]:
     if status != "trusted":
         yield (
             f"{_SIGNATURE_TEXTS[status].capitalize()}: anyone could have made this file, so it does "
-            "not prove that this target gave these answers, or when."
+            "not prove that this target gave these answers, or when. Exit code 0 means only that "
+            "it is consistent. With --require-signature, it also means that a key that you trust has signed."
         )
 
 

@@ -32,11 +32,13 @@ from proctor.reports.document import (
 )
 from proctor.reports.formatting import NONE, cost, milliseconds, rate
 from proctor.run_gate import worst_exit_code
+from proctor.safe_text import one_line
 
 ADJUSTMENT_NOTE = (
     "p is adjusted by Holm's method, separately over splits and over parts; intervals are not adjusted."
 )
 """The note below the table of differences."""
+_MAX_SIDE_WIDTH = 40
 _GATE_SIGNS = {ExitCode.OK: "✅", ExitCode.FAILED: "❌"}
 
 
@@ -143,10 +145,16 @@ def _pair_blocks(comparison: Comparison, flips: int) -> Iterator[Block]:
 
 
 def side_table(comparison: Comparison) -> Table:
-    """Returns a row for each run, with its own counts and rate."""
-    sides = (("baseline", comparison.baseline_counts), ("candidate", comparison.candidate_counts))
+    """Returns a row for each run, with its own counts and rate; names the prompts if they differ."""
+    prompts = [
+        "" if run.prompt is None else run.prompt.name for run in (comparison.baseline, comparison.candidate)
+    ]
+    names = ["baseline", "candidate"]
+    if all(prompts) and prompts[0] != prompts[1]:
+        names = [f"{name} {one_line(prompt)}" for name, prompt in zip(names, prompts, strict=True)]
+    sides = zip(names, (comparison.baseline_counts, comparison.candidate_counts), strict=True)
     rows = [(name, counts.passed, counts.total, counts) for name, counts in sides if counts.total]
-    return Table((Column(width=9), *RATE_COLUMNS), rows)
+    return Table((Column(width=9, max_width=_MAX_SIDE_WIDTH), *RATE_COLUMNS), rows)
 
 
 def difference_table(comparison: Comparison) -> Table:

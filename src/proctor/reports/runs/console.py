@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
+from proctor.latency import LatencySummary
 from proctor.model import Run, Settings, Verdict
 from proctor.parameters import describe_parameters
 from proctor.plurals import pluralize
@@ -13,6 +14,7 @@ from proctor.reports.document import RATE_COLUMNS, Block, Column, Heading, Parag
 from proctor.reports.formatting import milliseconds, percent, percentage_points, seconds, token_counts
 from proctor.reports.runs.blocks import cost_text, count_notes
 from proctor.reports.runs.serialize import (
+    NO_LATENCY,
     CaseResult,
     RunReport,
     access_note,
@@ -162,6 +164,13 @@ def verdict_line(result: CaseResult) -> str:
     return f"{result.verdict.value.upper():<8}  {one_line(result.name)}  {_short_reason(result)}".rstrip()
 
 
+def _latency_text(latency: LatencySummary) -> str:
+    if latency.p50 is None and latency.left_out:
+        return f"latency {NO_LATENCY}"
+    scope = latency_scope(latency)
+    return f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}"
+
+
 def _footer(run: Run, tally: Tally) -> str:
     counts, latency = tally.result_counts, tally.latency_ms()
     parts = [f"{counts.failed} failed"] * bool(counts.failed)  # the table has the number of passed ones
@@ -172,8 +181,7 @@ def _footer(run: Run, tally: Tally) -> str:
     if run.settings.is_batch:
         parts.append("in batches at half the price")  # answers in batches have no latency
     else:
-        scope = latency_scope(latency)
-        parts.append(f"latency p50 {milliseconds(latency.p50)}, p95 {milliseconds(latency.p95)}{scope}")
+        parts.append(_latency_text(latency))
         parts += speed_texts(tally)
         if run.settings.engine != Settings().engine:
             parts.append(f"engine {run.settings.engine}")

@@ -17,6 +17,7 @@ from proctor.reports.runs import histogram
 from proctor.reports.runs.blocks import cost_text, count_notes, count_row, group_tables
 from proctor.reports.runs.command_line import rerun_command
 from proctor.reports.runs.serialize import (
+    NO_LATENCY,
     RunReport,
     TrialResult,
     access_note,
@@ -177,6 +178,8 @@ def _facts(run: Run, report: RunReport) -> Iterator[tuple[str, str]]:
     yield "Cost", cost_text(tally)
     scope = latency_scope(latency)
     figures = f"median {milliseconds(latency.p50)}, 95 % under {milliseconds(latency.p95)}{scope}"
+    if latency.p50 is None and latency.left_out:
+        figures = NO_LATENCY
     yield "Latency", "" if run.settings.is_batch and latency.p50 is None else figures
     yield "Speed", "; ".join(speed_texts(tally))
     yield "Tokens", token_counts(usage)

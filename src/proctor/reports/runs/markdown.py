@@ -21,6 +21,7 @@ from proctor.reports.document import (
 from proctor.reports.formatting import interval, milliseconds, percent, truncate_with_count
 from proctor.reports.runs.blocks import cost_text, count_notes, count_row, gates_sentence, group_tables
 from proctor.reports.runs.serialize import (
+    NO_LATENCY,
     CaseResult,
     RunReport,
     access_note,
@@ -112,6 +113,8 @@ def _numbers(report: RunReport, *, with_parts: bool) -> Iterator[Block]:
     not_passed = f"{counts.failed} failed, {pluralize(counts.errors, 'error')}, {counts.unscored} unscored"
     latency = tally.latency_ms()
     median = f"Median latency {milliseconds(latency.p50)}{latency_scope(latency)}"
+    if latency.p50 is None and latency.left_out:
+        median = f"Latency {NO_LATENCY}"
     if run.settings.is_batch:
         median = "Sent in batches at half the price"
     speeds = speed_texts(tally)

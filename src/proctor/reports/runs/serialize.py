@@ -410,6 +410,10 @@ def reuse_notes(tally: Tally) -> list[str]:
     return [f"{count:,} {what}" for count, what in sources if count]
 
 
+NO_LATENCY = "not measured, because all answers are reused"
+"""Said of the latency if no request was sent."""
+
+
 def latency_scope(latency: LatencySummary | LatencyRecord) -> str:
     """Returns the words after a latency that say of which answers it is; empty if it is of all."""
     if not latency.left_out:
@@ -587,13 +591,15 @@ def failure_reason(trial: Trial) -> str:
 
 
 def failed_gates_text(trial: Trial) -> str:
-    """Returns the gates that failed, with the weighted score; empty if none did."""
+    """Returns the required checks that failed, with the weighted score; empty if none did."""
     below = [
-        f"{score.name} ({score.value:.2f}, gate {score.required:g})"
+        f"{score.name} ({score.value:.2f}, at least {score.required:g} required)"
         for score in trial.scores
         if is_below_gate(score)
     ]
     if not below:
         return ""
     mean = trial_score(trial)
-    return f"below the gate: {', '.join(below)}" + (f"; score {mean:.2f}" if mean is not None else "")
+    checks = "check" if len(below) == 1 else "checks"
+    score_text = f"; score {mean:.2f}" if mean is not None else ""
+    return f"required {checks} failed: {', '.join(below)}{score_text}"

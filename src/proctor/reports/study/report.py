@@ -190,13 +190,13 @@ def _noise_sentences(report: StudyReport) -> Iterator[str]:
         )
     else:
         has_prompts = any(run.prompt is not None for run in report.runs)
-        rivals = f"{noise.targets:,} other targets{' and prompts' if has_prompts else ''}"
+        rivals = f"{noise.targets:,} other targets{' or prompts' if has_prompts else ''}"
         if noise.targets == 1:
             rivals = f"another target{' or prompt' if has_prompts else ''}"
-        by_chance = f", {chance} by chance," if noise.is_chance_known else ""
+        by_chance = f" Chance alone explains {chance}." if noise.is_chance_known else ""
         yield (
-            f"{passed}. Its target and {rivals} differ in {differing} of the cases{by_chance} besides what "
-            "makes one of them better."
+            f"{passed}. Compared with {rivals}, its target has a different result in {differing} of the "
+            f"cases, not counting the difference of the pass rates.{by_chance}"
         )
 
 

@@ -65,6 +65,8 @@ class LabelDifference(Struct, frozen=True, kw_only=True):
     verdict: Verdict
     reason: str
     """Empty for held-out answers."""
+    answer: str = ""
+    """The judged answer; empty for held-out answers."""
     notes: tuple[str, ...] = ()
     """What people wrote beside their labels."""
 
@@ -357,5 +359,8 @@ def _find_differences(
             reason=""
             if is_holdout
             else mask(answer_replies[PromptVariant()].reason, answer.case.variables, environ),
+            answer=""
+            if is_holdout or answer.trial.output is None
+            else mask(answer.trial.output.text, answer.case.variables, environ),
             notes=() if is_holdout else tuple(label.note for label in answer.labels if label.note),
         )
