@@ -416,7 +416,7 @@ def test_the_files_say_the_same(proctor: Proctor, asked: Proctor, nights: Days) 
     assert markdown.count("| 5 |") + markdown.count("/40 |") == 5
     drawing = Path("d.svg").read_text("utf-8")
     ET.fromstring(drawing)
-    words = ("same answer as in the first run", "stable", "watch", "changed by 4 Oct 2024")
+    words = ("same as the first run", "stable", "watch", "changed by 4 Oct 2024")
     assert [word for word in words if word not in drawing] == []
 
 

@@ -14,8 +14,8 @@ from proctor.safe_text import one_line
 
 _PASSED, _FIRST, _BEFORE = (
     "passed, with its 95 % interval",
-    "same answer as in the first run",
-    "same answer as in the previous run",
+    "same as the first run",
+    "same as the previous run",
 )
 _GREY = "#7a7a7a"
 _MAX_MARKS = 4
