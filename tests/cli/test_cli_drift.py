@@ -110,7 +110,7 @@ def test_other_words_end_with_1_only_where_repeats_show_that_they_are_no_noise(
     asked("--repeat", repeats, answers=others(changed))
     told = proctor("drift", "--json")
     assert (told.code, told.json["exit_code"], told.json["drift"]["state"]) == (code, code, state)
-    without = "New wording alone is not drift: a target that rewords every answer looks the same."
+    without = "New wording alone is not drift: a target that rewords every answer looks the same here."
     assert any(without in one for one in told.json["drift"]["sentences"]) is (
         repeats == 1 and state == "watch"
     )
@@ -235,7 +235,7 @@ def test_what_somebody_else_measured_counts_only_by_its_name(
     asked()
     told = proctor("drift")
     assert told.code == 0
-    assert "1 run imported from a bundle" in told.out
+    assert "Excluded 1 run that came from a bundle." in told.out
     told = proctor("drift", "--baseline", theirs)
     assert (told.code, "over 3 runs" in told.out, "bundle" in told.out) == (0, True, False)
     assert told.out.startswith("Watch since")

@@ -174,8 +174,8 @@ def test_where_nobody_listens_the_run_stops(proctor: Proctor, endpoint: Endpoint
     endpoint.close()
     told = proctor("run", many, "--target", endpoint.target, "--retries", "0", "--json")
     assert (told.code, told.run["errors"]) == (3, 0)
-    assert told.run["stopped"].startswith("Every call failed, 5 times in a row: No connection")
-    assert "there? Check the address" in told.run["stopped"]
+    assert told.run["stopped"].startswith("Every call failed, 5 times in a row: Cannot connect to http")
+    assert "there? Check the URL" in told.run["stopped"]
     assert "Check the URL and that the server is running." in told.err
 
 

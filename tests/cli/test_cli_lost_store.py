@@ -249,7 +249,7 @@ def test_a_run_whose_store_is_locked_says_so_and_loses_nothing(
     holder = hold(work / "p.db")
     (folder / "go").touch()
     notice = lines(run, "locked by another process")
-    assert re.search(r"; \d+ answers wait to be written\.$", notice)
+    assert re.search(r"\. \d+ answers wait to be written\.$", notice)
     wait_until(lambda: len(_asked(folder)) == 200)  # there is room for the others
     holder.let_go()
     run.communicate(timeout=PATIENCE_S)
@@ -343,7 +343,7 @@ def test_a_full_disk_stops_the_run_and_every_answer_is_kept_or_counted(
     assert f"The store {store} cannot be written: " in err
     answers = len(_asked(folder))
     (command,) = re.findall(r"Continue with: proctor (run --resume=.+)", err)
-    lost = re.search(r"([\d,]+) answers? could not be kept", err)
+    lost = re.search(r"([\d,]+) answers? could not be saved", err)
     kept = max(_stored(path) for path in work.glob("*.db"))
     assert kept + (int(lost[1]) if lost else 0) == answers
     resumed = process(*shlex.split(command), "--json")

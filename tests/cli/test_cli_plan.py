@@ -186,7 +186,7 @@ def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_no
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--detect", "0.0001pp"), "To find a difference of 0.0001 pp 80 % of the time takes more than ten"),
+        (("--detect", "0.0001pp"), "Finding a difference of 0.0001 pp 80 % of the time takes more than ten"),
         (
             ("--repeats", "4"),
             "It is not known how many cases find a difference of 5 pp 80 % of the time with 4",

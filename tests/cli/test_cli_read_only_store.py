@@ -149,7 +149,7 @@ def test_what_reads_works_and_what_writes_is_refused_in_one_sentence(
     for command in WRITES:
         code, out, err = results[command]
         assert (code, out, err.count("\n")) == (4, "", 1), (command, err)
-        assert "s.db is read-only: nothing can be written to it. Copy it to a folder" in err
+        assert "The store s.db is read-only. Copy it to a folder" in err
     assert _snapshot(stored) == before
 
 

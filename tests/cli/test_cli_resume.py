@@ -461,7 +461,7 @@ def test_a_run_that_another_process_is_making_is_not_made_twice(
     for words in ((f"--resume={run_id}",), (half, "--target", target, "--resume")):
         told = proctor("run", *words)
         assert told.code == 4
-        assert "is being made by process" in told.err
+        assert "is already running in process" in told.err
     (folder / "go").touch()
     out, _ = begun.communicate(timeout=PATIENCE_S)
     (run,) = json.loads(out)["runs"]

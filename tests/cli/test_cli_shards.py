@@ -172,7 +172,7 @@ def test_a_shard_is_not_attested(proctor: Proctor, half: str) -> None:
     proctor("run", half, "--target", "echo", "--shard", "0/2")
     told = proctor("attest", "last")
     assert told.code == 4
-    assert "is shard 0 of 2, and a part says nothing of the rest. Merge all shards first" in told.err
+    assert "is shard 0 of 2, and a bundle needs all cases. Merge all shards first" in told.err
 
 
 class EchoingModel(JsonHandler):

@@ -133,7 +133,7 @@ PLAIN = """tests:
   - {id: a, criteria: c, input: x, assertions: [{type: contains, value: "43"}]}
 """
 JUDGED = "tests: [{id: a, criteria: c, input: x}]"
-NOBODY = "targets.yaml:4: error: Target 'self': `grader_target` names 'nobody', which is no target."
+NOBODY = "targets.yaml:4: error: Target 'self': `grader_target` names 'nobody', which is not a target."
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ NOBODY = "targets.yaml:4: error: Target 'self': `grader_target` names 'nobody', 
         ("keyed", PLAIN, 0, ""),
         ("bad", PLAIN, 4, "targets.yaml:3: error: Target 'bad': `provider` is 'opena'."),
         ("self", JUDGED, 4, NOBODY),
-        ("keyed", JUDGED, 4, "targets.yaml:6: error: Target 'needy': `api_key` names the variable NOT_SET"),
+        ("keyed", JUDGED, 4, "targets.yaml:6: error: Target 'needy': `api_key` uses the variable NOT_SET"),
         ("good --judge bad", JUDGED, 4, "targets.yaml:3: error: Target 'bad'"),
         ("self --judge mock:1", JUDGED, 3, ""),
     ],

@@ -264,12 +264,12 @@ async def test_an_estimate_counts_calls_and_cost(folder: Path) -> None:
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"suite": "nothing"}, "There is no suite 'nothing'"),
-    ({"suite": "../suite.jsonl"}, "is not offered here"),
-    ({"suite": "/etc/passwd"}, "is not offered here"),
-    ({"suite": ".env"}, "is not offered here"),
-    ({"suite": "link.jsonl"}, "is not offered here"),
-    ({"suite": "links"}, "is not offered here"),
-    ({"suite": "a\0b"}, "is not offered here"),
+    ({"suite": "../suite.jsonl"}, "is not available. Name a suite inside"),
+    ({"suite": "/etc/passwd"}, "is not available. Name a suite inside"),
+    ({"suite": ".env"}, "is not available. Name a suite inside"),
+    ({"suite": "link.jsonl"}, "is not available. Name a suite inside"),
+    ({"suite": "links"}, "is not available. Name a suite inside"),
+    ({"suite": "a\0b"}, "is not available. Name a suite inside"),
     ({"suite": ""}, "`suite`"),
     ({"suite": 3}, "`suite`"),
     ({"target": "command:touch pwned"}, "cannot be called from here"),
@@ -283,9 +283,9 @@ REFUSALS: list[tuple[dict[str, Any], str]] = [
     ({"budget_usd": 0}, "`budget_usd`"),
     ({"budget_usd": "1"}, "`budget_usd`"),
     ({"limit": 3}, "has no argument 'limit'"),
-    ({"tags": ["none"]}, "no case"),
+    ({"tags": ["none"]}, "No cases match."),
     ({"target": "openai:gpt-5.2", "budget_usd": 1e-6}, "more than the budget"),
-    ({"target": "openai:gpt-none"}, "is not known"),
+    ({"target": "openai:gpt-none"}, "the price of openai:gpt-none is unknown"),
 ]
 
 
@@ -452,7 +452,7 @@ async def test_a_stopped_run_can_be_resumed(folder: Path, endpoint: Endpoint) ->
     async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
         await until(endpoint.asked.is_set)
-        assert "told to stop" in (await agent.call("stop", run=run.data["run"])).text
+        assert "The run is stopping" in (await agent.call("stop", run=run.data["run"])).text
         status = await agent.call("status", run=run.data["run"], wait_s=300)
     assert status.data["status"] == "interrupted"
     assert status.data["resumable"] is True

@@ -105,7 +105,7 @@ def test_sessions_that_end_lose_no_answer_and_no_lock(place: Place) -> None:
     store.flush()
     assert place.count_trials() == 300
     wait_until(lambda: store.is_run_locked("r1"))
-    with pytest.raises(StoreError, match="is in progress in"):
+    with pytest.raises(StoreError, match="is already running in"):
         place.open(directly=True).lock_run("r1")
 
 

@@ -201,7 +201,7 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
         insert(db, rows)
 
     monkeypatch.setattr(trial_writer, "_insert_rows", insert_unless_full)
-    with pytest.raises(StoreError, match=r"are now in .*-rescued-.*\.db\. 1 answer could not be kept"):
+    with pytest.raises(StoreError, match=r"are now in .*-rescued-.*\.db\. 1 answer could not be saved"):
         store.close()
 
 
@@ -217,7 +217,7 @@ def test_an_answer_that_is_stored_is_not_lost_when_its_scores_are(
     store.save_trial("r1", make_trial("x"), Verdict.PASS)
     store.save_trial("r1", make_trial("y", position=1), Verdict.PASS)
     monkeypatch.setattr("proctor.stores.sqlite.rescue.find_folders", lambda _path: [])
-    with pytest.raises(StoreError, match=r" 1 answer could not be kept"):
+    with pytest.raises(StoreError, match=r" 1 answer could not be saved"):
         store.close()
 
 

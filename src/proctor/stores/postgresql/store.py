@@ -130,7 +130,7 @@ class PostgresStore(SqlStore):
         except ReadOnlyStore as error:
             raise ReadOnlyStore(
                 "This command shows holdout cases, and the store must count each holdout access, so nothing "
-                "is shown. {error}"
+                f"is shown. {error}"
             ) from error
 
     def on_wait(self, tell: Callable[[str], None]) -> None:

@@ -309,8 +309,8 @@ class SqlStore(ABC):
                 owner = self._run_locks.find_owner(key)
                 who = "another process" if owner is None else owner.title
                 raise StoreError(
-                    f"Run {run_id} is in progress in {who}. Wait until it ends, stop it with `proctor runs "
-                    f"stop {run_id}`, or start a new run."
+                    f"Run {run_id} is already running in {who}. Wait until it ends, stop it with `proctor "
+                    f"runs stop {run_id}`, or start a new run."
                 )
 
     def update_run(self, run: Run, *, wait: bool = True, totals: bytes | None = None) -> None:
