@@ -365,7 +365,7 @@ def test_a_run_that_another_process_took_meanwhile_is_left_to_it(place: Place) -
     store.flush()
     fault = store.health().fault
     assert fault is not None
-    assert "Run r1 was taken over by another process" in fault.message
+    assert "Run r1 was continued by another process" in fault.message
     _save(other, 3)
     other.flush()
     assert place.fetch("SELECT position FROM trials ORDER BY position") == [(0,), (3,)]
