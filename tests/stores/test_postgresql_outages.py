@@ -261,7 +261,7 @@ def test_a_command_gives_up_when_its_patience_ends(own_server: PostgresServer, t
         begin_run(store)
         store._wait_policy.patience_s = 0.3
         own_server.kill()
-        with pytest.raises(StoreError, match=r"does not answer: .*\. Try again later"):
+        with pytest.raises(StoreError, match=r"does not answer: .*\. Before you try again"):
             list(store.runs())
         own_server.start()
         assert [run.id for run in store.runs()] == ["r1"]
@@ -310,7 +310,7 @@ def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_re
     fault = store.health().fault
     assert fault is not None
     assert fault.path.startswith("postgresql://")
-    assert "does not answer. 3 answers that the store does not have are in" in fault.message
+    assert "does not answer. 3 answers could not be saved to the store. To add what" in fault.message
     assert [answer[1] for answer in load_answers(store._folder, "r1")] == [2, 3, 4]
     store.close()
     place.proxy.resume()
@@ -330,7 +330,7 @@ def test_closing_a_store_without_its_server_saves_the_answers(place: Place) -> N
     store.flush()
     place.proxy.stall()
     _save(store, 0)
-    with pytest.raises(StoreError, match="1 answer that it does not have"):
+    with pytest.raises(StoreError, match="1 answer could not be saved to the store"):
         store.close()
     assert len(load_answers(store._folder, "r1")) == 1
 
@@ -365,7 +365,7 @@ def test_a_run_that_another_process_took_meanwhile_is_left_to_it(place: Place) -
     store.flush()
     fault = store.health().fault
     assert fault is not None
-    assert "Run r1 was taken over by another process" in fault.message
+    assert "Run r1 was continued by another process" in fault.message
     _save(other, 3)
     other.flush()
     assert place.fetch("SELECT position FROM trials ORDER BY position") == [(0,), (3,)]

@@ -340,7 +340,7 @@ def test_a_start_names_the_field_of_related_cases(ask: Ask, stored: str) -> None
     command = ask("POST", "/estimates", wanted)["command"]
     assert command == "proctor run --saved=birds@v1 --target=echo --cluster=metadata.document"
     refused = ask("POST", "/runs", {**wanted, "cluster": "document"}, status=422)
-    assert "cannot be clustered by 'document'. Give `metadata.FIELD`" in refused["errors"][0]["message"]
+    assert "cannot be clustered by 'document'. Use `metadata.FIELD`" in refused["errors"][0]["message"]
 
 
 UNWANTED: list[tuple[dict[str, Any], str]] = [

@@ -217,7 +217,7 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
     page = verify(server, data, "../../<script>x</script>.zip")
     assert (
         read_heading(page)
-        == "../../<script>x</script>.zip verified: all scores, verdicts and numbers follow from the answers"
+        == "../../<script>x</script>.zip verified: every score, verdict and number follows from the answers"
     )
     assert "<script>x" not in page
     assert page.count('class="verdict pass"') == 8

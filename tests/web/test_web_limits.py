@@ -262,7 +262,7 @@ def test_a_client_has_so_many_streams_and_its_pages_still_open(
         refused = lines(server, ask).until(b"</html>")
         assert refused.startswith("HTTP/1.1 429 ")
         assert "retry-after: 30" in refused
-        assert "2 live pages are open from your address" in refused
+        assert "Your address has 2 live pages open" in refused
         assert server.get("/runs").status == 200
         streams[0].close()
         wait_until(lambda: lines(server, ask).until(b"\r\n").startswith("HTTP/1.1 200 "))
@@ -278,7 +278,7 @@ def test_all_clients_together_have_so_many_streams(
             assert lines(server, ask, address=address).until(b"data:").startswith("HTTP/1.1 200 ")
         refused = lines(server, ask, address="127.0.0.4").until(b"</html>")
         assert refused.startswith("HTTP/1.1 503 ")
-        assert "3 live pages are open at this server" in refused
+        assert "This server has 3 live pages open" in refused
 
 
 @pytest.mark.parametrize(

@@ -286,7 +286,7 @@ def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: 
         with site.open_store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
     assert words_of(site, suite="mine") == ["--saved=mine@v1"]
-    with pytest.raises(FormErrors, match="'command:touch made' cannot be asked from here"):
+    with pytest.raises(FormErrors, match="'command:touch made' cannot be called from here"):
         words_of(site, suite="theirs")
 
 
@@ -466,7 +466,7 @@ def test_further_parameters_are_flags_of_the_command(site: Project, save: Save) 
         ("top_p=7", "must be a number above 0"),
         ("headers.X-A=${{ HOME }}", "cannot be set on this page"),
         ('extra_body={"a": 1}', "cannot be set on this page"),
-        ("nonsense", "needs the form NAME=VALUE"),
+        ("nonsense", "must have the form NAME=VALUE"),
     ],
 )
 def test_a_parameter_that_cannot_be_used_is_an_error_of_its_field(

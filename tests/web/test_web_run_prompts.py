@@ -137,7 +137,7 @@ def test_what_is_no_name_of_a_prompt_is_refused(site: Project, name: str) -> Non
         ("no variable", "has no `{{ variable }}`"),
         ("{{ if | x }}", "Only plain names"),
         ("x" * MAX_PROMPT_LENGTH + "{{ input }}", "the limit is 20,000 on this page"),
-        ("# system\n\n# user\n{{ input }}", "Nothing is written under the heading '# system'"),
+        ("# system\n\n# user\n{{ input }}", "There is no text under the heading '# system'"),
     ],
 )
 def test_what_is_no_prompt_is_refused(site: Project, text: str, words: str) -> None:

@@ -208,7 +208,7 @@ def verify(page: Page, bundle: Path) -> None:
     page.get_by_label("Bundle").set_input_files(bundle)
     page.get_by_role("button", name="Verify").click()
     expect(h1(page)).to_contain_text(
-        "bundle.zip verified: all scores, verdicts and numbers follow from the answers"
+        "bundle.zip verified: every score, verdict and number follows from the answers"
     )
 
 

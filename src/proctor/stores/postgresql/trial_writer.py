@@ -132,8 +132,8 @@ class PostgresTrialWriter(TrialQueue):
                 )
             elif self._rescue_file is not None:
                 sentences.append(
-                    f"{answers} that the store does not have are in {self._rescue_file}. Resume the run in "
-                    f"this folder to move them to the store."
+                    f"{answers} could not be saved to the store. To add what {self._rescue_file} has to the "
+                    "store, resume the run in this folder."
                 )
         taken_keys = self._run_locks.taken_keys
         if taken_keys:
