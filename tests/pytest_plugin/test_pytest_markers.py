@@ -33,12 +33,12 @@ def test_a_test_fails_if_its_gate_does_not_hold_and_shows_table_and_cases(run_py
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "The gate does not hold: the pass rate is 80.0%, and must be at least 90.0%.",
+            "The gate failed: the pass rate is 80.0%, and at least 90.0% is required.",
             "*passed*total*rate*",
             "all*16*20*80.0%*",
             "Failed:",
             "FAIL      c0  exact: The answer is 'say 0'; expected 'no 0'.",
-            "FAILED test_it.py::test_it - Failed: The gate does not hold*",
+            "FAILED test_it.py::test_it - Failed: The gate failed*",
         ]
     )
     result.stdout.no_fnmatch_line("*OSError*")
@@ -91,7 +91,7 @@ def test_errors_that_are_allowed_are_shown_apart_from_failed_cases(run_pytest: R
     result = run_pytest(source=ANSWER.format(allowed=1))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["The gate does not hold: the pass rate is 78.9%, *", "Failed:", "Not measured:", "ERROR     c7 *"]
+        ["The gate failed: the pass rate is 78.9%, *", "Failed:", "Not measured:", "ERROR     c7 *"]
     )
 
 
@@ -164,7 +164,7 @@ def test_methods_of_unittest_have_markers_too(run_pytest: Run) -> None:
     """
     result = run_pytest(source=source)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["The gate does not hold*"])
+    result.stdout.fnmatch_lines(["The gate failed*"])
 
 
 @pytest.mark.parametrize(

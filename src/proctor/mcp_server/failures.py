@@ -62,7 +62,9 @@ def list_failures(project: AgentProject, arguments: FailuresArguments) -> ToolRe
         trials = tuple([_load_trial(store, run, position, repeat) for position, repeat in page.places])
     command = " ".join(("proctor", "runs", "show", run.id, "--failures", *project.store_flags))
     record = FailedTrialPage(run=run.id, total=page.total, failures=trials, next=page.next, command=command)
-    lines = [f"{pluralize(page.total, 'trial')} of run {run.id} failed or errored. Here are {len(trials):,}."]
+    lines = [
+        f"{pluralize(page.total, 'trial')} of run {run.id} failed or errored. This list has {len(trials):,}."
+    ]
     if trials:
         lines.append(DATA_NOTICE)
     for trial in trials:

@@ -60,6 +60,4 @@ def _headline(run: RunResult) -> str:
         return f"{what}: {count:,} of {run.total:,} trials could not be measured." if count else f"{what}."
     if bar is None:
         return f"{run.failed:,} of {run.total:,} failed. Set min_pass_rate to tolerate failures."
-    return (
-        f"The gate does not hold: the pass rate is {run.pass_rate or 0:.1%}, and must be at least {bar:.1%}."
-    )
+    return f"The gate failed: the pass rate is {run.pass_rate or 0:.1%}, and at least {bar:.1%} is required."
