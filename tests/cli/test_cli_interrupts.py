@@ -172,6 +172,23 @@ def test_a_signal_does_not_change_an_exit_code_that_is_known(tmp_path: Path, num
 
 
 @pytest.mark.slow
+def test_a_loop_that_cannot_be_closed_after_an_interrupt_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "one.jsonl").write_text(SUITE, encoding="utf-8")
+    ended = run_program(
+        "import asyncio, sys\n"
+        "from proctor.cli import run_and_report as running\n"
+        "from proctor.__main__ import main\n"
+        "def interrupt(*_): raise KeyboardInterrupt\n"
+        "def refuse(_): raise RuntimeError('Cannot close a running event loop')\n"
+        "running.watch_signals, asyncio.Runner.close = interrupt, refuse\n"
+        "sys.argv = ['proctor', 'run', 'one.jsonl', '--target', 'echo', '-q']\n"
+        "main()\n",
+        tmp_path,
+    )
+    assert (ended.returncode, ended.stderr) == (2, "Interrupted.\n")
+
+
+@pytest.mark.slow
 def test_a_signal_after_the_loop_has_ended_interrupts_what_follows(tmp_path: Path) -> None:
     ended = run_program(
         "import asyncio, os, signal, sys, time\n"

@@ -270,13 +270,23 @@ def run_session(session: RunSession, request: Request, progress: Progress) -> li
 
         loops = uvloop.new_event_loop
     try:
-        with ExitStack() as stack:
-            with _hold_signals():  # a loop that is interrupted while it is made cannot be closed
-                runner = stack.enter_context(asyncio.Runner(loop_factory=loops))
-                runner.get_loop()
-            return runner.run(_run_until_stopped(session, request, progress))
+        # A loop that is interrupted while it is made or starts to run cannot be closed.
+        with ExitStack() as held_signals, ExitStack() as stack:
+            held_signals.enter_context(_hold_signals())
+            runner = stack.enter_context(asyncio.Runner(loop_factory=loops))
+            return runner.run(_run_until_stopped(session, request, progress, held_signals.close))
     except asyncio.CancelledError:
         raise click.Abort from None  # stopped at once, before there was a run to report
+    except RuntimeError as error:
+        if _follows_interrupt(error):  # within the loop's own code, after which it cannot be closed
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _follows_interrupt(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 @contextmanager
@@ -293,7 +303,7 @@ def _hold_signals() -> Iterator[None]:
 
 
 async def _run_until_stopped(
-    session: RunSession, request: Request, progress: Progress
+    session: RunSession, request: Request, progress: Progress, release_signals: Callable[[], None]
 ) -> list[events.RunFinished]:
     loop = asyncio.get_running_loop()
     session_task = asyncio.current_task()
@@ -311,6 +321,7 @@ async def _run_until_stopped(
     watch_signals(loop, stop)
     if sys.platform != "win32" and session.is_watched:
         loop.add_signal_handler(signal.SIGUSR1, session.finish_calls)
+    release_signals()
     finished_runs = await session.run(request)
     if signal_count and not finished_runs:
         raise click.Abort  # stopped before the first run began
