@@ -68,6 +68,43 @@ def store_option(function: F) -> F:
     )(function)
 
 
+def concurrency_option(default: int) -> Callable[[F], F]:
+    """Adds `--concurrency`."""
+    return click.option(
+        "--concurrency",
+        type=click.IntRange(1),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Maximum concurrent requests.",
+    )
+
+
+def timeout_option(function: F) -> F:
+    """Adds `--timeout`."""
+    return click.option(
+        "--timeout",
+        "timeout_s",
+        type=NumberRange(0, min_open=True),
+        default=120.0,
+        show_default=True,
+        metavar="S",
+        help="Timeout per request, in seconds.",
+    )(function)
+
+
+def retries_option(function: F) -> F:
+    """Adds `--retries`."""
+    return click.option(
+        "--retries",
+        type=click.IntRange(0),
+        default=4,
+        show_default=True,
+        metavar="N",
+        help="Maximum retries of a failed request.",
+    )(function)
+
+
 def max_answer_bytes_option(function: F) -> F:
     """Adds `--max-answer-bytes N`."""
     return click.option(

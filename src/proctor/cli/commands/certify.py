@@ -11,9 +11,12 @@ from click.core import ParameterSource
 from proctor.cli.options import (
     GroupedCommand,
     NumberRange,
+    concurrency_option,
     keys_option,
     max_answer_bytes_option,
+    retries_option,
     store_option,
+    timeout_option,
 )
 from proctor.errors import UsageError
 
@@ -121,31 +124,9 @@ def _kinds_with(name: str | None) -> tuple[str, ...]:
     "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Maximum cost, in US dollars."
 )
 @click.option("--cache", is_flag=True, help="Use cached replies, and add new ones to the cache.")
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1),
-    default=8,
-    metavar="N",
-    show_default=True,
-    help="Maximum concurrent requests.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=NumberRange(0, min_open=True),
-    default=120.0,
-    metavar="S",
-    show_default=True,
-    help="Timeout per request, in seconds.",
-)
-@click.option(
-    "--retries",
-    type=click.IntRange(0),
-    default=4,
-    metavar="N",
-    show_default=True,
-    help="Maximum retries of a failed request.",
-)
+@concurrency_option(8)
+@timeout_option
+@retries_option
 @max_answer_bytes_option
 @keys_option
 @store_option

@@ -13,10 +13,13 @@ from proctor.cli.options import (
     GroupedCommand,
     NumberRange,
     cluster_option,
+    concurrency_option,
     gate_mode_option,
     max_answer_bytes_option,
+    retries_option,
     reveal_option,
     store_option,
+    timeout_option,
 )
 from proctor.model import Params, Settings
 from proctor.services.runs.config import Config
@@ -77,31 +80,9 @@ class _RegradeCommand(GroupedCommand, ConfigDefaultsCommand):
     metavar="X",
     help="Maximum cost of the judges, in US dollars.",
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Maximum concurrent requests.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=NumberRange(0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Timeout per request, in seconds.",
-)
-@click.option(
-    "--retries",
-    type=click.IntRange(0),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Maximum retries of a failed request.",
-)
+@concurrency_option(32)
+@timeout_option
+@retries_option
 @max_answer_bytes_option
 @click.option("--dialect", metavar="D", help="The format of --suite (default: detected from the content).")
 @reveal_option

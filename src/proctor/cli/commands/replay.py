@@ -14,10 +14,13 @@ from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_
 from proctor.cli.echo import echo
 from proctor.cli.options import (
     NumberRange,
+    concurrency_option,
     max_answer_bytes_option,
     open_store,
+    retries_option,
     store_location,
     store_option,
+    timeout_option,
 )
 from proctor.cli.output_files import check_outputs, file_ending, print_and_write
 from proctor.cli.run_and_report import run_session
@@ -45,31 +48,9 @@ _MAX_NAMES = 20
     type=click.Choice(["dev", "holdout", "all"]),
     help="Only this part of the cases.  [default: all]",
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(1),
-    default=32,
-    show_default=True,
-    metavar="N",
-    help="Maximum concurrent requests.",
-)
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=NumberRange(0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="S",
-    help="Timeout per request, in seconds.",
-)
-@click.option(
-    "--retries",
-    type=click.IntRange(0),
-    default=4,
-    show_default=True,
-    metavar="N",
-    help="Maximum retries of a failed request.",
-)
+@concurrency_option(32)
+@timeout_option
+@retries_option
 @max_answer_bytes_option
 @click.option(
     "--budget-usd", type=NumberRange(0, min_open=True), metavar="X", help="Maximum cost, in US dollars."

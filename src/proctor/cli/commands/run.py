@@ -14,10 +14,12 @@ from proctor.cli.options import (
     GroupedCommand,
     NumberRange,
     cluster_option,
+    concurrency_option,
     gate_mode_option,
     max_answer_bytes_option,
     reveal_option,
     store_option,
+    timeout_option,
 )
 from proctor.errors import UsageError
 from proctor.model import Params, Selection, Settings, Shard
@@ -316,23 +318,8 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             is_flag=True,
             help="Stop early once the results show that --min-pass-rate is met or missed.",
         ),
-        click.option(
-            "--concurrency",
-            type=click.IntRange(1),
-            default=32,
-            show_default=True,
-            metavar="N",
-            help="Maximum concurrent requests.",
-        ),
-        click.option(
-            "--timeout",
-            "timeout_s",
-            type=NumberRange(0, min_open=True),
-            default=120.0,
-            show_default=True,
-            metavar="S",
-            help="Timeout per request, in seconds.",
-        ),
+        concurrency_option(32),
+        timeout_option,
         click.option(
             "--retries",
             type=click.IntRange(0),
