@@ -84,7 +84,7 @@ def test_too_small_a_holdout_is_told_with_the_suite_that_it_takes_and_both_ways_
     cases: int, whole: int, share: float, takes: str, larger: str
 ) -> None:
     told = few("holdout", cases, whole, share)
-    assert f"{cases} holdout cases say too little; it takes 20. {takes} Write more cases" in told
+    assert f"{cases} holdout cases are not enough; at least 20 are needed. {takes} Write more cases" in told
     assert ("hold out" in told) == bool(larger)
     assert larger in told
     assert "or lower the minimum (--min-cases)" in told
@@ -109,7 +109,8 @@ def test_what_it_takes_is_enough_and_so_is_the_larger_share(least: int, whole: i
 def test_where_nothing_is_held_out_more_cases_or_a_lower_minimum_are_the_ways_out() -> None:
     told = few("all", 10, 10, None)
     assert (
-        "10 cases say too little; it takes 20. Write more cases, or lower the minimum (--min-cases)." in told
+        "10 cases are not enough; at least 20 are needed. "
+        "Write more cases, or lower the minimum (--min-cases)." in told
     )
 
 

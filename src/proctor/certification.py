@@ -127,8 +127,8 @@ def _size_objections(of: HeadlineScope, terms: CertificationTerms) -> Iterator[O
     if of.cases < terms.min_cases:
         noun = "case" if of.part == "all" else f"{of.part} case"
         yield Objection(
-            sentence=f"{pluralize(of.cases, noun)} {'says' if of.cases == 1 else 'say'} too little; it takes "
-            f"{terms.min_cases:,}.",
+            sentence=f"{pluralize(of.cases, noun)} {'is' if of.cases == 1 else 'are'} not enough; at least "
+            f"{terms.min_cases:,} are needed.",
             remedy=_remedy(of, terms.min_cases),
             short=pluralize(of.cases, "case"),
         )

@@ -196,13 +196,14 @@ def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proc
     told = proctor("certify", "last")
     assert told.code == 1
     assert (
-        "6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of 100 cases. Write "
-        "more cases, hold out 67 % of these 30 (--holdout 0.67), or lower the minimum (--min-cases)."
+        "6 holdout cases are not enough; at least 20 are needed. With 20 % held out that is a suite of "
+        "100 cases. Write more cases, hold out 67 % of these 30 (--holdout 0.67), or lower the minimum "
+        "(--min-cases)."
     ) in told.err
     proctor("run", "s.jsonl", "--target", "echo", "-q", "--holdout", "0.67")
     assert proctor("certify", "last").code == 0
     forced = proctor("certify", "last", "--min-cases", "40", "--force").out
-    assert "Forced: 21 holdout cases say too little; it takes 40.\n" in forced
+    assert "Forced: 21 holdout cases are not enough; at least 40 are needed.\n" in forced
 
 
 def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys: Path) -> None:
@@ -226,7 +227,7 @@ def test_too_few_cases_are_refused_and_forced_ones_say_so(proctor: Proctor, half
     proctor("run", half, "--target", "echo", "--holdout", "0.4", "-q")
     told = proctor("certify", "last", "-o", "b.svg")
     assert told.code == 1
-    assert "4 holdout cases say too little; it takes 20" in told.err
+    assert "4 holdout cases are not enough; at least 20 are needed" in told.err
     assert not list(Path().glob("*.bundle"))
     assert not Path("b.svg").exists()
     assert looks(proctor) == 0

@@ -282,7 +282,7 @@ def test_ctrl_c_drops_calls_that_do_not_end_and_keeps_finished_answers(
     words = ("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
     told = process(*words, "-o", "c.json")
     assert told.code == 2
-    assert "agrees with people on 1 of 1 answers" in told.out
+    assert "agrees with people on 1 of 1 answer (" in told.out
     assert "Not judged, because the command was stopped: 4 answers." in told.out
     assert json.loads(Path("c.json").read_text(encoding="utf-8"))["left"] == 4
     assert Path(".proctor/proctor.db").exists()
@@ -302,7 +302,7 @@ def test_a_second_signal_ends_a_calibration_at_once(
     out, err = begun.communicate(timeout=PATIENCE_S)
     # A busy machine may send the second signal only after the second in which calls may finish.
     assert begun.returncode == 2
-    assert "Interrupted." in err or "agrees with people on 1 of 1 answers" in out
+    assert "Interrupted." in err or "agrees with people on 1 of 1 answer (" in out
 
 
 @pytest.mark.slow

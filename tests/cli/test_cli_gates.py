@@ -33,19 +33,19 @@ def ask(proctor: Proctor, name: str, *words: object) -> CommandResult:
             "0.8",
             20,
             0,
-            "The gate is shown: the exact 95 % interval starts at 83.16%, and at least 80.00% is required.",
+            "The gate passed: the exact 95 % interval starts at 83.16%, and at least 80.00% is required.",
         ),
         (
             "0.9",
             20,
             3,
-            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%, and contains 90.00%.",
+            "The gate is not decided: the exact 95 % interval is 83.16% to 100.00%, and contains 90.00%.",
         ),
         (
             "0.95",
             600,
             1,
-            "The gate is ruled out: the exact 95 % interval ends at 92.28%, and at least 95.00% is required.",
+            "The gate failed: the exact 95 % interval ends at 92.28%, and at least 95.00% is required.",
         ),
     ],
 )
@@ -84,12 +84,12 @@ def test_every_form_of_a_report_has_the_gate(proctor: Proctor, folder: Path, man
     assert told.run["exit_code"] == 3
     for name in files[:3]:
         assert (
-            "The gate is not shown: the exact 95 % interval is 83.16% to 100.00%"
+            "The gate is not decided: the exact 95 % interval is 83.16% to 100.00%"
             in (folder / name).read_text()
         )
     report = json.loads((folder / "r.json").read_text(encoding="utf-8"))
     assert report["runs"][0]["gate"] == told.run["gate"]
-    assert "The gate is not shown" in proctor("runs", "show", "last").out
+    assert "The gate is not decided" in proctor("runs", "show", "last").out
 
 
 def test_a_bundle_derives_the_result_of_an_interval_gate(proctor: Proctor, folder: Path, many: str) -> None:

@@ -65,6 +65,22 @@ def test_a_push_to_a_pull_request_runs_the_workflow_once(workflow: dict[Any, Any
     assert workflow[True] == {"push": {"branches": ["main"]}, "pull_request": None}  # YAML 1.1 reads `on` so
 
 
+def test_target_and_gate_of_the_workflow_are_those_of_the_project_file(
+    proctor: Proctor, workflow: dict[str, Any]
+) -> None:
+    (script,) = [
+        step["run"] for step in workflow["jobs"]["evaluate"]["steps"] if "proctor run" in step.get("run", "")
+    ]
+    assert script == "proctor run suites/ -o proctor.xml -o proctor.md"
+    settings = Path("proctor.toml").read_text(encoding="utf-8")
+    for gate, code in (("0.9", 1), ("0", 0)):
+        edited = settings.replace('\ntarget = "local"', '\ntarget = "echo"')
+        edited = edited.replace("\nmin-pass-rate = 0.2", f"\nmin-pass-rate = {gate}")
+        Path("proctor.toml").write_text(edited, encoding="utf-8")
+        assert proctor(*script.split()[1:]).code == code
+    assert "echo" in Path("proctor.md").read_text(encoding="utf-8")
+
+
 def test_no_value_of_the_event_becomes_part_of_a_script(workflow: dict[str, Any]) -> None:
     scripts = [step["run"] for job in workflow["jobs"].values() for step in job["steps"] if "run" in step]
     assert not any("${{" in script for script in scripts)

@@ -228,3 +228,31 @@ def test_a_small_suite_is_no_reason_for_a_warning(proctor: Proctor, suite: Proct
     told = proctor("validate", suite(("a", "What is 4 + 5?", "nine")), "--strict")
     assert (told.code, told.err) == (0, "")
     assert proctor("validate", "s.jsonl", "--ignore", "too-few-cases").code == 0
+
+
+# --- prompts that are still missing ------------------------------------------------------------------------
+
+
+def test_cases_that_need_a_prompt_to_be_run_are_noted(proctor: Proctor, folder: Path) -> None:
+    (folder / "s.csv").write_text("review,expected\nLovely.,positive\nDull.,negative\n", encoding="utf-8")
+    told = proctor("validate", "s.csv", "--strict")
+    assert told.code == 0
+    assert told.out.splitlines() == [
+        "s.csv: 2 cases in format meridian, 0 errors, 0 warnings",
+        (
+            "s.csv: note for `proctor run`: 2 cases, such as 'test_1', have no input. Pass a prompt that "
+            "uses `review` with --prompt FILE."
+        ),
+    ]
+    (folder / "p.md").write_text("Positive or negative? {{ review }}", encoding="utf-8")
+    (folder / "proctor.toml").write_text('prompt = ["p.md"]\n', encoding="utf-8")
+    assert "note" not in proctor("validate", "s.csv").out
+
+
+def test_a_suite_with_prompts_of_its_own_needs_no_other(proctor: Proctor, folder: Path) -> None:
+    test = "{vars: {word: hello}, assert: [{type: equals, value: hello}]}"
+    text = f"prompts: ['Say {{{{ word }}}}']\ntests: [{test}]\n"
+    (folder / "promptfooconfig.yaml").write_text(text, encoding="utf-8")
+    told = proctor("validate", "promptfooconfig.yaml")
+    assert "1 case in format promptfoo" in told.out
+    assert "note" not in told.out

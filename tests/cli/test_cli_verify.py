@@ -33,6 +33,11 @@ def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundl
     assert proctor("verify", bundle, "--keys", "others").code == 0
     told = proctor("verify", bundle, "--keys", "others", "--require-signature")
     assert told.code == 1
+    assert told.out.startswith(
+        "b is not accepted: it is signed by an unknown key, so anyone could have made it.\n"
+        "Only its content is consistent: all scores, verdicts and numbers follow from the answers.\n"
+    )
+    assert "is valid" not in told.out
     assert "consistent, but anyone could have made this key" in told.out
     assert (
         "b is signed by an unknown key, but --require-signature needs a signature by a key that you trust."

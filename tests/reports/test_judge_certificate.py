@@ -123,12 +123,14 @@ def test_a_judge_that_nobody_measured_is_named_with_the_way_to_measure_it(judged
     (line,) = judge_lines(judges_in(judged(20)))
     assert line == (
         "It has not been measured whether the judge 'j-1' agrees with people. To measure it: "
-        "proctor certify --judge j-1 --labels FILE"
+        "proctor certify --judge j-1 --labels FILE, or, once you have labelled answers of this run, "
+        "proctor certify RUN --judge j-1"
     )
     (line,) = judge_lines(judges_in(judged(20, judges=("a b", "c", "d"))))
     assert line == (
         "It has not been measured whether the judges 'a b', 'c' and 'd' agree with people. To measure it: "
-        "proctor certify --judge 'a b' --labels FILE"
+        "proctor certify --judge 'a b' --labels FILE, or, once you have labelled answers of this run, "
+        "proctor certify RUN --judge 'a b'"
     )
 
 

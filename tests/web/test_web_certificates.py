@@ -168,7 +168,7 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
 def test_what_gets_no_certificate_is_told_why_and_nothing_is_kept(project: Path, server: Server) -> None:
     run_id = run_of(tests=5)
     page = make(server, run_id)
-    assert "Not certified. 5 cases say too little; it takes 20." in page
+    assert "Not certified. 5 cases are not enough; at least 20 are needed." in page
     assert '<label for="fewest">' in page
     assert "--force" not in page
     assert list(CERTIFICATES.iterdir()) == []

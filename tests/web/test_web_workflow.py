@@ -188,8 +188,8 @@ def certify(page: Page, run: str, folder: Path) -> Path:
     page.get_by_role("link", name="Certify").click()
     page.get_by_role("button", name="Create the certificate").click()
     expect(page.get_by_role("alert")).to_have_text(
-        "Not certified. 6 holdout cases say too little; it takes 20. With 20 % held out that is a suite of "
-        "100 cases. Write more cases, hold out 67 % of these 30, or lower the minimum."
+        "Not certified. 6 holdout cases are not enough; at least 20 are needed. With 20 % held out that is a "
+        "suite of 100 cases. Write more cases, hold out 67 % of these 30, or lower the minimum."
     )
     page.get_by_label("Minimum cases").fill("5")
     page.get_by_role("button", name="Create the certificate").click()

@@ -29,4 +29,4 @@ async def test_a_target_with_another_prompt_is_another_one(
     assert (report.plan.noise.basis, report.plan.noise.targets) == ("targets", 2)
     text = "\n".join(render_terminal(document_for(report)))
     assert "on echo · p passed 50.0%" in text
-    assert "Its target and 2 other targets and prompts differ in" in text
+    assert "Compared with 2 other targets or prompts, its target has a different result in" in text

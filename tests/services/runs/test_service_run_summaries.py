@@ -165,7 +165,7 @@ def test_tags_looks_and_calibrations_are_those_of_the_moment_though_nothing_is_c
         desk.record(place, scores=(judged,))
     run = desk.finish(run)
     before = desk.summaries.refresh("r1")
-    assert "Nobody has measured" in before.judges[0]
+    assert "It has not been measured" in before.judges[0]
     assert before.summary.looks == 0
     digest = target_digest(run.judges[0])
     found = Calibration(

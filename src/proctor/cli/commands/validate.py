@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import click
 
@@ -109,7 +110,8 @@ def command(
         return code
     for result in results:
         print_problems(result.problems)
-    show(_line(result) for result in results)
+    has_prompt = "prompt" in config.flags
+    show(line for result in results for line in _lines(result, has_prompt=has_prompt))
     return code
 
 
@@ -122,6 +124,14 @@ def _record(result: ValidationResult) -> FileValidationRecord:
         errors=file_issue_records(result.problems_of_level("error")),
         warnings=file_issue_records(result.problems_of_level("warning")),
     )
+
+
+def _lines(result: ValidationResult, *, has_prompt: bool) -> Iterator[str]:
+    """Yields the result of one file, and what its cases need to be run if no prompt is set."""
+    yield _line(result)
+    if not has_prompt and not result.problems_of_level("error"):
+        for sentence in result.missing_inputs:
+            yield f"{result.path}: note for `proctor run`: {sentence}"
 
 
 def _line(result: ValidationResult) -> str:

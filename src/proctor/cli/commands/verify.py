@@ -52,14 +52,15 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
         try:
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
+            is_refused = require_signature and verification.standing != "trusted"
             if not as_json:
                 lines = (
-                    _proof_lines(verification)
+                    _proof_lines(verification, is_refused=is_refused)
                     if isinstance(verification, VerifiedProof)
-                    else _bundle_lines(verification)
+                    else _bundle_lines(verification, is_refused=is_refused)
                 )
                 show([*([""] if index else []), *lines])
-            if require_signature and verification.standing != "trusted":
+            if is_refused:
                 standing_text = _SIGNATURE_TEXTS[verification.standing]
                 raise BundleError(
                     f"{path} is {standing_text}, but --require-signature needs a signature by a key "
@@ -107,13 +108,12 @@ def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Ver
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
+def _bundle_lines(verification: VerifiedBundle, *, is_refused: bool) -> Iterator[str]:
     statement = verification.statement
     summary = "all scores, verdicts and numbers follow from the answers"
     if verification.recounted or verification.hidden:
         summary = "everything that could be derived again is correct"
-    yield from _signature_caveat(verification.standing)
-    yield f"{one_line(verification.path)} is valid: {summary}."
+    yield from _verdict_lines(verification, summary, is_refused=is_refused)
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
     for split, claim in statement.claims.items():
@@ -147,16 +147,33 @@ def _bundle_lines(verification: VerifiedBundle) -> Iterator[str]:
     yield from _describe_signatures(verification.standing, verification.signatures)
 
 
-def _proof_lines(verification: VerifiedProof) -> Iterator[str]:
+def _proof_lines(verification: VerifiedProof, *, is_refused: bool) -> Iterator[str]:
     proved = verification.proved
     trial = proved.trial.trial
     trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
-    yield from _signature_caveat(verification.standing)
-    yield f"{one_line(verification.path)} is valid: this trial is in the bundle that it names."
+    yield from _verdict_lines(
+        verification, "this trial is in the bundle that it names", is_refused=is_refused
+    )
     yield ""
     yield f"trial      {trial_name}: {proved.trial.verdict.value}"
     yield from _describe_run(proved.statement)
     yield from _describe_signatures(verification.standing, verification.signatures)
+
+
+def _verdict_lines(
+    verification: VerifiedBundle | VerifiedProof, summary: str, *, is_refused: bool
+) -> Iterator[str]:
+    """Yields the first lines: whether the file is valid, and what a missing trusted signature leaves open."""
+    name = one_line(verification.path)
+    if is_refused:
+        yield (
+            f"{name} is not accepted: it is {_SIGNATURE_TEXTS[verification.standing]}, so anyone could have "
+            "made it."
+        )
+        yield f"Only its content is consistent: {summary}."
+        return
+    yield from _signature_caveat(verification.standing)
+    yield f"{name} is valid: {summary}."
 
 
 def _signature_caveat(status: SignatureStatus) -> Iterator[str]:

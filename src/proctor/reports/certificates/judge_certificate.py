@@ -151,10 +151,14 @@ def judge_lines(judges: Sequence[RunJudge], *, labelled: bool = False) -> list[s
     ]
     unknown = [judge.name for judge in judges if judge.calibration is None]
     if unknown and not labelled:
-        command = f"proctor certify --judge {shlex.quote(unknown[0])} --labels FILE"
+        judge = shlex.quote(unknown[0])
+        commands = (
+            f"proctor certify --judge {judge} --labels FILE, or, once you have labelled answers of this run, "
+            f"proctor certify RUN --judge {judge}"
+        )
         *others, last = map(repr, unknown)
         who = f"the judges {', '.join(others)} and {last} agree" if others else f"the judge {last} agrees"
-        lines.append(f"It has not been measured whether {who} with people. To measure it: {command}")
+        lines.append(f"It has not been measured whether {who} with people. To measure it: {commands}")
     return lines
 
 

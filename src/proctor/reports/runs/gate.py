@@ -18,6 +18,11 @@ from proctor.verdicts import Counts, sequence_best_count
 
 _MAX_NAMES = 10
 """At most this many runs are named in a sentence."""
+_OUTCOMES = {
+    GateDecision.SHOWN: "passed",
+    GateDecision.NOT_SHOWN: "is not decided",
+    GateDecision.RULED_OUT: "failed",
+}
 
 
 def describe_gate(run: Run, counts: Counts) -> str | None:
@@ -39,14 +44,11 @@ def describe_gate(run: Run, counts: Counts) -> str | None:
     errors = _describe_errors(counts, bar)
     decision = decide_gate(low, high, bar)
     if decision is GateDecision.NOT_SHOWN:
-        sentence = (
-            f"The gate is not decided: {low:.2%} to {high:.2%} passed, depending on unmeasured trials, and "
-            f"at least {bar:.2%} must pass."
-        )
+        rates = f"{low:.2%} to {high:.2%} passed, depending on unmeasured trials"
+        what = f"{rates}, and at least {bar:.2%} must pass"
     else:
-        outcome = "passed" if decision is GateDecision.SHOWN else "failed"
-        rate = f"{counts.pass_rate or 0.0:.2%}"
-        sentence = f"The gate {outcome}: the pass rate is {rate}, and at least {bar:.2%} is required."
+        what = f"the pass rate is {counts.pass_rate or 0.0:.2%}, and at least {bar:.2%} is required"
+    sentence = f"The gate {_OUTCOMES[decision]}: {what}."
     return " ".join(filter(None, (sentence, errors)))
 
 
@@ -75,7 +77,7 @@ def _describe_interval_gate(settings: Settings, counts: Counts, low: float, high
         GateDecision.NOT_SHOWN: f"is {low:.2%} to {high:.2%}, and contains {bar:.2%}.",
         GateDecision.RULED_OUT: f"ends at {high:.2%}, and at least {bar:.2%} is required.",
     }
-    return f"The gate is {decision.value}: the {what} {ends[decision]}"
+    return f"The gate {_OUTCOMES[decision]}: the {what} {ends[decision]}"
 
 
 def _describe_errors(counts: Counts, bar: float) -> str | None:

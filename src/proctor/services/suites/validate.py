@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from proctor.errors import SuiteError, UsageError
 from proctor.graders import GRADERS
 from proctor.lint.linter import ContaminationSearch, Linter, in_file_order
 from proctor.model import Problem
+from proctor.prompts.requirements import CaseVariables
 from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.services import events
 from proctor.services.suites.load import LoadedSuite, load_source, load_suite
 
 _PIECE_BYTES = 1 << 18
 """The bytes of another file that are searched in one piece."""
+_MAX_MISSING_INPUTS = 3
 _BLANKS = b" \t\n\r\f\v"
 
 
@@ -30,6 +33,8 @@ class ValidationResult(Struct, frozen=True):
     """None if no format recognises the file."""
     problems: tuple[Problem, ...]
     """Errors and warnings, those of rules among them, in file order."""
+    missing_inputs: tuple[str, ...] = ()
+    """Sentences on cases that can be run only with a prompt of the user, as they have values and no input."""
 
     def problems_of_level(self, level: str) -> list[Problem]:
         """Returns the problems of a level, `error` or `warning`."""
@@ -60,9 +65,11 @@ def validate_suite(
     """
     linter = Linter(str(path), GRADERS.get, ignored)
     contamination = ContaminationSearch(str(path), ignored) if against else None
+    variables = CaseVariables()
 
     def inspect_case(located_case: CaseAtLine) -> None:
         linter.add(located_case)
+        variables.add(located_case.case)
         if contamination is not None:
             contamination.add(located_case)
 
@@ -84,7 +91,11 @@ def validate_suite(
                 problems += contamination.search(
                     str(file), _with_progress(str(file), read_pieces(file), listen)
                 )
-    return _build_result(str(path), load_result, problems, linter, is_folder=path.is_dir())
+    result = _build_result(str(path), load_result, problems, linter, is_folder=path.is_dir())
+    if load_result.suite.defaults.prompts:
+        return result
+    sentences = islice(variables.find_problems((), of_suite=False), _MAX_MISSING_INPUTS)
+    return replace(result, missing_inputs=tuple(sentences))
 
 
 def validate_source(
