@@ -327,7 +327,7 @@ def test_a_sealed_case_is_named_with_how_to_see_more(proctor: Proctor, one: str)
     assert "FAIL      t4  hidden; use --reveal to show it\n" in told.out
     for words in (("--failures",), ("--case", "t4")):
         out = proctor("runs", "show", "last", *words).out
-        assert out.startswith("FAIL t4\n  score:     0.00\n  sealed:    ")
+        assert out.startswith("FAIL t4\n  score:     0.00\n  hidden:    ")
         assert "--reveal" in out
     (row,) = proctor("runs", "show", "last", "--case", "t4", "--json").json["trials"]
     kept = {name: row[name] for name in ("case_id", "verdict", "score", "split", "sealed", "tags")}

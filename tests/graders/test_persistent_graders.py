@@ -191,7 +191,7 @@ async def test_functions_of_a_file_grade_in_one_process(graded: Graded, tmp_path
         "fail",
         repr([["Read"], fields["expected"], "Is right.", "2 + 2?", {"a": 1}, "c", "\ud800é"]),
     )
-    crash = "The grader 'all-of-it' broke: ValueError: no corpus"
+    crash = "The grader 'all-of-it' failed with ValueError: no corpus"
     assert await grade(whole, "crash") == (
         "unscored",
         f"The program 'python functions.py all-of-it' measured nothing: {crash}",
@@ -201,7 +201,7 @@ async def test_functions_of_a_file_grade_in_one_process(graded: Graded, tmp_path
         "measured nothing: It has the graders brief, all-of-it. Name one of them after the file in `command`."
     )
     assert (await grade(function_check("functions.py", "x")))[1].endswith(
-        "It has no grader 'x'. Expected one of: brief, all-of-it."
+        "It has no grader 'x'. Its graders are: brief, all-of-it."
     )
     (tmp_path / "broken.py").write_text(FUNCTIONS + "\n1 / 0\n", encoding="utf-8")
     assert (await grade(function_check("broken.py")))[1].endswith(

@@ -141,7 +141,7 @@ def test_nothing_of_a_sealed_answer_is_shown_and_its_case_and_verdict_are(
     if form in WITHOUT_TOTALS:
         assert "7770" not in text
     assert all(name in text for name in IDS[1:])
-    assert "sealed" in text
+    assert "hidden" in text
     assert (SECRET in displayed(whole)[form]) == (form not in WITHOUT_ANSWERS)
 
 

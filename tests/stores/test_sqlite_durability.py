@@ -202,10 +202,10 @@ def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: O
     )
     assert other.stdout is not None
     assert other.stdout.readline() == "claimed\n"
-    with pytest.raises(StoreError, match=f"made by process {other.pid}"):
+    with pytest.raises(StoreError, match=f"already running in process {other.pid}"):
         store.lock_run("a")
     store.lock_run("b")
-    with pytest.raises(StoreError, match=f"made by process {other.pid}"):
+    with pytest.raises(StoreError, match=f"already running in process {other.pid}"):
         store.delete_run("a")
     other.kill()
     other.communicate()

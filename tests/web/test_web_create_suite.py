@@ -158,7 +158,7 @@ def test_of_several_suites_in_a_zip_one_is_chosen(server: Visitor) -> None:
         ("a.jsonl", b"\xff\xfe\x00", "UTF-16"),
         ("a.jsonl", b"\x80", "UTF-8"),
         ("a.jsonl", b"a\0b", "NUL"),
-        ("a.zip", b"PK\x03\x04", "cut off"),
+        ("a.zip", b"PK\x03\x04", "truncated"),
     ],
 )
 def test_uploads_that_cannot_be_read_are_refused_on_the_page(

@@ -167,7 +167,7 @@ WRONG = [
     ("until", "2", "is not a number from 0.001 to 0.5"),
     ("stop_when_shown", "maybe", "is neither yes nor no"),
     ("stop_when_shown", "yes", "There is no gate"),
-    ("cluster", "document", "cannot be clustered by 'document'. Give `metadata.FIELD`"),
+    ("cluster", "document", "cannot be clustered by 'document'. Use `metadata.FIELD`"),
     ("cluster", "tag:a\x1bb", "Enter one line"),
     ("interleave", "maybe", "is neither yes nor no"),
     ("interleave", "yes", "Taking turns needs at least two targets"),
@@ -346,7 +346,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     assert read_answer(server.get("/run?suite=ten&target=echo&holdout=0.3").text).startswith(
         "7 dev + 3 holdout"
     )
-    assert "Built-in suites are not split" in unescape(
+    assert "Built-in suites have no holdout" in unescape(
         server.get("/run?suite=cheap&target=echo&holdout=0.3").text
     )
 

@@ -34,7 +34,7 @@ def test_a_role_that_may_only_read_is_told_so_at_once(
     with visit(site) as server:
         assert stored_run.id in read_text(server.page("/runs"))
         page = server.page(f"/runs/{stored_run.id}", status=403)
-        assert "held-out cases" in read_text(page)
+        assert "holdout cases" in read_text(page)
         assert f"is read-only for role {reader}" in read_text(page)
         answer = server.send(
             "POST",

@@ -153,7 +153,7 @@ def save_thirty_cases_with_a_leak_mended(page: Page, exam: str) -> None:
     cases = page.get_by_label("Cases")
     cases.fill(cases.input_value().replace(" It is 14.", ""))
     page.get_by_role("button", name="Validate again").click()
-    expect(h1(page)).to_contain_text("30 cases read, no error, no warning")
+    expect(h1(page)).to_contain_text("30 cases read, no errors, no warnings")
     page.get_by_role("button", name="Save", exact=True).click()
     told(page, "Saved exam v1: 30 cases.")
 
@@ -219,7 +219,7 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
     server.post("/suites/save", {"name": "six", "text": suite})
     with browser(server.url, but="net::ERR_") as page:
         page.goto("/")
-        start(page, "six", "gated", Calls_at_once="1")
+        start(page, "six", "gated", Concurrent_requests="1")
         far = page.get_by_role("region").get_by_text(re.compile("^3 of 6 trials"))
         expect(far).to_be_visible()
         page.reload()

@@ -76,7 +76,7 @@ def _sealed_lines(row: TrialResult) -> Iterator[str]:
     if mean is not None:
         yield from _block("score", f"{mean:.2f}")
     yield from _block(
-        "sealed", "this case is in the holdout; --reveal shows it, which counts as a holdout access"
+        "hidden", "this case is in the holdout; --reveal shows it, which counts as a holdout access"
     )
     yield ""
 
