@@ -229,7 +229,7 @@ def test_a_sealed_case_is_its_verdict_and_score_and_how_to_see_more(
     (row,) = (row for row in shut.rows() if row.trial.case_id == case_id)
     *lines, how, empty = trial_text.render_text(row, PassRule())
     assert lines == shown
-    assert how.startswith("  sealed: ")
+    assert how.startswith("  hidden: ")
     assert "--reveal" in how
     assert empty == ""
 
