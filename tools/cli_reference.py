@@ -1,7 +1,7 @@
 """The reference of the command line, written from the commands themselves: one page per command.
 
 `site_hooks.py` adds the pages to the site, so a new command or option appears by itself. Descriptions are the
-texts of `--help`; a page adds an anchor for each option, the key of `proctor.toml` and links.
+texts of `--help`; a page adds an anchor for each option, and the key of `proctor.toml`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ _ARGUMENTS = {
 }
 """What each argument is, by the command and its name or by the name alone; help texts do not say it."""
 _DEFAULT = re.compile(r"\s*\[default: (.+)\]$|\s*\(default: (.+)\)\.$", re.DOTALL)
-_PAGE = re.compile(r"\bdocs/([\w/-]+)\.md\b")
 _WORD = re.compile(
     r"(?<![\w-])(--[a-z][\w-]*|\$[A-Z][A-Z_]+|\w+\.(?:toml|yaml)\b|(?:~|\.proctor)/[\w./-]*\w)"
 )
@@ -160,7 +159,7 @@ def _option(param: click.Option, context: click.Context, prefix: str) -> str:
         for flag in [*param.opts, *param.secondary_opts]
     ]
     value = "" if param.is_flag or param.count else _metavar(param, context)
-    text = param.help or _help_of_run(param)
+    text = param.help or ""
     match = _DEFAULT.search(text)
     extra: Any = param.get_help_extra(context)
     default = next(filter(None, match.groups())) if match else extra.get("default")
@@ -196,12 +195,6 @@ def _range(kind: click.IntRange | click.FloatRange) -> str:
     return " and ".join(filter(None, [low, high]))
 
 
-def _help_of_run(param: click.Option) -> str:
-    """Returns the text of the option of `proctor run` with the same flag, for an option without a text."""
-    options = (other for other in load_command("run").params if isinstance(other, click.Option))
-    return next((other.help or "" for other in options if set(other.opts) & set(param.opts)), "")
-
-
 def _is_key(command: click.Command, param: click.Parameter, name: str) -> bool:
     """Returns whether `proctor.toml` can set a parameter; its keys are parameters of `proctor run`."""
     reads = isinstance(command, ConfigDefaultsCommand) or name == "store"
@@ -227,23 +220,9 @@ def _join_code(words: Iterable[Any]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Returns a help text as Markdown: flags, variables and files as code, pages as links."""
-    parts = []
-    for index, part in enumerate(_CODE.split(text)):
-        if index % 2:
-            parts.append(part)
-            continue
-        escaped = _PAGE.sub(_page_link, _WORD.sub(lambda word: f"`{word[0]}`", part))
-        parts.append("".join(p if i % 2 else _escape(p) for i, p in enumerate(_CODE_OR_LINK.split(escaped))))
-    return "".join(parts)
-
-
-_CODE_OR_LINK = re.compile(r"(`[^`]+`|\[[^\]]+\]\([^)]+\.md\))")
-
-
-def _page_link(match: re.Match[str]) -> str:
-    path = match[1]
-    return f"[{path.rpartition('/')[2]}](/{path}.md)".replace("(/", "(../../")
+    """Returns a help text as Markdown: flags, variables and files as code."""
+    parts = (p if i % 2 else _WORD.sub(r"`\1`", p) for i, p in enumerate(_CODE.split(text)))
+    return "".join(p if i % 2 else _escape(p) for i, p in enumerate(_CODE.split("".join(parts))))
 
 
 def _escape(text: str) -> str:

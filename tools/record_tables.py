@@ -275,7 +275,7 @@ def _is_annotated(hint: Any) -> bool:
 
 def _field_docstrings(record: type[Struct]) -> dict[str, str]:
     """Returns the literal under each field of a class and its bases."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if base.__module__.startswith("proctor."):
             (node,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -284,8 +284,8 @@ def _field_docstrings(record: type[Struct]) -> dict[str, str]:
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                     value = text.value if isinstance(text, ast.Expr) else None
                     if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                        found[field.target.id] = " ".join(value.value.split())
-    return found
+                        texts[field.target.id] = " ".join(value.value.split())
+    return texts
 
 
 def _type_text(hint: Any) -> str:

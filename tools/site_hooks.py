@@ -81,12 +81,12 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 def _with_anchors(markdown: str) -> str:
     """The page with an anchor for each code that begins a row; the first of two with the same code."""
-    known: set[str] = set()
+    codes: set[str] = set()
 
     def anchor(code: re.Match[str]) -> str:
-        if code[1] in known:
+        if code[1] in codes:
             return code[0]
-        known.add(code[1])
+        codes.add(code[1])
         return f"{code[0]}{{ #{code[1]} }}"
 
     return CODE.sub(anchor, markdown)

@@ -443,14 +443,20 @@ def test_a_case_that_names_a_target_without_batches_is_refused(
 
 
 def test_a_run_that_stopped_while_it_stored_answers_reads_the_rest_from_the_same_batch(
-    proctor: Proctor, host: BatchHost, run: Run
+    proctor: Proctor, host: BatchHost
 ) -> None:
+    # Enough that even a busy machine cannot store all of them before the run stops.
+    rows = [
+        {"id": f"t{number}", "input": f"say {number}", "expected": f"say {number}"} for number in range(600)
+    ]
+    Path("many.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     host.answer = lambda _id, body: Outcome("expired") if last_text(body) == "say 4" else last_text(body)
-    stopped = run("google", "--max-failures", 1, "--json")
+    words = ("run", "many.jsonl", "--target", host.target("google"), "--batch", "--no-holdout", "--json")
+    stopped = proctor(*words, "--max-failures", 1)
     assert stopped.run["status"] == "interrupted"
-    assert 0 < stopped.run["total"] < 10
+    assert 0 < stopped.run["total"] < 600
     result = proctor("run", "--resume=last", "--max-failures", 9, "--json")
-    assert [result.run[name] for name in ("total", "passed", "errors")] == [10, 5, 1]
+    assert [result.run[name] for name in ("total", "passed", "errors")] == [600, 599, 1]
     assert len(host.batches) == 1
 
 
