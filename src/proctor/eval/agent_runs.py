@@ -215,7 +215,7 @@ class AgentRuns(list[AgentRun]):
 
         Returns:
             label (what the runs are, such as a model's name), n_questions, n_succeeded, success_rate (0 to 1,
-            None of no runs), success_ci95 (Wilson's interval), status_counts, n_empty (runs without status,
+            None without runs), success_ci95 (Wilson's interval), status_counts, n_empty (runs without status,
             turns and candidates: most likely the records are laid out otherwise). Then wall_seconds, turns,
             candidates, tool_calls, tool_format_errors, input_tokens and output_tokens over the runs, and
             turn_seconds over all turns, each as n, total, mean, ci95 of the mean, stdev, median (true), p90,

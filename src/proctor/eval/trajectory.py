@@ -147,11 +147,11 @@ class Trajectory:
         """Returns how much of a menu of knobs was tried.
 
         Args:
-            all_knobs: the menu; what stands there twice counts once.
+            all_knobs: the menu; duplicates count once.
 
         Returns:
             {"knobs_total": of the menu, "knobs_touched": of the menu, "knobs_touched_pct": 0 to 100 with one
-            decimal, None of an empty menu, "knobs_untouched": names in the menu's order, "knobs_outside":
+            decimal, None for an empty menu, "knobs_untouched": names in the menu's order, "knobs_outside":
             {knob: count} of those that were tried and are not in the menu}.
 
         Raises:
@@ -215,7 +215,7 @@ class Trajectory:
     def mode_dominance(self, *, top_n: int | None = None) -> dict[tuple[str, Any], float]:
         """Returns the share of each knob with a value in all iterations with a knob, the most frequent first.
 
-        The shares of all modes add up to 1; with `top_n` they are still of all iterations. Ties stand in the
+        The shares of all modes add up to 1; with `top_n` they are still of all iterations. Ties are in the
         order of their first appearance. The keys are each a `Mode`, which a plain pair finds.
 
         Raises:

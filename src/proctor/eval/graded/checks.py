@@ -87,7 +87,7 @@ class CheckSpec:
         return replace(self, **texts)
 
     def placeholders(self) -> tuple[str, ...]:
-        """Returns the names that still stand as `{{name}}` in `any`, `all` or `keys`, each once."""
+        """Returns the names whose `{{name}}` is left in `any`, `all` or `keys`, each once."""
         texts = (*self.any, *self.all, *self.keys)
         return tuple(dict.fromkeys(name for text in texts for name in _PLACEHOLDER.findall(text)))
 
@@ -117,7 +117,7 @@ class Rubric:
         return Rubric(tuple(check.with_substitutions(substitutions) for check in self.checks))
 
     def placeholders(self) -> tuple[str, ...]:
-        """Returns the names that still stand as `{{name}}` in a check, each once."""
+        """Returns the names whose `{{name}}` is left in a check, each once."""
         return tuple(dict.fromkeys(name for check in self.checks for name in check.placeholders()))
 
 

@@ -208,7 +208,7 @@ class GradedPromptSuite:
         return next((prompt for prompt in self.prompts if prompt.id == prompt_id), None)
 
     def unresolved(self) -> dict[str, tuple[str, ...]]:
-        """Returns {id: names that still stand as `{{name}}` in its check}, for prompts that have any."""
+        """Returns {id: placeholders left in its check}, for prompts that have any."""
         placeholders = ((prompt.id, prompt.check.placeholders()) for prompt in self.prompts)
         return {prompt_id: names for prompt_id, names in placeholders if names}
 

@@ -24,7 +24,7 @@
     keysAreOff = !on;
     try {
       localStorage.setItem(SWITCH, on ? "on" : "off");
-    } catch { say("This browser keeps no settings: the keys are so on this page alone."); }
+    } catch { say("This browser does not store settings, so the change applies to this page only."); }
   }
 
   function openKeys() {
@@ -136,7 +136,7 @@
     const text = textOf(button);
     const done = await navigator.clipboard?.writeText(text).then(() => true, () => false) || copyBySelection(text);
     button.focus({ preventScroll: true });
-    say(done ? "Copied." : "Not copied: this browser does not let the page. Select the text, and copy it by hand.");
+    say(done ? "Copied." : "Not copied: the browser does not allow it. Select the text and copy it yourself.");
   }
 
   document.addEventListener("click", (event) => {
