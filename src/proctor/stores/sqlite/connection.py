@@ -23,6 +23,9 @@ REMEDY = (
 )
 _SIBLINGS = ("", "-wal", "-shm")
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+# Bytes are stored as they are. Without an adapter sqlite3 looks for `__adapt__` and `__conform__` for each
+# value, which takes a third of a row's time in Python.
+sqlite3.register_adapter(bytes, bytes)
 
 
 class SqliteConnection(sqlite3.Connection):
