@@ -15,7 +15,7 @@ from proctor.dialects.fieldkit.questions import DIALECT
 from proctor.graders import GRADERS
 from proctor.model import Case, Output, Problem
 from proctor.protocols import CaseAtLine, GradingInput
-from support.suite_files import make_source, read_rows
+from support.suite_files import make_source, read_rows, split_items
 
 EVIDENCE = {"evidence": [{"evidence_text": "Sales: 12."}], "doc_name": "TEA_10K"}
 PATENT = {"family": "D", "use_case": "bar", "scoring_mode": "closed"}
@@ -38,6 +38,32 @@ def test_what_is_not_shown_is_told_once_for_a_file() -> None:
     assert "Inspect" in problem.message
     _, _, problems = read(*rows)
     assert len(problems) == 1, "another file is told again"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("scorer", "contains"),
+        ("rubric", "Names Lima."),
+        ("tags", "city, south"),
+        ("scoring", {"method": "contains_match"}),
+        ("num_runs", 3),
+        ("vars", {"city": "Lima"}),
+    ],
+)
+def test_a_field_that_only_another_format_uses_is_told_once_for_a_file(name: str, value: Any) -> None:
+    row = {"question": "Capital of Peru?", "answer": "Lima", name: value}
+    _, cases, (problem,) = read(row, row | {"question": "And of Chile?"})
+    assert len(cases) == 2
+    assert (problem.level, problem.code, problem.field) == ("warning", "no-effect", name)
+    assert f"`{name}` has no effect" in problem.message
+    assert "rename the field of the question to `input`" in problem.message
+
+
+def test_a_column_that_only_another_format_uses_is_told() -> None:
+    table = make_source("question,answer,scorer,lint\nCapital of Peru?,Lima,contains,leak\n", "s.csv")
+    _, _, (problem,) = split_items(DIALECT.read(table))
+    assert (problem.line, problem.code, problem.field) == (2, "no-effect", "scorer")
 
 
 def one(row: dict[str, Any], **options: Any) -> Case:

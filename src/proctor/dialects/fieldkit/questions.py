@@ -37,6 +37,15 @@ _PATENT_FIELDS: Final = frozenset(("family", "use_case", "scoring_mode"))
 _FINANCE_FIELDS: Final = ("financebench_id", "gold_standard")
 _DIGIT: Final = re.compile(r"\d")
 _MAX_OPTIONS: Final = len(ascii_uppercase)
+_MERIDIAN_ONLY: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "scorer": str,
+    "rubric": str,
+    "tags": str,
+    "scoring": (str, dict),
+    "num_runs": int,
+    "vars": dict,
+}
+"""Fields that mean something in dialect meridian, with the types that they have there, and nothing here."""
 
 
 class FieldkitQa(Dialect):
@@ -110,7 +119,7 @@ class QuestionRow(Struct, kw_only=True):
     notes: ProblemLog
     source: SuiteSource
     warned_fields: set[str]
-    """The fields of the file's earlier rows of which a warning says that the model is not shown them."""
+    """The fields of the file's earlier rows of which a warning says that they are just kept as metadata."""
     question: str = ""
     expected: str = ""
     document: Any = None
@@ -151,6 +160,7 @@ def _parse_case(
     notes.case = case_id = _parse_id(form, fields, number)
     row.question = _read_text(form.question_fields, row, "the question")
     _warn_of_two_answers(form, raw, fields)
+    _warn_of_meridian_fields(row, raw)
     answer = next((raw[name] for name in form.expected_fields if raw.get(name) is not None), None)
     row.index = answer if type(answer) is int else None
     row.expected = _read_text(form.expected_fields, row, "the right answer")
@@ -189,6 +199,18 @@ def _warn_of_two_answers(form: QuestionForm, raw: dict[str, Any], fields: FieldR
         if values[name] != values[first]:
             message = f"differs from `{first}`, which is the one that is used. Keep one of them."
             fields.warn("two-answers", name, message)
+
+
+def _warn_of_meridian_fields(row: QuestionRow, raw: dict[str, Any]) -> None:
+    """Warns once for a file of each field that would have a meaning if the file were dialect meridian."""
+    for name, types in _MERIDIAN_ONLY.items():
+        if name not in row.warned_fields and isinstance(raw.get(name), types):
+            row.warned_fields.add(name)
+            message = (
+                "has no effect in the format fieldkit_qa. To use it, rename the field of the question to "
+                "`input` and that of the right answer to `expected`."
+            )
+            row.fields.warn("no-effect", name, message)
 
 
 def _read_text(names: tuple[str, ...], row: QuestionRow, what: str) -> str:
