@@ -185,8 +185,20 @@ def test_cases_with_nothing_but_variables_need_a_prompt(proctor: Proctor) -> Non
 def test_variables_that_no_prompt_uses_are_one_warning(proctor: Proctor) -> None:
     write("cases.csv", "id,input,expected,city,lang\na,Hi,Hi,Lima,es\nb,Ho,Ho,Oslo,no\n")
     write("targets.yaml", "targets:\n- {name: other, provider: echo}\n")
-    result = proctor("run", "cases.csv", "-t", "echo", "-t", "other", "--holdout=0")
-    assert result.err.count("The cases have values for `city`, `lang`, but no prompt uses them.") == 1
+    write("plain.txt", "Say {{ input }}")
+    result = proctor("run", "cases.csv", "-t", "echo", "-t", "other", "-p", "plain.txt", "--holdout=0")
+    assert result.err.count("The prompt 'plain' does not use `city`, `lang`.") == 1
+
+
+def test_columns_beside_an_input_need_no_prompt(proctor: Proctor) -> None:
+    write("cases.csv", "id,input,expected,topic\na,Hi,Hi,words\n")
+    assert "topic" not in proctor("run", "cases.csv", "-t", "echo", "--holdout=0").err
+
+
+def test_a_column_whose_name_the_input_has_in_braces_needs_a_prompt(proctor: Proctor) -> None:
+    write("cases.csv", "id,input,expected,city\na,Where is {{ city }}?,Peru,Lima\n")
+    result = proctor("run", "cases.csv", "-t", "echo", "--holdout=0")
+    assert "The input of case 'a' is sent with `{{ city }}` as it is written" in result.err
 
 
 def test_a_suite_of_variables_is_validated_listed_and_shown(proctor: Proctor) -> None:

@@ -197,3 +197,13 @@ def test_names_that_no_prompt_uses_are_listed() -> None:
     assert variables.find_unused([CHAT]) == ["city", "lang"]
     user = PromptTemplate(name="p", messages=(Message(role="user", content="{{ lang }} {{ city }}"),))
     assert variables.find_unused([user]) == ["input"]
+
+
+def test_a_value_whose_name_the_input_has_in_braces_is_named_with_its_case() -> None:
+    variables = CaseVariables()
+    variables.add(make_case(id="a", vars={"city": "Lima"}))
+    assert variables.find_in_input() is None
+    variables.add(make_case(id="b", vars={"city": "Lima"}, text="{{ river }} and {{ city | upper }}"))
+    assert variables.find_in_input() is None
+    variables.add(make_case(id="c", vars={"city": "Lima"}, text="Where is {{city}}? {% if %}"))
+    assert variables.find_in_input() == ("c", "city")

@@ -11,6 +11,7 @@ from proctor.errors import suggestion
 from proctor.model import Case, Message, PromptTemplate
 from proctor.plurals import join_names, pluralize
 from proctor.prompts.fill import INPUT_VARIABLE, SYSTEM_ROLES, is_system_prompt, list_placeholders
+from proctor.prompts.templates import list_plain_names
 
 InputKind = Literal["text", "none", "system", "conversation", "attachments"]
 """What the input of a case is: one text, nothing, only system messages, or something other than text."""
@@ -33,6 +34,8 @@ class _Signature(Struct, frozen=True):
     """The names of all values, also of those that no prompt can use, as they have a dot."""
     kind: InputKind
     prompts: tuple[str, ...] | None
+    in_input: frozenset[str] = frozenset()
+    """The names of values that the input has in double braces, where only a prompt has a use for them."""
 
 
 _PLAIN: Final = _Signature(frozenset(), frozenset(), "text", None)
@@ -61,7 +64,16 @@ class CaseVariables:
             self._plain.count += 1
             return
         signature = _Signature(
-            frozenset(_flatten(case.vars)), frozenset(case.vars), _classify_input(case), case.prompts
+            frozenset(_flatten(case.vars)),
+            frozenset(case.vars),
+            _classify_input(case),
+            case.prompts,
+            frozenset(
+                name
+                for message in case.input
+                for name in list_plain_names(message.content)
+                if name in case.vars
+            ),
         )
         group = self._groups.get(signature)
         if group is None:
@@ -97,9 +109,7 @@ class CaseVariables:
                     yield from _find_problems(prompt, signature, group)
 
     def find_unused(self, prompts: Sequence[PromptTemplate]) -> list[str]:
-        """Returns the names that no prompt uses, sorted; without prompts those of all values."""
-        if not prompts:
-            return sorted(self.names)
+        """Returns the names that no prompt uses, sorted."""
         placeholders = {hole.name for prompt in prompts for hole in list_placeholders(prompt)}
         used = {name.partition(".")[0] for name in placeholders}
         names = self.names
@@ -108,6 +118,11 @@ class CaseVariables:
         ):
             names.add(INPUT_VARIABLE)
         return sorted(names - used)
+
+    def find_in_input(self) -> tuple[str, str] | None:
+        """Returns the first case whose input has the name of a value in double braces, and that name."""
+        names = ((group.first, min(key.in_input)) for key, group in self._groups.items() if key.in_input)
+        return next(names, None)
 
 
 def _find_problems(prompt: PromptTemplate, signature: _Signature, group: _CaseGroup) -> Iterator[str]:

@@ -73,6 +73,11 @@ def parse_template(text: str) -> TemplateParts:
     return (*parts, text[end:])
 
 
+def list_plain_names(text: str) -> list[str]:
+    """Returns the names without dots that a text has in double braces; anything else there is skipped."""
+    return _PLAIN_TAG.findall(text) if "{{" in text else []
+
+
 def fill_template(text: str, values: Mapping[str, Any]) -> str:
     """Fills in the names in a text.
 

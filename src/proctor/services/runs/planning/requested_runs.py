@@ -346,15 +346,17 @@ def check_variables(loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate]
 def _warn_about_unused(
     loaded_suite: LoadedSuite, prompts: Sequence[PromptTemplate], *, of_suite: bool, context: PlanningContext
 ) -> None:
-    """Warns about variables that no prompt uses, unless the prompts are those of the suite."""
-    unused = loaded_suite.indexer.variables.find_unused(prompts)
-    names = join_names([f"`{name}`" for name in unused], 5)
-    if unused and not prompts:
-        context.warn(
-            f"{loaded_suite.path}: The cases have values for {names}, but no prompt uses them. Name a "
-            f"prompt that contains `{{{{ {unused[0]} }}}}` with --prompt FILE."
-        )
-    elif unused and not of_suite:
+    """Warns about values that no prompt of the user uses; without prompts, if an input has their names."""
+    if not prompts:
+        if in_input := loaded_suite.indexer.variables.find_in_input():
+            case_id, name = in_input
+            context.warn(
+                f"{loaded_suite.path}: The input of case {case_id!r} is sent with `{{{{ {name} }}}}` as it "
+                "is written, because values are filled in only in prompts. Write the text into a file, and "
+                "name it with --prompt FILE."
+            )
+    elif not of_suite and (unused := loaded_suite.indexer.variables.find_unused(prompts)):
+        names = join_names([f"`{name}`" for name in unused], 5)
         which = f"The prompt {prompts[0].name!r}" if len(prompts) == 1 else "None of the prompts"
         verb = "does not use" if len(prompts) == 1 else "uses"
         context.warn(f"{loaded_suite.path}: {which} {verb} {names}.")
