@@ -214,6 +214,21 @@ def test_only_the_beginning_of_a_file_is_looked_at() -> None:
     assert detect(read_head("x", repeat(json.dumps(PRAMANA).encode() + b"\n")), KNOWN) == "pramana"
 
 
+@pytest.mark.parametrize(
+    ("header", "advice"),
+    [
+        ("question,anwser", "Did you mean `answer` by 'anwser'?"),
+        ("question;Expectd", "Did you mean `expected` by 'expectd'?"),
+        ("question,note", "Rename the column of the prompt to `input`"),
+        ("ticket,anwser", "Rename the column of the prompt to `input`"),
+        ("input\r,expected", "It has a carriage return (`\\r`) inside it. Save the file"),
+        ("input,expected\rx,y\rz,y", "It has a carriage return (`\\r`) inside it. Save the file"),
+    ],
+)
+def test_a_header_without_the_columns_of_a_suite_is_told_what_to_change(header: str, advice: str) -> None:
+    assert f"{header!r}. {advice}" in message(f"{header}\nx,y\n", "s.csv")
+
+
 def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both() -> None:
     rows = [PRAMANA, {"id": "b", "input": "x", "expected": "y"}]
     with pytest.raises(SuiteError, match=r"meridian because .*; pramana because .*--dialect") as caught:

@@ -330,3 +330,14 @@ def test_a_holdout_that_is_no_share_is_an_error(value: object) -> None:
 def test_cases_stream_before_the_file_ends(first: bytes, row: bytes) -> None:
     items = DIALECT.read(SuiteSource(path="x", read_lines=lambda: chain([first], repeat(row))))
     assert [type(next(items)).__name__ for _ in range(3)] == ["Suite", "CaseAtLine", "CaseAtLine"]
+
+
+def test_a_carriage_return_inside_a_line_is_told_with_its_remedy() -> None:
+    table = make_source('input,expected\nWhat is\r2 + 2?,4\nHow many?,8\n"What\ris 3 + 3?",6\r\n', "s.csv")
+    _, cases, (problem,) = split_items(DIALECT.read(table))
+    assert [case.id for case in cases] == ["test_1", "test_2"]
+    assert (problem.line, problem.code) == (2, "bad-csv")
+    assert problem.message == (
+        "The line has a carriage return (`\\r`) inside it. Save the file with LF or CRLF at the end of each line, "
+        "or put the cell with the `\\r` in quotes."
+    )

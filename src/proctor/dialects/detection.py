@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from os.path import splitext
 
+from proctor.dialects.shared.csv_rows import STRAY_RETURN, detect_separator, parse_column_names
 from proctor.dialects.shared.non_suite_yaml import detect_non_suite
 from proctor.dialects.shared.signatures import YAML_ENDINGS, is_agentv_results
 from proctor.errors import SuiteError
@@ -100,28 +101,45 @@ def _advise_expected(head: FileHead) -> str | None:
         return None
     if not names.isdisjoint(_ANSWER_FIELDS):
         return None
+    for name in sorted(names):
+        if near := _suggest_answer(name):
+            return near
+    return "Add `expected` to each line." if names <= {"id", "input", "prompt"} else None
+
+
+def _suggest_answer(name: str) -> str | None:
+    """Returns a question that names the field of an answer that may be meant by another name."""
     from difflib import get_close_matches
 
-    for name in sorted(names):
-        if near := get_close_matches(name, _ANSWER_FIELDS, 1):
-            return f"Did you mean `{near[0]}` by {quote_value(name)}?"
-    return "Add `expected` to each line." if names <= {"id", "input", "prompt"} else None
+    near = get_close_matches(name, _ANSWER_FIELDS, 1)
+    return f"Did you mean `{near[0]}` by {quote_value(name)}?" if near else None
 
 
 def _unknown_message(head: FileHead, names: list[str]) -> str:
     kind = detect_non_suite(head)
     if kind is not None:
         return f"The file looks like {kind.name} and is not a suite. {kind.advice}"
-    if head.path.lower().endswith(".csv") and head.text.strip():
+    if head.path.lower().endswith(".csv") and (first := _first_line(head)):
         return (
-            f"The file does not match any suite format: the first line is {quote_value(_first_line(head))}. "
-            "Rename the column of the prompt to `input`, and that of the expected answer to `expected`."
+            f"The file does not match any suite format: the first line is {quote_value(first)}. "
+            f"{_advise_columns(first)}"
         )
     return (
         f"The file does not match any suite format: {_describe(head)}. A suite is JSON Lines or a JSON "
         "array of cases, YAML with `tests`, or with `prompts` and `providers`, or CSV with columns such as "
         f"`input` and `expected`. Or choose the format with --dialect: {', '.join(names)}."
     )
+
+
+def _advise_columns(header: str) -> str:
+    """What to do about the header of a CSV file without the columns of a suite."""
+    if "\r" in header:
+        return f"It has {STRAY_RETURN}."
+    names = parse_column_names(header, detect_separator(header))
+    for name in names if "question" in names else ():
+        if near := _suggest_answer(name):
+            return near
+    return "Rename the column of the prompt to `input`, and that of the expected answer to `expected`."
 
 
 def _describe(head: FileHead) -> str:

@@ -12,6 +12,7 @@ from io import StringIO
 from typing import Any, Final
 
 from proctor.dialects.promptfoo.assertions import CODE_TYPES, TYPES, UNMEASURED_TYPES
+from proctor.dialects.shared.csv_rows import explain_csv_error
 from proctor.dialects.shared.yaml_files import display_path
 from proctor.errors import suggestion
 from proctor.model import Problem, UnreadableRow
@@ -53,9 +54,7 @@ def read_csv_tests(file: SourceFile, text: str, source: SuiteSource) -> Iterator
             cells = next(reader, None)
         except csv.Error as error:
             notes.row = UnreadableRow(path=path, line=notes.line, is_rest=True)
-            notes.error(
-                "bad-csv", f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."
-            )
+            notes.error("bad-csv", explain_csv_error(error))
             yield from notes.problems
             return
         if cells is None:

@@ -21,6 +21,9 @@ from proctor.validation import ProblemLog, quote_value
 
 VARS_FIELD: Final = "vars"
 """The field of a row with its variables."""
+STRAY_RETURN: Final = (
+    r"a carriage return (`\r`) inside it. Save the file with LF or CRLF at the end of each line"
+)
 _VARIABLE: Final = lazy_pattern(r"[^\W\d]\w*")
 """A name that a prompt can have in double braces."""
 _SEPARATORS: Final = ",;\t"
@@ -194,9 +197,7 @@ def read_records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple
         except csv.Error as error:
             # A quote that is not closed includes the rows below.
             row = replace(row, cases=reader.line_num - begins + 1)
-            wrong = Problem(
-                code="bad-csv", message=_explain_error(str(error)), path=path, line=begins, row=row
-            )
+            wrong = Problem(code="bad-csv", message=explain_csv_error(error), path=path, line=begins, row=row)
         for number, place in decoded.bad_bytes:
             message = f"Byte {place} of the line is not UTF-8; save the file as UTF-8."
             yield Problem(code="bad-encoding", message=message, path=path, line=number, row=row)
@@ -207,11 +208,18 @@ def read_records(lines: Iterable[bytes], path: str, mark: str) -> Iterator[tuple
         decoded.bad_bytes.clear()
 
 
-def _explain_error(error: str) -> str:
-    if error == "unexpected end of data":
+def explain_csv_error(error: csv.Error) -> str:
+    """Returns what is wrong with a row that is not CSV, and what to do."""
+    text = str(error)
+    if text == "unexpected end of data":
         return "A quote opens in this row and is never closed. Close it, and double each quote inside a cell."
-    if "field larger than field limit" in error:
+    if "field larger than field limit" in text:
         return (
             f"A cell has more than {csv.field_size_limit():,} characters; write such a suite as JSON Lines."
         )
-    return f"The row is not CSV: {error}. Quote the cell, and double each quote inside it."
+    if "new-line character" in text:
+        return f"The line has {STRAY_RETURN}, or put the cell with the `\\r` in quotes."
+    return (
+        "The row is not CSV: after the quote that closes a cell comes other text. Put the whole cell in "
+        "quotes, and double each quote inside it."
+    )
