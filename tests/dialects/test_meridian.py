@@ -338,6 +338,6 @@ def test_a_carriage_return_inside_a_line_is_told_with_its_remedy() -> None:
     assert [case.id for case in cases] == ["test_1", "test_2"]
     assert (problem.line, problem.code) == (2, "bad-csv")
     assert problem.message == (
-        "The line has a carriage return (`\\r`) inside it. Save the file with LF or CRLF at the end of each line, "
-        "or put the cell with the `\\r` in quotes."
+        "The line has a carriage return (`\\r`) inside it. Save the file with LF or CRLF at the end of each "
+        "line, or put the cell with the `\\r` in quotes."
     )

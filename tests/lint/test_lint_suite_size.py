@@ -17,7 +17,10 @@ def test_fewer_than_twenty_cases_are_too_few(count: int, told: bool) -> None:
 
 @pytest.mark.parametrize(
     ("count", "said"),
-    [(8, "With 8 cases, 7 passed means 53-98 %"), (1, "With 1 case, 1 passed means 21-100 %")],
+    [
+        (8, "If 7 of 8 passed, the true rate could be anywhere from 53 to 98 %."),
+        (1, "If 1 of 1 passed, the true rate could be anywhere from 21 to 100 %."),
+    ],
 )
 def test_the_message_says_what_a_pass_rate_means_at_that_number(count: int, said: str) -> None:
     message = too_few_cases({"small": count}) or ""
@@ -29,7 +32,7 @@ def test_several_suites_are_named_once_and_the_smallest_is_explained() -> None:
     sizes = {"large": 40, **{f"s{number}": 12 - number for number in range(7)}}
     message = too_few_cases(sizes) or ""
     assert "'s0' (12 cases), 's1' (11 cases)" in message
-    assert "'s4' (8 cases) and 2 more. With 6 cases, 5 passed" in message
+    assert "'s4' (8 cases) and 2 more. If 5 of 6 passed" in message
     assert "large" not in message
 
 

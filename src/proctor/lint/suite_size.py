@@ -44,9 +44,9 @@ def too_few_cases(sizes: Mapping[str, int]) -> str | None:
         [f"{name!r} ({pluralize(size, 'case')})" for name, size in small.items()], _MAX_NAMED
     )
     return (
-        f"Too few cases to distinguish targets or to decide a gate: {suite_names}. With "
-        f"{pluralize(count, 'case')}, {passed} passed means {low * 100:.0f}-{high * 100:.0f} %. "
-        f"Write at least {RECOMMENDED_CASES} cases."
+        f"Too few cases to distinguish targets or to decide a gate: {suite_names}. If "
+        f"{passed} of {count} passed, the true rate could be anywhere from {low * 100:.0f} to "
+        f"{high * 100:.0f} %. Write at least {RECOMMENDED_CASES} cases."
     )
 
 
