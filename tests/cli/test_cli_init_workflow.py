@@ -74,7 +74,7 @@ def test_target_and_gate_of_the_workflow_are_those_of_the_project_file(
     assert script == "proctor run suites/ -o proctor.xml -o proctor.md"
     settings = Path("proctor.toml").read_text(encoding="utf-8")
     for gate, code in (("0.9", 1), ("0", 0)):
-        edited = settings.replace('\ntarget = "local"', '\ntarget = "echo"')
+        edited = settings.replace('\ntarget = ["local"]', '\ntarget = ["echo"]')
         edited = edited.replace("\nmin-pass-rate = 0.2", f"\nmin-pass-rate = {gate}")
         Path("proctor.toml").write_text(edited, encoding="utf-8")
         assert proctor(*script.split()[1:]).code == code

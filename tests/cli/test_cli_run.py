@@ -63,7 +63,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ((), "Name a suite"),
+        ((), 'or set `suite = ["SUITE"]` in proctor.toml.'),
         (("--resume",), "proctor run --resume=last"),
         (("s.jsonl",), "--target"),
         (("missing.jsonl", "--target", "echo"), "'missing.jsonl'"),

@@ -362,8 +362,10 @@ def test_a_new_project_starts_with_a_suite_that_can_be_run(proctor: Proctor, fol
     checked = proctor("validate", "starter", "--strict", "--json")
     assert checked.code == 0
     assert checked.json["files"][0]["cases"] > 0
-    ran = proctor("run", "starter", "--target", "echo")
+    assert proctor("validate", "--json").json == checked.json
+    ran = proctor("run", "--target", "echo")
     assert ran.code in (1, 3)
+    assert ran.out.startswith("starter v1 on echo")
     assert "holdout" not in ran.out  # whoever starts sees every answer
     assert not any("docs/" in (folder / name).read_text(encoding="utf-8") for name in STARTER)
 

@@ -68,8 +68,8 @@ def command(folder: str, force: bool) -> None:
             "",
             "Next:",
             *([f"  cd {quote(folder)}"] if folder != "." else []),
-            "  proctor validate suites/starter.jsonl",
-            "  proctor run suites/starter.jsonl --target local",
+            "  proctor validate",
+            "  proctor run",
         ]
     )
 
