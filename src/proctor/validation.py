@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from msgspec import Struct
 
 from proctor.errors import suggestion
+from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Problem, UnreadableRow
 
 _ABSENT: Final = object()
@@ -60,6 +61,17 @@ def quote_value(value: Any) -> str:
         return "true" if value else "false"
     text = repr(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+PERCENTAGE_PATTERN: Final = r"^\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:%|pp)\s*$"
+"""Matches percentages and percentage points."""
+_PERCENTAGE = lazy_pattern(PERCENTAGE_PATTERN)
+
+
+def parse_percentage(text: str) -> float | None:
+    """Returns the share that a percentage such as `90%` or `5pp` is; None for any other text."""
+    match = _PERCENTAGE.match(text)
+    return None if match is None else float(match[1]) / 100
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -83,6 +83,8 @@ def test_filters_by_tags_say_any_all_or_none_of_them(
         ("repeat = [2]", "`repeat` is [2]. Give a whole number."),
         ("temperature = true", "`temperature` is True. Give a number."),
         ('reuse = "no"', "`reuse` is 'no'. Give true or false."),
+        ("min-pass-rate = 90", "`min-pass-rate` is 90: 90 is more than 1. Did you mean 0.9 or 90%?"),
+        ("until = 'low'", "`until` is 'low'. Give a number such as 0.9, or a percentage such as \"90%\"."),
         ("tag = ['a', 3]", "`tag` is ['a', 3]. Give a text or a list of these."),
         ("store = 3", "`store` is not a text. Give the path of a file, or an address."),
         ("suite = 3", "`suite` is 3. Give a list of texts"),

@@ -82,7 +82,7 @@ def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, s
         (("s.jsonl", "--target", "echo", "--no-such-flag"), "--no-such-flag"),
         (("s.jsonl", "--target", "echo", "--split", "test"), "'test'"),
         (("s.jsonl", "--target", "echo", "--threshold", "1.5"), "1.5"),
-        (("s.jsonl", "--target", "echo", "--min-pass-rate", "80%"), "80%"),
+        (("s.jsonl", "--target", "echo", "--min-pass-rate", "80"), "80%"),
         (("s.jsonl", "--target", "echo", "--concurrency", "0"), "0"),
         (("s.jsonl", "--target", "echo", "--repeat", "0"), "0"),
         (("s.jsonl", "--target", "echo", "--retries", "-1"), "-1"),
@@ -138,7 +138,33 @@ def test_what_is_no_number_is_refused(
 ) -> None:
     told = proctor("run", suite(("a", "x", "fine")), "--target", "echo", flag, "nan")
     assert told.code == 4
-    assert f"Invalid value for '{flag}': 'nan' is not a number." in told.err
+    assert f"Invalid value for '{flag}': 'nan' is not a " in told.err
+
+
+@pytest.mark.parametrize(
+    ("word", "code"), [("50%", 0), ("50 %", 0), ("0.5", 0), ("50.1%", 1), ("100%", 1), ("0%", 0), ("1", 1)]
+)
+def test_a_gate_may_be_a_percentage(proctor: Proctor, half: str, word: str, code: int) -> None:
+    assert proctor("run", half, "--target", "echo", "--min-pass-rate", word).code == code
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("90", "90 is more than 1. Did you mean 0.9 or 90%?"),
+        ("2.5", "2.5 is more than 1. Did you mean 0.025 or 2.5%?"),
+        ("most", "'most' is not a share. Give a number such as 0.05, or a percentage such as 5%."),
+        ("%", "'%' is not a share."),
+        ("101%", "1.01 is not in the range 0<=x<=1."),
+        ("-1", "-1.0 is not in the range 0<=x<=1."),
+    ],
+)
+def test_what_is_no_share_is_refused_with_a_suggestion(
+    proctor: Proctor, half: str, word: str, hint: str
+) -> None:
+    told = proctor("run", half, "--target", "echo", "--min-pass-rate", word)
+    assert told.code == 4
+    assert f"Invalid value for '--min-pass-rate': {hint}" in told.err
 
 
 @pytest.mark.parametrize("command", ["", "rum", "compare", "suites", "convert", "certify"])

@@ -17,8 +17,9 @@ from jsonschema import Draft202012Validator
 from proctor.cli.config_defaults import config_names
 from proctor.cli.config_schema import config_schema
 from proctor.cli.main import load_command
+from proctor.cli.options import ShareRange
 from proctor.cli.schemas import SCHEMAS
-from proctor.services.runs.config import dialect_settings
+from proctor.services.runs.config import SHARE_KEYS, dialect_settings
 from support.cli import Proctor
 
 ROOT = Path(__file__).parents[2]
@@ -167,8 +168,13 @@ def test_every_file_of_the_documentation_fits(text: str) -> None:
 
 
 VALUES = ['"x"', '""', "0", "-1", "1", "0.5", "7", "true", '["x"]', "[1]", "[]", "{a = 1}", '["dev"]']
-EXTRA = {"until": '"2pp"', "gate-mode": '"interval"', "split": '"dev"', "evals-class": '"Match"'}
-LOOSE = {"until", "cluster", "prompts", "store", "attest", "resume"}
+EXTRA = {
+    **dict.fromkeys(SHARE_KEYS, '"2 %"'),
+    "gate-mode": '"interval"',
+    "split": '"dev"',
+    "evals-class": '"Match"',
+}
+LOOSE = {"cluster", "prompts", "store", "attest", "resume"}
 """Keys whose text must have a form, or lead to a folder."""
 
 
@@ -186,6 +192,11 @@ def test_reader_and_schema_agree_on_every_value_of_a_key(proctor: Proctor, folde
             assert fits, f"{text} is accepted by the reader, and refused by the schema"
         elif key not in LOOSE or not value.startswith('"'):
             assert not fits, f"{text} is refused by the reader, and accepted by the schema"
+
+
+def test_every_share_may_be_a_percentage() -> None:
+    shares = [param for param in load_command("run").params if isinstance(param.type, ShareRange)]
+    assert {name for param in shares for name in config_names(param)} == SHARE_KEYS
 
 
 def test_an_unknown_key_is_refused(proctor: Proctor, folder: Path) -> None:

@@ -260,6 +260,9 @@ def test_the_project_file_sets_defaults(rows: Rows) -> None:
     Path("proctor.toml").write_text("repeat = 2\nlimit = 3\n", encoding="utf-8")
     assert proctor.run(rows, target="echo", **QUIET).total == 6
     assert proctor.run(rows, target="echo", repeats=1, **QUIET).total == 3
+    Path("proctor.toml").write_text('min-pass-rate = "50 %"\nuntil = "10pp"\n', encoding="utf-8")
+    settings = proctor.run(rows, target="echo", **QUIET).run.settings
+    assert (settings.min_pass_rate, settings.until) == (0.5, 0.1)
     Path("proctor.toml").write_text("limit = 0\n", encoding="utf-8")
     with pytest.raises(UsageError, match=r"proctor\.toml: error: `limit` is 0"):
         proctor.run(rows, target="echo", **QUIET)

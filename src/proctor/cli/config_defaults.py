@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from proctor.cli.main import load_command
+from proctor.cli.options import ShareRange
 from proctor.errors import UsageError
 from proctor.services.runs.config import Config, load_config
 
@@ -51,7 +52,7 @@ class ConfigDefaultsCommand(click.Command):
                 defaults[param.name] = values if several else value
                 param.type_cast_value(ctx, defaults[param.name])
             except click.BadParameter as error:
-                raise UsageError(f"{prefix}: {error.format_message()}") from None
+                raise UsageError(f"{prefix}: {error.message}") from None
         return defaults
 
 
@@ -61,6 +62,8 @@ def _expected_type(param: click.Parameter) -> tuple[Any, str]:
         return bool, "true or false"
     if isinstance(param.type, click.types.IntParamType):
         return int, "a whole number"
+    if isinstance(param.type, ShareRange):
+        return (int, float), 'a number such as 0.9, or a percentage such as "90%"'
     if isinstance(param.type, click.types.FloatParamType):
         return (int, float), "a number"
     return str, "a text"

@@ -8,9 +8,11 @@ import click
 
 from proctor.cli.config_defaults import config_names
 from proctor.cli.main import load_command
-from proctor.field_schemas import DRAFT, choice, object_of, of_type, text
+from proctor.cli.options import ShareRange
+from proctor.field_schemas import DRAFT, choice, object_of, of_type, text, text_or
 from proctor.protocols import DialectSetting
 from proctor.services.runs.config import DEFAULT_SUITES, SUITE_KEYS, dialect_settings
+from proctor.validation import PERCENTAGE_PATTERN
 
 
 def config_schema() -> dict[str, Any]:
@@ -43,14 +45,20 @@ def _describe_type(kind: click.ParamType[Any]) -> dict[str, Any]:
         return choice(kind.choices)
     if isinstance(kind, click.types.BoolParamType):
         return of_type("boolean")
+    if isinstance(kind, ShareRange):
+        return text_or(_describe_range(kind), PERCENTAGE_PATTERN)
     if isinstance(kind, click.IntRange | click.FloatRange):
-        lower = "exclusiveMinimum" if kind.min_open else "minimum"
-        upper = "exclusiveMaximum" if kind.max_open else "maximum"
-        bounds: dict[str, Any] = {lower: kind.min, upper: kind.max}
-        return of_type(
-            "integer" if isinstance(kind, click.IntRange) else "number",
-            **{name: bound for name, bound in bounds.items() if bound is not None},
-        )
+        return _describe_range(kind)
     if isinstance(kind, click.types.IntParamType):
         return of_type("integer")
     return of_type("number") if isinstance(kind, click.types.FloatParamType) else text()
+
+
+def _describe_range(kind: click.IntRange | click.FloatRange) -> dict[str, Any]:
+    lower = "exclusiveMinimum" if kind.min_open else "minimum"
+    upper = "exclusiveMaximum" if kind.max_open else "maximum"
+    bounds: dict[str, Any] = {lower: kind.min, upper: kind.max}
+    return of_type(
+        "integer" if isinstance(kind, click.IntRange) else "number",
+        **{name: bound for name, bound in bounds.items() if bound is not None},
+    )

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.echo import echo_err
-from proctor.cli.options import NumberRange, cluster_option, open_store, store_option
+from proctor.cli.options import ShareRange, cluster_option, open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.safe_text import one_line
 
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-regression",
-    type=NumberRange(0, 1),
+    type=ShareRange(0, 1),
     metavar="X",
-    help="Exit 1 if the whole 95 % interval of the difference is below -X. 0.02 is two percentage "
-    "points.  [default: 0]",
+    help="Exit 1 if the whole 95 % interval of the difference is below -X, such as 0.02 or "
+    "2pp.  [default: 0]",
 )
 @click.option(
     "--strict",

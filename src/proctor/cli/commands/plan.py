@@ -10,9 +10,8 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err
-from proctor.cli.options import NumberRange, cluster_option, open_store, store_location, store_option
+from proctor.cli.options import ShareRange, cluster_option, open_store, store_location, store_option
 from proctor.cli.output_files import check_outputs, file_ending, print_and_write
-from proctor.cli.percentage_points import parse_percentage_points
 
 _ENDINGS = (".json", ".md")
 
@@ -21,7 +20,7 @@ _ENDINGS = (".json", ".md")
 @click.argument("suite")
 @click.option(
     "--detect",
-    callback=parse_percentage_points,
+    type=ShareRange(0, 1, min_open=True),
     default="5pp",
     show_default=True,
     metavar="X",
@@ -29,7 +28,7 @@ _ENDINGS = (".json", ".md")
 )
 @click.option(
     "--power",
-    type=NumberRange(0, 1, min_open=True, max_open=True),
+    type=ShareRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
     metavar="X",

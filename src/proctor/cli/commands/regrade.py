@@ -12,6 +12,7 @@ from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
     GroupedCommand,
     NumberRange,
+    ShareRange,
     cluster_option,
     concurrency_option,
     gate_mode_option,
@@ -25,7 +26,7 @@ from proctor.model import Params, Settings
 from proctor.services.runs.config import Config
 from proctor.services.runs.request import Request
 
-_SHARE = NumberRange(0, 1)
+_SHARE = ShareRange(0, 1)
 _SETTINGS = (
     *("judge_repeats", "judge_rule", "threshold", "min_pass_rate", "gate_mode", "allow_errors"),
     *("budget_usd", "concurrency", "timeout_s", "retries", "max_answer_bytes", "cluster"),
@@ -63,7 +64,10 @@ class _RegradeCommand(GroupedCommand, ConfigDefaultsCommand):
     "--threshold", type=_SHARE, metavar="X", help="A case passes if its weighted score is at least X."
 )
 @click.option(
-    "--min-pass-rate", type=_SHARE, metavar="X", help="Exit 0 if the pass rate is at least X, else 1."
+    "--min-pass-rate",
+    type=_SHARE,
+    metavar="X",
+    help="Exit 0 if the pass rate is at least X, such as 0.9 or 90%, else 1.",
 )
 @gate_mode_option
 @cluster_option

@@ -13,6 +13,7 @@ from proctor.cli.config_defaults import ConfigDefaultsCommand
 from proctor.cli.options import (
     GroupedCommand,
     NumberRange,
+    ShareRange,
     cluster_option,
     concurrency_option,
     gate_mode_option,
@@ -64,15 +65,7 @@ _SETTINGS = (
     *("engine", "interleave"),
 )
 """Parameters that are fields of `Settings`."""
-_SHARE = NumberRange(0, 1)
-
-
-def _parse_until(ctx: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    from proctor.cli.percentage_points import parse_percentage_points
-
-    return parse_percentage_points(ctx, option, text)
+_SHARE = ShareRange(0, 1)
 
 
 def _parse_shard(_ctx: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
@@ -254,7 +247,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
             "--min-pass-rate",
             type=_SHARE,
             metavar="X",
-            help="Exit 0 if the pass rate is at least X, else 1.",
+            help="Exit 0 if the pass rate is at least X, such as 0.9 or 90%, else 1.",
         ),
         gate_mode_option,
         cluster_option,
@@ -277,9 +270,9 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         ),
         click.option(
             "--holdout",
-            type=NumberRange(0, 1, max_open=True),
+            type=ShareRange(0, 1, max_open=True),
             metavar="SHARE",
-            help="Share of the cases to hold out, such as 0.2; 0 for none.  [default: what the suite "
+            help="Share of the cases to hold out, such as 0.2 or 20%; 0 for none.  [default: what the suite "
             "sets; 0.2 in format meridian, such as a CSV file]",
         ),
         click.option(
@@ -308,7 +301,7 @@ _OPTION_GROUPS: dict[str, list[Callable[[Any], Any]]] = {
         ),
         click.option(
             "--until",
-            callback=_parse_until,
+            type=ShareRange(0, 1, min_open=True),
             metavar="POINTS",
             help="Stop early once the pass rate is known to within this margin, such as 2pp. Cases run "
             "in random order. Not with --cluster.",

@@ -14,8 +14,11 @@ from proctor.dialects import DIALECTS
 from proctor.errors import UsageError, suggestion
 from proctor.protocols import DialectSetting
 from proctor.stores import move_address
+from proctor.validation import parse_percentage
 
 CONFIG_NAME = "proctor.toml"
+SHARE_KEYS = frozenset({"holdout", "min-pass-rate", "threshold", "until"})
+"""Keys with a share, which may be written as a percentage."""
 SCHEMA_KEY = "$schema"
 SUITE_KEYS: Mapping[str, Mapping[str, Any]] = {
     SCHEMA_KEY: {"type": "string", "description": "The JSON Schema of the file, for editors."},
@@ -163,6 +166,10 @@ def _parse_flags(
     for name, value in flags.items():
         if isinstance(value, dict):
             raise UsageError(f"{shown_path}: error: `{name}` is a table. Give a value or a list of values.")
+    for name in SHARE_KEYS & flags.keys():
+        percentage = parse_percentage(flags[name]) if isinstance(flags[name], str) else None
+        if percentage is not None:
+            flags[name] = percentage
     if "suite" in flags:
         flags["suite"] = [
             _relative_to_cwd(word, path.parent) for word in _parse_texts(table, "suite", shown_path)
