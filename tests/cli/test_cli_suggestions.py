@@ -60,7 +60,8 @@ def test_each_other_word_is_no_command_and_means_one(proctor: Proctor, word: str
     ("words", "hint"),
     [
         (("run", "--gate"), "No such option '--gate'. `proctor compare` has it."),
-        (("compare", "--min-pass-rate", "1"), "`proctor run` and `proctor regrade` have it."),
+        (("compare", "--min-pass-rate", "1"), " `proctor run` and `proctor regrade` have it."),
+        (("compare", "-q"), " `proctor run`, `proctor regrade` and `proctor replay` have it."),
         (("run", "cheap", "--tarlet", "x"), "'--target'"),
         (("run", "cheap", "--zzz"), "No such option '--zzz'. See `proctor run --help`."),
     ],

@@ -69,8 +69,8 @@ def suggest_flag(flag: str, words: Collection[str], load: Callable[[str], click.
     names = [name for word in words for name in _commands_with(flag, load(word), word)]
     if not 0 < len(names) <= _MAX_COMMANDS:
         return ""
-    verb = "has" if len(names) == 1 else "have"
-    return f" {' and '.join(f'`proctor {name}`' for name in names)} {verb} it."
+    *others, last = (f"`proctor {name}`" for name in names)
+    return f" {', '.join(others)} and {last} have it." if others else f" {last} has it."
 
 
 def _commands_with(flag: str, command: click.Command, name: str) -> Iterator[str]:
