@@ -141,8 +141,8 @@ def test_a_run_says_where_its_workspaces_still_are(
     with (folder / suite).open("a", encoding="utf-8") as file:
         file.write("workspace: {hooks: {before_all: {command: [sh, -c, ':']}}}\n")
     run = proctor("run", suite, "--keep-workspaces", "--json").run["run"]
-    said = f"Kept workspaces: {folder / 'cache' / 'workspaces' / run}\n"
+    said = f"Kept workspaces of the whole run: {folder / 'cache' / 'workspaces' / run}\n"
     assert proctor("runs", "show", "last").out.endswith(said)
     assert proctor("runs", "show", "last", "--case", "a").out.endswith(said)
     proctor("run", suite, "--keep-workspaces=none")
-    assert "Kept workspaces:" not in proctor("runs", "show", "last").out
+    assert "Kept workspaces" not in proctor("runs", "show", "last").out

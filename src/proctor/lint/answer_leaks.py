@@ -126,7 +126,8 @@ def _leak_finding(case: Case, target: _ExpectedAnswer, message: Message) -> Find
     text = (
         f"LEAK WARNING: {case_label(case)} input contains expected answer: {quote_text(what)} appears in "
         f"{_describe_place(case, message)}. Remove it. If it must be there, write `leak` into the field "
-        "`lint` of this case (in CSV, the column `lint`) to silence the rule."
+        "`lint` of this case (in YAML, `metadata: {lint: [leak]}`; in CSV, the column `lint`) to silence the "
+        "rule."
     )
     return Finding("leak", text, target.field)
 

@@ -225,7 +225,7 @@ def _describe_origin(run: Run) -> Iterator[str]:
         yield f"Imported from a bundle that is {_SIGNATURE_TEXTS[run.imported]}."
     folder = workspaces_folder(os.environ) / run.id
     if folder.is_dir():
-        yield f"Kept workspaces: {folder}"
+        yield f"Kept workspaces of the whole run: {folder}"
 
 
 @command.command("stop")
