@@ -153,6 +153,61 @@ def test_wrong_csv_is_told_with_its_place(text: str, line: int, message: str) ->
     assert [(line, True)] == [(place, message in said) for place, said in problems("l.csv")][:1]
 
 
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_a_table_with_a_header_of_its_own_is_told_once_what_to_rename_and_to_add(separator: str) -> None:
+    header = ["question", "right answer", "what the bot said", "Verdict", "rater"]
+    rows = [header, *([f"q{n}", "a", "b", "good", "ana"] for n in range(25))]
+    Path("rated.csv").write_text("\n".join(map(separator.join, rows)), encoding="utf-8")
+    found = problems("rated.csv")
+    assert {line for line, _ in found} == {1}
+    messages = [message for _, message in found]
+    assert messages[0] == "Unknown column 'question'. Rename it to `input`."
+    assert messages[1] == "Unknown column 'right answer'. Rename it to `expected`."
+    assert messages[2].startswith("Unknown column 'what the bot said'. Expected one of: by, criteria,")
+    assert messages[3:] == [
+        "Unknown column 'verdict'. Rename it to `label`.",
+        "Unknown column 'rater'. Rename it to `by`.",
+        "There is no column `output`. Add one, with the answer in each row.",
+    ]
+
+
+def test_a_column_is_not_renamed_to_one_that_is_there() -> None:
+    Path("l.csv").write_text("input,prompt,question,label\nx,y,z,pass", encoding="utf-8")
+    assert "Rename" not in " ".join(message for _, message in problems("l.csv"))
+
+
+def test_a_header_without_grading_instructions_is_told_once() -> None:
+    Path("l.csv").write_text("input,output,label\nx,y,pass\nz,y,fail", encoding="utf-8")
+    ((line, message),) = problems("l.csv")
+    assert line == 1
+    assert message.startswith("There is no column with grading instructions. Add one of `criteria`, ")
+
+
+def test_a_fault_of_many_lines_is_told_once_with_their_numbers() -> None:
+    rows = ["case_id,label", *(f"c{n},{'good' if n % 2 else 'bad'}" for n in range(25)), "a,?", "b,?"]
+    Path("l.csv").write_text("\n".join(rows), encoding="utf-8")
+    words = "write `pass` or `fail`. The same on"
+    assert problems("l.csv") == [
+        (2, f"`label` is 'bad'; {words} 12 other lines: 4, 6, 8, 10, 12 and 7 more."),
+        (3, f"`label` is 'good'; {words} 11 other lines: 5, 7, 9, 11, 13 and 6 more."),
+        (27, f"`label` is '?'; {words} line 28."),
+    ]
+
+
+def test_a_field_with_another_name_is_told_once_what_to_call_it() -> None:
+    row = {"question": "2 + 2?", "answer": "4", "expected": "4", "verdict": "pass", "rater": "ana"}
+    renames = [message for _, message in problems(written(row, row, row)) if "Unknown field" in message]
+    assert renames == [
+        f"Unknown field {name!r}. Rename it to `{field}`. The same on 2 other lines: 2, 3."
+        for name, field in (
+            ("question", "input"),
+            ("answer", "output"),
+            ("verdict", "label"),
+            ("rater", "by"),
+        )
+    ]
+
+
 def test_csv_that_is_not_utf_8_is_told_with_its_line() -> None:
     Path("l.csv").write_bytes(b"case_id,label\na,pass\nb\xff,fail\n")
     assert problems("l.csv") == [(3, "The line is not UTF-8. Save the file as UTF-8.")]

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, read_rows
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Assertion, Case, Label, LabelDraw, Message, Output, Problem, Record
+from proctor.plurals import join_names
 from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
 
 N = TypeVar("N", bound=Record)
@@ -50,11 +52,26 @@ EXPORT_FIELDS = frozenset(
     }
 )
 """Further fields of an exported run; only its answer is used."""
+_OTHER_NAMES = {
+    **dict.fromkeys(("question", "prompt"), "input"),
+    **dict.fromkeys(("answer", "response"), "output"),
+    **dict.fromkeys(("reference", "expected answer", "right answer", "correct answer"), "expected"),
+    **dict.fromkeys(("verdict", "rating"), "label"),
+    **dict.fromkeys(("rater", "annotator", "reviewer", "labeller", "who"), "by"),
+    **dict.fromkeys(("comment", "reason"), "note"),
+}
+"""What other tools and tables call a field."""
 _VERDICT_WORDS = {"pass": True, "true": True, "fail": False, "false": False}
 _ROLES = ("system", "user", "assistant", "tool")
 _DRAWS: tuple[LabelDraw, ...] = get_args(LabelDraw)
 _POSITIVE: NumberLimit = NumberLimit("above 0", exclusive_minimum=0)
 _JUDGING_FIELDS = ("criteria", "expected", "judge_prompt", "rubric")
+_REQUIRED_COLUMNS = {
+    "input": "the prompt",
+    "output": "the answer",
+    "label": "`pass` or `fail`",
+}
+_MAX_LISTED_LINES = 5
 
 
 class StandaloneAnswer(Struct, frozen=True):
@@ -119,10 +136,26 @@ def read_labels(path: str) -> LabelSet:
         elif not notes.has_errors:
             unlabelled += 1
     if problems:
-        raise SuiteError(problems)
+        raise SuiteError(_merge_problems(problems))
     if not labelled:
         raise UsageError(f"{path!r} has no labels. Write `pass` or `fail` as the `label` of each line.")
     return LabelSet(path, tuple(labelled), unlabelled)
+
+
+def _merge_problems(problems: list[Problem]) -> list[Problem]:
+    """Returns a problem of several lines once, at the first of them and with the numbers of the others."""
+    groups: dict[tuple[str, str], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault((problem.code, problem.message), []).append(problem)
+    return [_merge_lines(*group) for group in groups.values()]
+
+
+def _merge_lines(first: Problem, *others: Problem) -> Problem:
+    if not others:
+        return first
+    lines = join_names([str(problem.line) for problem in others], _MAX_LISTED_LINES)
+    where = f"line {lines}" if len(others) == 1 else f"{len(others):,} other lines: {lines}"
+    return replace(first, message=f"{first.message} The same on {where}.")
 
 
 # --- one line ----------------------------------------------------------------------------------------------
@@ -159,6 +192,8 @@ def _parse_draw(fields: FieldReader) -> LabelDraw | None:
 
 
 def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | None:
+    missing = [name for name in STANDALONE_FIELDS if name not in fields]
+    renames = _match_names(fields.remaining_names(), missing)
     passed = _parse_verdict(fields, must=True)
     fields.drop_null("id", "by", "note", *_JUDGING_FIELDS)
     written_id = fields.text("id")
@@ -176,7 +211,7 @@ def _parse_standalone(fields: FieldReader, notes: ProblemLog) -> LabelLine | Non
         by=(fields.text("by") or "").strip(),
         note=fields.text("note") or "",
     )
-    fields.finish(STANDALONE_FIELDS)
+    fields.finish(STANDALONE_FIELDS, {name: f"Rename it to `{to}`." for name, to in renames.items()})
     if passed is None or notes.has_errors or assertion is None:
         return None
     case = Case(id=case_id, input=messages, expected=expected, criteria=criteria, assertions=(assertion,))
@@ -253,9 +288,9 @@ def _parse_assertion(fields: FieldReader, *, judged: bool) -> Assertion | None:
     elif judged:
         return Assertion(grader="llm_grader")
     else:
-        fields_text = ", ".join(f"`{name}`" for name in _JUDGING_FIELDS)
         fields.problem_log.error(
-            "missing-field", f"There are no grading instructions for the answer. Add one of {fields_text}."
+            "missing-field",
+            f"There are no grading instructions for the answer. Add one of {_quote_names(_JUDGING_FIELDS)}.",
         )
         return None
     try:
@@ -264,6 +299,10 @@ def _parse_assertion(fields: FieldReader, *, judged: bool) -> Assertion | None:
         fields.problem_log.error("bad-assertion", str(error), _field_name(assertion))
         return None
     return assertion
+
+
+def _quote_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _field_name(assertion: Assertion) -> str:
@@ -311,22 +350,41 @@ def _csv_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]] | P
 def _guess_separator(text: str) -> str:
     """Returns the one of `,`, `;` and tab that gives the most known columns in the first line."""
     first = text.lstrip().partition("\n")[0].lower()
-    columns = {*RUN_LABEL_FIELDS, *STANDALONE_FIELDS}
+    columns = {*RUN_LABEL_FIELDS, *STANDALONE_FIELDS, *_OTHER_NAMES}
     return max(",;\t", key=lambda mark: len(columns & {cell.strip(' "\r') for cell in first.split(mark)}))
 
 
 def _check_header(header: list[str]) -> Iterator[str]:
-    columns = {*RUN_LABEL_FIELDS, *STANDALONE_FIELDS, *(EXPORT_FIELDS if "verdict" in header else ())}
+    """Yields a sentence for each column that is unknown, repeated or missing."""
+    names_runs = "case_id" in header
+    columns = {*STANDALONE_FIELDS, *(RUN_LABEL_FIELDS if names_runs else ())}
+    known = columns | (EXPORT_FIELDS if names_runs and "verdict" in header else set())
+    unknown = [name for name in header if name not in known]
+    missing = [name for name in STANDALONE_FIELDS if name in columns.difference(header)]
+    renames = _match_names(unknown, missing)
     for index, name in enumerate(header):
-        if name not in columns:
-            yield (
-                f"Unknown column {quote_value(name)}. "
-                f"{suggestion(name[:60], sorted({*RUN_LABEL_FIELDS, *STANDALONE_FIELDS}))}"
-            )
-        elif name in header[:index]:
+        if name in header[:index]:
             yield f"The column {name!r} appears twice. Keep one of them."
-    if "label" not in header:
-        yield "There is no column `label`. Add one, with `pass` or `fail` in each row."
+        elif name in renames:
+            yield f"Unknown column {name!r}. Rename it to `{renames[name]}`."
+        elif name not in known:
+            yield f"Unknown column {quote_value(name)}. {suggestion(name[:60], sorted(columns))}"
+    present = {*header, *renames.values()}
+    for name, content in _REQUIRED_COLUMNS.items():
+        if name not in present and (name == "label" or not names_runs):
+            yield f"There is no column `{name}`. Add one, with {content} in each row."
+    if not names_runs and present.isdisjoint(_JUDGING_FIELDS):
+        yield f"There is no column with grading instructions. Add one of {_quote_names(_JUDGING_FIELDS)}."
+
+
+def _match_names(unknown: list[str], missing: list[str]) -> dict[str, str]:
+    """Returns the field that each name stands for, where it is a usual name for a missing field."""
+    renames: dict[str, str] = {}
+    for name in unknown:
+        field = _OTHER_NAMES.get(name.lower())
+        if field in missing and field not in renames.values():
+            renames[name] = field
+    return renames
 
 
 def _csv_row(
