@@ -8,6 +8,7 @@ kinds never collide and the rule of one can change under a new number.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -61,6 +62,40 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     if decoder is None:
         decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     return decoder.decode(data)  # type: ignore[no-any-return]  # the table is keyed by the type it decodes
+
+
+def to_record(data: Any, kind: type[T]) -> T:
+    """Converts plain data to a record.
+
+    Raises:
+        ValueError: the data does not have the shape of the record; the text is a clause.
+    """
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(describe_mismatch(error, data)) from None
+
+
+def describe_mismatch(error: msgspec.ValidationError, data: Any) -> str:
+    """Returns a clause on the field that does not fit a record.
+
+    Args:
+        error: what the conversion of the data raised.
+        data: plain data.
+    """
+    text, _, place = str(error).partition(" - at `$")
+    path = place.rstrip("`").lstrip(".")
+    if missing := re.fullmatch("Object missing required field `(.*)`", text):
+        return f"the field `{path}{'.' if path else ''}{missing[1]}` is missing"
+    if not path:
+        return "it has another structure"
+    if "..." in path:  # msgspec does not name the keys of a dictionary
+        return f"the field `{path}` has a value that it cannot have"
+    value = data
+    for step in re.findall(r"[^.\[\]]+", path):
+        value = value[int(step) if isinstance(value, list | tuple) else step]
+    shown = json.dumps(value, ensure_ascii=False, default=str)
+    return f"the field `{path}` is {shown if len(shown) <= 60 else shown[:59] + '…'}, which it cannot be"
 
 
 def _digest(prefix: Hash, thing: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from proctor.proof.canonical import canonical_json, parse_canonical
 from proctor.proof.claims import ClaimCounter
 from proctor.proof.statement import (
     CONFIG,
+    EXTENSION,
     FILES,
     AccessCounts,
     Claim,
@@ -170,8 +172,27 @@ def test_what_is_no_statement_at_all_is_refused(data: Any) -> None:
 @pytest.mark.parametrize("field", ["started_at", "finished_at"])
 def test_a_time_without_a_zone_is_refused(field: str) -> None:
     nowhere = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
-    with pytest.raises(ValueError, match="structure of a statement"):
+    with pytest.raises(ValueError, match=f"the field `{field}` is .*, which it cannot be"):
         parse_statement(statement_data(nowhere))
+
+
+@pytest.mark.parametrize(
+    ("change", "clause"),
+    [
+        ({"split": "ho,dout"}, 'the field `split` is "ho,dout", which it cannot be'),
+        ({"trials": {"root": "00"}}, "the field `trials.size` is missing"),
+        (
+            {"claims": {"all": {"passed": "x"}}},
+            "the field `claims[...].passed` has a value that it cannot have",
+        ),
+        ({"started_at": 5}, "the field `started_at` is 5, which it cannot be"),
+    ],
+)
+def test_a_wrong_field_is_told_with_its_value(change: dict[str, Any], clause: str) -> None:
+    data = copy.deepcopy(statement_data(STATEMENT))
+    data["predicate"][EXTENSION] |= change
+    with pytest.raises(ValueError, match=re.escape(clause)):
+        parse_statement(data)
 
 
 # --- config.json and environment.json ----------------------------------------------------------------------

@@ -11,10 +11,9 @@ from functools import partial
 from itertools import zip_longest
 from typing import Any, Literal, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
-from proctor.codec import target_digest, template_digest
+from proctor.codec import target_digest, template_digest, to_record
 from proctor.errors import ExitCode, UsageError
 from proctor.model import Run, Settings, Suite
 from proctor.proof.canonical import canonical_json, parse_canonical
@@ -128,7 +127,7 @@ def read_run(config: bytes, environment: bytes, suite: Suite, has_file_model: Ha
     around = read_or_fail(ENVIRONMENT, lambda: _parse_object(environment))
     require_equal(ENVIRONMENT, "the list of fields", sorted(around), ["prices_date", "versions"])
     whole = {**parts, **around, "suite": suite}
-    run = read_or_fail(CONFIG, lambda: msgspec.convert(whole, Run))
+    run = read_or_fail(CONFIG, lambda: to_record(whole, Run))
     make_config = partial(config_data, has_file_model=has_file_model)
     for place, data, make in ((CONFIG, config, make_config), (ENVIRONMENT, environment, environment_data)):
         rebuilt = read_or_fail(place, partial(_render_file, make, run))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from proctor.codec import to_record
 from proctor.proof import merkle
 from proctor.proof.canonical import parse_canonical
 from proctor.proof.dsse import Envelope, envelope_data, parse_envelope
@@ -77,10 +78,10 @@ def check_proof(data: Any) -> TrialProof:
 def _verify_line(data: Any, head: TreeHead, what: str) -> bytes:
     """Returns the bytes of a line after checking that it leads to the root of its tree."""
     try:
-        proved_line = msgspec.convert(data, LineProof)
-        steps = [_parse_digest(step) for step in proved_line.path]
-    except msgspec.ValidationError as error:
-        raise ValueError(f"its {what} does not have the right structure ({error})") from None
+        proved_line = to_record(data, LineProof)
+    except ValueError as error:
+        raise ValueError(f"its {what} does not have the right structure: {error}") from None
+    steps = [_parse_digest(step) for step in proved_line.path]
     line = proved_line.line.encode("utf-8")
     root = merkle.root_from_path(merkle.leaf_hash(line), proved_line.index, head.size, steps)
     if root is None or root.hex() != head.root:

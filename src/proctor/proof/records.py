@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import decode, json_in_key_order, sent_digest
+from proctor.codec import decode, json_in_key_order, sent_digest, to_record
 from proctor.model import Case, Message, ResponseFormat, Suite, Trial, Verdict
 from proctor.proof.canonical import canonical_json, check_canonical, parse_json
 
@@ -86,7 +86,7 @@ def parse_header(line: bytes) -> Suite:
     Raises:
         ValueError: it is not exactly what `header_line` writes; the text is a clause.
     """
-    suite = _convert(parse_json(line), _Header).suite
+    suite = to_record(parse_json(line), _Header).suite
     check_canonical(_header_data(suite), line)
     return suite
 
@@ -96,7 +96,7 @@ def parse_case_line(line: bytes) -> CaseLine | RedactedLine:
     data = parse_json(line)
     if _is_redacted(data):
         return _parse_redacted(data, line)
-    read = _convert(data, CaseLine)
+    read = to_record(data, CaseLine)
     _check_salt(read.salt)
     check_canonical(_case_data(read.index, read.salt, read.case, read.sent, read.written), line)
     return read if read.written is None else _restore_key_order(read, read.written)
@@ -107,7 +107,7 @@ def parse_trial_line(line: bytes) -> TrialLine | RedactedLine:
     data = parse_json(line)
     if _is_redacted(data):
         return _parse_redacted(data, line)
-    read = _convert(data, TrialLine)
+    read = to_record(data, TrialLine)
     _check_salt(read.salt)
     check_canonical(_trial_data(read.index, read.salt, read.trial, read.verdict), line)
     return read
@@ -159,7 +159,7 @@ def _is_redacted(data: Any) -> bool:
 
 
 def _parse_redacted(data: Any, line: bytes) -> RedactedLine:
-    read = _convert(data, RedactedLine)
+    read = to_record(data, RedactedLine)
     if not _DIGEST.fullmatch(read.leaf):
         raise ValueError("its leaf is not 64 hexadecimal digits")
     check_canonical(_redacted_data(read.index, read.leaf), line)
@@ -169,10 +169,3 @@ def _parse_redacted(data: Any, line: bytes) -> RedactedLine:
 def _check_salt(salt: str) -> None:
     if not _DIGEST.fullmatch(salt):
         raise ValueError("its salt is not 64 hexadecimal digits")
-
-
-def _convert(data: Any, kind: type[T]) -> T:
-    try:
-        return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from None

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.codec import assertion_digest
+from proctor.codec import assertion_digest, to_record
 from proctor.env_substitution import names_in
 from proctor.model import Case, Run, Score, TargetSpec, Trial
 from proctor.proof.canonical import canonical_json, parse_json
@@ -235,10 +235,10 @@ def parse_statement(data: Any) -> Statement:
         own["files"] = {subject["name"]: subject["digest"]["sha256"] for subject in data["subject"]}
         own["result"] = predicate["result"]
         own["passed_tests"], own["failed_tests"] = predicate["passedTests"], predicate["failedTests"]
-        statement = msgspec.convert(own, Statement)
+        statement = to_record(own, Statement)
         same = canonical_json(statement_data(statement)) == canonical_json(data)
-    except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        clause = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    except (KeyError, TypeError, AttributeError) as error:
+        clause = f"{error} is missing" if isinstance(error, KeyError) else "a field is of another type"
         raise ValueError(f"it does not have the structure of a statement ({clause})") from None
     if not {"all", statement.split} <= set(statement.claims) <= {"all", "dev", "holdout"}:
         raise ValueError("it does not have the claims of a statement")
