@@ -197,7 +197,8 @@ def test_a_judge_without_verdicts_is_3_and_nothing_is_kept(
     told = proctor("certify", "--judge", "echo", "--labels", labels(rows(2, 0, 2)), "--repeat", 1)
     assert told.code == 3
     assert "gave no verdict on any of 4 answers" in told.out
-    assert told.out.count("UNSCORED") == 4
+    assert told.out.count("UNSCORED") == 1  # the reason of all is the same
+    assert "…and 3 more; --json lists all" in told.out
     proctor("certify", "--judge", "echo", "--labels", "labels.jsonl", "--repeat", 1, "-o", "e.json")
     assert json.loads((folder / "e.json").read_text(encoding="utf-8"))["calibration"] is None
 
@@ -333,6 +334,7 @@ def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(
         (("--judge", "echo", "--labels", "none.jsonl"), "cannot be read"),
         (("--judge", "echo", "--labels", "l.jsonl"), "l.jsonl:2: error: Unknown field 'lable'."),
         (("--judge", "nobody", "--labels", "ok.jsonl"), "Unknown target 'nobody'"),
+        (("--judge", "function:no_such_module:f", "--labels", "ok.jsonl"), "cannot be imported"),
         (("--judge", "echo", "--labels", "ok.jsonl", "-o", "x.pdf"), "one of .svg .json .md"),
         (("--judge", "echo", "--labels", "ok.jsonl", "--force"), "--force applies to certificates of a run"),
         (("last", "--judge", "echo", "--labels", "ok.jsonl"), "There is no store at"),
@@ -347,3 +349,4 @@ def test_wrong_usage_is_4_with_a_sentence(
     told = proctor("certify", *words)
     assert told.code == 4
     assert said in told.err
+    assert "judges 1 answer" not in told.err

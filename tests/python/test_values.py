@@ -13,6 +13,7 @@ import pytest
 
 import proctor
 from proctor.errors import SuiteError, UsageError
+from proctor.model import Usage
 from proctor.python.wording import to_option_names
 from proctor.services import events
 
@@ -192,11 +193,24 @@ def test_whatever_a_target_raises_is_an_error_of_its_trial(target: Any) -> None:
     assert f"{target.__name__} raised" in next(run.failures()).reason
 
 
-@pytest.mark.parametrize("result", [None, 4, {"txt": "x"}, iter("ab")])
-def test_what_is_no_answer_is_an_error_of_its_trial(result: Any) -> None:
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        (None, "returned NoneType. Return text"),
+        (True, "returned bool. Return text"),
+        ({"txt": "x"}, "returned dict, but the field `text` is missing. Return text"),
+        ({"text": 4}, "returned dict, but the field `text` is 4, which it cannot be. Return text"),
+        (
+            {"text": "4", "usage": Usage(input_tokens="x")},  # type: ignore[arg-type]
+            'returned dict, but the field `usage.input_tokens` is "x", which it cannot be. Return text',
+        ),
+        (iter([]), "returned list_iterator. Return text"),
+    ],
+)
+def test_what_is_no_answer_is_an_error_of_its_trial(result: Any, told: str) -> None:
     run = proctor.run([ROW], target=lambda _question: result, **QUIET)
     assert run.errors == 1
-    assert "neither text nor an output" in next(run.failures()).reason
+    assert told in next(run.failures()).reason
 
 
 class Agent:
@@ -248,7 +262,7 @@ def test_a_cell_that_runs_again_gives_its_lambda_the_same_name() -> None:
 def test_a_class_is_called_as_a_function() -> None:
     run = proctor.run([ROW], target=Agent, **QUIET)
     assert run.errors == 1
-    assert "returned Agent, which is neither text" in next(run.failures()).reason
+    assert "returned Agent. Return text" in next(run.failures()).reason
 
 
 def test_the_project_file_names_target_and_judge() -> None:

@@ -216,6 +216,19 @@ async def test_a_module_that_is_missing_or_broken_is_a_usage_error(
             await open_target(make_spec("function", f"{name}:f"), opening())
 
 
+async def test_a_name_that_a_module_does_not_have_is_told_with_its_functions(
+    opening: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "from json import dumps\n\ndef judge(messages):\n    return dumps(messages)\n"
+    (tmp_path / "my_judge_module.py").write_text(source, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        await open_target(make_spec("function", "my_judge_module:jugde"), opening())
+    assert str(caught.value).endswith(": There is no 'jugde' in 'my_judge_module.py'. Did you mean 'judge'?")
+    with pytest.raises(UsageError, match="Expected one of: judge"):
+        await open_target(make_spec("function", "my_judge_module:dunps"), opening())
+
+
 async def test_the_import_path_is_left_as_it_was(opened: Make) -> None:
     before = list(sys.path)
     await opened("upper")

@@ -75,6 +75,8 @@ def test_the_parameters_are_handed_on() -> None:
         ("ecko", "'echo'"),
         ("sonet", "'sonnet'"),
         ("olama:x", "'ollama'"),
+        ("graders/mine.py", "Did you mean 'function:graders.mine:NAME'"),
+        ("mine.py:judge", "Did you mean 'function:mine:judge'"),
         ("zzz", "Expected one of"),
         ("", "Expected one of"),
         ("o5", "Expected one of|Did you mean"),

@@ -10,6 +10,7 @@ thread: a time limit abandons the thread but cannot end it.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,13 +19,14 @@ from importlib import import_module, invalidate_caches
 from pathlib import Path
 from threading import Thread
 from time import perf_counter
+from types import ModuleType
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from proctor.codec import decode, encode
-from proctor.errors import AnswerTooLarge, TargetError, UsageError
+from proctor.codec import decode, describe_mismatch, encode
+from proctor.errors import AnswerTooLarge, TargetError, UsageError, suggestion
 from proctor.model import MAX_ANSWER_BYTES, Output, Prompt, TargetSpec
 from proctor.targets.api.messages import format_message, get_form
 from proctor.targets.context import TargetContext, check_size
@@ -98,10 +100,13 @@ class FunctionTarget:
             if len(data) > self._max_answer_bytes:
                 raise AnswerTooLarge(self._max_answer_bytes, len(data))
             output = decode(data, Output)
-        except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
+            clause = ""
+            if isinstance(result, dict) and isinstance(error, msgspec.ValidationError):
+                clause = f", but {describe_mismatch(error, decode(data, Any))}"
             raise TargetError(
-                f"{self._name} returned {type(result).__name__}, which is neither text nor an output: "
-                f"{error}.",
+                f"{self._name} returned {type(result).__name__}{clause}. Return text (of a judge, the JSON "
+                'that its prompt asks for), or an output such as {"text": "4"}.',
                 kind="program",
             ) from error
         return output if output.latency_ms else replace(output, latency_ms=latency_ms)
@@ -253,6 +258,9 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
                 f"define. Resume the run in the program that defines the function, with the function as "
                 f"`target`."
             ) from None
+        module = sys.modules.get(module_name)  # it is there if the error is not of the import itself
+        if module is not None and isinstance(error, AttributeError):
+            raise UsageError(f"Target {spec.name!r}: {_describe_missing(module, attribute)}") from None
         raise UsageError(
             f"Target {spec.name!r} cannot be imported from {folder!r}: {type(error).__name__}: {error}."
         ) from error
@@ -261,6 +269,18 @@ def _import_function(spec: TargetSpec) -> Callable[[Any], Any]:
     if not callable(function):
         raise UsageError(f"Target {spec.name!r} names a {type(function).__name__}, which cannot be called.")
     return function
+
+
+def _describe_missing(module: ModuleType, attribute: str) -> str:
+    """Returns a sentence on a name that a module does not have, with its functions that may be meant."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isroutine(value) and getattr(value, "__module__", None) == module.__name__
+    ]
+    file = os.path.relpath(module.__file__ or module.__name__)
+    hint = suggestion(attribute, own) if own else "It has no functions."
+    return f"There is no {attribute!r} in {file!r}. {hint}"
 
 
 def _read_entry(spec: TargetSpec, entry: TargetEntry) -> TargetSpec:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 from proctor.errors import UnknownName, UsageError
@@ -34,6 +35,9 @@ def parse_target(word: str, params: Params, environ: Mapping[str, str]) -> Targe
         kind = TARGETS.get(name)
     except UnknownName:
         suggested = [f"{kind.name}:{word}" for kind in iter_kinds() if _is_usual_model(kind, word)]
+        if name.endswith(".py"):
+            module = ".".join(PurePosixPath(name).with_suffix("").parts)
+            suggested.append(f"function:{module}:{model or 'NAME'}")
         raise UnknownName("target", name if colon else word, known_words(), suggested) from None
     if kind.has_address:
         return _parse_model(word, kind, model, params, environ)

@@ -121,6 +121,7 @@ async def _calibrate(
         if options["budget_usd"] is not None:
             targets.require_prices([spec])
         account = targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
+        await targets.open_target(spec, judging=True)  # what cannot be opened is told before the plan
         progress.notify(_describe_plan(targets, spec, answers, total))
         calibrator = JudgeCalibrator(targets, spec)
         _stop_on_signals(calibrator, progress)
@@ -186,10 +187,12 @@ def _document(result: CalibrationResult, skipped: SkippedLabels) -> Iterator[Blo
     else:
         yield from judge_certificate.document_for(calibration)
     yield from map(Paragraph, _describe_skipped(result, skipped))
-    more = len(result.differences) - _MAX_LISTED
+    has_one_reason = len({difference.reason for difference in result.differences}) == 1
+    listed = result.differences[: 1 if has_one_reason and not calibration.count else _MAX_LISTED]
+    more = len(result.differences) - len(listed)
     yield Table(
         columns=(Column(), Column(), Column()),
-        rows=list(map(_difference_row, result.differences[:_MAX_LISTED])),
+        rows=list(map(_difference_row, listed)),
         notes=[f"…and {more:,} more; --json lists all"] if more > 0 else (),
         only="terminal",
     )
