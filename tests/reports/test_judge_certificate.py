@@ -71,7 +71,7 @@ def test_biases_are_told_with_counts_interval_and_test() -> None:
         "The judge is biased: more answers pass."
     ) in said(FOUND)
     assert "3 of 100 answers (3.0%, 1–8%) change" in said(FOUND)
-    assert "Chance explains this." in said(FOUND)
+    assert "This shows no bias." in said(FOUND)
     assert "Called 3 times, it changes its verdict on 3 of 100 answers" in said(FOUND)
     alone = replace(FOUND, repeats=1, repeated=0, steady=0, position=VerdictShift(both=9, to_fail=1))
     assert "It is not known how many verdicts change when the judge is called again." in said(alone)
@@ -81,7 +81,7 @@ def test_biases_are_told_with_counts_interval_and_test() -> None:
 def test_what_is_too_little_is_noted() -> None:
     assert "Note" not in said(FOUND)
     few = said(replace(FOUND, count=60, agreed=50))
-    assert "Note: people fail only 10 of the answers." in few
+    assert "Note: there are few labels: people pass 50 answers and fail 10." in few
     coin = said(replace(FOUND, agreed=50, true_passes=25))
     assert "not shown to be better than a coin" in coin
 

@@ -272,25 +272,23 @@ def _bias_text(test: BiasTest, *, repeated: bool) -> str:
             p = probability(test.changed_p)
             return f"Repeated calls change fewer verdicts ({p} adjusted): the judge is biased."
     if repeated:
-        return "Chance explains this."
+        return "This shows no bias."
     return "It is not known how many verdicts change when the judge is called again."
 
 
 def describe_caveats(calibration: Calibration) -> Iterator[str]:
     """Yields caveats."""
     right, wrong = sensitivity(calibration), specificity(calibration)
-    for share, what in ((right, "pass"), (wrong, "fail")):
-        if share.total < MIN_LABELS:
-            yield (
-                f"Note: people {what} only {share.total:,} of the answers. Label at least {MIN_LABELS} "
-                "of each kind."
-            )
+    if min(right.total, wrong.total) < MIN_LABELS:
+        yield (
+            f"Note: there are few labels: people pass {pluralize(right.total, 'answer')} and fail "
+            f"{wrong.total:,}. Label at least {MIN_LABELS} of each kind."
+        )
     if calibration.for_doubt:
         yield (
             f"Note: {calibration.for_doubt:,} of the answers were chosen because judges doubt them. The "
             "judge agrees more on all answers than on these, so this calibration corrects no pass rate. "
-            "Label "
-            "answers in random order."
+            "Label answers in random order."
         )
     if right.ci95 and wrong.ci95 and right.ci95[0] + wrong.ci95[0] <= 1:
         yield (
