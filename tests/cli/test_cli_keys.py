@@ -134,6 +134,7 @@ def test_a_file_whose_name_can_be_no_key_wants_one(
 ) -> None:
     (folder / "Al Ice.pem").write_text(alice.public_pem, encoding="utf-8")
     assert "--name" in proctor("keys", "trust", "Al Ice.pem").err
+    assert "Did you mean 'Al Ice.pem'?" in proctor("keys", "trust", "Al Icy.pem").err
     assert proctor("keys", "trust", "Al Ice.pem", "--name", "alice").code == 0
 
 
@@ -143,3 +144,10 @@ def test_a_misspelt_name_gets_a_hint(proctor: Proctor, alice: keys.SigningKey) -
         told = proctor("keys", what, "alicia")
         assert told.code == 4
         assert "'alice'" in told.err
+
+
+def test_a_fingerprint_is_no_key_and_the_way_to_the_key_is_told(proctor: Proctor) -> None:
+    told = proctor("keys", "trust", "d381b81b" * 8)
+    assert told.code == 4
+    assert "is a fingerprint, which does not contain its key. Get the public key from its owner" in told.err
+    assert "`proctor keys show`" in told.err

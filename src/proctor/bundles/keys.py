@@ -199,13 +199,18 @@ def verify_signature(public_pem: str, data: bytes, sig: bytes) -> bool:
     return True
 
 
+def is_fingerprint(text: str) -> bool:
+    """Whether a text has the form of the id of a key."""
+    return _DIGEST.fullmatch(text) is not None
+
+
 def check_name(name: str) -> str:
     """Returns the name if it is valid for a key, as it becomes a part of file names.
 
     Raises:
         UsageError: it is invalid.
     """
-    if not _NAME.fullmatch(name) or _DIGEST.fullmatch(name):
+    if not _NAME.fullmatch(name) or is_fingerprint(name):
         raise UsageError(
             f"A key cannot be named {name!r}. Use 1 to 64 of the characters a-z 0-9 . _ -, do not begin with "
             f"a dot, and do not use a fingerprint."

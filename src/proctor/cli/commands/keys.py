@@ -17,7 +17,7 @@ from proctor.bundles import trust_store
 from proctor.bundles.private_files import read_private
 from proctor.cli.echo import echo, echo_json
 from proctor.cli.options import keys_flag, keys_option, keys_path, show
-from proctor.errors import UsageError, suggestion
+from proctor.errors import UsageError, suggest_file, suggestion
 from proctor.reports.formatting import format_utc
 
 
@@ -155,7 +155,13 @@ def _read_public_key(file: str) -> str:
         )
     data = sys.stdin.buffer.read(1 << 20) if file == "-" else read_private(path)
     if data is None:
-        raise UsageError(f"There is no file {file!r}.")
+        if keyring.is_fingerprint(file):
+            raise UsageError(
+                f"{file!r} is a fingerprint, which does not contain its key. Get the public key from its "
+                "owner as a file: `proctor keys show` prints it. Then run `proctor keys trust FILE`, and "
+                "compare the fingerprint that this prints with yours."
+            )
+        raise UsageError(f"There is no file {file!r}.{suggest_file(file)}")
     text = data.decode("utf-8", "replace")
     if "PRIVATE KEY-----" in text:
         raise UsageError(

@@ -98,7 +98,7 @@ def get_certificate_file(
 
 @operation(router.post, "/bundles/verify", openapi_extra=_ARCHIVE)
 def verify_bundle(request: Request, archive: Annotated[bytes, Depends(read_zip_body)]) -> VerificationRecord:
-    """Check every byte of a bundle and derive its pass rate again; nothing in it is run or stored.
+    """Check every file of a bundle and derive its pass rate again; nothing in it is run or stored.
 
     An invalid bundle is not an error of the request: `holds` is false, and `wrong` says why.
     """
