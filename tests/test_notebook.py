@@ -40,7 +40,7 @@ def test_every_cell_of_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.Mon
     assert [output for output in outputs if output.output_type == "error"] == []
     html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
     assert html.count('<div class="proctor">') == 4
-    assert "The candidate is better" in html
+    assert "(candidate) is better than" in html
     assert re.search(r"<th>reason</th>", html)  # of pandas
     assert 'class="verdict fail"' in html
     assert not (folder / ".proctor").exists()

@@ -118,7 +118,7 @@ def test_a_comparison_says_what_flipped_and_what_that_shows(proctor: Proctor, as
     asked(32)
     told = proctor("compare", "baseline", "last", "--flips", 3)
     assert told.code == 0
-    assert "The candidate is better by 30.0 pp (14." in told.out
+    assert '(candidate) is better than "scripted:answers0.jsonl" by 30.0 pp (14.' in told.out
     assert "), p < 0.001: 12 cases fixed, 0 broken." in told.out
     assert told.out.count("FIXED  ") == 3
     assert "…and 9 more fixed: --flips 12" in told.out

@@ -42,7 +42,7 @@ def test_from_a_suite_to_a_badge_that_somebody_else_verifies(
 
     compared = proctor("compare", "baseline", "last", "--gate", "--max-regression", 0.02)
     assert compared.code == 0
-    assert "better by" in compared.out
+    assert "is better than" in compared.out
     assert proctor("compare", "last", "baseline", "--gate", "--max-regression", 0.02).code == 1
 
     (bundle,) = (folder / "release").iterdir()

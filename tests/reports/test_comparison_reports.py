@@ -168,8 +168,45 @@ def test_several_runs_are_told_as_their_golden_files_have_it(four: ComparisonRep
     ],
 )
 def test_the_verdict_is_one_plain_sentence(of: Make, before: str, after: str, told: str) -> None:
-    shown = text(two(of("a", before), of("b", after)))
+    shown = text(two(of("a", before, target="t"), of("b", after, target="t")))
     assert any(line.startswith(told) for line in shown.splitlines()), shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("-" * 40, "+" * 40, '{What} "y" (candidate) is better than "x" by 100.0 pp ('),
+        ("+" * 40, "-" * 40, '{What} "y" (candidate) is worse than "x" by 100.0 pp ('),
+        ("+" * 40, "+" * 40, 'No clear difference between {what}s "x" and "y" (candidate) on 40 cases: +0.0'),
+        ("+++", "---", '{What} "y" (candidate) is perhaps worse than "x", by 100.0 pp ('),
+        (
+            "-" * 8 + "+" * 32,
+            "+" * 30 + "!" * 10,
+            'Of the 30 cases that both runs measured {what} "y" (candidate) is better than "x" by 26.7 pp (',
+        ),
+    ],
+)
+def test_the_verdict_names_prompts_or_targets_if_the_runs_differ_in_nothing_else(
+    of: Make, before: str, after: str, told: str
+) -> None:
+    x, y = make_prompt("x"), make_prompt("y")
+    pairs = {
+        "prompt": (of("a", before, target="t", prompt=x), of("b", after, target="t", prompt=y)),
+        "target": (of("a", before, target="x", prompt=x), of("b", after, target="y", prompt=x)),
+    }
+    for what, runs in pairs.items():
+        assert text(two(*runs)).startswith(told.format(what=what, What=what.capitalize()))
+    both = two(of("a", before, target="x", prompt=x), of("b", after, target="y", prompt=y))
+    one_prompt = two(of("a", before, target="t"), of("b", after, target="t", prompt=y))
+    for report in (both, one_prompt):
+        assert "(candidate)" not in text(report)
+
+
+def test_how_to_see_both_answers_is_told_for_the_first_case_that_flipped(of: Make) -> None:
+    shown = text(two(of("a", "-+"), of("b", "++")))
+    commands = "proctor runs show run-a --case 'case 0'; proctor runs show run-b --case 'case 0'"
+    assert f"To see both answers of a case: {commands}\n" in shown
+    assert "both answers" not in text(two(of("a", "++"), of("b", "++")))
 
 
 def test_how_little_so_many_cases_could_show_is_told_where_no_difference_is(of: Make) -> None:
@@ -232,7 +269,7 @@ def test_a_run_that_selected_cases_is_named_as_why_they_are_missing(of: Make) ->
 def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
     shown = text(two(of("a", "++"), of("b", "++", status="interrupted", planned=9), rule=GateRule()))
     assert "The candidate is not finished: 7 of 9 trials are missing." in shown
-    assert "The gate failed: the candidate is not finished: 7 of 9 trials are missing." in shown
+    assert "The gate is not decided: the candidate is not finished: 7 of 9 trials are missing." in shown
 
 
 @pytest.mark.parametrize(
@@ -271,12 +308,12 @@ def test_a_run_that_is_not_finished_is_told(of: Make) -> None:
             GateRule(allow_errors=20),
             "interval would be -64.8 to -32.8pp if all had gone against the candidate, and -8.8 to +8.8pp",
         ),
-        ("", "++", GateRule(), "The gate failed: nothing matched."),
+        ("", "++", GateRule(), "The gate is not decided: nothing matched."),
         (
             "+" * 5,
             "++",
             GateRule(),
-            "The gate failed: 3 cases are only in the baseline, and --partial is not given.",
+            "The gate is not decided: 3 cases are only in the baseline, and --partial is not given.",
         ),
         ("+" * 5, "++", GateRule(partial=True), "The gate passed: a regression is not shown"),
     ],

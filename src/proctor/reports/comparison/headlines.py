@@ -8,12 +8,10 @@ from proctor.comparison.compare import Comparison
 from proctor.comparison.ranking import Ranking
 from proctor.model import Run
 from proctor.plurals import join_names, pluralize
-from proctor.reports.comparison.sentences import verdict_sentence
+from proctor.reports.comparison.sentences import MAX_NAME_LENGTH, verdict_sentence
 from proctor.reports.formatting import interval, percent, probability, unmeasured
 from proctor.safe_text import truncate
 
-_MAX_NAME_LENGTH: Final = 40
-"""Characters of a target's name, so that the sentence stays one that can be read."""
 _MAX_RATES: Final = 3
 """With more runs the sentence has the lowest and the highest rate."""
 
@@ -92,7 +90,7 @@ def ranking_headline(ranking: Ranking) -> str:
 def format_short_name(run: Run) -> str:
     """Formats the target and the prompt of a run: `gpt-5 · terse`."""
     names = [run.target.name, run.prompt.name] if run.prompt else [run.target.name]
-    return " · ".join(truncate(name, _MAX_NAME_LENGTH) for name in names)
+    return " · ".join(truncate(name, MAX_NAME_LENGTH) for name in names)
 
 
 def _label_sides(comparison: Comparison) -> tuple[str, str]:

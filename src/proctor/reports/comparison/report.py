@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from math import floor, log10
 from typing import Any
@@ -184,14 +185,20 @@ def _flip_blocks(comparison: Comparison, max_flips: int) -> Iterator[Block]:
     for name, flips in kinds:
         names = join_names([words.trial_label(flip) for flip in flips], max_flips)
         yield Paragraph(f"{name.capitalize()} ({len(flips):,}): {names}", only="markdown")
+    notes = [
+        f"…and {len(flips) - max_flips:,} more {name}: --flips {len(flips)}"
+        for name, flips in kinds
+        if len(flips) > max_flips
+    ]
+    if kinds and max_flips:
+        case = shlex.quote(kinds[0][1][0].case)
+        runs = (comparison.baseline, comparison.candidate)
+        commands = "; ".join(one_line(f"proctor runs show {run.id} --case {case}") for run in runs)
+        notes.append(f"To see both answers of a case: {commands}")
     yield Table(
         columns=(Column(kind="verdict", width=8), Column()),
         rows=[(name, words.trial_label(flip)) for name, flips in kinds for flip in flips[:max_flips]],
-        notes=[
-            f"…and {len(flips) - max_flips:,} more {name}: --flips {len(flips)}"
-            for name, flips in kinds
-            if len(flips) > max_flips
-        ],
+        notes=notes,
         only="terminal",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from proctor.comparison.compare import Comparison, UnmeasuredOutcome, VerdictFlip
 from proctor.comparison.gate import GateRule, gate_exit_code
@@ -21,8 +22,10 @@ from proctor.reports.formatting import (
     unmeasured,
 )
 from proctor.reports.runs.command_line import selection_flags
-from proctor.safe_text import one_line
+from proctor.safe_text import one_line, truncate
 
+MAX_NAME_LENGTH = 40
+"""Characters of a target's name, so that the sentence stays one that can be read."""
 _MAX_NAMED_CASES = 5
 """At most this many cases are named in a sentence."""
 
@@ -39,22 +42,56 @@ def verdict_sentence(comparison: Comparison) -> str:
     test = probability(whole.p_value)
     counts = f"{pluralize(whole.fixed, 'trial' if whole.by_case else 'case')} fixed, {whole.broken:,} broken"
     counts += _undecided_clause(comparison)
+    names = _differing_names(comparison)
     if direction == "unclear":
         between = f"{_pp(whole.value, '+')} ({_range_text(low, high)})"
+        sides = (
+            ""
+            if names is None
+            else f" between {names.kind}s {names.baseline} and {names.candidate} (candidate)"
+        )
         return (
-            f"No clear difference on {pluralize(whole.cases, 'case')}: {between}, {test}: {counts}. "
+            f"No clear difference{sides} on {pluralize(whole.cases, 'case')}: {between}, {test}: {counts}. "
             f"{smallest_difference(comparison)}"
         )
     better = "better" if whole.value > 0 else "worse"
+    candidate = "the candidate"
+    if names is not None:
+        candidate, better = f"{names.kind} {names.candidate} (candidate)", f"{better} than {names.baseline}"
     ends = (low, high) if whole.value > 0 else (-high, -low)
     by = f"{_pp(abs(whole.value))} ({_range_text(*ends)})"
-    subject = "The candidate" if whole.is_decided else f"Of the {_paired_text(comparison)} the candidate"
+    subject = f"{candidate[0].upper()}{candidate[1:]}"
+    if not whole.is_decided:
+        subject = f"Of the {_paired_text(comparison)} {candidate}"
     if direction.startswith("perhaps"):
         return (
             f"{subject} is perhaps {better}, by {by}, but the test is not significant, {test}: {counts}. "
             f"{smallest_difference(comparison)}"
         )
     return f"{subject} is {better} by {by}, {test}: {counts}."
+
+
+class _DifferingNames(NamedTuple):
+    """The only thing that differs between two runs, with its names in quotation marks."""
+
+    kind: str
+    baseline: str
+    candidate: str
+
+
+def _differing_names(comparison: Comparison) -> _DifferingNames | None:
+    """Returns the prompts or the targets of runs that differ in nothing else; None for all others."""
+    first, second = comparison.baseline, comparison.candidate
+    same_target, same_prompt = first.target == second.target, first.prompt == second.prompt
+    if first.suite.digest != second.suite.digest or same_target == same_prompt:
+        return None
+    kind, names = "target", (first.target.name, second.target.name)
+    if same_target:
+        kind, names = "prompt", (first.prompt_name or "", second.prompt_name or "")
+    if not all(names) or names[0] == names[1]:
+        return None
+    baseline, candidate = (f'"{truncate(name, MAX_NAME_LENGTH)}"' for name in names)
+    return _DifferingNames(kind, baseline, candidate)
 
 
 def _undecided_clause(comparison: Comparison) -> str:
@@ -154,11 +191,11 @@ def gate_sentence(comparison: Comparison, rule: GateRule) -> str:
     """Returns whether the gate passed, with the numbers that decided it."""
     code, ci95 = gate_exit_code(comparison, rule), comparison.whole.ci95
     if code is ExitCode.NOTHING_SELECTED:
-        return "The gate failed: nothing matched."
+        return "The gate is not decided: nothing matched."
     if code is ExitCode.NOT_MEASURED or ci95 is None:
         if not any(_gate_objections(comparison, rule)):
             return f"The gate is not decided: {_undecided_gate_clause(comparison)}."
-        return f"The gate failed: {'; '.join(_gate_objections(comparison, rule))}."
+        return f"The gate is not decided: {'; '.join(_gate_objections(comparison, rule))}."
     margin = _pp(rule.max_regression)
     regression = f"a regression of more than {margin}" if rule.max_regression else "a regression"
     interval = f"the 95 % interval is {difference_interval(ci95)}"
