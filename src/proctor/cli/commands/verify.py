@@ -38,7 +38,8 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
     checks the list of files, all hashes, the signatures and both hash trees, and that no trial is missing. It
     grades the answers again if the grader calls no model. It never runs anything from a bundle.
 
-    Exit codes: 0 valid, 1 invalid (the first defect is printed), 4 no bundle found.
+    Exit codes: 0 valid, 1 invalid (the first defect is printed), 4 no bundle found, or the extra `sign` is
+    missing for a signed one.
 
     \b
     proctor verify bundle.zip
