@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from proctor.cli.config_defaults import config_names
 from proctor.cli.config_schema import config_schema
 from proctor.cli.main import load_command
-from proctor.cli.options import ShareRange
+from proctor.cli.number_ranges import ShareRange
 from proctor.cli.schemas import SCHEMAS
 from proctor.services.runs.config import SHARE_KEYS, dialect_settings
 from support.cli import Proctor

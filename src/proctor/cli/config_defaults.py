@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from proctor.cli.main import load_command
-from proctor.cli.options import ShareRange
+from proctor.cli.number_ranges import ShareRange
 from proctor.errors import UsageError
 from proctor.services.runs.config import Config, load_config
 

@@ -8,7 +8,7 @@ import click
 
 from proctor.cli.config_defaults import config_names
 from proctor.cli.main import load_command
-from proctor.cli.options import ShareRange
+from proctor.cli.number_ranges import ShareRange
 from proctor.field_schemas import DRAFT, choice, object_of, of_type, text, text_or
 from proctor.protocols import DialectSetting
 from proctor.services.runs.config import DEFAULT_SUITES, SUITE_KEYS, dialect_settings

@@ -7,13 +7,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from proctor.cli.echo import echo, echo_err, echo_line, wants_colour
+from proctor.cli.number_ranges import NumberRange
 from proctor.errors import UsageError
 from proctor.stores import DEFAULT_STORE
 
@@ -24,39 +24,6 @@ if TYPE_CHECKING:
     from proctor.stores.location import StoreLocation
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-class NumberRange(click.FloatRange):
-    """A number within a range; `nan` is refused, which click accepts."""
-
-    kind = "a number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Converts a value to a number; fails if it is none."""
-        try:
-            number = float(value)
-        except ValueError:
-            number = nan
-        if isnan(number):
-            self.fail(f"{value!r} is not {self.kind}.", param, ctx)
-        return super().convert(number, param, ctx)
-
-
-class ShareRange(NumberRange):
-    """A share within a range, which may be written as a percentage: `0.05`, `5%` or `5pp`."""
-
-    kind = "a share. Give a number such as 0.05, or a percentage such as 5%"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Converts a value to a share; fails if it is none, and suggests one for a number such as 90."""
-        from proctor.validation import parse_percentage
-
-        percentage = parse_percentage(str(value))
-        if percentage is not None:
-            return super().convert(percentage, param, ctx)
-        if parse_percentage(f"{value}%") is not None and 1 < float(value) <= 100:
-            self.fail(f"{value} is more than 1. Did you mean {float(value) / 100:g} or {value}%?", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 class GroupedCommand(click.Command):

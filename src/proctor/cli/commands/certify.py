@@ -8,9 +8,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from proctor.cli.number_ranges import NumberRange
 from proctor.cli.options import (
     GroupedCommand,
-    NumberRange,
     concurrency_option,
     keys_option,
     max_answer_bytes_option,

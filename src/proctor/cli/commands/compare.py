@@ -9,7 +9,8 @@ import click
 from msgspec.structs import replace
 
 from proctor.cli.echo import echo_err
-from proctor.cli.options import ShareRange, cluster_option, open_store, store_option
+from proctor.cli.number_ranges import ShareRange
+from proctor.cli.options import cluster_option, open_store, store_option
 from proctor.cli.output_files import check_outputs, draw_svg, file_ending, output_option, print_and_write
 from proctor.safe_text import one_line
 

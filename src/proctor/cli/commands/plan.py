@@ -10,7 +10,8 @@ import click
 
 from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.echo import echo_err
-from proctor.cli.options import ShareRange, cluster_option, open_store, store_location, store_option
+from proctor.cli.number_ranges import ShareRange
+from proctor.cli.options import cluster_option, open_store, store_location, store_option
 from proctor.cli.output_files import check_outputs, file_ending, print_and_write
 
 _ENDINGS = (".json", ".md")

@@ -12,8 +12,8 @@ import click
 
 from proctor.cli.bundle_options import bundle_options, check_bundle_exists, get_import_options
 from proctor.cli.echo import echo
+from proctor.cli.number_ranges import NumberRange
 from proctor.cli.options import (
-    NumberRange,
     concurrency_option,
     max_answer_bytes_option,
     open_store,

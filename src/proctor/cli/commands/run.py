@@ -10,10 +10,9 @@ import click
 from click.core import ParameterSource
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand
+from proctor.cli.number_ranges import NumberRange, ShareRange
 from proctor.cli.options import (
     GroupedCommand,
-    NumberRange,
-    ShareRange,
     cluster_option,
     concurrency_option,
     gate_mode_option,

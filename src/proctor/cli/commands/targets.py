@@ -7,7 +7,8 @@ import os
 
 import click
 
-from proctor.cli.options import NumberRange, max_answer_bytes_option, show, store_location
+from proctor.cli.number_ranges import NumberRange
+from proctor.cli.options import max_answer_bytes_option, show, store_location
 from proctor.errors import ExitCode, ProctorError, SuiteError, UsageError
 from proctor.model import Message, Output, Params, Prompt, Settings, TargetSpec
 from proctor.reports.formatting import cost, milliseconds
