@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 import trustme
 
 from proctor.errors import StoreError, UsageError
 from proctor.stores import locate_store
+from proctor.stores.location import StoreLocation
+from proctor.stores.postgresql import database
 from support.postgresql import NOBODY, PostgresServer, free_port
 from support.waiting import wait_until
 
@@ -225,3 +229,18 @@ def test_a_server_that_shuts_down_is_waited_for() -> None:
         assert lines == [f"Waiting for the server of {address}, which is starting or shutting down."]
     finally:
         server.stop()
+
+
+def test_a_connection_that_is_interrupted_while_it_is_set_up_is_closed(
+    postgres_location: StoreLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[psycopg.Connection[Any]] = []
+
+    def interrupt(connection: psycopg.Connection[Any]) -> None:
+        connections.append(connection)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(database, "adapt_text", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        postgres_location.connector.connect()  # type: ignore[attr-defined]
+    assert connections[0].closed

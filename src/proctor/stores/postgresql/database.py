@@ -105,9 +105,13 @@ class PostgresConnector:
             "client_encoding": "UTF8",
         }
         connection = psycopg.connect(make_conninfo(**fields), autocommit=True)
-        adapt_text(connection)
-        path = sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema))
-        connection.execute(sql.SQL(_SERVER_SETTINGS) + path)
+        try:
+            adapt_text(connection)
+            path = sql.SQL("SET search_path TO {}").format(sql.Identifier(self.schema))
+            connection.execute(sql.SQL(_SERVER_SETTINGS) + path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def open_connection(self, patience_s: float = DEFAULT_PATIENCE_S) -> psycopg.Connection[Any]:
