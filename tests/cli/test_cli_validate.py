@@ -27,6 +27,13 @@ def ferry(suite: Callable[..., str]) -> str:
     return suite(asked, ("sum", "Is 4 + 5 = 9?", "9"))
 
 
+def test_the_name_of_a_saved_suite_is_told_from_a_file(proctor: Proctor, ferry: str) -> None:
+    assert proctor("suites", "save", ferry, "--name", "ferries").code == 0
+    result = proctor("validate", "ferries")
+    assert result.code == 4
+    assert "'ferries' is a suite in the store, not a file. Name its file." in result.err
+
+
 # --- rules -------------------------------------------------------------------------------------------------
 
 

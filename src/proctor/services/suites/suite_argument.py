@@ -126,6 +126,8 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
                 paths=(matches[0],), notes=describe_choice(word, f"the file {matches[0].as_posix()!r}")
             )
         if word not in TIERS:
+            if self.is_saved(word):
+                raise NoSuchSuite(f"{word!r} is a suite in the store, not a file. Name its file.")
             names = sorted({*TIERS, *map(_suite_name, suites)})
             hint = suggest_file(word).lstrip() or suggestion(word, names)
             raise NoSuchSuite(
