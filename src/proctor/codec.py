@@ -83,6 +83,8 @@ def describe_mismatch(error: msgspec.ValidationError, data: Any) -> str:
         error: what the conversion of the data raised.
         data: plain data.
     """
+    from proctor.validation import quote_value
+
     text, _, place = str(error).partition(" - at `$")
     path = place.rstrip("`").lstrip(".")
     if missing := re.fullmatch("Object missing required field `(.*)`", text):
@@ -94,8 +96,7 @@ def describe_mismatch(error: msgspec.ValidationError, data: Any) -> str:
     value = data
     for step in re.findall(r"[^.\[\]]+", path):
         value = value[int(step) if isinstance(value, list | tuple) else step]
-    shown = json.dumps(value, ensure_ascii=False, default=str)
-    return f"the field `{path}` is {shown if len(shown) <= 60 else shown[:59] + '…'}, which it cannot be"
+    return f"the field `{path}` is {quote_value(value)}, which it cannot be"
 
 
 def _digest(prefix: Hash, thing: Any) -> str:

@@ -155,8 +155,8 @@ def test_runs_on_two_nodes_are_equal_to_those_of_one_machine_whatever_ends_meanw
         _, err = driver.communicate()
         assert "Continue with: proctor run --resume" in err
         assert "Traceback" not in err
-        shown = process("runs", "show", "last", "--json", environ=environ)
-        assert shown.run["total"] == endpoint.asked.total()  # nothing was in flight
+        result = process("runs", "show", "last", "--json", environ=environ)
+        assert result.run["total"] == endpoint.asked.total()  # nothing was in flight
 
         driver = start(*many, "--resume", environ=environ)
         wait_until(partial(has_asked, endpoint, CASES * 3 // 8))

@@ -179,13 +179,14 @@ def test_a_time_without_a_zone_is_refused(field: str) -> None:
 @pytest.mark.parametrize(
     ("change", "clause"),
     [
-        ({"split": "ho,dout"}, 'the field `split` is "ho,dout", which it cannot be'),
+        ({"split": "ho,dout"}, "the field `split` is 'ho,dout', which it cannot be"),
         ({"trials": {"root": "00"}}, "the field `trials.size` is missing"),
         (
             {"claims": {"all": {"passed": "x"}}},
             "the field `claims[...].passed` has a value that it cannot have",
         ),
         ({"started_at": 5}, "the field `started_at` is 5, which it cannot be"),
+        ({"split": "\u202etuodloh"}, r"the field `split` is '\u202etuodloh', which it cannot be"),
     ],
 )
 def test_a_wrong_field_is_told_with_its_value(change: dict[str, Any], clause: str) -> None:

@@ -202,7 +202,7 @@ def test_whatever_a_target_raises_is_an_error_of_its_trial(target: Any) -> None:
         ({"text": 4}, "returned dict, but the field `text` is 4, which it cannot be. Return text"),
         (
             {"text": "4", "usage": Usage(input_tokens="x")},  # type: ignore[arg-type]
-            'returned dict, but the field `usage.input_tokens` is "x", which it cannot be. Return text',
+            "returned dict, but the field `usage.input_tokens` is 'x', which it cannot be. Return text",
         ),
         (iter([]), "returned list_iterator. Return text"),
     ],

@@ -121,7 +121,7 @@ async def _calibrate(
         if options["budget_usd"] is not None:
             targets.require_prices([spec])
         account = targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
-        await targets.open_target(spec, judging=True)  # what cannot be opened is told before the plan
+        await targets.open_target(spec, judging=True)  # before the plan is printed
         progress.notify(_describe_plan(targets, spec, answers, total))
         calibrator = JudgeCalibrator(targets, spec)
         _stop_on_signals(calibrator, progress)

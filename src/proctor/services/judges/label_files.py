@@ -150,11 +150,11 @@ def _merge_problems(problems: list[Problem]) -> list[Problem]:
     return [_merge_lines(*group) for group in groups.values()]
 
 
-def _merge_lines(first: Problem, *others: Problem) -> Problem:
-    if not others:
+def _merge_lines(first: Problem, *repeats: Problem) -> Problem:
+    if not repeats:
         return first
-    lines = join_names([str(problem.line) for problem in others], _MAX_LISTED_LINES)
-    where = f"line {lines}" if len(others) == 1 else f"{len(others):,} other lines: {lines}"
+    lines = join_names([str(problem.line) for problem in repeats], _MAX_LISTED_LINES)
+    where = f"line {lines}" if len(repeats) == 1 else f"{len(repeats):,} other lines: {lines}"
     return replace(first, message=f"{first.message} The same on {where}.")
 
 
@@ -358,8 +358,8 @@ def _check_header(header: list[str]) -> Iterator[str]:
     """Yields a sentence for each column that is unknown, repeated or missing."""
     names_runs = "case_id" in header
     columns = {*STANDALONE_FIELDS, *(RUN_LABEL_FIELDS if names_runs else ())}
-    known = columns | (EXPORT_FIELDS if names_runs and "verdict" in header else set())
-    unknown = [name for name in header if name not in known]
+    readable_columns = columns | (EXPORT_FIELDS if names_runs and "verdict" in header else set())
+    unknown = [name for name in header if name not in readable_columns]
     missing = [name for name in STANDALONE_FIELDS if name in columns.difference(header)]
     renames = _match_names(unknown, missing)
     for index, name in enumerate(header):
@@ -367,7 +367,7 @@ def _check_header(header: list[str]) -> Iterator[str]:
             yield f"The column {name!r} appears twice. Keep one of them."
         elif name in renames:
             yield f"Unknown column {name!r}. Rename it to `{renames[name]}`."
-        elif name not in known:
+        elif name not in readable_columns:
             yield f"Unknown column {quote_value(name)}. {suggestion(name[:60], sorted(columns))}"
     present = {*header, *renames.values()}
     for name, content in _REQUIRED_COLUMNS.items():
