@@ -83,8 +83,6 @@ def describe_mismatch(error: msgspec.ValidationError, data: Any) -> str:
         error: what the conversion of the data raised.
         data: plain data.
     """
-    from proctor.validation import quote_value
-
     text, _, place = str(error).partition(" - at `$")
     path = place.rstrip("`").lstrip(".")
     if missing := re.fullmatch("Object missing required field `(.*)`", text):
@@ -96,7 +94,8 @@ def describe_mismatch(error: msgspec.ValidationError, data: Any) -> str:
     value = data
     for step in re.findall(r"[^.\[\]]+", path):
         value = value[int(step) if isinstance(value, list | tuple) else step]
-    return f"the field `{path}` is {quote_value(value)}, which it cannot be"
+    text = repr(value)
+    return f"the field `{path}` is {text if len(text) <= 60 else text[:59] + '…'}, which it cannot be"
 
 
 def _digest(prefix: Hash, thing: Any) -> str:
