@@ -28,7 +28,8 @@ tests:
     assertions: [{type: code-grader, command: [python, grade.py]}]
 """
 GRADER = 'import json\nprint(json.dumps({"score": 1.0, "assertions": []}))\n'
-# Writes down every prompt; one that says `wait` is answered when there is a file `go`.
+# Writes down every prompt; one that says `wait` is answered when there is a file `go`, and not before the loop
+# has handled the signals that were sent before.
 TARGET = """\
 import asyncio, os, helper
 async def f(prompt):
@@ -36,6 +37,7 @@ async def f(prompt):
         file.write(" ".join(prompt.split()[:3]) + "\\n")
     while "wait" in prompt and not os.path.exists("go"):
         await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01 if "wait" in prompt else 0)
     return helper.PREFIX + prompt
 """
 

@@ -154,8 +154,8 @@ class _Watch:
                 changes = self._find_settled_changes()
                 next_scan = monotonic() + max(POLL_S, 10 * (monotonic() - began))
                 if changes:
-                    self._say(f"Changed: {self._format_names(changes)}. Waiting for requests in progress.")
                     _finish_calls(process)
+                    self._say(f"Changed: {self._format_names(changes)}. Waiting for requests in progress.")
             self._wait(_PROCESS_POLL_S)
         return changes
 
