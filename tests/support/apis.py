@@ -24,14 +24,16 @@ WITH_KEY = {"PROCTOR_API_KEY": KEY}
 def make_reply(kind: str, text: str = "4", *calls: ToolCall, model: str = "m") -> dict[str, Any]:
     """What a service of a kind replies with that answers with a text and calls of tools."""
     if kind == "anthropic":
-        uses = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in calls]
+        uses = [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in calls
+        ]
         return {"content": [{"type": "text", "text": text}, *uses], "model": model}
     if kind == "google":
-        parts = [{"functionCall": {"name": one.name, "args": one.arguments}} for one in calls]
+        parts = [{"functionCall": {"name": call.name, "args": call.arguments}} for call in calls]
         return {"candidates": [{"content": {"parts": [{"text": text}, *parts]}}], "modelVersion": model}
     functions = [
-        {"id": one.id, "function": {"name": one.name, "arguments": json.dumps(one.arguments)}}
-        for one in calls
+        {"id": call.id, "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+        for call in calls
     ]
     return {"choices": [{"message": {"content": text, "tool_calls": functions}}], "model": model}
 

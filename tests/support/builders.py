@@ -37,15 +37,15 @@ def make_case(id: str = "c", text: str = "2 + 2?", **fields: Any) -> Case:  # no
 def make_score(value: float | None, **fields: Any) -> Score:
     """A score from its value: 1 passes, less fails, None is unscored."""
     outcome = Verdict.UNSCORED if value is None else Verdict.PASS if value == 1 else Verdict.FAIL
-    given: dict[str, Any] = {"grader": "exact", "name": "exact", "value": value, "outcome": outcome}
-    return Score(**given | fields)
+    defaults: dict[str, Any] = {"grader": "exact", "name": "exact", "value": value, "outcome": outcome}
+    return Score(**defaults | fields)
 
 
 def make_trial(text: str | None, *scores: Score, **fields: Any) -> Trial:
     """A trial that answered with a text, or failed when the text is None."""
     output = None if text is None else Output(text=text)
     failure = Failure(stage="target", kind="timeout", message="Too late.") if text is None else None
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "case_id": "c",
         "position": 0,
         "sent": "sha256:0",
@@ -54,29 +54,29 @@ def make_trial(text: str | None, *scores: Score, **fields: Any) -> Trial:
         "scores": scores,
         "started_at": NOON,
     }
-    return Trial(**given | fields)
+    return Trial(**defaults | fields)
 
 
 def make_run(**fields: Any) -> Run:
     """A run of the target `echo` that began at noon."""
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": "20260301-120000-abc123",
         "group": "20260301-120000-000000",
         "suite": Suite(name="s", dialect="pramana"),
         "target": ECHO,
         "started_at": NOON,
     }
-    return Run(**given | fields)
+    return Run(**defaults | fields)
 
 
 def make_report(*pairs: tuple[Trial, Case], **fields: Any) -> RunReport:
     """A finished run as reports see it, of trials and their cases; the fields are those of the run."""
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "status": "finished",
         "finished_at": NOON + timedelta(seconds=2.5),
         "planned": len(pairs),
     }
-    run = make_run(**given | fields)
+    run = make_run(**defaults | fields)
     tally = Tally(pass_rules_for(run), run.suite.repeats_rule, run.settings.repeats)
     rows = [TrialResult(trial=trial, verdict=tally.add(trial, case), case=case) for trial, case in pairs]
     return RunReport(

@@ -69,17 +69,17 @@ def _keyword(call: ast.Call, name: str) -> ast.expr | None:
 
 def problem_codes() -> set[str]:
     """The codes of problems with suites, stores and requests."""
-    found: set[str] = set()
+    codes: set[str] = set()
     for name, call in _calls():
         place = _PLACES.get(name)
         if place is not None and len(call.args) > place:
-            found |= set(_texts(call.args[place]))
+            codes |= set(_texts(call.args[place]))
         if name in _RECORDS:
-            found |= set(_texts(_keyword(call, "code")))
+            codes |= set(_texts(_keyword(call, "code")))
     for node in (node for tree in _trees() for node in ast.walk(tree)):
-        if isinstance(node, ast.Assign) and "code" in {getattr(each, "id", "") for each in node.targets}:
-            found |= set(_texts(node.value))
-    return {code for code in found if _CODE.fullmatch(code)}
+        if isinstance(node, ast.Assign) and "code" in {getattr(target, "id", "") for target in node.targets}:
+            codes |= set(_texts(node.value))
+    return {code for code in codes if _CODE.fullmatch(code)}
 
 
 def failure_kinds() -> set[str]:

@@ -68,7 +68,7 @@ class Forger:
 
     def write(self, *, reroot: bool = True, rehash: bool = True, sign: Any = None) -> Path:
         """Put the bundle together again, as far as somebody without the maker's key can."""
-        written = {
+        files = {
             name: b"".join(canonical_json(line) + b"\n" for line in lines)
             for name, lines in zip(
                 FILES, (self.suite, self.trials, [self.config], [self.environment]), strict=True
@@ -76,13 +76,13 @@ class Forger:
         }
         if reroot:
             for tree, name, skip in (("cases", FILES[0], 1), ("trials", FILES[1], 0)):
-                lines = [parse_json(line) for line in written[name].splitlines()][skip:]
+                lines = [parse_json(line) for line in files[name].splitlines()][skip:]
                 leaves = [
                     bytes.fromhex(line["leaf"]) if "leaf" in line else merkle.leaf_hash(canonical_json(line))
                     for line in lines
                 ]
                 self.own[tree] = {"root": merkle.merkle_root(leaves).hex(), "size": len(leaves)}
-        for name, data in written.items():
+        for name, data in files.items():
             (self.path / name).write_bytes(data)
         self.restate(rehash=rehash, sign=sign)
         return self.path

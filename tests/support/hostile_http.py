@@ -299,8 +299,8 @@ async def serve(
     hostile = HostileServer(scripts)
     server = await asyncio.start_server(hostile.handle, host, 0, ssl=tls)
     hostile.port = server.sockets[0].getsockname()[1]
-    shown = name or (f"[{host}]" if ":" in host else host)
-    hostile.url = f"{'https' if tls else 'http'}://{shown}:{hostile.port}/v1"
+    host_name = name or (f"[{host}]" if ":" in host else host)
+    hostile.url = f"{'https' if tls else 'http'}://{host_name}:{hostile.port}/v1"
     try:
         yield hostile
     finally:

@@ -86,7 +86,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
 
 def _every_text() -> dict[str, tuple[str, ...]]:
     spliced = {
-        family: tuple(splice.format(each) for each in sequences for splice in _SPLICES)
+        family: tuple(splice.format(sequence) for sequence in sequences for splice in _SPLICES)
         for family, sequences in _SEQUENCES.items()
     }
     return spliced | _TEXTS
@@ -141,8 +141,8 @@ def markdown_faults(text: str) -> Iterator[str]:
                 address = str(part.attrGet("href") or part.attrGet("src"))
                 if EVIL in address:
                     yield f"a link to {address!r}"
-            elif part.type in ("html_block", "html_inline") and (rest := _OUR_HTML.sub("", part.content)):
-                yield from html_faults(part.content) if part.type == "html_block" else [f"HTML {rest!r}"]
+            elif part.type in ("html_block", "html_inline") and (markup := _OUR_HTML.sub("", part.content)):
+                yield from html_faults(part.content) if part.type == "html_block" else [f"HTML {markup!r}"]
             elif part.type == "text" and (link := _AUTOLINK.search(part.content)):
                 yield f"a link that GitHub makes of {part.content[max(0, link.start() - 9) :][:40]!r}"
             elif part.type == "inline" and part.content.startswith(FORGED):

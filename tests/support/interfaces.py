@@ -16,7 +16,7 @@ from aiohttp import web
 
 from support.endpoints import Seen
 
-Known = Mapping[str, Any]
+FieldTable = Mapping[str, Any]
 """The fields of an object: those inside of each, or None where anything is inside."""
 
 
@@ -31,11 +31,11 @@ CORE = {
     **names("model temperature top_p stop stream response_format tools tool_choice"),
     "messages": MESSAGE,
 }
-STREAM_OPTIONS: Known = {"stream_options": names("include_usage include_obfuscation")}
+STREAM_OPTIONS: FieldTable = {"stream_options": names("include_usage include_obfuscation")}
 PENALTIES = names("presence_penalty frequency_penalty")
 LOGPROBS = names("logprobs top_logprobs")
 LIMITS = names("max_tokens max_completion_tokens")
-OPENAI: Known = {
+OPENAI: FieldTable = {
     **CORE,
     **STREAM_OPTIONS,
     **PENALTIES,
@@ -44,7 +44,7 @@ OPENAI: Known = {
     **names("seed reasoning_effort verbosity service_tier n user store metadata modalities audio logit_bias"),
     **names("parallel_tool_calls prediction prompt_cache_key prompt_cache_retention safety_identifier"),
 }
-CHAT_FIELDS: Mapping[str, Known] = {
+CHAT_FIELDS: Mapping[str, FieldTable] = {
     "openai": OPENAI,
     "azure": OPENAI,
     "deepseek": {
@@ -165,7 +165,7 @@ CHAT_FIELDS: Mapping[str, Known] = {
 
 # --- other interfaces --------------------------------------------------------------------------------------
 
-RESPONSES: Known = {
+RESPONSES: FieldTable = {
     **names("model input instructions temperature top_p max_output_tokens stream store tools tool_choice"),
     **names("service_tier include metadata parallel_tool_calls top_logprobs truncation user background"),
     **names("prompt_cache_key prompt_cache_retention safety_identifier previous_response_id"),
@@ -173,14 +173,14 @@ RESPONSES: Known = {
     "text": names("format verbosity"),
     "stream_options": names("include_obfuscation"),
 }
-MESSAGES: Known = {
+MESSAGES: FieldTable = {
     **names("model max_tokens messages system temperature top_p top_k stop_sequences stream tools"),
     **names("tool_choice service_tier metadata cache_control container inference_geo"),
     **names("anthropic_version anthropic_beta"),
     "thinking": names("type budget_tokens display"),
     "output_config": names("effort format"),
 }
-GENERATE: Known = {
+GENERATE: FieldTable = {
     **names("contents systemInstruction tools toolConfig safetySettings cachedContent labels serviceTier"),
     "generationConfig": {
         **names("temperature topP topK seed maxOutputTokens stopSequences presencePenalty"),
@@ -189,7 +189,7 @@ GENERATE: Known = {
         "thinkingConfig": names("thinkingBudget thinkingLevel includeThoughts"),
     },
 }
-CONVERSE: Known = {
+CONVERSE: FieldTable = {
     **names("messages system toolConfig guardrailConfig promptVariables requestMetadata"),
     "inferenceConfig": names("maxTokens temperature topP stopSequences"),
     "additionalModelRequestFields": None,
@@ -247,7 +247,7 @@ CONVERSE_REPLY = {
     "usage": {"inputTokens": 3, "outputTokens": 1, "totalTokens": 4},
     "metrics": {"latencyMs": 1},
 }
-INTERFACES: tuple[tuple[str, Callable[[str], Known], Any], ...] = (
+INTERFACES: tuple[tuple[str, Callable[[str], FieldTable], Any], ...] = (
     (r"/chat/completions$", lambda kind: CHAT_FIELDS.get(kind, OPENAI), CHAT_REPLY),
     (r"/responses$", lambda _kind: RESPONSES, RESPONSES_REPLY),
     (r"/v1/messages$|:(stream)?[rR]awPredict$|/invoke", lambda _kind: MESSAGES, MESSAGES_REPLY),
@@ -257,16 +257,16 @@ INTERFACES: tuple[tuple[str, Callable[[str], Known], Any], ...] = (
 """The end of the path of each interface, with the fields of a request and an answer."""
 
 
-def find_unknown(body: Any, known: Known | None, place: str = "") -> Iterator[str]:
+def find_unknown(body: Any, fields: FieldTable | None, place: str = "") -> Iterator[str]:
     """The paths of fields that are not known."""
-    if known is None:
+    if fields is None:
         return
     for item in body if isinstance(body, list) else [body]:
         for name, value in item.items() if isinstance(item, dict) else ():
-            if name not in known:
+            if name not in fields:
                 yield f"{place}{name}"
             else:
-                yield from find_unknown(value, known[name], f"{place}{name}.")
+                yield from find_unknown(value, fields[name], f"{place}{name}.")
 
 
 class InterfacesServer:

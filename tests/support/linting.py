@@ -13,23 +13,23 @@ from proctor.protocols import CaseAtLine
 _NUMBERS = count()
 
 
-def make_checked_case(asked: str | list[tuple[str, str]], *checks: Any, **fields: Any) -> Case:
+def make_checked_case(prompt: str | list[tuple[str, str]], *checks: Any, **fields: Any) -> Case:
     """A case that asks a text or turns; each check is (grader, parameters) or an assertion."""
-    turns = [("user", asked)] if isinstance(asked, str) else asked
+    turns = [("user", prompt)] if isinstance(prompt, str) else prompt
     assertions = [
         check if isinstance(check, Assertion) else Assertion(grader=check[0], params=check[1])
         for check in checks
     ]
-    given: dict[str, Any] = {"id": f"case-{next(_NUMBERS)}", "assertions": tuple(assertions)}
+    values: dict[str, Any] = {"id": f"case-{next(_NUMBERS)}", "assertions": tuple(assertions)}
     messages = tuple(Message(role=role, content=content) for role, content in turns)
-    return Case(input=messages, **given | fields)
+    return Case(input=messages, **values | fields)
 
 
 def lint_cases(*cases: Case, rule: PassRule | None = None, ignored: tuple[str, ...] = ()) -> list[Problem]:
     """What the linter says of cases that stand on lines 1, 2, …, but not of how few they are."""
     linter = Linter("s.jsonl", GRADERS.get, ignored)
-    for line, each in enumerate(cases, 1):
-        linter.add(CaseAtLine(each, line))
+    for line, case in enumerate(cases, 1):
+        linter.add(CaseAtLine(case, line))
     return linter.finish(Suite(name="s", dialect="meridian", pass_rule=rule or PassRule()))
 
 

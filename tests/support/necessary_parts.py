@@ -31,8 +31,8 @@ def _holds(node: Node, is_seen: Callable[[str], bool]) -> bool:
     kind, items = node
     if kind == "texts":
         return all(map(is_seen, items))
-    held = [_holds(item, is_seen) for item in items]
-    return any(held) if kind == "all" else all(held)
+    results = [_holds(item, is_seen) for item in items]
+    return any(results) if kind == "all" else all(results)
 
 
 def _node(items: Items, *, edge: bool = False) -> Node:
@@ -104,8 +104,8 @@ def _joined(run: list[str], texts: list[str] | None) -> list[str] | None:
 
 def _edged(run: list[str], value: tuple[int, Items]) -> list[str]:
     r"""After `(?<!\wab)` in texts that end with `ab`, a word begins there."""
-    direction, (first, *rest) = value[0], list(value[1])
-    word = "".join(chr(letter) if kind is c.LITERAL else "\0" for kind, letter in rest)
+    direction, (first, *others) = value[0], list(value[1])
+    word = "".join(chr(letter) if kind is c.LITERAL else "\0" for kind, letter in others)
     is_edge = direction < 0 and first == (c.IN, [(c.CATEGORY, c.CATEGORY_WORD)])
     if is_edge and all(text.endswith(word) for text in run):
         return [_squeezed(f"{text[: len(text) - len(word)]} {word}") for text in run]

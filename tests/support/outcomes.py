@@ -40,7 +40,7 @@ def make_outcomes(name: str, signs: dict[str, str] | str, **fields: Any) -> RunO
         for case, of_case in cases.items()
     )
     trials = sum(len(case.trials) for case in outcomes)
-    given: dict[str, Any] = {"id": name, "group": "g", "suite": Suite(name="s", dialect="d")}
-    run = make_run(**given | {"status": "finished", "planned": trials} | fields)
+    defaults: dict[str, Any] = {"id": name, "group": "g", "suite": Suite(name="s", dialect="d")}
+    run = make_run(**defaults | {"status": "finished", "planned": trials} | fields)
     field = "metadata.text" if clusters else None
     return RunOutcomes(run=run, cases=outcomes, trials=trials, prompts=prompts, cluster_field=field)

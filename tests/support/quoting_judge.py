@@ -54,7 +54,7 @@ class Form:
             "WORD": self.words.get(passed, str(self.values[passed])),
             "LONG": "It is Paris, as everybody knows. " * 12,
         }
-        return _WORD.sub(lambda found: words[found[1]], text)
+        return _WORD.sub(lambda match: words[match[1]], text)
 
 
 def corpus() -> list[str]:

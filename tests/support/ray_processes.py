@@ -41,7 +41,7 @@ class Actor:
             await asyncio.sleep(60)
         if self.is_dead:
             raise ActorDiedError()
-        self._sent += [each for each in arguments if isinstance(each, bytes)]
+        self._sent += [value for value in arguments if isinstance(value, bytes)]
         result = await getattr(self._thing, name)(*arguments)
         self.check()
         if self.is_dead:  # what it would have sent is lost

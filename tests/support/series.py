@@ -28,7 +28,7 @@ def make_series(
     """
     places, observations = TrialPlaces(clusters), []
     for number, row in enumerate(rows):
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "id": f"r{number}",
             "group": "g",
             "suite": Suite(name="s", dialect="proctor", digest="sha256:5"),
@@ -36,7 +36,7 @@ def make_series(
             "started_at": BEGAN + number * every,
             "status": "finished",
         }
-        observer = RunObserver(Run(**given | fields | (runs or {}).get(number, {})), places)
+        observer = RunObserver(Run(**defaults | fields | (runs or {}).get(number, {})), places)
         for case, answers in enumerate(row):
             for repeat, answer in enumerate(answers if isinstance(answers, list) else [answers]):
                 observer.add(_trial_of_series(case, repeat, answer), PassRule())

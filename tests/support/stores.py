@@ -16,8 +16,8 @@ def save_cases(store: Store, cases: Sequence[Case], **fields: Any) -> Suite:
     writer = store.open_suite_writer()
     for case in cases:
         writer.add(case, sent_digest(case))
-    given: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": "sha256:" + "ab" * 32}
-    return writer.commit(Suite(**given | {"case_count": len(cases)} | fields))
+    defaults: dict[str, Any] = {"name": "s", "dialect": "meridian", "digest": "sha256:" + "ab" * 32}
+    return writer.commit(Suite(**defaults | {"case_count": len(cases)} | fields))
 
 
 def add_run(store: Store, suite: Suite, **fields: Any) -> Run:

@@ -81,9 +81,9 @@ class Visitor:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """One request as it is given; the cookie that the site set last goes with it."""
-        given = {"Cookie": self.cookie} if self.cookie else {}
+        cookies = {"Cookie": self.cookie} if self.cookie else {}
         place = path.partition("#")[0]  # what follows stays in a browser
-        answer = self._call(method, place, body, given | dict(headers or {}))
+        answer = self._call(method, place, body, cookies | dict(headers or {}))
         for cookie in answer.cookies:
             self.cookie = cookie.partition(";")[0]
         return answer
@@ -106,9 +106,9 @@ class Visitor:
     def token(self) -> str:
         """The token that this browser's forms have."""
         page = self.get("/login").text
-        found = re.search(r'name="csrf" value="([^"]+)"', page)
-        assert found, page
-        return found[1]
+        match = re.search(r'name="csrf" value="([^"]+)"', page)
+        assert match, page
+        return match[1]
 
     def post(
         self,
@@ -117,11 +117,11 @@ class Visitor:
         files: Mapping[str, tuple[str, bytes]] | None = None,
     ) -> Answer:
         """A form of this browser's, with its token; files are name → (file name, content)."""
-        given: dict[str, str | list[str]] = {"csrf": self.token(), **(fields or {})}
+        form: dict[str, str | list[str]] = {"csrf": self.token(), **(fields or {})}
         if files is None:
-            body, kind = urlencode(given, doseq=True).encode(), "application/x-www-form-urlencoded"
+            body, kind = urlencode(form, doseq=True).encode(), "application/x-www-form-urlencoded"
         else:
-            body, kind = multipart(given, files)
+            body, kind = multipart(form, files)
         return self.send("POST", path, body, {"Content-Type": kind, "Origin": self.url})
 
 
@@ -179,7 +179,7 @@ def visit(site: Project) -> Iterator[Visitor]:
         own = {"host": f"127.0.0.1:{Visitor.port}"} | (
             {} if body is None else {"content-length": str(len(body))}
         )
-        sent = own | {name.lower(): value for name, value in headers.items()}
+        all_headers = own | {name.lower(): value for name, value in headers.items()}
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -190,7 +190,7 @@ def visit(site: Project) -> Iterator[Visitor]:
             "raw_path": place.encode("ascii"),
             "query_string": query.encode("ascii"),
             "root_path": "",
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in all_headers.items()],
             "client": ("127.0.0.1", 50_000),
             "server": ("127.0.0.1", Visitor.port),
         }
@@ -224,7 +224,7 @@ def multipart(
     parts = []
     for name, value in fields.items():
         head = f'Content-Disposition: form-data; name="{name}"\r\n\r\n'
-        parts += [f"{head}{one}\r\n".encode() for one in ([value] if isinstance(value, str) else value)]
+        parts += [f"{head}{item}\r\n".encode() for item in ([value] if isinstance(value, str) else value)]
     for name, (filename, data) in files.items():
         head = f'Content-Disposition: form-data; name="{name}"; filename="{filename}"\r\n'
         parts.append(f"{head}Content-Type: application/octet-stream\r\n\r\n".encode() + data + b"\r\n")
@@ -235,11 +235,11 @@ def multipart(
 @contextmanager
 def serve(site: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Served]:
     """A site's server, running for as long as the block lasts; fixtures of a module may share one."""
-    with closing(bind_socket("127.0.0.1", 0, exactly=True)) as made:
-        port = made.getsockname()[1]
+    with closing(bind_socket("127.0.0.1", 0, exactly=True)) as listener:
+        port = listener.getsockname()[1]
         site.hosts = allowed_hosts("127.0.0.1", port)
         running = make_server(site, limits=limits)
-        thread = Thread(target=running.run, kwargs={"sockets": [made]}, daemon=True)
+        thread = Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         try:
             yield Served(site, port, running)  # connections wait in the socket's queue until it answers
@@ -276,7 +276,7 @@ def opened(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> I
     page.set_default_timeout(PATIENCE_MS)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     try:
         yield page
     finally:
@@ -299,7 +299,7 @@ def make_runs(site: Project, suite: str, *targets: str, **fields: Any) -> list[R
         with site.open_store() as store:
             session = RunSession(store, site.environ, lambda event: None, folder=site.location.folder)
             request = Request(stored_names=(suite,), targets=targets, **fields)
-            return [done.run for done in asyncio.run(session.run(request))]
+            return [result.run for result in asyncio.run(session.run(request))]
 
     return aside(work)
 

@@ -39,16 +39,16 @@ class Ground:
         self.git = Git(self.programs, os.environ)
 
     def environment(self, **fields: Any) -> Workspaces:
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "programs": self.programs,
             "keep": "none",
             "warn": self.warnings.append,
             "environ": os.environ,
         }
-        site = WorkspaceRoot(str(self.suite), self.root, "20260301-120000-abc123", **given | fields)
-        made = Workspaces(site)
-        self.environments.append(made)
-        return made
+        site = WorkspaceRoot(str(self.suite), self.root, "20260301-120000-abc123", **options | fields)
+        workspaces = Workspaces(site)
+        self.environments.append(workspaces)
+        return workspaces
 
     @asynccontextmanager
     async def staying(
@@ -63,8 +63,8 @@ class Ground:
 
     @staticmethod
     def case(name: str = "one", workspace: Workspace | None = None, **fields: Any) -> Case:
-        given: dict[str, Any] = {"input": (Message(role="user", content=f"Do {name}."),)}
-        return Case(id=name, workspace=workspace or Workspace(), **given | fields)
+        defaults: dict[str, Any] = {"input": (Message(role="user", content=f"Do {name}."),)}
+        return Case(id=name, workspace=workspace or Workspace(), **defaults | fields)
 
     @staticmethod
     def sh(script: str, **fields: Any) -> Hook:
@@ -104,14 +104,14 @@ class Ground:
             for what in ("NAME", "EMAIL")
         }
         nobodys = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-c", "init.defaultBranch=main", *words],
             cwd=folder,
             env={**os.environ, **nobodys, **who},
             check=True,
             capture_output=True,
         )
-        return done.stdout.decode().strip()
+        return process.stdout.decode().strip()
 
 
 class Folder:
@@ -152,6 +152,6 @@ class Folder:
     async def changes(self) -> str | None:
         """What is not as before, as a diff."""
         now = self.look(self.before)
-        found = await diff_snapshots(self.before, now, self.contents, self._ground.git, self._scratch)
+        changes = await diff_snapshots(self.before, now, self.contents, self._ground.git, self._scratch)
         assert list(self._scratch.iterdir()) == []
-        return found
+        return changes
