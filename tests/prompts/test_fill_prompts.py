@@ -107,8 +107,7 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
         (
             ROLE,
             [make_case()],
-            "The prompt 'role' uses `{{ lang }}`, and case 'c' has no value for it. Write `{{ input }}`, the "
-            "text of the case, such as its question. It is the only value that a prompt can use here.",
+            "The prompt 'role' uses `{{ lang }}`, and case 'c' has no value for it. Write `{{ input }}`, the",
         ),
         (
             CHAT,
