@@ -44,7 +44,7 @@ def _repeat_flag(args: list[str], flag: str) -> list[str]:
 
 
 @click.command("validate", cls=_CommandWithFileList)
-@click.argument("suite", nargs=-1, required=True)
+@click.argument("suite", nargs=-1)
 @click.option(
     "--strict",
     is_flag=True,
@@ -79,6 +79,8 @@ def command(
     check_codes(ignored)
     others = find_text_files(against)
     config = load_cli_config()
+    if not suite:
+        raise config.missing_suite("proctor validate suite.jsonl")
     if "cluster" in config.flags:  # every run then says which cases are related
         ignored = (*ignored, "related-cases")
     locator = SuiteLocator(
