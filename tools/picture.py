@@ -31,7 +31,8 @@ def main() -> None:
     recorder = Console(record=True, width=COLUMNS, file=io.StringIO(), theme=THEME, force_terminal=True)
     recorder.print(f"$ {COMMAND}", style="bold", highlight=False)
     lines = render_terminal(report.document_for(build_report(store, newest)))
-    print_coloured((line if len(line) <= COLUMNS else line[: COLUMNS - 1] + "…" for line in lines), recorder)
+    rows = (line[at : at + COLUMNS] for line in lines for at in range(0, len(line) or 1, COLUMNS))
+    print_coloured(rows, recorder)
     # The reader's own monospaced font will do: a picture must not fetch anything.
     svg = re.sub(r"@font-face \{.*?\}", "", recorder.export_svg(title="proctor"), flags=re.DOTALL)
     path.write_text(re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE), encoding="utf-8")

@@ -27,6 +27,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
+from proctor.plurals import join_names
+
 if TYPE_CHECKING:
     from proctor.model import Judgment, Problem
 
@@ -261,7 +263,8 @@ def suggest_file(word: str) -> str:
         names = sorted(os.listdir(missing[0].parent))  # noqa: PTH208 - names are all that counts
     except (OSError, ValueError):
         return ""
-    near = _find_near(missing[0].name, names)
+    word = missing[0].name
+    near = [name for name in names if Path(name).stem == word][:3] or _find_near(word, names)
     paths = (missing[0].with_name(name) / rest for name in near)
     files = [path.as_posix() for path in paths if path.exists()]
     return f" {_did_you_mean(files)}" if files else ""
@@ -272,9 +275,16 @@ def has_near_name(name: str, candidates: Sequence[str]) -> bool:
     return bool(_find_near(name[:60], candidates, cutoff=0.7))
 
 
-def suggestion(name: str, candidates: Sequence[str]) -> str:
-    """Returns a sentence that suggests valid names for a wrong one: the nearest, or all."""
+def suggestion(name: str, candidates: Sequence[str], most: int | None = None) -> str:
+    """Returns a sentence that suggests valid names for a wrong one: the nearest, or all.
+
+    Args:
+        name: the wrong name.
+        candidates: the valid names.
+        most: the maximum number of names in a sentence that lists them; None for all.
+    """
     near = _find_near(name, candidates)
     if near:
         return _did_you_mean(near)
-    return f"Expected one of: {', '.join(candidates)}." if candidates else "None are known."
+    names = join_names(candidates, len(candidates) if most is None else most)
+    return f"Expected one of: {names}." if candidates else "None are known."

@@ -89,6 +89,12 @@ def truncate(text: str, longest: int) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+def truncate_middle(text: str, longest: int) -> str:
+    """Returns the text on one line, without its middle if it has more than a maximum number of characters."""
+    line, end = one_line(text), longest // 3
+    return line if len(line) <= longest else f"{line[: longest - end - 1]}…{line[-end:]}"
+
+
 def terminal_text(text: str) -> str:
     """Escapes what would move a cursor, or be a command to the CI system that reads the log."""
     return _CI_COMMAND.sub(_escape_command, escape_invisible(text))

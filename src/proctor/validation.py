@@ -12,12 +12,15 @@ from math import isfinite
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proctor.errors import suggestion
 from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Problem, UnreadableRow
+from proctor.plurals import join_names
 
 _ABSENT: Final = object()
+_MAX_LISTED_LINES: Final = 5
 _KINDS: Final[dict[type, str]] = {
     str: "text",
     bool: "a boolean",
@@ -53,6 +56,27 @@ class NumberLimit(Struct, frozen=True):
 
 
 # --- problems ----------------------------------------------------------------------------------------------
+
+
+def merge_repeats(problems: Iterable[Problem]) -> list[Problem]:
+    """Returns an error of several lines once, at the first of them and with the numbers of the others.
+
+    Errors of cases and warnings stay as they are.
+    """
+    groups: dict[Any, list[Problem]] = {}
+    for problem in problems:
+        can_merge = problem.level == "error" and problem.case is None
+        key = (problem.path, problem.message) if can_merge else id(problem)
+        groups.setdefault(key, []).append(problem)
+    return [_merge_lines(*group) for group in groups.values()]
+
+
+def _merge_lines(first: Problem, *repeats: Problem) -> Problem:
+    if not repeats:
+        return first
+    lines = join_names([f"{problem.line}" for problem in repeats], _MAX_LISTED_LINES)
+    where = f"line {lines}" if len(repeats) == 1 else f"{len(repeats):,} other lines: {lines}"
+    return replace(first, message=f"{first.message} The same on {where}.")
 
 
 def quote_value(value: Any) -> str:

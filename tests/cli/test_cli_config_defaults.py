@@ -115,13 +115,41 @@ def test_what_is_wrong_in_the_file_is_told_with_its_name(
 def test_a_validation_takes_the_suites_that_the_project_names(
     proctor: Proctor, config: Any, folder: Path
 ) -> None:
-    refused = proctor("validate")
-    assert (refused.code, "Missing argument 'SUITE...'" in refused.err) == (4, True)
+    assert proctor("validate").code == 4
     config('suite = ["tests"]\nrepeat = 2\n')
     told = proctor("validate", "--json")
     assert [(one["path"], one["cases"]) for one in told.json["files"]] == [("tests/s.jsonl", 3)]
     (folder / "o.jsonl").write_text(json.dumps(ROWS[0]), encoding="utf-8")
     assert [one["path"] for one in proctor("validate", "o.jsonl", "--json").json["files"]] == ["o.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        ("run", "proctor run cheap --target local"),
+        ("validate", "proctor validate suite.jsonl"),
+    ],
+)
+def test_a_command_without_a_suite_says_where_one_can_be_named(
+    proctor: Proctor, words: str, example: str
+) -> None:
+    told = proctor(words)
+    assert (told.code, told.err) == (
+        4,
+        f'proctor: error: Name a suite, as in `{example}`, or set `suite = ["SUITE"]` in proctor.toml.\n',
+    )
+
+
+@pytest.mark.parametrize("words", ["hash", "plan", "convert --to proctor", "suites save"])
+def test_a_command_that_takes_no_suite_of_the_project_says_how_to_name_one(
+    proctor: Proctor, words: str
+) -> None:
+    told = proctor(*words.split())
+    path = words.partition(" --")[0]
+    assert (told.code, told.err) == (
+        4,
+        f"proctor: error: Name a suite, as in `proctor {path} suite.jsonl`. See `proctor {path} --help`.\n",
+    )
 
 
 def test_every_command_finds_the_store_of_the_project(

@@ -34,6 +34,19 @@ def test_the_name_of_a_saved_suite_is_told_from_a_file(proctor: Proctor, ferry: 
     assert "'ferries' is a suite in the store, not a file. Name its file." in result.err
 
 
+@pytest.mark.parametrize("words", ["run ferris -t echo", "validate ferris", "hash ferris", "plan ferris"])
+def test_a_wrong_name_is_told_with_a_near_name_in_the_store(proctor: Proctor, ferry: str, words: str) -> None:
+    assert proctor("suites", "save", ferry, "--name", "ferries").code == 0
+    result = proctor(*words.split())
+    assert (result.code, result.err.count("Did you mean 'ferries'?")) == (4, 1)
+
+
+@pytest.mark.parametrize("words", ["run ferris -t echo", "validate ferris", "hash ferris", "plan ferris"])
+def test_a_wrong_name_makes_no_store(proctor: Proctor, words: str, folder: Path) -> None:
+    assert proctor(*words.split()).code == 4
+    assert list(folder.iterdir()) == []
+
+
 # --- rules -------------------------------------------------------------------------------------------------
 
 

@@ -105,6 +105,11 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
             "The prompt 'role' uses `{{ lang }}`, and case 'c' has no value for it. Did you mean 'lnag'?",
         ),
         (
+            ROLE,
+            [make_case()],
+            "The prompt 'role' uses `{{ lang }}`, and case 'c' has no value for it. Write `{{ input }}`, the",
+        ),
+        (
             CHAT,
             [make_case(vars={"place": {"city": "Lima"}, "places": ["a"]})],
             "The prompt 'chat' uses `{{ places.1 }}`, and case 'c' has no value for it.",

@@ -216,13 +216,27 @@ def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
     assert told == ([] if more is None else [f"…and {more} more: {command}"])
 
 
+@pytest.mark.parametrize(("length", "command_lines"), [(113, 0), (114, 1)])
+def test_the_command_that_shows_a_cut_reason_in_full_is_named(length: int, command_lines: int) -> None:
+    failed = make_trial("x", make_score(0.0, reason="r" * length))
+    lines = list(render_text(make_report((failed, make_case()))))
+    command = "In full: proctor runs show 20260301-120000-abc123 --failures"
+    assert lines.count(command) == command_lines
+    assert sum("…" in line for line in lines) == command_lines
+
+
 @pytest.mark.parametrize(
     ("verdict", "repeat", "reason", "line"),
     [
         (Verdict.FAIL, 0, "two\nlines", "FAIL      c  exact: two lines"),
         (Verdict.UNSCORED, 0, "wrong", "UNSCORED  c  exact: wrong"),
         (Verdict.ERROR, 2, "wrong", "ERROR     c (repeat 2)  exact: wrong"),
-        (Verdict.FAIL, 0, "r" * 200, f"FAIL      c  exact: {'r' * 92}…"),
+        (
+            Verdict.FAIL,
+            0,
+            f"The answer is '{'r' * 200}'; expected 'Lima'.",
+            f"FAIL      c  exact: The answer is '{'r' * 57}…{'r' * 21}'; expected 'Lima'.",
+        ),
         (Verdict.PASS, 0, "", "PASS      c"),
     ],
 )

@@ -191,6 +191,9 @@ def _explain(error: click.ClickException) -> str:
             return f"{error.message}{hint}"
         if error.possibilities:
             return f"{error.message} {suggestion(error.option_name, sorted(error.possibilities))}"
+    parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and error.ctx and parameter and parameter.name == "suite":
+        return f"Name a suite, as in `{error.ctx.command_path} suite.jsonl`."
     return error.format_message()
 
 

@@ -207,16 +207,19 @@ def open_store(option: str | None, *, must_exist: bool = False, writes: bool = F
         store.close()
 
 
-def saved_suite_check(option: str | None) -> Callable[[str], bool]:
-    """Returns a function that tells whether the store, if there is one, has a suite of that name."""
+def saved_suite_names(option: str | None) -> Callable[[str | None], list[str]]:
+    """Returns `list_saved_names` for the store; a store that does not exist yet has none and stays so."""
 
-    def check(name: str) -> bool:
-        if not store_location(option).exists():
-            return False
+    def list_names(name: str | None) -> list[str]:
+        from proctor.services.suites.saved_names import list_saved_names
+
+        location = store_location(option)
+        if not location.exists() or location.is_empty():
+            return []
         with open_store(option) as store:
-            return store.suite(name) is not None
+            return list_saved_names(store, name)
 
-    return check
+    return list_names
 
 
 def print_located(located: LocatedSuites) -> None:

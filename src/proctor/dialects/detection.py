@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from os.path import splitext
 
-from proctor.dialects.shared.csv_rows import STRAY_RETURN, detect_separator, parse_column_names
+from proctor.dialects.shared.csv_rows import detect_separator, parse_column_names
+from proctor.dialects.shared.jsonl import STRAY_RETURN
 from proctor.dialects.shared.non_suite_yaml import detect_non_suite
 from proctor.dialects.shared.signatures import YAML_ENDINGS, is_agentv_results
 from proctor.errors import SuiteError

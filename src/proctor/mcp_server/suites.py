@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from proctor.safe_text import one_line
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.save_and_open import find_stored_suite
+from proctor.services.suites.saved_names import list_saved_names
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator
 
 _BUILTIN_FILES = {builtin_path(tier): f"{BUILTIN_PREFIX}{tier}" for tier in TIERS}
@@ -42,7 +44,7 @@ def locate_suites(project: AgentProject, store: Store, word: str) -> LocatedSuit
     """
     _check_inside(project, word)
     locator = SuiteLocator(
-        is_saved=lambda name: store.suite(name) is not None, environ=project.environ, config=project.config
+        saved_names=partial(list_saved_names, store), environ=project.environ, config=project.config
     )
     try:
         located = locator.find(word)

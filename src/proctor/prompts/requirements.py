@@ -23,6 +23,10 @@ _REPLACED: Final = {
     "attachments": "has attachments",
 }
 """Inputs that a prompt must not replace by text."""
+_ONLY_INPUT: Final = (
+    "Write `{{ input }}`, the text of the case, such as its question. It is the only value that a prompt can "
+    "use here."
+)
 
 
 class _Signature(Struct, frozen=True):
@@ -137,9 +141,10 @@ def _find_problems(prompt: PromptTemplate, signature: _Signature, group: _CaseGr
     missing = dict.fromkeys(hole.name for hole in list_placeholders(prompt) if hole.name not in names)
     for name in missing:
         top = sorted(name for name in names if "." not in name)
+        remedy = _ONLY_INPUT if top == [INPUT_VARIABLE] else suggestion(name[:60], top)
         yield (
             f"The prompt {prompt.name!r} uses `{{{{ {name} }}}}`, and {_describe_lower(group)} no value for "
-            f"it. {suggestion(name[:60], top)}"
+            f"it. {remedy}"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from proctor.errors import UsageError
+from proctor.services.runs.config import Config
 from proctor.services.runs.reading.report import check_report_paths, write_report
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.suite_argument import SuiteLocator
@@ -36,6 +37,32 @@ def test_a_word_for_nothing_says_what_there_is(folder: Path, word: str, hint: st
     with pytest.raises(UsageError) as caught:
         SuiteLocator().find(word)
     assert hint in str(caught.value)
+
+
+def test_a_word_for_nothing_is_told_with_the_names_in_the_store_and_in_the_project(folder: Path) -> None:
+    locator = SuiteLocator(
+        saved_names=lambda name: [] if name else ["saved"],
+        config=Config(flags={"suite": ["set/own.jsonl", "typo"]}),
+    )
+    with pytest.raises(UsageError, match="Expected one of: cheap, comprehensive, moderate, saved, set/own"):
+        locator.find("typo")
+
+
+def test_a_file_is_suggested_for_its_name_without_the_ending(folder: Path) -> None:
+    _touch("q.csv")
+    with pytest.raises(UsageError, match=r"Did you mean 'q\.csv'\?$"):
+        SuiteLocator().find("q")
+
+
+def test_of_many_names_ten_are_listed_and_the_command_that_lists_all(folder: Path) -> None:
+    saved = [f"a{number}" for number in range(9)]
+    with pytest.raises(UsageError) as caught:
+        SuiteLocator(saved_names=lambda name: [] if name else saved).find("zzz")
+    hint = str(caught.value).partition("name of a suite. ")[2]
+    assert hint == (
+        f"Expected one of: {', '.join(saved)}, cheap and 2 more. To list those in the store: "
+        "`proctor suites list`."
+    )
 
 
 def test_a_source_can_be_read_again_and_again_and_sees_its_neighbours(folder: Path) -> None:

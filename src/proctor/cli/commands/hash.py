@@ -10,7 +10,7 @@ from proctor.cli.config_defaults import load_cli_config
 from proctor.cli.options import (
     open_store,
     print_located,
-    saved_suite_check,
+    saved_suite_names,
     show,
     store_location,
     store_option,
@@ -34,7 +34,7 @@ def command(suite: tuple[str, ...], dialect: str | None, store: str | None) -> N
     or on the order of the cases.
     """
     locator = SuiteLocator(
-        is_saved=saved_suite_check(store), environ=os.environ, config=load_cli_config(), dialect=dialect
+        saved_names=saved_suite_names(store), environ=os.environ, config=load_cli_config(), dialect=dialect
     )
     for word in suite:
         try:

@@ -9,7 +9,7 @@ import click
 
 from proctor.cli.config_defaults import ConfigDefaultsCommand, load_cli_config
 from proctor.cli.echo import echo, echo_json
-from proctor.cli.options import print_located, print_problems, saved_suite_check, show
+from proctor.cli.options import print_located, print_problems, saved_suite_names, show
 from proctor.errors import ExitCode
 from proctor.lint.linter import check_codes
 from proctor.plurals import pluralize
@@ -44,7 +44,7 @@ def _repeat_flag(args: list[str], flag: str) -> list[str]:
 
 
 @click.command("validate", cls=_CommandWithFileList)
-@click.argument("suite", nargs=-1, required=True)
+@click.argument("suite", nargs=-1)
 @click.option(
     "--strict",
     is_flag=True,
@@ -79,10 +79,12 @@ def command(
     check_codes(ignored)
     others = find_text_files(against)
     config = load_cli_config()
+    if not suite:
+        raise config.missing_suite("proctor validate suite.jsonl")
     if "cluster" in config.flags:  # every run then says which cases are related
         ignored = (*ignored, "related-cases")
     locator = SuiteLocator(
-        is_saved=saved_suite_check(None), environ=os.environ, config=config, dialect=dialect, strict=strict
+        saved_names=saved_suite_names(None), environ=os.environ, config=config, dialect=dialect, strict=strict
     )
     words = [locator.find(word) for word in suite]
     for located in words:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from proctor.dialects.shared.jsonl import BOM, UTF_16_BOMS, peek, read_rows
+from proctor.dialects.shared.jsonl import BOM, STRAY_RETURN, UTF_16_BOMS, peek, read_rows
 from proctor.errors import has_near_name, suggestion
 from proctor.lazy_pattern import lazy_pattern
 from proctor.model import Problem, UnreadableRow
@@ -21,9 +21,6 @@ from proctor.validation import ProblemLog, quote_value
 
 VARS_FIELD: Final = "vars"
 """The field of a row with its variables."""
-STRAY_RETURN: Final = (
-    r"a carriage return (`\r`) inside it. Save the file with LF or CRLF at the end of each line"
-)
 _VARIABLE: Final = lazy_pattern(r"[^\W\d]\w*")
 """A name that a prompt can have in double braces."""
 _SEPARATORS: Final = ",;\t"

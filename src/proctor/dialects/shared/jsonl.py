@@ -29,6 +29,9 @@ HOLDOUT_FIELD: Final = "holdout"
 MAX_NESTING: Final = 64
 """Maximum nesting in one line; not every JSON library can write deeper values back."""
 
+STRAY_RETURN: Final = (
+    r"a carriage return (`\r`) inside it. Save the file with LF or CRLF at the end of each line"
+)
 UTF_16_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _MIN_INTEGER: Final = -(1 << 63)
 _MAX_INTEGER: Final = (1 << 64) - 1
@@ -154,6 +157,8 @@ def _parse_any(line: bytes, nesting: int) -> dict[str, Any] | Problem:
         message = (
             f"The line is not JSON: {error.msg} (column {error.pos + 1}). Write one JSON object per line."
         )
+        if "\r" in text[max(error.pos - 1, 0) : error.pos + 1]:
+            message = f"The line has {STRAY_RETURN}, or write it in a text as the two characters `\\r`."
         return Problem(code="bad-json", message=message)
     except UnicodeDecodeError as error:
         message = f"Byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8."

@@ -27,10 +27,10 @@ from proctor.reports.runs.serialize import (
     speed_texts,
 )
 from proctor.reports.runs.splits import split_notes
-from proctor.safe_text import display_width, one_line, truncate
+from proctor.safe_text import display_width, one_line, truncate, truncate_middle
 from proctor.verdicts import MAX_FIRST_FAILURES, Counts, Tally
 
-_MAX_REASON_LENGTH = 100
+_MAX_REASON_LENGTH = 120
 _MAX_TAGS = 10
 """At most this many tags are listed, the most frequent; tags on a single case are not."""
 _MAX_TAG_LENGTH = 40
@@ -126,7 +126,11 @@ def _failures(report: RunReport) -> Iterator[Block]:
     results = list(islice(first_failures(report), MAX_FIRST_FAILURES)) if not_passed else []
     more = not_passed - len(results)
     command = f"proctor runs show {report.run.id} --failures"
-    lines = [*map(verdict_line, results), *[f"…and {more} more: {command}"] * (more > 0)]
+    lines = [*map(verdict_line, results)]
+    if more:
+        lines.append(f"…and {more} more: {command}")
+    elif any(_short_reason(result) != one_line(result.reason) for result in results):
+        lines.append(f"In full: {command}")
     yield Preformatted(lines, only="terminal")
     rows = [(result.verdict, one_line(result.name), _short_reason(result)) for result in results]
     notes = [f"…and {more} more: run.failures() has all."] * (more > 0)
@@ -137,7 +141,7 @@ _FAILURE_COLUMNS = (Column("verdict", "verdict"), Column("case"), Column("reason
 
 
 def _short_reason(result: CaseResult) -> str:
-    return "" if result.verdict is Verdict.PASS else truncate(result.reason, _MAX_REASON_LENGTH)
+    return "" if result.verdict is Verdict.PASS else truncate_middle(result.reason, _MAX_REASON_LENGTH)
 
 
 def _failure_blocks(report: RunReport) -> Iterator[Block]:

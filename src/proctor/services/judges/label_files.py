@@ -14,15 +14,13 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proctor.dialects.shared.jsonl import BOM, read_rows
 from proctor.errors import SuiteError, UsageError, suggestion
 from proctor.graders import GRADERS
 from proctor.grading import build_grader
 from proctor.model import Assertion, Case, Label, LabelDraw, Message, Output, Problem, Record
-from proctor.plurals import join_names
-from proctor.validation import FieldReader, NumberLimit, ProblemLog, quote_value
+from proctor.validation import FieldReader, NumberLimit, ProblemLog, merge_repeats, quote_value
 
 N = TypeVar("N", bound=Record)
 
@@ -71,7 +69,6 @@ _REQUIRED_COLUMNS = {
     "output": "the answer",
     "label": "`pass` or `fail`",
 }
-_MAX_LISTED_LINES = 5
 
 
 class StandaloneAnswer(Struct, frozen=True):
@@ -136,26 +133,10 @@ def read_labels(path: str) -> LabelSet:
         elif not notes.has_errors:
             unlabelled += 1
     if problems:
-        raise SuiteError(_merge_problems(problems))
+        raise SuiteError(merge_repeats(problems))
     if not labelled:
         raise UsageError(f"{path!r} has no labels. Write `pass` or `fail` as the `label` of each line.")
     return LabelSet(path, tuple(labelled), unlabelled)
-
-
-def _merge_problems(problems: list[Problem]) -> list[Problem]:
-    """Returns a problem of several lines once, at the first of them and with the numbers of the others."""
-    groups: dict[tuple[str, str], list[Problem]] = {}
-    for problem in problems:
-        groups.setdefault((problem.code, problem.message), []).append(problem)
-    return [_merge_lines(*group) for group in groups.values()]
-
-
-def _merge_lines(first: Problem, *repeats: Problem) -> Problem:
-    if not repeats:
-        return first
-    lines = join_names([str(problem.line) for problem in repeats], _MAX_LISTED_LINES)
-    where = f"line {lines}" if len(repeats) == 1 else f"{len(repeats):,} other lines: {lines}"
-    return replace(first, message=f"{first.message} The same on {where}.")
 
 
 # --- one line ----------------------------------------------------------------------------------------------

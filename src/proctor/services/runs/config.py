@@ -76,6 +76,15 @@ class Config(Struct, frozen=True, kw_only=True):
             options["substitutions"] = dict(self.substitutions)
         return options
 
+    def missing_suite(self, example: str) -> UsageError:
+        """Returns the error for a command without a suite where the file names none either.
+
+        Args:
+            example: a command line with a suite.
+        """
+        file = os.path.relpath(self.path or CONFIG_NAME)
+        return UsageError(f'Name a suite, as in `{example}`, or set `suite = ["SUITE"]` in {file}.')
+
 
 def iter_upward(start: Path | None) -> Iterator[Path]:
     """Yields the absolute paths of a folder and of those above it, up to the repository's root.

@@ -28,6 +28,7 @@ from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
 from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
 from proctor.services.suites.file_source import source_from_path
 from proctor.spools import MAX_ROWS, RowSorter
+from proctor.validation import merge_repeats
 
 _PROGRESS_EVERY = 1_000
 _HASHED_ROWS = 256
@@ -410,7 +411,7 @@ class _SuiteReader:
 
     def finish(self) -> LoadedSuite:
         if self._suite is None:
-            raise SuiteError(self._problems)
+            raise SuiteError(merge_repeats(self._problems))
         if not self._count and not any(problem.level == "error" for problem in self._problems):
             message = "The suite has no cases. Add one and run again."
             self._problems.append(Problem(code="no-cases", message=message, path=self._path, line=1))
@@ -421,7 +422,7 @@ class _SuiteReader:
             suite=suite,
             indexer=self._indexer,
             required=self._requirements.required,
-            problems=tuple(self._problems),
+            problems=tuple(merge_repeats(self._problems)),
         )
 
     def _hash(self, suite: Suite) -> tuple[str, frozenset[str]]:

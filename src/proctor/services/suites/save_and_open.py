@@ -11,15 +11,15 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proctor.errors import SuiteError, UsageError, suggestion
+from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem, Suite
 from proctor.protocols import SavedSuite, Store, StoredCase, SuiteSource, SuiteWriter
 from proctor.services.runs.config import Config
 from proctor.services.suites.builtin_suites import BUILTIN_PREFIX, TIERS, builtin_path, is_builtin
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import LoadedSuite, load_suite
-from proctor.services.suites.saved_names import check_suite_name, name_for, split_version
-from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator
+from proctor.services.suites.saved_names import check_suite_name, list_saved_names, name_for, split_version
+from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator, suggest_suite
 from proctor.stores import open_temporary_store
 
 _EMPTY_CONFIG = Config()
@@ -154,10 +154,10 @@ class Suites:
         """
         try:
             paths = self._locate(word, dialect)
-        except NoSuchSuite as missing:
+        except NoSuchSuite:
             suite = None if self._store is None else find_stored_suite(self._store, word)
             if suite is None or self._store is None:
-                raise UsageError(f"{missing}{self._suggest_stored(word)}") from None
+                raise
             yield OpenedSuite(suite=suite, cases=partial(self._store.cases, suite.content))
             return
         if len(paths) > 1:
@@ -177,7 +177,7 @@ class Suites:
 
     def _locate(self, word: str, dialect: str | None) -> tuple[Path, ...]:
         located = SuiteLocator(
-            is_saved=lambda name: self._store is not None and self._store.suite(name) is not None,
+            saved_names=lambda name: [] if self._store is None else list_saved_names(self._store, name),
             environ=self._environ,
             config=self._config,
             dialect=dialect,
@@ -214,10 +214,6 @@ class Suites:
         if load_result.errors:
             raise SuiteError(load_result.problems)
         return load_result
-
-    def _suggest_stored(self, word: str) -> str:
-        names = [] if self._store is None else _list_names(self._store)
-        return f" In the store: {suggestion(word, names).removeprefix('Expected one of: ')}" if names else ""
 
 
 def check_builtin(name: str, digest: str) -> None:
@@ -277,7 +273,9 @@ def get_stored_suite(store: Store, word: str) -> Suite:
 
 def no_such_suite(store: Store, name: str) -> UsageError:
     """Returns the error for a name that no suite in a store has."""
-    return UsageError(f"There is no suite {name!r} in the store. {suggestion(name, _list_names(store))}")
+    return UsageError(
+        f"There is no suite {name!r} in the store. {suggest_suite(name, list_saved_names(store))}"
+    )
 
 
 def get_save_state(suite: Suite, before: list[SavedSuite]) -> SaveState:
@@ -292,10 +290,6 @@ def get_save_state(suite: Suite, before: list[SavedSuite]) -> SaveState:
         (header.content, header.split_rule, header.defaults.prompts) for header in (previous.suite, suite)
     )
     return "same" if then == now else "renewed"
-
-
-def _list_names(store: Store) -> list[str]:
-    return sorted({saved.suite.name for saved in store.versions()})
 
 
 def _list_versions(versions: list[SavedSuite]) -> str:

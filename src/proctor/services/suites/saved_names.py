@@ -107,6 +107,11 @@ def _path_from_working_folder(path: Path, name: str) -> str | None:
     return (parts[0].relative_to(working_folder) / name).as_posix()
 
 
+def list_saved_names(store: Store, name: str | None = None) -> list[str]:
+    """Returns the names of the suites in a store, sorted: of all, or only of one if a suite has that name."""
+    return sorted({saved.suite.name for saved in store.versions(name)})
+
+
 def split_version(word: str) -> tuple[str, str] | None:
     """Returns the name and the version of `NAME@v2` or `NAME@sha256:…`; None for any other word."""
     match = _VERSION.fullmatch(word)

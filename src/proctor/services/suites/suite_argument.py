@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,10 @@ from proctor.services.suites.saved_names import split_version
 
 if TYPE_CHECKING:
     from proctor.services.suites.folder_search import FolderContents
+
+
+_MAX_NAMES = 10
+"""Maximum number of suites that one sentence lists."""
 
 
 class NoSuchSuite(UsageError):
@@ -41,8 +45,8 @@ class LocatedSuites(Struct, frozen=True, kw_only=True):
 class SuiteLocator(Struct, frozen=True, kw_only=True):
     """Finds the files of SUITE arguments; the defaults are those of a command without flags."""
 
-    is_saved: Callable[[str], bool] = lambda _word: False
-    """Whether the store has a suite of that name."""
+    saved_names: Callable[[str | None], Collection[str]] = lambda _name: ()
+    """Lists the suites in the store: all, or only the one of that name."""
     environ: Mapping[str, str] = {}
     """What suites may name as `${{ NAME }}`."""
     config: Config = Config()
@@ -126,14 +130,17 @@ class SuiteLocator(Struct, frozen=True, kw_only=True):
                 paths=(matches[0],), notes=describe_choice(word, f"the file {matches[0].as_posix()!r}")
             )
         if word not in TIERS:
-            if self.is_saved(word):
+            if self.saved_names(word):
                 raise NoSuchSuite(f"{word!r} is a suite in the store, not a file. Name its file.")
-            names = sorted({*TIERS, *map(_suite_name, suites)})
-            hint = suggest_file(word).lstrip() or suggestion(word, names)
+            project_suites = self.config.flags.get("suite", ())
+            names = sorted(
+                {*TIERS, *map(_suite_name, suites), *self.saved_names(None), *project_suites} - {word}
+            )
+            hint = suggest_file(word).lstrip() or suggest_suite(word, names)
             raise NoSuchSuite(
                 f"There is no suite {word!r}: it is not a file, a folder or the name of a suite. {hint}"
             )
-        if self.is_saved(word):
+        if self.saved_names(word):
             raise NoSuchSuite(
                 f"{word!r} is a suite in the store, not a file. For the built-in suite, write "
                 f"`{BUILTIN_PREFIX}{word}`."
@@ -148,6 +155,12 @@ def find_suites_folder() -> Path | None:
         if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises without permission
             return Path(os.path.relpath(path))
     return None
+
+
+def suggest_suite(word: str, names: Sequence[str]) -> str:
+    """Returns sentences that suggest names of suites for a wrong one, and the command that lists many."""
+    hint = suggestion(word, names, _MAX_NAMES)
+    return f"{hint} To list those in the store: `proctor suites list`." if len(names) > _MAX_NAMES else hint
 
 
 def describe_choice(word: str, meaning: str) -> tuple[str, ...]:

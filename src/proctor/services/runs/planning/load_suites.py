@@ -23,6 +23,7 @@ from proctor.services.runs.request import Request
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import LoadedSuite, load_placeholder, load_source
 from proctor.services.suites.save_and_open import find_stored_suite, get_stored_suite, new_suite_writer
+from proctor.services.suites.saved_names import list_saved_names
 from proctor.services.suites.suite_argument import LocatedSuites, NoSuchSuite, SuiteLocator, describe_choice
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class _SuiteLoader:
     def _locate(self, word: str) -> LocatedSuites | LoadedSuite:
         """Returns the files of a word, or the stored suite that it names; notes what else it could mean."""
         locator = SuiteLocator(
-            is_saved=lambda name: self._store.suite(name) is not None,
+            saved_names=partial(list_saved_names, self._store),
             environ=self._context.environ,
             config=self._request.config,
             dialect=self._request.dialect,

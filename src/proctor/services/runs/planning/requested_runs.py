@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -31,7 +30,6 @@ from proctor.plan import CaseIndex
 from proctor.plurals import join_names, pluralize
 from proctor.reports.problems import problem_lines
 from proctor.services import events
-from proctor.services.runs.config import CONFIG_NAME
 from proctor.services.runs.execution.target_pool import embedder_name
 from proctor.services.runs.planning.context import PlanningContext
 from proctor.services.runs.planning.judge_choice import (
@@ -112,10 +110,7 @@ def list_requested_runs(request: Request, context: PlanningContext) -> list[Requ
         NothingSelected: the selection leaves no case of any suite.
     """
     if not request.has_suite_names and not request.saved_suites:
-        file = os.path.relpath(request.config.path or CONFIG_NAME)
-        raise UsageError(
-            f'Name a suite, as in `proctor run cheap --target local`, or set `suite = ["SUITE"]` in {file}.'
-        )
+        raise request.config.missing_suite("proctor run cheap --target local")
     suites = [apply_split(loaded_suite, request) for loaded_suite in load_suites(request, context)]
     runs = list(pair_with_targets(suites, request, context))
     _check_several_targets(runs, request)
