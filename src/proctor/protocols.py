@@ -469,7 +469,7 @@ class Grader(Protocol):
         """Returns `judge`, `embedder`, both or neither: what this grader calls."""
 
     def judges(self) -> tuple[str | None, ...]:
-        """Returns the judges that it calls: names of targets, and None for the judges of the run."""
+        """Returns the judge of each call: the name of a target, or None for the judges of the run."""
 
     def check_case(self, case: Case) -> None:
         """Checks that it can grade answers to a case; called when its suite is loaded.

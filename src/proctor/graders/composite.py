@@ -216,8 +216,8 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return frozenset().union(*(grader.requirements() for grader in self._bind_graders()))
 
     def judges(self) -> tuple[str | None, ...]:
-        """Returns the judges that any member or the aggregator calls, each once."""
-        return tuple(dict.fromkeys(name for grader in self._bind_graders() for name in grader.judges()))
+        """Returns the judges that the members and the aggregator call, one for each call."""
+        return tuple(name for grader in self._bind_graders() for name in grader.judges())
 
     def check_case(self, case: Case) -> None:
         """Checks that each member can grade answers to a case.
