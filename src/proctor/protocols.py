@@ -10,7 +10,7 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -51,6 +51,15 @@ MAX_LINE_BYTES = 64 * 2**20
 """The maximum size of a line of a suite, and of a file that is read as a whole."""
 
 
+class GraderCommand(NamedTuple):
+    """How a grader runs a program."""
+
+    words: tuple[str, ...]
+    """The program and its arguments."""
+    cwd: str | None
+    """The working directory, relative to the suite's folder; None is that folder."""
+
+
 class SuiteSource(Struct, frozen=True, kw_only=True):
     """A suite file and callbacks that read the files around it. Dialects never access the disk themselves."""
 
@@ -73,6 +82,9 @@ class SuiteSource(Struct, frozen=True, kw_only=True):
     """Returns the command line of a user's grader: a file of that name with any extension in
     `.proctor/assertions` or `.agentv/assertions` of the suite's folder or a parent folder. Raises UsageError
     if there is such a file and it cannot be run."""
+    find_program_defect: Callable[[GraderCommand], str | None] = lambda _command: None
+    """Returns a sentence on a file that a grader's command names and that is missing or cannot be run; None
+    if all are there, or nothing is known."""
     folder: str = ""
     """The suite's folder, absolute; it becomes `Suite.folder`."""
     environ: Mapping[str, str] = {}
@@ -469,7 +481,10 @@ class Grader(Protocol):
         """Returns `judge`, `embedder`, both or neither: what this grader calls."""
 
     def judges(self) -> tuple[str | None, ...]:
-        """Returns the judges that it calls: names of targets, and None for the judges of the run."""
+        """Returns the judge of each call: the name of a target, or None for the judges of the run."""
+
+    def commands(self) -> tuple[GraderCommand, ...]:
+        """Returns the programs that it runs."""
 
     def check_case(self, case: Case) -> None:
         """Checks that it can grade answers to a case; called when its suite is loaded.
@@ -504,6 +519,10 @@ class BaseGrader(Struct, frozen=True, gc=False):
     def judges(self) -> tuple[str | None, ...]:
         """Returns None, for the judges of the run, if the class needs a judge."""
         return (None,) if self.needs == "judge" else ()
+
+    def commands(self) -> tuple[GraderCommand, ...]:
+        """Returns none."""
+        return ()
 
     def check_case(self, case: Case) -> None:
         """Accepts every case."""

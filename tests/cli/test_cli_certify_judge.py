@@ -61,7 +61,9 @@ def test_a_judge_is_measured_printed_and_written(
     outputs = [word for name in ("j.json", "j.md", "j.svg") for word in ("-o", name)]
     told = proctor("certify", "--judge", judge, "--labels", labels(rows(25, 10, 15)), *outputs)
     assert told.code == 0
-    assert f"{judge} judges 50 answers: 250 calls" in told.err
+    assert (
+        f"{judge} judges 50 answers: 250 calls, or up to 750 if replies cannot be read (price unknown)."
+    ) in told.err
     assert "agrees with people on 40 of 50 answers (80.0%, 67–89%), kappa 0.60 (" in told.out
     assert "it passes 40.0% (23–59%) of what people fail." in told.out
     assert "judge: FAIL" not in told.out
@@ -191,6 +193,23 @@ def test_labels_of_held_out_answers_count_as_a_look_and_show_no_reason(
     assert proctor("runs", "show", "last", "--json").run["looks"] == looks + 2
 
 
+def test_the_announced_calls_are_those_of_all_assertions_with_a_judge(
+    proctor: Proctor, labels: Proctor, suite: Proctor
+) -> None:
+    question = [{"role": "user", "content": "Q?"}]
+    member = {"grader": "llm_grader", "params": {}}
+    members = [{"name": name, "assertion": member} for name in ("a", "b")]
+    composite = {"members": members, "aggregator": {"type": "weighted_average"}}
+    judged = [member, {"grader": "composite", "params": composite}]
+    name = suite({"proctor": 1, "name": "s"}, {"id": "t0", "input": question, "assertions": judged})
+    Path("yes.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
+    proctor("run", name, "--target", "echo", "--judge", "scripted:yes.jsonl", "--quiet")
+    label = labels([{"case_id": "t0", "label": "pass"}])
+    told = proctor("certify", "last", "--judge", "scripted:yes.jsonl", "--labels", label, "--json")
+    assert "judges 1 answer: 15 calls, or up to 45" in told.err
+    assert told.json["calls"] == 15
+
+
 def test_a_judge_without_verdicts_is_3_and_nothing_is_kept(
     proctor: Proctor, labels: Proctor, folder: Path, judged: tuple[str, str]
 ) -> None:
@@ -199,6 +218,8 @@ def test_a_judge_without_verdicts_is_3_and_nothing_is_kept(
     assert "gave no verdict on any of 4 answers" in told.out
     assert told.out.count("UNSCORED") == 1  # the reason of all is the same
     assert "…and 3 more; --json lists all" in told.out
+    assert "12 calls, or up to 36 if" in told.err
+    assert "36 calls · cost" in told.out
     proctor("certify", "--judge", "echo", "--labels", "labels.jsonl", "--repeat", 1, "-o", "e.json")
     assert json.loads((folder / "e.json").read_text(encoding="utf-8"))["calibration"] is None
 
@@ -310,7 +331,7 @@ def test_a_second_signal_ends_a_calibration_at_once(
 def test_progress_is_printed_while_no_call_ends(start: Proctor, function: Proctor, labels: Proctor) -> None:
     judge = function(BLOCKING.format(on_block="pass"))
     begun = start("certify", "--judge", judge, "--labels", labels(rows(3, 0, 2)), "--concurrency", 1)
-    assert any(line.startswith("7/25 calls · cost") for line in begun.stderr)
+    assert any(line.startswith("7/25 verdicts · 7 calls · cost") for line in begun.stderr)
 
 
 def test_a_budget_needs_a_price_and_another_temperature_is_another_judge(

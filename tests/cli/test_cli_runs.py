@@ -393,6 +393,21 @@ def test_another_folder_can_be_named_and_is_made(proctor: Proctor, folder: Path)
     assert proctor("init", "file/below").code == 4
 
 
+def test_git_ignores_what_proctor_writes_into_a_project(proctor: Proctor, folder: Path) -> None:
+    assert "Wrote .gitignore" in proctor("init").out
+    lines = (folder / ".gitignore").read_text(encoding="utf-8").splitlines()
+    assert lines == ["/proctor.xml", "/proctor.md", "/drift.md", "/drift.svg", "/drift.log"]
+
+
+def test_lines_of_a_gitignore_stay_and_each_is_added_once(proctor: Proctor, folder: Path) -> None:
+    (folder / ".gitignore").write_bytes(b"# \xff\n/drift.md\nbuild")
+    assert "Added the reports to .gitignore" in proctor("init").out
+    expected = b"# \xff\n/drift.md\nbuild\n/proctor.xml\n/proctor.md\n/drift.svg\n/drift.log\n"
+    assert (folder / ".gitignore").read_bytes() == expected
+    assert ".gitignore" not in proctor("init", "--force").out
+    assert (folder / ".gitignore").read_bytes() == expected
+
+
 # --- the process -------------------------------------------------------------------------------------------
 
 

@@ -150,6 +150,52 @@ def test_a_field_lint_changes_nothing_of_what_is_asked_and_judged(proctor: Proct
     assert proctor("hash", suite({**row, "lint": "ignore"})).out.split()[0] == plain
 
 
+CODE_GRADERS = """
+tests:
+  - id: a
+    criteria: x
+    input: Hi
+    assertions: [{type: code-grader, command: [python, grade.py]}]
+  - id: b
+    criteria: x
+    input: Which river crosses Vienna?
+    assertions:
+      - {type: code-grader, command: [python, grade.py]}
+      - type: composite
+        assertions: [{name: m, type: script, command: [./grade.sh]}]
+        aggregator: {type: code-grader, command: [node, weigh.js]}
+"""
+
+
+def test_a_missing_program_of_a_grader_is_told_before_a_run(proctor: Proctor, folder: Path) -> None:
+    (folder / "s.eval.yaml").write_text(CODE_GRADERS, encoding="utf-8")
+    told = proctor("validate", "s.eval.yaml", "--json")
+    assert told.code == 0
+    warnings = told.json["files"][0]["warnings"]
+    assert [(each["code"], each["case"], each["line"]) for each in warnings] == [
+        ("missing-program", "a", 3),
+        *[("missing-program", "b", 7)] * 2,
+    ]
+    message = (
+        "s.eval.yaml:3: warning: Case 'a': The program 'python grade.py' cannot grade its answers, which "
+        "would be UNSCORED. There is no file 'grade.py'; its path is relative to the folder of the suite. "
+        "Correct the command or the file."
+    )
+    assert message in proctor("validate", "s.eval.yaml").err
+    assert message in proctor("run", "s.eval.yaml", "--target", "echo").err
+    assert proctor("validate", "s.eval.yaml", "--strict").code == 4
+    for name in ("grade.py", "grade.sh", "weigh.js"):
+        (folder / name).write_text("#!/bin/sh", encoding="utf-8")
+        (folder / name).chmod(0o755)
+    assert codes(proctor("validate", "s.eval.yaml", "--json")) == []
+
+
+def test_a_program_that_a_hook_may_write_is_not_missed(proctor: Proctor, folder: Path) -> None:
+    hooks = "workspace: {hooks: {before_all: {command: [python, write.py]}}}"
+    (folder / "s.eval.yaml").write_text(f"{hooks}{CODE_GRADERS}", encoding="utf-8")
+    assert codes(proctor("validate", "s.eval.yaml", "--json")) == []
+
+
 def test_a_suite_that_cannot_be_told_apart_is_told_as_before(proctor: Proctor, folder: Path) -> None:
     (folder / "s.jsonl").write_text('{"colour": "red"}\n', encoding="utf-8")
     told = proctor("validate", "s.jsonl", "--against", "s.jsonl")

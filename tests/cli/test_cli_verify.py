@@ -49,6 +49,39 @@ def test_who_signed_decides_only_where_that_is_asked_for(proctor: Proctor, bundl
     assert "unsigned: consistent, but anyone could have made it" in told.out
 
 
+def test_a_key_may_be_demanded_by_its_fingerprint(proctor: Proctor, bundle: str) -> None:
+    (row,) = proctor("keys", "list", "--keys", "mine", "--json").json["keys"]
+    words = ("verify", bundle, "--keys", "others", "--signed-by")
+    told = proctor(*words, row["id"].upper())
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0] == "b is valid: all scores, verdicts and numbers follow from the answers."
+    assert lines[-1] == f"signature  signed by the key that --signed-by names ({row['id']})"
+    assert proctor(*words, row["id"], "--require-signature").code == 1
+    assert proctor(*words, row["id"], "--json").json["errors"] == []
+
+    other = "0" * 64
+    told = proctor(*words, other)
+    assert told.code == 1
+    assert told.out.startswith(
+        "b is not accepted: it is signed by another key, so anyone could have made it."
+    )
+    assert f"b is signed by another key, but --signed-by needs a signature by the key {other}." in told.err
+    told = proctor("verify", bundle, "--keys", "mine", "--signed-by", other, "--json")
+    assert (told.code, [error["path"] for error in told.json["errors"]]) == (1, ["b"])
+    proctor("attest", "last", "-o", "plain", "--no-sign")
+    assert "plain is unsigned, but --signed-by needs" in proctor("verify", "plain", "--signed-by", other).err
+    proctor("attest", "last", "--trial", "t3", "-o", "t3.json", "--keys", "mine")
+    assert proctor("verify", "t3.json", "--keys", "others", "--signed-by", row["id"]).code == 0
+    assert proctor("verify", "t3.json", "--keys", "others", "--signed-by", other).code == 1
+
+
+def test_what_is_no_fingerprint_is_refused(proctor: Proctor, bundle: str) -> None:
+    told = proctor("verify", bundle, "--signed-by", "d1f84e29")
+    assert told.code == 4
+    assert "'d1f84e29' is not the fingerprint of a key. Give all 64 digits" in told.err
+
+
 def test_of_several_signatures_the_trusted_one_stands_last(proctor: Proctor, bundle: str) -> None:
     for stranger in ("a", "b", "c", "d"):  # whose key ids come before and after the trusted one
         proctor("attest", bundle, "--keys", f"others-{stranger}")

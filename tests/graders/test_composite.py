@@ -287,6 +287,8 @@ def test_it_wants_whatever_a_member_or_the_aggregator_wants() -> None:
     assert asking.judges() == ("big", "small")
     both = composite(member("own", "llm_grader", {"judge": "big"}), member("runs", "llm_grader", {}))
     assert both.judges() == ("big", None)
+    twice = [member(name, "llm_grader", {"judge": "big"}) for name in ("own", "again")]
+    assert composite(*twice).judges() == ("big", "big")
     program = composite(says("one"), type="program", command=["x"], max_calls=1, judge="third")
     assert (program.requirements(), program.judges()) == (frozenset({"judge"}), ("third",))
 

@@ -306,6 +306,10 @@ class EvaluatedJudge:
 BOTH = Instructions(evaluators=(STRICT, MILD))
 
 
+def test_each_evaluator_is_a_call() -> None:
+    assert BOTH.judges() == (None, None)
+
+
 async def test_every_judge_is_asked_by_every_prompt_as_often_as_the_run_says_and_all_is_kept_apart() -> None:
     panel = EvaluatedJudge("YN", "YY"), EvaluatedJudge("NY", "YY")
     result = await judge_answer(BOTH, *panel, judge_repeats=2)

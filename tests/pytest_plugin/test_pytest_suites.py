@@ -107,13 +107,18 @@ def test_the_value_of_an_option_is_json_or_a_text(run_pytest: Run, value: str) -
 def test_the_gate_and_other_options_are_those_of_the_session(run_pytest: Run) -> None:
     words = ("--proctor-suite", "suite.jsonl", "--proctor-target=echo", "--proctor-min-pass-rate")
     run_pytest(*words, "0.8").assert_outcomes(passed=1)
-    run_pytest(*words, "0.9").assert_outcomes(failed=1)
+    run_pytest(*words, "80%").assert_outcomes(passed=1)
+    run_pytest(*words, "90%").assert_outcomes(failed=1)
 
 
 @pytest.mark.parametrize(
     ("word", "error"),
     [
-        ("--proctor-min-pass-rate=90", "ERROR: `min_pass_rate` is 90.0. *"),
+        (
+            "--proctor-min-pass-rate=90",
+            "ERROR: --proctor-min-pass-rate: 90 is more than 1. Did you mean 0.9 or 90%?",
+        ),
+        ("--proctor-min-pass-rate=101%", "ERROR: `min_pass_rate` is 1.01. *"),
         ("--proctor-option=limt=3", "ERROR: There is no option 'limt'. Did you mean 'limit'*"),
         ("--proctor-option=repeats", "ERROR: --proctor-option repeats: write NAME=VALUE*"),
         ("--proctor-option=repeats=many", "ERROR: `repeats` is 'many'. *"),

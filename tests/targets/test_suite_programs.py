@@ -99,6 +99,52 @@ async def test_what_cannot_be_started_is_said(
     assert (caught.value.kind, caught.value.transient) == ("program", False)
 
 
+@pytest.mark.parametrize(
+    ("argv", "cwd", "why"),
+    [
+        (["python", "grade.py"], None, "no file 'grade.py'; its path is relative to the folder of the suite"),
+        (["python3.12", "grade.py", "--strict"], None, "no file 'grade.py'"),
+        (["bun", "run", "graders/grade.ts"], None, "no file 'graders/grade.ts'"),
+        (["sh", "grade.sh"], "here", "no file 'grade.sh'; its path is relative to `cwd`, 'here'"),
+        (["./grade.sh"], None, "no program './grade.sh'"),
+        (["python", "plain.py"], "gone", "no folder 'gone'"),
+        (["./plain.py"], None, "'./plain.py' cannot be run; make it executable"),
+    ],
+)
+@posix
+def test_a_file_of_a_command_that_is_missing_is_known_before_it_runs(
+    tmp_path: Path, argv: list[str], cwd: str | None, why: str
+) -> None:
+    (tmp_path / "plain.py").write_text("text", encoding="utf-8")
+    (tmp_path / "here").mkdir()
+    defect = SuiteProgramRunner(str(tmp_path), {}).find_defect(argv, cwd)
+    assert defect is not None
+    assert why in defect
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd"),
+    [
+        (["python", "plain.py"], None),
+        (["python", "../plain.py"], "here"),
+        (["python", "-m", "grade.py"], None),
+        (["python", "-c", "import grade.py"], None),
+        (["bash", "-c", "grade.sh"], None),
+        (["sh", "tool.sh"], None),  # on the PATH
+        (["sh", "words"], None),
+        (["deno", "run", "https://example.org/grade.ts"], None),
+        (["grade-it", "grade.py"], None),
+        (["${{ GRADERS }}/grade.sh"], None),
+    ],
+)
+@posix
+def test_a_command_that_may_run_has_no_defect(tmp_path: Path, argv: list[str], cwd: str | None) -> None:
+    (tmp_path / "plain.py").write_text("text", encoding="utf-8")
+    (tmp_path / "here").mkdir()
+    script(tmp_path / "bin/tool.sh", "true")
+    assert SuiteProgramRunner(str(tmp_path), {"PATH": str(tmp_path / "bin")}).find_defect(argv, cwd) is None
+
+
 async def test_a_suite_whose_folder_is_gone_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="no folder"):
         await run(tmp_path / "gone", "python", "-c", "1")

@@ -204,6 +204,20 @@ def is_fingerprint(text: str) -> bool:
     return _DIGEST.fullmatch(text) is not None
 
 
+def check_fingerprint(text: str) -> str:
+    """Returns a fingerprint in its normal form, in lower case.
+
+    Raises:
+        UsageError: the text is none.
+    """
+    if not is_fingerprint(text.lower()):
+        raise UsageError(
+            f"{text!r} is not the fingerprint of a key. Give all 64 digits, as `proctor keys list` prints "
+            "them."
+        )
+    return text.lower()
+
+
 def check_name(name: str) -> str:
     """Returns the name if it is valid for a key, as it becomes a part of file names.
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from proctor.validation import parse_percentage
+from proctor.errors import UsageError
+from proctor.services.runs.config import parse_share
 
 
 class NumberRange(click.FloatRange):
     """A number within a range; `nan` is refused, which click accepts."""
-
-    kind = "a number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Converts a value to a number; fails if it is none."""
@@ -22,20 +21,17 @@ class NumberRange(click.FloatRange):
         except ValueError:
             number = nan
         if isnan(number):
-            self.fail(f"{value!r} is not {self.kind}.", param, ctx)
+            self.fail(f"{value!r} is not a number.", param, ctx)
         return super().convert(number, param, ctx)
 
 
 class ShareRange(NumberRange):
     """A share within a range, which may be written as a percentage: `0.05`, `5%` or `5pp`."""
 
-    kind = "a share. Give a number such as 0.05, or a percentage such as 5%"
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Converts a value to a share; fails if it is none, and suggests one for a number such as 90."""
-        percentage = parse_percentage(str(value))
-        if percentage is not None:
-            return super().convert(percentage, param, ctx)
-        if parse_percentage(f"{value}%") is not None and 1 < float(value) <= 100:
-            self.fail(f"{value} is more than 1. Did you mean {float(value) / 100:g} or {value}%?", param, ctx)
-        return super().convert(value, param, ctx)
+        try:
+            share = parse_share(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(share, param, ctx)

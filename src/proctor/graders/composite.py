@@ -21,7 +21,7 @@ from proctor.graders.program import Program
 from proctor.graders.text import clip, quote_list
 from proctor.grading import build_grader, score
 from proctor.model import Assertion, Case, Evidence, GraderResult, Judgment, Score, Verdict
-from proctor.protocols import BaseGrader, Grader, GradingInput
+from proctor.protocols import BaseGrader, Grader, GraderCommand, GradingInput
 from proctor.stats import reaches
 
 _RESULTS_PLACEHOLDER = re.compile(r"\{\{\s*EVALUATOR_RESULTS_JSON\s*\}\}")
@@ -216,8 +216,12 @@ class Composite(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return frozenset().union(*(grader.requirements() for grader in self._bind_graders()))
 
     def judges(self) -> tuple[str | None, ...]:
-        """Returns the judges that any member or the aggregator calls, each once."""
-        return tuple(dict.fromkeys(name for grader in self._bind_graders() for name in grader.judges()))
+        """Returns the judges that the members and the aggregator call, one for each call."""
+        return tuple(name for grader in self._bind_graders() for name in grader.judges())
+
+    def commands(self) -> tuple[GraderCommand, ...]:
+        """Returns the programs of the members and the aggregator."""
+        return tuple(command for grader in self._bind_graders() for command in grader.commands())
 
     def check_case(self, case: Case) -> None:
         """Checks that each member can grade answers to a case.

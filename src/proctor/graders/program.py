@@ -25,7 +25,7 @@ from proctor.graders.program_payload import build_function_payload, build_payloa
 from proctor.graders.text import clip, quote, quote_list
 from proctor.grading import estimate_size, run_isolated
 from proctor.model import Evidence, GraderResult
-from proctor.protocols import BaseGrader, CompletedProgram, GradingInput
+from proctor.protocols import BaseGrader, CompletedProgram, GraderCommand, GradingInput
 from proctor.stats import reaches
 
 _EXPECTED_OUTPUT = 'It must print one JSON object and nothing else, such as {"score": 0.5, "assertions": []}.'
@@ -88,6 +88,10 @@ class Program(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def judges(self) -> tuple[str | None, ...]:
         """Returns the judge of this check, else those of the run, if the program may call one."""
         return () if self.max_calls is None else (self.judge,)
+
+    def commands(self) -> tuple[GraderCommand, ...]:
+        """Returns the program."""
+        return (GraderCommand(self.command, self.cwd),)
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores what the program prints, cut to 0 to 1, with one entry per assertion of the program.

@@ -42,9 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(flag, action="append", default=[], metavar="T", help=text)
     group.addoption(
         "--proctor-min-pass-rate",
-        type=float,
         metavar="X",
-        help="Gate for runs that do not set one: the minimum pass rate.",
+        help="Gate for runs that do not set one: the minimum pass rate, such as 0.9 or 90%%.",
     )
     group.addoption(
         "--proctor-limit",

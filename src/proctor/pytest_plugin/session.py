@@ -26,6 +26,7 @@ from proctor.python.stores import PROJECT_STORE, locate
 from proctor.safe_text import one_line
 from proctor.services import events
 from proctor.services.progress import Progress, print_note
+from proctor.services.runs.config import parse_share
 from proctor.stores import move_address
 
 _SESSION = pytest.StashKey["PluginSession"]()
@@ -215,9 +216,13 @@ def _read_options(config: pytest.Config) -> dict[str, Any]:
             raise UsageError(f"--proctor-option {word}: write NAME=VALUE, such as repeats=3.")
         name = name.replace("-", "_")
         options[name] = _parse_value(name, value)
-    for name in ("min_pass_rate", "limit"):
-        if (value := config.getoption(f"proctor_{name}")) is not None:
-            options[name] = value
+    if (limit := config.getoption("proctor_limit")) is not None:
+        options["limit"] = limit
+    if (share := config.getoption("proctor_min_pass_rate")) is not None:
+        try:
+            options["min_pass_rate"] = parse_share(share)
+        except UsageError as error:
+            raise UsageError(f"--proctor-min-pass-rate: {error}") from None
     check_options(options)
     return options
 

@@ -26,10 +26,10 @@ from proctor.reports.formatting import cost, to_json
 from proctor.safe_text import one_line, truncate
 from proctor.services.judges.calibrate import (
     CalibrationResult,
+    CallPlan,
     JudgeCalibrator,
     LabelDifference,
-    needs_judge,
-    prompt_variants,
+    plan_calls,
     store_calibration,
 )
 from proctor.services.judges.label_export import load_stored_labels, no_labels_error
@@ -115,17 +115,16 @@ async def _calibrate(
     progress = Progress(quiet=False, write_line=lambda _line: None)
     targets = make_target_pool(options, progress)
     repeats = options["repeats"] or DEFAULT_REPEATS
-    answers = sum(map(needs_judge, selection.answers))
-    total = answers * len(prompt_variants(repeats))
+    plan = plan_calls(selection.answers, repeats)
     try:
         if options["budget_usd"] is not None:
             targets.require_prices([spec])
         account = targets.start_run(budget_usd=options["budget_usd"], cached=options["cache"])
         await targets.open_target(spec, judging=True)  # before the plan is printed
-        progress.notify(_describe_plan(targets, spec, answers, total))
+        progress.notify(_describe_plan(targets, spec, plan))
         calibrator = JudgeCalibrator(targets, spec)
         _stop_on_signals(calibrator, progress)
-        progress_task = asyncio.create_task(_show_progress(calibrator, total))
+        progress_task = asyncio.create_task(_show_progress(calibrator, plan.verdicts))
         try:
             result = await calibrator.calibrate(
                 selection.answers, repeats=repeats, workers=options["concurrency"]
@@ -157,22 +156,24 @@ def _stop_on_signals(calibrator: JudgeCalibrator, progress: Progress) -> None:
     watch_signals(loop, stop)
 
 
-def _describe_plan(targets: TargetPool, spec: TargetSpec, answers: int, total: int) -> str:
+def _describe_plan(targets: TargetPool, spec: TargetSpec, plan: CallPlan) -> str:
     """Describes the planned calls, with their price if it is known."""
     price = targets.get_price(spec)
     at = " (price unknown)"
     if price is not None:
         at = f" at ${price.input:g} per million input tokens and ${price.output:g} per million output tokens"
-    calls = pluralize(total, "call")
-    about = f"{one_line(spec.name)} judges {pluralize(answers, 'answer')}"
-    return f"{about}: {calls}{at}. Replies that cannot be read are requested again."
+    about = f"{one_line(spec.name)} judges {pluralize(plan.answers, 'answer')}"
+    calls = f"{pluralize(plan.calls, 'call')}, or up to {plan.max_calls:,} if replies cannot be read"
+    return f"{about}: {calls}{at}."
 
 
-async def _show_progress(calibrator: JudgeCalibrator, total: int) -> None:
+async def _show_progress(calibrator: JudgeCalibrator, verdicts: int) -> None:
     """Prints progress and cost to stderr every few seconds, also while no call ends."""
     while True:
         await asyncio.sleep(_PROGRESS_EVERY_S)
-        echo_err(f"{calibrator.call_count:,}/{total:,} calls · cost {cost(calibrator.usage.cost_usd)}")
+        usage = calibrator.usage
+        parts = (f"{calibrator.verdict_count:,}/{verdicts:,} verdicts", pluralize(usage.calls, "call"))
+        echo_err(" · ".join((*parts, f"cost {cost(usage.cost_usd)}")))
 
 
 # --- the report --------------------------------------------------------------------------------------------

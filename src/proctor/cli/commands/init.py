@@ -25,6 +25,8 @@ _FILES = {
     "drift.cron": "drift.cron",
 }
 """Templates by their destination; `PROJECT` in them is the folder, `PROGRAM` this program."""
+_REPORTS = ("/proctor.xml", "/proctor.md", "/drift.md", "/drift.svg", "/drift.log")
+"""The files that the templates' commands write into a project; git ignores them."""
 SCHEMA_FOLDER = ".proctor/schemas"
 """The folder of the JSON Schemas that the templates name in their first lines."""
 
@@ -37,7 +39,8 @@ def command(folder: str, force: bool) -> None:
 
     The second CI workflow and the cron line run the suite every night and check for drift. Editors use the
     JSON Schemas in .proctor/schemas to complete and check the files. If one of the files exists, nothing is
-    written unless you add --force.
+    written unless you add --force. The reports that the workflows write are added to .gitignore; the store in
+    .proctor is ignored already.
     """
     existing = [name for name in _FILES if (Path(folder) / name).exists()]
     if existing and not force:
@@ -62,6 +65,7 @@ def command(folder: str, force: bool) -> None:
         except OSError as error:
             raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
         show([f"Wrote {path.as_posix()}"])
+    _ignore_reports(Path(folder) / ".gitignore")
     _write_schemas(Path(folder) / SCHEMA_FOLDER)
     show(
         [
@@ -72,6 +76,20 @@ def command(folder: str, force: bool) -> None:
             "  proctor run",
         ]
     )
+
+
+def _ignore_reports(path: Path) -> None:
+    """Adds the reports to the project's `.gitignore`, unless it has them."""
+    try:
+        text = path.read_bytes() if path.exists() else b""
+        missing = [name for name in _REPORTS if name.encode() not in text.splitlines()]
+        if not missing:
+            return
+        separator = b"\n" if text and not text.endswith(b"\n") else b""
+        path.write_bytes(text + separator + "".join(f"{name}\n" for name in missing).encode())
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+    show([f"{'Added the reports to' if text else 'Wrote'} {path.as_posix()}"])
 
 
 def _write_schemas(folder: Path) -> None:

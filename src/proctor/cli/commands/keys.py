@@ -159,7 +159,8 @@ def _read_public_key(file: str) -> str:
             raise UsageError(
                 f"{file!r} is a fingerprint, which does not contain its key. Get the public key from its "
                 "owner as a file: `proctor keys show` prints it. Then run `proctor keys trust FILE`, and "
-                "compare the fingerprint that this prints with yours."
+                "compare the fingerprint that this prints with yours. To check a bundle without the file, "
+                f"run `proctor verify BUNDLE --signed-by {file}`."
             )
         raise UsageError(f"There is no file {file!r}.{suggest_file(file)}")
     text = data.decode("utf-8", "replace")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from proctor.bundles.keys import check_fingerprint
 from proctor.bundles.trust_store import load_trusted_keys
 from proctor.cli.echo import echo_err, echo_json
 from proctor.cli.options import keys_option, keys_path, show
@@ -21,7 +22,7 @@ from proctor.reports.clusters import clusters_sentence
 from proctor.reports.formatting import format_utc, interval, percent, unmeasured
 from proctor.run_gate import worst_exit_code
 from proctor.safe_text import one_line
-from proctor.services.bundles.verify import CheckedSignature, VerifiedBundle, verify
+from proctor.services.bundles.verify import VerifiedBundle, verify
 from proctor.services.bundles.verify_proof import VerifiedProof, may_be_proof, verify_proof
 from proctor.services.runs.planning.judge_choice import all_judges
 
@@ -29,9 +30,20 @@ from proctor.services.runs.planning.judge_choice import all_judges
 @click.command("verify")
 @click.argument("bundles", nargs=-1, required=True, metavar="BUNDLE...")
 @click.option("--require-signature", is_flag=True, help="Exit 1 unless a key that you trust has signed.")
+@click.option(
+    "--signed-by",
+    metavar="FINGERPRINT",
+    help="Exit 1 unless the key with this fingerprint has signed, whether you trust it or not.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @keys_option
-def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, keys: str | None) -> int:
+def command(
+    bundles: tuple[str, ...],
+    require_signature: bool,
+    signed_by: str | None,
+    as_json: bool,
+    keys: str | None,
+) -> int:
     """Verify each BUNDLE and recompute its pass rate.
 
     BUNDLE is a folder or an archive that `proctor attest` wrote, or the proof of one trial. The command
@@ -44,7 +56,10 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
     \b
     proctor verify bundle.zip
     proctor verify bundle.zip --require-signature
+    proctor verify bundle.zip --signed-by d1f84e298c5dc5f03a934390d9d2480bba21c3a6c6e5f70b1632a58084fcedc9
     """  # noqa: D301  # click wants the character \b itself
+    if signed_by is not None:
+        signed_by = check_fingerprint(signed_by)
     rows: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
     codes = [ExitCode.OK]
@@ -53,20 +68,16 @@ def command(bundles: tuple[str, ...], require_signature: bool, as_json: bool, ke
         try:
             verification = _verify(path, keys, passed_checks.append)
             rows.append({**_row(verification), "checks": passed_checks})
-            is_refused = require_signature and verification.standing != "trusted"
+            demand = SignatureDemand(require_signature, signed_by)
             if not as_json:
                 lines = (
-                    _proof_lines(verification, is_refused=is_refused)
+                    _proof_lines(verification, demand)
                     if isinstance(verification, VerifiedProof)
-                    else _bundle_lines(verification, is_refused=is_refused)
+                    else _bundle_lines(verification, demand)
                 )
                 show([*([""] if index else []), *lines])
-            if is_refused:
-                standing_text = _SIGNATURE_TEXTS[verification.standing]
-                raise BundleError(
-                    f"{path} is {standing_text}, but --require-signature needs a signature by a key "
-                    "that you trust."
-                )
+            if (defect := demand.find_defect(verification)) is not None:
+                raise BundleError(f"{path} is {defect[0]}, but {defect[1]}.")
         except ProctorError as error:
             codes.append(error.exit_code)
             code_name = "bundle" if isinstance(error, BundleError) else "usage"
@@ -99,6 +110,29 @@ _SIGNATURE_TEXTS = {
 }
 
 
+class SignatureDemand(NamedTuple):
+    """Which signature the user demands."""
+
+    is_trusted: bool
+    """One by a key that the user trusts."""
+    key: str | None
+    """The fingerprint of the key that must have signed."""
+
+    def find_defect(self, verification: VerifiedBundle | VerifiedProof) -> tuple[str, str] | None:
+        """Returns how a file is signed and what the user demands instead; None if it is signed so."""
+        if self.is_trusted and verification.standing != "trusted":
+            status = _SIGNATURE_TEXTS[verification.standing]
+            return status, "--require-signature needs a signature by a key that you trust"
+        if self.key is not None and not self.names_signer(verification):
+            status = "signed by another key" if verification.signatures else _SIGNATURE_TEXTS["unsigned"]
+            return status, f"--signed-by needs a signature by the key {self.key}"
+        return None
+
+    def names_signer(self, verification: VerifiedBundle | VerifiedProof) -> bool:
+        """Whether the key that the user names has signed."""
+        return self.key in {signature.id for signature in verification.signatures}
+
+
 def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> VerifiedBundle | VerifiedProof:
     trusted_keys = load_trusted_keys(keys_path(keys))
     if may_be_proof(path):
@@ -109,12 +143,12 @@ def _verify(path: str, keys: str | None, on_check: Callable[[str], None]) -> Ver
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def _bundle_lines(verification: VerifiedBundle, *, is_refused: bool) -> Iterator[str]:
+def _bundle_lines(verification: VerifiedBundle, demand: SignatureDemand) -> Iterator[str]:
     statement = verification.statement
     summary = "all scores, verdicts and numbers follow from the answers"
     if verification.recounted or verification.hidden:
         summary = "everything that could be derived again is correct"
-    yield from _verdict_lines(verification, summary, is_refused=is_refused)
+    yield from _verdict_lines(verification, summary, demand)
     yield ""
     yield f"{'':9}{'passed':>8}{'total':>8}{'rate':>9}   95% interval"
     for split, claim in statement.claims.items():
@@ -145,35 +179,32 @@ def _bundle_lines(verification: VerifiedBundle, *, is_refused: bool) -> Iterator
         yield f"recounted  {sum(verification.recounted.values()):,} scores, taken as recorded: {counts}"
     for sentence in verification.unverified:
         yield f"unverified {sentence}"
-    yield from _describe_signatures(verification.standing, verification.signatures)
+    yield from _describe_signatures(verification, demand.key)
 
 
-def _proof_lines(verification: VerifiedProof, *, is_refused: bool) -> Iterator[str]:
+def _proof_lines(verification: VerifiedProof, demand: SignatureDemand) -> Iterator[str]:
     proved = verification.proved
     trial = proved.trial.trial
     trial_name = f"case {one_line(trial.case_id)}" + (f", repeat {trial.repeat}" if trial.repeat else "")
-    yield from _verdict_lines(
-        verification, "this trial is in the bundle that it names", is_refused=is_refused
-    )
+    yield from _verdict_lines(verification, "this trial is in the bundle that it names", demand)
     yield ""
     yield f"trial      {trial_name}: {proved.trial.verdict.value}"
     yield from _describe_run(proved.statement)
-    yield from _describe_signatures(verification.standing, verification.signatures)
+    yield from _describe_signatures(verification, demand.key)
 
 
 def _verdict_lines(
-    verification: VerifiedBundle | VerifiedProof, summary: str, *, is_refused: bool
+    verification: VerifiedBundle | VerifiedProof, summary: str, demand: SignatureDemand
 ) -> Iterator[str]:
     """Yields the first lines: whether the file is valid, and what a missing trusted signature leaves open."""
     name = one_line(verification.path)
-    if is_refused:
-        yield (
-            f"{name} is not accepted: it is {_SIGNATURE_TEXTS[verification.standing]}, so anyone could have "
-            "made it."
-        )
+    if (defect := demand.find_defect(verification)) is not None:
+        doubt = ", so anyone could have made it" if verification.standing != "trusted" else ""
+        yield f"{name} is not accepted: it is {defect[0]}{doubt}."
         yield f"Only its content is consistent: {summary}."
         return
-    yield from _signature_caveat(verification.standing)
+    if not demand.names_signer(verification):
+        yield from _signature_caveat(verification.standing)
     yield f"{name} is valid: {summary}."
 
 
@@ -246,15 +277,19 @@ def _describe_accesses(statement: Statement) -> str:
     )
 
 
-def _describe_signatures(status: SignatureStatus, signatures: tuple[CheckedSignature, ...]) -> Iterator[str]:
-    trusted_last = sorted(signatures, key=lambda signature: signature.name is not None)
+def _describe_signatures(verification: VerifiedBundle | VerifiedProof, key: str | None) -> Iterator[str]:
+    trusted_last = sorted(
+        verification.signatures, key=lambda signature: (signature.name is not None, signature.id == key)
+    )
     for signature in trusted_last:
         if signature.name is not None:
             yield f"signature  signed by a trusted key ({one_line(signature.name)}, {signature.id})"
+        elif signature.id == key:
+            yield f"signature  signed by the key that --signed-by names ({signature.id})"
         else:
             warning = "consistent, but anyone could have made this key"
             yield f"signature  signed by an unknown key ({signature.id}): {warning}"
-    if status == "unsigned":
+    if verification.standing == "unsigned":
         yield "signature  unsigned: consistent, but anyone could have made it"
 
 

@@ -93,8 +93,8 @@ class Instructions(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=
         require_unique_ids("evaluators", (evaluator.id for evaluator in self.evaluators))
 
     def judges(self) -> tuple[str | None, ...]:
-        """Returns the judge of this check, else those of the run."""
-        return (self.judge,)
+        """Returns the judge of this check, else those of the run, once for each evaluator."""
+        return (self.judge,) * max(1, len(self.evaluators))
 
     async def grade(self, grading_input: GradingInput) -> GraderResult:
         """Scores 1 for a pass and 0 for a fail, or their mean with `rule: mean`.

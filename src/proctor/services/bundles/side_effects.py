@@ -117,7 +117,8 @@ def _find_judges(assertion: Assertion) -> list[str]:
         grader = build_grader(assertion, GRADERS.get)
     except (UnknownName, ValueError):  # an invalid grader calls nothing
         return []
-    return [name for name in grader.judges() if name is not None] if grader.requirements() else []
+    judges = grader.judges() if grader.requirements() else ()
+    return [name for name in dict.fromkeys(judges) if name is not None]
 
 
 def _workspace_effects(workspace: Workspace) -> Iterator[str]:

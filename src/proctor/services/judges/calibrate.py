@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,11 +16,13 @@ from proctor.codec import labels_digest, target_digest
 from proctor.engines.asyncio_engine import GRACE_S
 from proctor.env_substitution import mask
 from proctor.graders import GRADERS
+from proctor.graders.judged.judge_call import MAX_REPAIRS
 from proctor.graders.judged.prompt_sections import is_empty
 from proctor.grading import GradingContext, build_grader, score
 from proctor.model import (
     Assertion,
     Calibration,
+    Case,
     Message,
     Output,
     Prompt,
@@ -96,6 +98,34 @@ def prompt_variants(repeats: int) -> tuple[PromptVariant, ...]:
     )
 
 
+class CallPlan(Struct, frozen=True):
+    """The calls of a judge that a calibration makes."""
+
+    answers: int
+    """The number of answers that it judges."""
+    verdicts: int
+    """The number of its verdicts, several on each answer."""
+    calls: int
+    """The number of calls, if every reply can be read."""
+
+    @property
+    def max_calls(self) -> int:
+        """The number of calls, if no reply can be read."""
+        return self.calls * (1 + MAX_REPAIRS)
+
+
+def plan_calls(answers: Iterable[LabelledAnswer], repeats: int) -> CallPlan:
+    """Returns the calls about answers; a program that grades counts as one call."""
+    calls = [_count_calls(answer.case) for answer in answers if needs_judge(answer)]
+    times = len(prompt_variants(repeats))
+    return CallPlan(len(calls), len(calls) * times, sum(calls) * times)
+
+
+def _count_calls(case: Case) -> int:
+    graders = (build_grader(assertion, GRADERS.get) for assertion in filter(is_judged, case.assertions))
+    return sum(len(grader.judges()) for grader in graders)
+
+
 def needs_judge(answer: LabelledAnswer) -> bool:
     """Whether a judge is called: people are not divided, and the answer is not empty."""
     assert answer.trial.output is not None
@@ -134,8 +164,8 @@ class JudgeCalibrator:
         self._spec = spec
         self.usage = UsageTotal()
         """What the calls so far used."""
-        self.call_count = 0
-        """The number of finished calls."""
+        self.verdict_count = 0
+        """The number of verdicts so far."""
         self._prompts: set[str] = set()
         self._stopping = asyncio.Event()
         self._judge_proxy = JudgeProxy()
@@ -179,7 +209,7 @@ class JudgeCalibrator:
                 if self._stopping.is_set():
                     return
                 replies[index][variant] = await self._reply(answers[index], variant, target)
-                self.call_count += 1
+                self.verdict_count += 1
 
         try:
             await self._run_workers([work(waiting) for _ in range(workers)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,25 @@ def load_config(flags: Iterable[str], start: Path | None = None) -> Config:
             if name in settings
         },
     )
+
+
+def parse_share(text: str) -> float:
+    """Returns the share that is written as a number or as a percentage: `0.05`, `5%` or `5pp`.
+
+    Raises:
+        UsageError: it is none; suggests one for a number such as 90.
+    """
+    if (percentage := parse_percentage(text)) is not None:
+        return percentage
+    try:
+        number = float(text)
+    except ValueError:
+        number = nan
+    if isnan(number):
+        raise UsageError(f"{text!r} is not a share. Give a number such as 0.05, or a percentage such as 5%.")
+    if 1 < number <= 100:
+        raise UsageError(f"{text} is more than 1. Did you mean {number / 100:g} or {number:g}%?")
+    return number
 
 
 def _read_table(path: Path, shown_path: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from proctor.dialects.shared.jsonl import too_large_error
 from proctor.errors import SuiteError, UsageError
 from proctor.model import Problem
-from proctor.protocols import MAX_LINE_BYTES, SourceFile, SuiteSource
+from proctor.protocols import MAX_LINE_BYTES, GraderCommand, SourceFile, SuiteSource
 
 if TYPE_CHECKING:
     from proctor.services.file_log import FileLog
@@ -63,6 +63,11 @@ def source_from_path(
             log.add(sibling)
         return _read_file(sibling) if sibling.is_file() else None
 
+    def find_program_defect(command: GraderCommand) -> str | None:
+        from proctor.targets.process.suite_programs import SuiteProgramRunner
+
+        return SuiteProgramRunner(str(files.folder), environ).find_defect(*command)
+
     absolute = Path(os.path.abspath(path))  # noqa: PTH100  # resolve() would follow links
     files = _DiskFiles(absolute if is_folder else absolute.parent, log)
     return SuiteSource(
@@ -73,6 +78,7 @@ def source_from_path(
         find_within=files.within,
         expand_glob=lru_cache(maxsize=64)(files.expand),
         find_program=lru_cache(maxsize=64)(files.program),
+        find_program_defect=find_program_defect,
         folder=str(files.folder),
         environ=environ,
         is_folder=is_folder,

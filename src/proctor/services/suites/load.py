@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ from proctor.invalid_cases import PlaceholderFactory
 from proctor.model import Assertion, Case, Problem, RunSlot, Selection, Suite
 from proctor.plan import CaseIndex, CaseIndexer
 from proctor.prompts.fill import fill_first_prompt
-from proctor.protocols import CaseAtLine, Grader, SuiteSource, SuiteWriter
+from proctor.protocols import CaseAtLine, Grader, GraderCommand, SuiteSource, SuiteWriter
 from proctor.services.runs.planning.judge_choice import RequiredTargets, RequirementCollector
 from proctor.services.suites.file_source import source_from_path
 from proctor.spools import MAX_ROWS, RowSorter
@@ -259,6 +260,9 @@ class _SuiteReader:
         self.has_placeholders = False
         self.assertions: tuple[Assertion, ...] = ()
         """Grade every case instead of its own."""
+        self._find_program_defect: Callable[[GraderCommand], str | None] = lambda _command: None
+        self._commands: set[GraderCommand] = set()
+        """The commands of graders that were checked."""
 
     def inspect_with(self, inspect: Callable[[CaseAtLine], None]) -> None:
         """Has every case inspected that has no error; the linter then looks for related cases."""
@@ -267,6 +271,7 @@ class _SuiteReader:
 
     def read(self, dialect: str, source: SuiteSource) -> None:
         """Reads all of a source in a dialect; `find_repeated_ids` and `finish` come next."""
+        self._find_program_defect = source.find_program_defect
         items = read_suite(DIALECTS.get(dialect), source)
         for item in items if self.placeholders is None else self.placeholders.replace_bad_rows(items):
             if type(item) is CaseAtLine:
@@ -326,6 +331,7 @@ class _SuiteReader:
             self._problems += problems
             if is_duplicate:
                 return
+        self._problems += self._check_programs(located_case, graders)
         self.add(located_case.case, graders, (path or self._path, located_case.line))
         if self.inspect is not None and not problems:
             prompts = () if self._suite is None else self._suite.defaults.prompts
@@ -349,6 +355,25 @@ class _SuiteReader:
             self._tell(self._count)
         if self._count == MAX_ROWS and self.inspect is None and self._repeated_ids is None:
             self._forget_ids()
+
+    def _check_programs(self, located_case: CaseAtLine, graders: Iterable[Grader]) -> Iterator[Problem]:
+        """Yields a warning for each command that names a missing file, for the first case with it."""
+        workspace = located_case.case.workspace
+        if workspace is not None and (workspace.hooks.before_all or workspace.hooks.before_each):
+            return  # which may write the file
+        commands = (command for grader in graders if grader.is_async for command in grader.commands())
+        for command in commands:
+            if command in self._commands:
+                continue
+            self._commands.add(command)
+            defect = self._find_program_defect(command)
+            if defect is not None:
+                message = (
+                    f"Case {located_case.case.id!r}: The program {shlex.join(command.words)!r} cannot grade "
+                    f"its answers, which would be UNSCORED. {defect} Correct the command or the file."
+                )
+                problem = self._make_problem("missing-program", message, located_case, "assertions")
+                yield replace(problem, level="warning")
 
     def _keeps_id(self, case_id: str) -> bool:
         """Returns whether an id is kept in memory, with its place."""

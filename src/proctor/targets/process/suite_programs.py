@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _MAX_NAME_LENGTH = 100
 _PACKAGE_FOLDER = str(Path(__file__).parents[3])
+_INTERPRETERS = frozenset(("python", "node", "bun", "deno", "tsx", "uv", "sh", "bash", "zsh", "ruby", "perl"))
+"""Programs whose first argument is the path of a file, by their names without a version."""
+_SCRIPT_ENDINGS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".sh", ".rb", ".pl")
 _SERVE_GRADERS = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import proctor; del sys.path[0]; "
     "from proctor.python.grader_program import main; main()"
@@ -107,6 +110,26 @@ class SuiteProgramRunner:
             self._grader_files[key] = is_grader_file(self._folder / (cwd or "") / argv[1])
         return self._grader_files[key]
 
+    def find_defect(self, argv: Sequence[str], cwd: str | None = None) -> str | None:
+        """Returns what keeps a command from running, as far as the files that it names show it.
+
+        Only paths and the scripts of known interpreters are checked. A name on the PATH is not, as the suite
+        may be run on another machine.
+        """
+        if any("${{" in word for word in (*argv, cwd or "")):
+            return None
+        try:
+            folder = self._resolve_folder(cwd)
+            if Path(argv[0]).name != argv[0]:
+                self._check_program_file(argv[0])
+        except TargetError as error:
+            return str(error)
+        script = _find_script(argv)
+        if script is None or Path(folder, script).exists() or self._look_up(script):
+            return None
+        base = "the folder of the suite" if cwd is None else f"`cwd`, {cwd!r}"
+        return f"There is no file {script!r}; its path is relative to {base}."
+
     async def aclose(self) -> None:
         """Ends the programs that stayed alive. Safe to call twice."""
         if self._pool is not None:
@@ -130,15 +153,19 @@ class SuiteProgramRunner:
             return self._python
         if Path(name).name != name:
             return self._check_program_file(name)
-        from shutil import which
-
-        path = which(name, path=self._environ.get("PATH", os.defpath))
+        path = self._look_up(name)
         if path is not None:
             return path
         if name == "python3":
             return self._python
         hint = f"; write ./{name} for the file beside the suite" if (self._folder / name).is_file() else ""
         raise TargetError(f"There is no program {name!r} on the PATH{hint}.", kind="program")
+
+    def _look_up(self, name: str) -> str | None:
+        """Returns the path of a program on the PATH."""
+        from shutil import which
+
+        return which(name, path=self._environ.get("PATH", os.defpath))
 
     def _check_program_file(self, name: str) -> str:
         path = self._folder / name
@@ -153,6 +180,16 @@ class SuiteProgramRunner:
                 kind="program",
             )
         return str(path)
+
+
+def _find_script(argv: Sequence[str]) -> str | None:
+    """Returns the file of a command such as `python grade.py` or `bun run grade.ts`; None for any other."""
+    if Path(argv[0]).stem.rstrip("0123456789.") not in _INTERPRETERS:
+        return None
+    words = argv[2:] if argv[1:2] == ["run"] else argv[1:]
+    word = words[0] if words else ""
+    is_script = Path(word).suffix in _SCRIPT_ENDINGS and not word.startswith("-") and "://" not in word
+    return word if is_script else None
 
 
 def _name_command(argv: Sequence[str]) -> str:
