@@ -21,6 +21,7 @@ from proctor.safe_text import (
     pad_to_width,
     terminal_text,
     truncate,
+    truncate_middle,
 )
 from support.hostile_texts import FAMILIES, HOSTILE_TEXTS, raw_characters, terminal_faults
 
@@ -148,6 +149,17 @@ def test_letters_take_as_many_columns_as_a_terminal_gives_them(text: str, wide: 
 
 def test_a_long_text_loses_its_end() -> None:
     assert truncate("a\n" + "b" * 9, 5) == "a bb…"
+
+
+def test_a_text_without_its_middle_keeps_whole_words_at_both_ends() -> None:
+    text = "The answer is 'one two three four five six seven'; expected 'eight nine'."
+    assert truncate_middle(text, 60) == "The answer is 'one two three four … 'eight nine'."
+    assert truncate_middle(text, len(text)) == text
+
+
+@given(any_text, st.integers(30, 200))
+def test_a_text_without_its_middle_is_no_longer_than_asked_for(text: str, longest: int) -> None:
+    assert len(truncate_middle(text, longest)) <= longest
 
 
 def test_every_family_is_there() -> None:

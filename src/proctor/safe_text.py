@@ -90,9 +90,18 @@ def truncate(text: str, longest: int) -> str:
 
 
 def truncate_middle(text: str, longest: int) -> str:
-    """Returns the text on one line, without its middle if it has more than a maximum number of characters."""
+    """Returns the text on one line, without its middle if it has more than a maximum number of characters.
+
+    Only words of more than 20 characters are cut.
+    """
     line, end = one_line(text), longest // 3
-    return line if len(line) <= longest else f"{line[: longest - end - 1]}…{line[-end:]}"
+    if len(line) <= longest:
+        return line
+    start, tail = line[: longest - end - 3], line[-end - 1 :]
+    if " " in start[-20:]:
+        start = start[: start.rindex(" ")]
+    tail = tail[tail.index(" ") + 1 if " " in tail[:20] else 1 :]
+    return f"{start} … {tail}"
 
 
 def terminal_text(text: str) -> str:

@@ -235,7 +235,7 @@ def test_the_command_that_shows_a_cut_reason_in_full_is_named(length: int, comma
             Verdict.FAIL,
             0,
             f"The answer is '{'r' * 200}'; expected 'Lima'.",
-            f"FAIL      c  exact: The answer is '{'r' * 57}…{'r' * 21}'; expected 'Lima'.",
+            f"FAIL      c  exact: The answer is '{'r' * 55} … {'r' * 21}'; expected 'Lima'.",
         ),
         (Verdict.PASS, 0, "", "PASS      c"),
     ],
