@@ -219,6 +219,7 @@ def test_only_the_beginning_of_a_file_is_looked_at() -> None:
     [
         ("question,anwser", "Did you mean `answer` by 'anwser'?"),
         ("question;Expectd", "Did you mean `expected` by 'expectd'?"),
+        ("question,expected_output", "Rename the column of the prompt to `input`"),
         ("question,note", "Rename the column of the prompt to `input`"),
         ("ticket,anwser", "Rename the column of the prompt to `input`"),
         ("input\r,expected", "It has a carriage return (`\\r`) inside it. Save the file"),

@@ -113,7 +113,7 @@ def _suggest_answer(name: str) -> str | None:
     from difflib import get_close_matches
 
     near = get_close_matches(name, _ANSWER_FIELDS, 1)
-    return f"Did you mean `{near[0]}` by {quote_value(name)}?" if near else None
+    return f"Did you mean `{near[0]}` by {quote_value(name)}?" if near and near[0] != name else None
 
 
 def _unknown_message(head: FileHead, names: list[str]) -> str:
