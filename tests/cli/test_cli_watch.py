@@ -28,8 +28,8 @@ tests:
     assertions: [{type: code-grader, command: [python, grade.py]}]
 """
 GRADER = 'import json\nprint(json.dumps({"score": 1.0, "assertions": []}))\n'
-# Writes down every prompt; one that says `wait` is answered when there is a file `go`, and not before the loop
-# has handled the signals that were sent before.
+# Logs every prompt. One that says `wait` is answered when there is a file `go`, once the loop has handled the
+# signals that were sent before.
 TARGET = """\
 import asyncio, os, helper
 async def f(prompt):

@@ -1,4 +1,4 @@
-"""Limits that go by an event loop whose clock jumps."""
+"""A fixture that runs the limits of the engines on virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from support.virtual_time import Virtually, get_time, run_virtually
 
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> Virtually:
-    """Runs a coroutine on a loop whose time costs nothing, and which limits go by."""
+    """Runs a coroutine on a loop with virtual time, which the limits use as well."""
     for module in ("adaptive_limit", "retries"):
         monkeypatch.setattr(f"proctor.engines.{module}.monotonic", get_time)
     return run_virtually

@@ -1,4 +1,4 @@
-"""How many requests an endpoint gets at once."""
+"""The limit on how many requests an endpoint gets at once."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from support.waiting import PATIENCE_S
 
 
 async def _settle() -> None:
-    """Let every task that can go on do so."""
+    """Lets every task run until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-def _taken(limit: AdaptiveLimit, count: int) -> list[bool]:
+def _try_acquire_many(limit: AdaptiveLimit, count: int) -> list[bool]:
     return [limit.try_acquire() for _ in range(count)]
 
 
 def test_it_starts_at_its_ceiling() -> None:
     limit = AdaptiveLimit(3)
-    assert _taken(limit, 4) == [True, True, True, False]
+    assert _try_acquire_many(limit, 4) == [True, True, True, False]
 
 
 def test_a_burst_of_refusals_halves_it_once() -> None:
     limit = AdaptiveLimit(16)
-    sent = monotonic()
+    sent_at = monotonic()
     for _ in range(16):
-        limit.on_busy(sent, None)
+        limit.on_busy(sent_at, None)
     assert limit.concurrency == 8
 
 
@@ -92,36 +92,36 @@ async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     assert limit.in_flight == 1
 
 
-async def test_one_who_is_cancelled_while_waiting_takes_no_place() -> None:
+async def test_a_waiter_that_is_cancelled_takes_no_place() -> None:
     limit = AdaptiveLimit(1)
     await limit.acquire()
-    gone, stays = (asyncio.create_task(limit.acquire()) for _ in range(2))
+    first, second = (asyncio.create_task(limit.acquire()) for _ in range(2))
     await _settle()
-    gone.cancel()
+    first.cancel()
     await _settle()
     limit.release()
-    await asyncio.wait_for(stays, PATIENCE_S)
+    await asyncio.wait_for(second, PATIENCE_S)
     assert limit.in_flight == 1
     limit.release()
     assert limit.try_acquire()
 
 
-async def test_one_who_is_cancelled_as_the_place_comes_hands_it_on() -> None:
+async def test_a_waiter_that_is_cancelled_as_it_gets_its_place_passes_it_on() -> None:
     limit = AdaptiveLimit(1)
     await limit.acquire()
-    gone, stays = (asyncio.create_task(limit.acquire()) for _ in range(2))
+    first, second = (asyncio.create_task(limit.acquire()) for _ in range(2))
     await _settle()
     limit.release()
-    gone.cancel()
-    await asyncio.wait_for(stays, PATIENCE_S)
-    assert gone.cancelled()
+    first.cancel()
+    await asyncio.wait_for(second, PATIENCE_S)
+    assert first.cancelled()
     assert limit.in_flight == 1
 
 
 async def test_all_waiting_are_let_in_when_it_grows_back() -> None:
     limit = AdaptiveLimit(4)
     limit.on_busy(monotonic(), None)
-    assert _taken(limit, 3) == [True, True, False]
+    assert _try_acquire_many(limit, 3) == [True, True, False]
     waiting = [asyncio.create_task(limit.acquire()) for _ in range(2)]
     await _settle()
     for _ in range(20):
@@ -166,13 +166,13 @@ def test_a_pause_holds_for_those_who_stand_in_line_already(jumping: Virtually) -
     jumping(go())
 
 
-def test_one_who_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) -> None:
+def test_a_waiter_that_is_cancelled_during_a_pause_takes_no_place(jumping: Virtually) -> None:
     async def go() -> None:
         limit = AdaptiveLimit(1)
         limit.on_busy(get_time(), 2)
-        gone = asyncio.create_task(limit.acquire())
+        task = asyncio.create_task(limit.acquire())
         await _settle()
-        gone.cancel()
+        task.cancel()
         await limit.acquire()
         assert get_time() == pytest.approx(2)
         assert limit.in_flight == 1

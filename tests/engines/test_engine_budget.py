@@ -1,4 +1,4 @@
-"""What a run may cost: set aside before a call, settled after it, never overshot by more than one call."""
+"""The budget of a run: reserved before a call, settled after it, exceeded by one call at most."""
 
 from __future__ import annotations
 
@@ -24,78 +24,78 @@ FREE = Price(input=0.0, output=0.0)
 
 
 class Call(NamedTuple):
-    """A call that may cost `most` cents and does cost `cost`, and when it begins, ends or is given up."""
+    """A call that may cost `max_cost` and does cost `cost`; it starts at `starts_at`."""
 
-    most: int
+    max_cost: int
     cost: int
-    begins: int
-    takes: int
-    given_up_after: int | None
+    starts_at: int
+    duration: int
+    cancelled_after: int | None
     first: bool
 
 
 @st.composite
 def calls(draw: st.DrawFn) -> list[Call]:
-    def one() -> Call:
-        most = draw(st.integers(1, 50))
-        given_up = draw(st.one_of(st.none(), st.none(), st.integers(0, 12)))
+    def draw_call() -> Call:
+        max_cost = draw(st.integers(1, 50))
+        cancelled_after = draw(st.one_of(st.none(), st.none(), st.integers(0, 12)))
         return Call(
-            most,
-            draw(st.integers(0, most)),
+            max_cost,
+            draw(st.integers(0, max_cost)),
             draw(st.integers(0, 5)),
             draw(st.integers(0, 5)),
-            given_up,
+            cancelled_after,
             draw(st.booleans()),
         )
 
-    return [one() for _ in range(draw(st.integers(1, 16)))]
+    return [draw_call() for _ in range(draw(st.integers(1, 16)))]
 
 
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 120), calls())
-def test_a_run_costs_at_most_its_budget_and_one_call(limit: int, made: list[Call]) -> None:
+def test_a_run_costs_at_most_its_budget_and_one_call(limit: int, drawn_calls: list[Call]) -> None:
     budget = Budget(limit)
-    came = dict.fromkeys(("answered", "refused"), 0)
+    counts = dict.fromkeys(("answered", "refused"), 0)
 
     async def ask(call: Call) -> None:
-        await asyncio.sleep(call.begins)
+        await asyncio.sleep(call.starts_at)
         try:
-            await budget.reserve(call.most, first=call.first)
+            await budget.reserve(call.max_cost, first=call.first)
         except TargetError:
-            came["refused"] += 1
+            counts["refused"] += 1
             assert budget.spent_usd >= limit
             return
-        cost = call.most  # of a call that is given up nobody knows better
+        cost = call.max_cost  # that of a cancelled call is unknown
         try:
-            await asyncio.sleep(call.takes)
+            await asyncio.sleep(call.duration)
             cost = call.cost
-            came["answered"] += 1
+            counts["answered"] += 1
         finally:
-            budget.settle(call.most, cost)
+            budget.settle(call.max_cost, cost)
 
     async def go() -> None:
         loop = asyncio.get_running_loop()
-        tasks = [asyncio.create_task(ask(call)) for call in made]
-        for task, call in zip(tasks, made, strict=True):
-            if call.given_up_after is not None:
-                loop.call_later(call.given_up_after, task.cancel)
-        done, _ = await asyncio.wait(tasks, timeout=1000)
-        assert len(done) == len(tasks), "somebody waits for ever"
-        for task in done:
+        tasks = [asyncio.create_task(ask(call)) for call in drawn_calls]
+        for task, call in zip(tasks, drawn_calls, strict=True):
+            if call.cancelled_after is not None:
+                loop.call_later(call.cancelled_after, task.cancel)
+        finished, _ = await asyncio.wait(tasks, timeout=1000)
+        assert len(finished) == len(tasks), "a call waits for ever"
+        for task in finished:
             assert task.cancelled() or task.exception() is None
-        if budget.spent_usd < limit:  # nothing is held any more
+        if budget.spent_usd < limit:  # nothing is reserved any more
             await asyncio.wait_for(budget.reserve(10**9), 1)
 
     run_virtually(go())
-    assert budget.spent_usd <= max(limit, 0) + max(call.most for call in made) * (limit > 0)
-    nobody_gave_up = all(call.given_up_after is None for call in made)
-    if nobody_gave_up and sum(call.cost for call in made) < limit:
-        assert came == {"answered": len(made), "refused": 0}
+    assert budget.spent_usd <= max(limit, 0) + max(call.max_cost for call in drawn_calls) * (limit > 0)
+    none_cancelled = all(call.cancelled_after is None for call in drawn_calls)
+    if none_cancelled and sum(call.cost for call in drawn_calls) < limit:
+        assert counts == {"answered": len(drawn_calls), "refused": 0}
 
 
-class Seller:
-    """Answers after a while, and says what it takes for it."""
+class PricedTarget:
+    """Answers after `takes_s` and reports a cost."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class Seller:
         self._costs = (cost, *later)
         self.fails = fails
         self._takes_s = takes_s
-        self.under_way = self.most_under_way = self.asked = 0
+        self.under_way = self.peak = self.calls = 0
 
     async def answer(self, prompt: Prompt) -> Output:
-        nth = self.asked
-        self.asked += 1
+        nth = self.calls
+        self.calls += 1
         self.under_way += 1
-        self.most_under_way = max(self.most_under_way, self.under_way)
+        self.peak = max(self.peak, self.under_way)
         try:
             await asyncio.sleep(self._takes_s)
         finally:
@@ -125,7 +125,7 @@ class Seller:
 
 
 async def ask(target: BudgetedTarget, times: int) -> list[str]:
-    """What became of calls that were all begun at once: `fine`, or the kind of the failure."""
+    """Makes calls at once; returns `fine` or the kind of the failure for each."""
 
     async def once() -> str:
         try:
@@ -139,28 +139,28 @@ async def ask(target: BudgetedTarget, times: int) -> list[str]:
 
 @pytest.mark.parametrize("judging", [True, False])
 def test_who_judges_what_is_paid_for_goes_before_those_who_wait(judging: bool) -> None:
-    budget, answered = Budget(15), list[str]()
+    budget, order = Budget(15), list[str]()
 
     async def call(name: str, target: BudgetedTarget) -> None:
         await target.answer(PROMPT)
-        answered.append(name)
+        order.append(name)
 
     async def go() -> None:
-        target = BudgetedTarget(Seller(1), budget, price=A_DOLLAR, output_tokens=10)
-        judge = BudgetedTarget(Seller(1), budget, price=A_DOLLAR, output_tokens=10, judging=judging)
+        target = BudgetedTarget(PricedTarget(1), budget, price=A_DOLLAR, output_tokens=10)
+        judge = BudgetedTarget(PricedTarget(1), budget, price=A_DOLLAR, output_tokens=10, judging=judging)
         waiting = [asyncio.create_task(call(name, target)) for name in "abc"]
         await asyncio.sleep(0.5)
         await asyncio.gather(call("judge", judge), *waiting)
 
     run_virtually(go())
-    assert answered == (["a", "judge", "b", "c"] if judging else ["a", "b", "c", "judge"])
+    assert order == (["a", "judge", "b", "c"] if judging else ["a", "b", "c", "judge"])
 
 
 @pytest.mark.parametrize(
-    ("limit", "most", "cost", "answered", "at_once"),
+    ("limit", "max_cost", "cost", "answer_count", "at_once"),
     [
         (100, 10, 10, 10, 10),  # all that fit go at once
-        (100, 10, 1, 20, 10),  # what was not spent is there for the next
+        (100, 10, 1, 20, 10),  # what was reserved but not spent is free again
         (15, 10, 10, 2, 1),  # the second goes alone, as half of it is left
         (5, 10, 10, 1, 1),  # a budget that no call fits into pays for one
         (5, 10, 1, 5, 1),
@@ -168,14 +168,14 @@ def test_who_judges_what_is_paid_for_goes_before_those_who_wait(judging: bool) -
     ],
 )
 def test_so_many_calls_are_paid_and_so_many_go_at_once(
-    limit: float, most: int, cost: float, answered: int, at_once: int
+    limit: float, max_cost: int, cost: float, answer_count: int, at_once: int
 ) -> None:
-    seller, budget = Seller(cost), Budget(limit)
-    target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=most)
-    became = run_virtually(ask(target, 20))
-    assert became == ["fine"] * answered + ["budget"] * (20 - answered)
-    assert (seller.asked, seller.most_under_way) == (answered, at_once)
-    assert budget.spent_usd == answered * cost
+    seller, budget = PricedTarget(cost), Budget(limit)
+    target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=max_cost)
+    results = run_virtually(ask(target, 20))
+    assert results == ["fine"] * answer_count + ["budget"] * (20 - answer_count)
+    assert (seller.calls, seller.peak) == (answer_count, at_once)
+    assert budget.spent_usd == answer_count * cost
 
 
 def test_a_refusal_says_what_was_spent_and_how_to_go_on() -> None:
@@ -183,24 +183,24 @@ def test_a_refusal_says_what_was_spent_and_how_to_go_on() -> None:
     with pytest.raises(
         TargetError, match=r"\$0\.5 is spent \(\$0\.6250\).*--retry-errors=RUN --budget-usd"
     ) as caught:
-        run_virtually(BudgetedTarget(Seller(1), budget, price=A_DOLLAR).answer(PROMPT))
+        run_virtually(BudgetedTarget(PricedTarget(1), budget, price=A_DOLLAR).answer(PROMPT))
     assert (caught.value.kind, caught.value.transient) == ("budget", False)
 
 
 def test_who_came_first_is_let_in_first() -> None:
     budget, order = Budget(10), list[str]()
 
-    async def one(name: str, most: float) -> None:
-        await budget.reserve(most)
+    async def reserve(name: str, max_cost: float) -> None:
+        await budget.reserve(max_cost)
         order.append(name)
         await asyncio.sleep(1)
-        budget.settle(most, 0.0)
+        budget.settle(max_cost, 0.0)
 
     async def go() -> None:
-        await asyncio.gather(one("a", 6), one("b", 6), one("c", 2), one("d", 2))
+        await asyncio.gather(reserve("a", 6), reserve("b", 6), reserve("c", 2), reserve("d", 2))
 
     run_virtually(go())
-    assert order == ["a", "b", "c", "d"]  # c would have fitted beside a, and b would have starved
+    assert order == ["a", "b", "c", "d"]  # if c went with a, b could wait for ever
 
 
 @pytest.mark.parametrize(
@@ -216,20 +216,20 @@ def test_a_call_that_failed_costs_nothing_unless_it_may_have_been_answered(
     failure: TargetError, charged: float, assumed: int
 ) -> None:
     budget = Budget(100)
-    target = BudgetedTarget(Seller(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
+    target = BudgetedTarget(PricedTarget(fails=failure), budget, price=A_DOLLAR, output_tokens=7)
     assert run_virtually(ask(target, 1)) == [failure.kind]
     assert (budget.spent_usd, budget.assumed_calls) == (charged, assumed)
 
 
 def test_an_answer_that_does_not_tell_its_cost_counts_as_what_it_may_have_cost() -> None:
     budget = Budget(20)
-    target = BudgetedTarget(Seller(None), budget, price=A_DOLLAR, output_tokens=7)
+    target = BudgetedTarget(PricedTarget(None), budget, price=A_DOLLAR, output_tokens=7)
     assert run_virtually(ask(target, 4)) == ["fine", "fine", "fine", "budget"]
     assert (budget.spent_usd, budget.assumed_calls) == (21, 3)
 
 
 def test_a_call_that_is_cancelled_leaves_the_others_what_is_left() -> None:
-    seller, budget = Seller(1), Budget(10)
+    seller, budget = PricedTarget(1), Budget(10)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=6)
 
     async def go() -> list[str]:
@@ -241,7 +241,7 @@ def test_a_call_that_is_cancelled_leaves_the_others_what_is_left() -> None:
         return await ask(target, 1)
 
     assert run_virtually(go()) == ["fine"]
-    assert (seller.asked, budget.spent_usd) == (2, 6 + 1)
+    assert (seller.calls, budget.spent_usd) == (2, 6 + 1)
 
 
 def test_who_goes_just_as_its_turn_comes_gives_it_back() -> None:
@@ -265,7 +265,7 @@ def test_who_gives_up_waiting_lets_those_behind_pass() -> None:
 
     async def go() -> None:
         await budget.reserve(6)
-        too_much, fitting = (asyncio.create_task(budget.reserve(most)) for most in (8, 3))
+        too_much, fitting = (asyncio.create_task(budget.reserve(max_cost)) for max_cost in (8, 3))
         await asyncio.sleep(0)
         too_much.cancel()
         await asyncio.wait_for(fitting, 1)
@@ -273,55 +273,55 @@ def test_who_gives_up_waiting_lets_those_behind_pass() -> None:
     run_virtually(go())
 
 
-# --- who is free, and whose costs nobody can foresee -------------------------------------------------------
+# --- targets that are free or have no known price ----------------------------------------------------------
 
 
 def test_what_is_free_never_waits_and_is_never_refused() -> None:
-    seller = Seller(None)
+    seller = PricedTarget(None)
     target = BudgetedTarget(seller, Budget(1, spent_usd=2), price=FREE)
     assert run_virtually(ask(target, 20)) == ["fine"] * 20
-    assert seller.most_under_way == 20
+    assert seller.peak == 20
 
 
 def test_what_was_thought_to_be_free_pays_from_its_first_cost_on() -> None:
     budget = Budget(10)
-    target = BudgetedTarget(Seller(4), budget, price=FREE)
+    target = BudgetedTarget(PricedTarget(4), budget, price=FREE)
     assert [run_virtually(ask(target, 1)) for _ in range(4)] == [["fine"], ["fine"], ["fine"], ["budget"]]
     assert budget.spent_usd == 12
 
 
-async def ask_eight(target: BudgetedTarget, seller: Seller) -> list[str]:
-    """What became of eight calls at once, of which the first was under way alone."""
+async def ask_eight(target: BudgetedTarget, seller: PricedTarget) -> list[str]:
+    """Makes eight calls at once and checks that the first is made alone; returns what `ask` does."""
     calls = asyncio.create_task(ask(target, 8))
     await asyncio.sleep(0.5)
-    assert seller.asked == 1
+    assert seller.calls == 1
     return await calls
 
 
 def test_of_a_program_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far() -> None:
-    seller, budget = Seller(10), Budget(41)
+    seller, budget = PricedTarget(10), Budget(41)
     target = BudgetedTarget(seller, budget, price=A_DOLLAR, output_tokens=1, bounded=False)
 
-    became = run_virtually(ask_eight(target, seller))
-    assert became.count("fine") == 5
-    assert (seller.most_under_way, budget.spent_usd) == (3, 50)
+    results = run_virtually(ask_eight(target, seller))
+    assert results.count("fine") == 5
+    assert (seller.peak, budget.spent_usd) == (3, 50)
 
 
 def test_without_a_price_the_first_call_goes_alone_and_the_others_as_the_dearest_so_far() -> None:
-    seller, budget = Seller(10, 12, 8), Budget(50)
+    seller, budget = PricedTarget(10, 12, 8), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
 
-    became = run_virtually(ask_eight(target, seller))
-    assert (became.count("fine"), became.count("budget")) == (6, 2)
+    results = run_virtually(ask_eight(target, seller))
+    assert (results.count("fine"), results.count("budget")) == (6, 2)
     # 10; then four calls for which 10 each are set aside, and which cost 12, 8, 8 and 8; then one alone.
-    assert (seller.most_under_way, budget.spent_usd, budget.assumed_calls) == (4, 54, 0)
+    assert (seller.peak, budget.spent_usd, budget.assumed_calls) == (4, 54, 0)
 
 
 def test_without_a_price_an_answer_without_a_cost_is_the_last() -> None:
-    seller, budget = Seller(None), Budget(50)
+    seller, budget = PricedTarget(None), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
     assert run_virtually(ask(target, 8)) == ["fine", *["budget"] * 7]
-    assert (seller.asked, budget.spent_usd) == (1, 0)
+    assert (seller.calls, budget.spent_usd) == (1, 0)
     with pytest.raises(
         TargetError, match=r"has no price and did not report .*, so the budget cannot be enforced.*`cost_usd`"
     ):
@@ -329,7 +329,7 @@ def test_without_a_price_an_answer_without_a_cost_is_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "asked"),
+    ("failure", "calls"),
     [
         (TargetError("no", kind="program"), 4),
         (TargetError("no", kind="protocol"), 1),
@@ -337,44 +337,46 @@ def test_without_a_price_an_answer_without_a_cost_is_the_last() -> None:
     ],
 )
 def test_without_a_price_a_failure_that_may_have_cost_something_is_the_last(
-    failure: TargetError, asked: int
+    failure: TargetError, calls: int
 ) -> None:
-    seller, budget = Seller(fails=failure), Budget(50)
+    seller, budget = PricedTarget(fails=failure), Budget(50)
     target = BudgetedTarget(seller, budget, price=None)
-    assert run_virtually(ask(target, 4)) == [failure.kind] * asked + ["budget"] * (4 - asked)
-    assert (seller.asked, seller.most_under_way) == (asked, 1)
+    assert run_virtually(ask(target, 4)) == [failure.kind] * calls + ["budget"] * (4 - calls)
+    assert (seller.calls, seller.peak) == (calls, 1)
 
 
 def test_without_a_price_a_program_that_fails_later_counts_as_the_dearest_call() -> None:
-    seller, budget = Seller(10), Budget(35)
+    seller, budget = PricedTarget(10), Budget(35)
     target = BudgetedTarget(seller, budget, price=None)
     assert run_virtually(ask(target, 1)) == ["fine"]
     seller.fails = TargetError("no", kind="program")
-    became = run_virtually(ask(target, 8))
-    assert (became.count("program"), became.count("budget")) == (3, 5)
+    results = run_virtually(ask(target, 8))
+    assert (results.count("program"), results.count("budget")) == (3, 5)
     assert (budget.spent_usd, budget.assumed_calls) == (40, 3)
 
 
 def test_without_a_price_a_cost_that_is_missing_later_is_that_of_the_dearest_call() -> None:
     budget = Budget(50)
-    target = BudgetedTarget(Seller(10, None), budget, price=None)
-    became = run_virtually(ask(target, 8))
-    assert (became.count("fine"), budget.spent_usd, budget.assumed_calls) == (5, 50, 4)
+    target = BudgetedTarget(PricedTarget(10, None), budget, price=None)
+    results = run_virtually(ask(target, 8))
+    assert (results.count("fine"), budget.spent_usd, budget.assumed_calls) == (5, 50, 4)
 
 
 def test_a_program_that_has_to_wait_is_not_said_to_cost_without_end() -> None:
-    heard = list[str]()
-    budget = Budget(10, notify=heard.append)
+    notes = list[str]()
+    budget = Budget(10, notify=notes.append)
 
     async def go() -> None:
         await budget.reserve(1)
-        asked = asyncio.create_task(ask(BudgetedTarget(Seller(1), budget, price=A_DOLLAR, bounded=False), 1))
+        task = asyncio.create_task(
+            ask(BudgetedTarget(PricedTarget(1), budget, price=A_DOLLAR, bounded=False), 1)
+        )
         await asyncio.sleep(1)
         budget.settle(1, 1)
-        assert await asked == ["fine"]
+        assert await task == ["fine"]
 
     run_virtually(go())
-    assert heard == []
+    assert notes == []
 
 
 # --- what a call may cost ----------------------------------------------------------------------------------
@@ -386,38 +388,38 @@ def tokens(*messages: Message, **fields: Any) -> float:
     return estimate_max_usd(Prompt(messages=messages, **fields), PER_TOKEN, 0)
 
 
-def said(content: str, **fields: Any) -> Message:
+def make_message(content: str, **fields: Any) -> Message:
     return Message(role="user", content=content, **fields)
 
 
 def test_a_prompt_with_choices_is_sent_alone_and_once_with_each() -> None:
-    prompt = Prompt(messages=(said("Late?"),), choices=("yes", "no"))
+    prompt = Prompt(messages=(make_message("Late?"),), choices=("yes", "no"))
     per_answer = Price(input=0.0, output=1_000_000.0)
-    assert tokens(said("Late?"), choices=("yes", "no")) == 3 * tokens(said("Late?")) + 5
+    assert tokens(make_message("Late?"), choices=("yes", "no")) == 3 * tokens(make_message("Late?")) + 5
     assert estimate_max_usd(prompt, per_answer, 4096) == 3
 
 
 @given(st.text(max_size=200))
 def test_every_byte_of_a_prompt_may_be_a_token(text: str) -> None:
-    more = tokens(said(text)) - tokens(said(""))
+    more = tokens(make_message(text)) - tokens(make_message(""))
     assert more == len(text.encode("utf-8", "surrogatepass"))
 
 
 @pytest.mark.parametrize(
     ("message", "least"),
     [
-        (said("", name="x" * 50), 50),
-        (said("", tool_calls=(ToolCall(name="look", arguments={"where": "x" * 50}),)), 50),
-        (said("x" * 50, parts=(Attachment(kind="file", path="a", text="x" * 50),)), 100),
-        (said("", parts=(Attachment(kind="file", path="a", data=b"x" * 30),)), 40),
-        (said("", parts=(Attachment(kind="image", path="a", data=b"x"),)), 10_000),
+        (make_message("", name="x" * 50), 50),
+        (make_message("", tool_calls=(ToolCall(name="look", arguments={"where": "x" * 50}),)), 50),
+        (make_message("x" * 50, parts=(Attachment(kind="file", path="a", text="x" * 50),)), 100),
+        (make_message("", parts=(Attachment(kind="file", path="a", data=b"x" * 30),)), 40),
+        (make_message("", parts=(Attachment(kind="image", path="a", data=b"x"),)), 10_000),
         # At most 32 tokens for a second of sound, which has a kilobyte at the least; 332 for one of video.
-        (said("", parts=(Attachment(kind="audio", path="a", data=b"x" * 10_000),)), 320),
-        (said("", parts=(Attachment(kind="video", path="a", data=b"x" * 80_000),)), 3320),
+        (make_message("", parts=(Attachment(kind="audio", path="a", data=b"x" * 10_000),)), 320),
+        (make_message("", parts=(Attachment(kind="video", path="a", data=b"x" * 80_000),)), 3320),
     ],
 )
 def test_all_that_a_message_holds_may_be_tokens(message: Message, least: int) -> None:
-    assert tokens(message) - tokens(said("")) >= least
+    assert tokens(message) - tokens(make_message("")) >= least
 
 
 TOOL = Tool(name="t", parameters={"description": "x" * 100})
@@ -427,34 +429,36 @@ TOOL = Tool(name="t", parameters={"description": "x" * 100})
     ("fields", "least"), [({"response_schema": TOOL.parameters}, 100), ({"tools": (TOOL,) * 3}, 300)]
 )
 def test_schemas_and_tools_may_be_tokens(fields: dict[str, Any], least: int) -> None:
-    assert tokens(said(""), **fields) - tokens(said("")) >= least
+    assert tokens(make_message(""), **fields) - tokens(make_message("")) >= least
 
 
 def test_an_answer_is_as_long_as_it_may_be() -> None:
     limited, unlimited = Budget(10**9), Budget(10**9)
-    run_virtually(BudgetedTarget(Seller(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
-    run_virtually(BudgetedTarget(Seller(), unlimited, price=A_DOLLAR).answer(PROMPT))
+    run_virtually(BudgetedTarget(PricedTarget(), limited, price=A_DOLLAR, output_tokens=100).answer(PROMPT))
+    run_virtually(BudgetedTarget(PricedTarget(), unlimited, price=A_DOLLAR).answer(PROMPT))
     assert (limited.spent_usd, unlimited.spent_usd) == (100, DEFAULT_OUTPUT_TOKENS)
 
 
 def test_what_a_target_adds_to_every_prompt_counts() -> None:
     budget = Budget(10**9)
     run_virtually(
-        BudgetedTarget(Seller(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(PROMPT)
+        BudgetedTarget(PricedTarget(None), budget, price=PER_TOKEN, output_tokens=1, also_sent=5000).answer(
+            PROMPT
+        )
     )
     assert budget.spent_usd == estimate_max_usd(PROMPT, PER_TOKEN, 1) + 5000
 
 
 async def test_waiting_for_the_budget_is_time_in_the_queue() -> None:
-    target = BudgetedTarget(Seller(1, takes_s=0.03), Budget(10), price=A_DOLLAR, output_tokens=10)
+    target = BudgetedTarget(PricedTarget(1, takes_s=0.03), Budget(10), price=A_DOLLAR, output_tokens=10)
     first, second = await asyncio.gather(*(target.answer(PROMPT) for _ in range(2)))
     assert first.queue_ms < 25 <= second.queue_ms
 
 
 def test_it_is_told_once_that_calls_wait() -> None:
-    heard = list[str]()
-    target = BudgetedTarget(Seller(1), Budget(10, notify=heard.append), price=A_DOLLAR, output_tokens=6)
+    notes = list[str]()
+    target = BudgetedTarget(PricedTarget(1), Budget(10, notify=notes.append), price=A_DOLLAR, output_tokens=6)
     run_virtually(ask(target, 5))
-    (sentence,) = heard
+    (sentence,) = notes
     assert "up to $6.0000" in sentence
     assert "--max-tokens" in sentence

@@ -1,4 +1,4 @@
-"""Answers from the cache: under what they are found, what is never kept, and why something was asked."""
+"""Answers from the cache: their keys, what is never cached, and the reasons of a miss."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ FULL = Output(
 )
 
 
-class Shelf:
-    """A cache without a file. `reopened` makes what is in it earlier than what comes."""
+class MemoryCache:
+    """A cache in memory. `reopen` makes its entries those of an earlier run."""
 
     def __init__(self) -> None:
-        self.kept: dict[bytes, tuple[bytes | None, str]] = {}
+        self.entries: dict[bytes, tuple[bytes | None, str]] = {}
         self._new: list[tuple[str, bytes]] = []
         self._earlier: list[tuple[str, bytes]] = []
 
     def get(self, key: bytes) -> tuple[bytes | None, str] | None:
-        return self.kept.get(key)
+        return self.entries.get(key)
 
     def put(self, key: bytes, about: str, parts: bytes, value: bytes | None, why_not: str) -> None:
-        self.kept[key] = (value, why_not)
+        self.entries[key] = (value, why_not)
         self._new.append((about, parts))
 
     def earlier_parts(self, about: str) -> list[bytes]:
-        return [parts for one, parts in reversed(self._earlier) if one == about]
+        return [parts for key, parts in reversed(self._earlier) if key == about]
 
-    def reopened(self) -> None:
+    def reopen(self) -> None:
         self._earlier += self._new
         self._new = []
 
@@ -67,29 +67,29 @@ class Shelf:
 
 
 class Model:
-    """Counts how often it is asked."""
+    """Gives its answers in turn and counts the calls."""
 
     def __init__(self, *answers: Output | TargetError) -> None:
         self._answers = answers or (FULL,)
-        self.asked = 0
+        self.calls = 0
 
     async def answer(self, prompt: Prompt) -> Output:
-        self.asked += 1
-        answer = self._answers[(self.asked - 1) % len(self._answers)]
+        self.calls += 1
+        answer = self._answers[(self.calls - 1) % len(self._answers)]
         if isinstance(answer, TargetError):
             raise answer
         return answer
 
 
 class Run:
-    """One run over a shelf that is used before and after."""
+    """A run over a cache that other runs use before and after it."""
 
     def __init__(
-        self, shelf: Shelf, spec: TargetSpec = SPEC, model: Model | None = None, **fields: Any
+        self, cache: MemoryCache, spec: TargetSpec = SPEC, model: Model | None = None, **fields: Any
     ) -> None:
         self.model = model or Model()
         self.lookups = CacheStats()
-        self._cached = CachedTarget(self.model, spec, shelf, self.lookups, **fields)
+        self._cached = CachedTarget(self.model, spec, cache, self.lookups, **fields)
 
     async def ask(self, prompt: Prompt = PROMPT) -> Output | None:
         try:
@@ -103,101 +103,101 @@ class Run:
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def cache() -> MemoryCache:
+    return MemoryCache()
 
 
-async def test_what_was_asked_before_is_not_asked_again(shelf: Shelf) -> None:
-    first, second = Run(shelf), Run(shelf)
+async def test_what_was_asked_before_is_not_asked_again(cache: MemoryCache) -> None:
+    first, second = Run(cache), Run(cache)
     assert await first.ask() == FULL
     assert await second.ask() == replace(FULL, queue_ms=0.0, cached=True)
-    assert (first.model.asked, second.model.asked) == (1, 0)
+    assert (first.model.calls, second.model.calls) == (1, 0)
     assert (second.lookups.hits, second.reasons) == (1, [])
 
 
-async def test_an_answer_is_had_again_in_the_same_run(shelf: Shelf) -> None:
-    run = Run(shelf)
+async def test_an_answer_is_had_again_in_the_same_run(cache: MemoryCache) -> None:
+    run = Run(cache)
     await run.ask()
     await run.ask(replace(PROMPT, case_id="another case that asks the same"))
-    assert (run.model.asked, run.lookups.hits) == (1, 1)
+    assert (run.model.calls, run.lookups.hits) == (1, 1)
 
 
-def asked(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
+def change_prompt(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
     return lambda: (SPEC, replace(PROMPT, **fields))
 
 
-def of(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
+def change_spec(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
     return lambda: (replace(SPEC, **fields), PROMPT)
 
 
 def with_params(**fields: Any) -> Callable[[], tuple[TargetSpec, Prompt]]:
-    return of(params=replace(SPEC.params, **fields))
+    return change_spec(params=replace(SPEC.params, **fields))
 
 
 FILE = Attachment(kind="file", path="a.txt", text="one")
-DIFFERENT = [
-    (of(kind="azure"), "kind openai instead of azure"),
-    (of(model="m-2"), "model m-1 instead of m-2"),
-    (of(endpoint="http://b/v1"), "endpoint http://a/v1 instead of http://b/v1"),
-    (of(endpoint=None), "endpoint http://a/v1 instead of unset"),
-    (of(options={"system_prompt": "Be brief."}), "other options"),
+DIFFERENCES = [
+    (change_spec(kind="azure"), "kind openai instead of azure"),
+    (change_spec(model="m-2"), "model m-1 instead of m-2"),
+    (change_spec(endpoint="http://b/v1"), "endpoint http://a/v1 instead of http://b/v1"),
+    (change_spec(endpoint=None), "endpoint http://a/v1 instead of unset"),
+    (change_spec(options={"system_prompt": "Be brief."}), "other options"),
     (with_params(temperature=0.7), "temperature 0 instead of 0.7"),
     (with_params(temperature=None), "temperature 0 instead of unset"),
     (with_params(seed=7), "seed 42 instead of 7"),
     (with_params(max_tokens=10), "max tokens 9 instead of 10"),
-    (asked(temperature=0.3), "temperature 0 instead of 0.3"),
-    (asked(response_schema={"type": "object"}), "another response schema"),
-    (asked(json_answer=True), "json answer unset instead of True"),
-    (asked(tools=(Tool(name="t"),)), "other tools"),
-    (asked(choices=("yes", "no")), "other choices"),
-    (asked(choice_delimiter=""), "another choice delimiter"),
-    (asked(messages=(replace(USER, content="and?"),)), "other messages"),
-    (asked(messages=(replace(USER, role="system"),)), "other messages"),
-    (asked(messages=(replace(USER, name="x"),)), "other messages"),
-    (asked(messages=(replace(USER, tool_calls=(ToolCall(name="t"),)),)), "other messages"),
-    (asked(messages=(replace(USER, parts=(FILE,)),)), "other messages"),
-    (asked(messages=(USER, USER)), "other messages"),
+    (change_prompt(temperature=0.3), "temperature 0 instead of 0.3"),
+    (change_prompt(response_schema={"type": "object"}), "another response schema"),
+    (change_prompt(json_answer=True), "json answer unset instead of True"),
+    (change_prompt(tools=(Tool(name="t"),)), "other tools"),
+    (change_prompt(choices=("yes", "no")), "other choices"),
+    (change_prompt(choice_delimiter=""), "another choice delimiter"),
+    (change_prompt(messages=(replace(USER, content="and?"),)), "other messages"),
+    (change_prompt(messages=(replace(USER, role="system"),)), "other messages"),
+    (change_prompt(messages=(replace(USER, name="x"),)), "other messages"),
+    (change_prompt(messages=(replace(USER, tool_calls=(ToolCall(name="t"),)),)), "other messages"),
+    (change_prompt(messages=(replace(USER, parts=(FILE,)),)), "other messages"),
+    (change_prompt(messages=(USER, USER)), "other messages"),
 ]
 
 
-@pytest.mark.parametrize(("made", "different"), DIFFERENT)
+@pytest.mark.parametrize(("make_request", "difference"), DIFFERENCES)
 async def test_whatever_an_answer_depends_on_is_asked_anew_and_named(
-    shelf: Shelf, made: Callable[[], tuple[TargetSpec, Prompt]], different: str
+    cache: MemoryCache, make_request: Callable[[], tuple[TargetSpec, Prompt]], difference: str
 ) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    spec, prompt = made()
-    run = Run(shelf, spec)
+    await Run(cache).ask()
+    cache.reopen()
+    spec, prompt = make_request()
+    run = Run(cache, spec)
     await run.ask(prompt)
-    assert (run.model.asked, run.reasons) == (1, [f"sent before with {different}"])
+    assert (run.model.calls, run.reasons) == (1, [f"sent before with {difference}"])
     await run.ask(prompt)
     assert run.lookups.hits == 1
 
 
-async def test_what_is_no_longer_asked_is_named_as_well(shelf: Shelf) -> None:
-    await Run(shelf).ask(replace(PROMPT, tools=(Tool(name="t"),)))
-    shelf.reopened()
-    run = Run(shelf)
+async def test_what_is_no_longer_asked_is_named_as_well(cache: MemoryCache) -> None:
+    await Run(cache).ask(replace(PROMPT, tools=(Tool(name="t"),)))
+    cache.reopen()
+    run = Run(cache)
     await run.ask()
     assert run.reasons == ["sent before with other tools"]
 
 
-async def test_a_prompt_without_json_and_tools_is_kept_as_before_there_were_such(shelf: Shelf) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    (written,) = shelf.earlier_parts("target c")
-    assert decode(written, dict).keys() == {
+async def test_a_prompt_without_json_and_tools_is_kept_as_before_there_were_such(cache: MemoryCache) -> None:
+    await Run(cache).ask()
+    cache.reopen()
+    (parts,) = cache.earlier_parts("target c")
+    assert decode(parts, dict).keys() == {
         *("kind", "model", "endpoint", "options", "temperature", "seed", "max_tokens"),
         *("messages", "repeat", "response_schema"),
     }
-    assert set(shelf.kept) == {sha256(b"proctor/cache/1\n" + written).digest()}
+    assert set(cache.entries) == {sha256(b"proctor/cache/1\n" + parts).digest()}
 
 
-async def test_the_content_of_an_attachment_counts(shelf: Shelf) -> None:
-    run = Run(shelf)
+async def test_the_content_of_an_attachment_counts(cache: MemoryCache) -> None:
+    run = Run(cache)
     for text in ("one", "two", "one"):
-        await run.ask(asked(messages=(replace(USER, parts=(replace(FILE, text=text),)),))()[1])
-    assert run.model.asked == 2
+        await run.ask(change_prompt(messages=(replace(USER, parts=(replace(FILE, text=text),)),))()[1])
+    assert run.model.calls == 2
 
 
 @pytest.mark.parametrize(
@@ -209,24 +209,26 @@ async def test_the_content_of_an_attachment_counts(shelf: Shelf) -> None:
         replace(SPEC, fallbacks=(SPEC,)),
     ],
 )
-async def test_what_an_answer_does_not_depend_on_changes_nothing(shelf: Shelf, spec: TargetSpec) -> None:
-    await Run(shelf).ask()
-    run = Run(shelf, spec)
+async def test_what_an_answer_does_not_depend_on_changes_nothing(
+    cache: MemoryCache, spec: TargetSpec
+) -> None:
+    await Run(cache).ask()
+    run = Run(cache, spec)
     await run.ask()
-    assert run.model.asked == 0
+    assert run.model.calls == 0
 
 
-async def test_each_repeat_has_an_answer_of_its_own(shelf: Shelf) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    run = Run(shelf)
+async def test_each_repeat_has_an_answer_of_its_own(cache: MemoryCache) -> None:
+    await Run(cache).ask()
+    cache.reopen()
+    run = Run(cache)
     for repeat in (0, 1, 2, 1):
         await run.ask(replace(PROMPT, repeat=repeat))
-    assert (run.model.asked, run.lookups.hits) == (2, 2)
+    assert (run.model.calls, run.lookups.hits) == (2, 2)
     assert run.reasons == ["not sent for this repeat before"]
 
 
-# --- what is not kept --------------------------------------------------------------------------------------
+# --- what is not cached ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,10 +245,10 @@ async def test_each_repeat_has_an_answer_of_its_own(shelf: Shelf) -> None:
     ],
 )
 async def test_what_is_no_answer_of_the_target_is_asked_again(
-    shelf: Shelf, answer: Output | TargetError, why: str
+    cache: MemoryCache, answer: Output | TargetError, why: str
 ) -> None:
     model = Model(answer, FULL)
-    runs = [Run(shelf, model=model, secret=lambda output: "secret" in output.text) for _ in range(3)]
+    runs = [Run(cache, model=model, secret=lambda output: "secret" in output.text) for _ in range(3)]
     outputs = [await run.ask() for run in runs]
     assert outputs == [
         None if isinstance(answer, TargetError) else answer,
@@ -256,94 +258,94 @@ async def test_what_is_no_answer_of_the_target_is_asked_again(
     assert [run.reasons for run in runs] == [["never sent before"], [f"sent before but {why}"], []]
 
 
-async def test_what_is_no_answer_is_not_even_kept(shelf: Shelf) -> None:
-    await Run(shelf, model=Model(Output(text="the secret")), secret=lambda _output: True).ask()
-    assert [value for value, _ in shelf.kept.values()] == [None]
+async def test_what_is_no_answer_is_not_even_kept(cache: MemoryCache) -> None:
+    await Run(cache, model=Model(Output(text="the secret")), secret=lambda _output: True).ask()
+    assert [value for value, _ in cache.entries.values()] == [None]
 
 
-async def test_a_call_without_text_that_uses_a_tool_is_an_answer(shelf: Shelf) -> None:
+async def test_a_call_without_text_that_uses_a_tool_is_an_answer(cache: MemoryCache) -> None:
     model = Model(Output(text="", tool_calls=(ToolCall(name="look"),)))
     for _ in range(2):
-        await Run(shelf, model=model).ask()
-    assert model.asked == 1
+        await Run(cache, model=model).ask()
+    assert model.calls == 1
 
 
-async def test_a_spent_budget_leaves_no_trace(shelf: Shelf) -> None:
-    await Run(shelf, model=Model(TargetError("spent", kind="budget"))).ask()
-    assert shelf.kept == {}
+async def test_a_spent_budget_leaves_no_trace(cache: MemoryCache) -> None:
+    await Run(cache, model=Model(TargetError("spent", kind="budget"))).ask()
+    assert cache.entries == {}
 
 
-async def test_what_happens_in_a_workspace_is_never_taken_from_the_cache(shelf: Shelf) -> None:
-    await Run(shelf).ask()
-    run = Run(shelf)
+async def test_what_happens_in_a_workspace_is_never_taken_from_the_cache(cache: MemoryCache) -> None:
+    await Run(cache).ask()
+    run = Run(cache)
     for _ in range(2):
         await run.ask(replace(PROMPT, workspace="/tmp/w"))
-    assert (run.model.asked, run.reasons) == (2, ["not cached because the case has a workspace"])
+    assert (run.model.calls, run.reasons) == (2, ["not cached because the case has a workspace"])
 
 
 @pytest.mark.parametrize(
     "kind", ["cli", "command", "echo", "function", "local", "mock", "replay", "scripted"]
 )
-async def test_what_is_answered_by_a_file_or_program_is_never_cached(shelf: Shelf, kind: str) -> None:
+async def test_what_is_answered_by_a_file_or_program_is_never_cached(cache: MemoryCache, kind: str) -> None:
     spec = TargetSpec(name=kind, kind=kind)
-    run = Run(shelf, spec, is_cacheable=get_kind(spec).is_cacheable)
+    run = Run(cache, spec, is_cacheable=get_kind(spec).is_cacheable)
     for _ in range(2):
         await run.ask()
-    assert run.model.asked == 2
+    assert run.model.calls == 2
     assert run.reasons == [f"not cached because the program or file behind a {kind} target may change"]
 
 
-async def test_what_cannot_be_read_is_asked_again_and_kept_anew(shelf: Shelf) -> None:
-    await Run(shelf).ask()
+async def test_what_cannot_be_read_is_asked_again_and_kept_anew(cache: MemoryCache) -> None:
+    await Run(cache).ask()
     for broken in (b"{", b'{"text": 4}', b'{"text": "\xff"}'):
-        (key,) = shelf.kept
-        shelf.kept[key] = (broken, "")
-        run = Run(shelf)
+        (key,) = cache.entries
+        cache.entries[key] = (broken, "")
+        run = Run(cache)
         await run.ask()
-        assert (run.model.asked, run.reasons) == (1, ["sent before but kept in a form that cannot be read"])
+        assert (run.model.calls, run.reasons) == (1, ["sent before but kept in a form that cannot be read"])
         await run.ask()
         assert run.lookups.hits == 1
 
 
-async def test_what_cannot_be_read_explains_nothing(shelf: Shelf) -> None:
+async def test_what_cannot_be_read_explains_nothing(cache: MemoryCache) -> None:
     for broken in (b"{", b"[1]", b'{"a": "\xff"}', b'{"messages": {}}'):
-        shelf.put(b"k", "target c", broken, None, "")
-    shelf.reopened()
-    run = Run(shelf)
+        cache.put(b"k", "target c", broken, None, "")
+    cache.reopen()
+    run = Run(cache)
     await run.ask()
     assert run.reasons == ["never sent before"]
 
 
-async def test_half_a_character_in_a_prompt_is_asked_and_found_again(shelf: Shelf) -> None:
-    run = Run(shelf)
+async def test_half_a_character_in_a_prompt_is_asked_and_found_again(cache: MemoryCache) -> None:
+    run = Run(cache)
     for content in ("\ud800", "\ud801", "\ud800"):
-        await run.ask(asked(messages=(replace(USER, content=content),))()[1])
-    assert (run.model.asked, run.lookups.hits) == (2, 1)
+        await run.ask(change_prompt(messages=(replace(USER, content=content),))()[1])
+    assert (run.model.calls, run.lookups.hits) == (2, 1)
 
 
-# --- why something was asked -------------------------------------------------------------------------------
+# --- the reasons of a miss ---------------------------------------------------------------------------------
 
 
-async def test_a_case_that_nobody_asked_was_never_asked_before(shelf: Shelf) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    run = Run(shelf)
+async def test_a_case_that_nobody_asked_was_never_asked_before(cache: MemoryCache) -> None:
+    await Run(cache).ask()
+    cache.reopen()
+    run = Run(cache)
     await run.ask(Prompt(messages=(replace(USER, content="new"),), case_id="new"))
     assert run.reasons == ["never sent before"]
 
 
-async def test_two_prompts_of_one_run_are_not_compared(shelf: Shelf) -> None:
-    run = Run(shelf)
+async def test_two_prompts_of_one_run_are_not_compared(cache: MemoryCache) -> None:
+    run = Run(cache)
     for content in ("one", "two"):
-        await run.ask(asked(messages=(replace(USER, content=content),))()[1])
+        await run.ask(change_prompt(messages=(replace(USER, content=content),))()[1])
     assert run.reasons == ["never sent before"]
 
 
 @pytest.mark.parametrize(
     ("spec", "prompt", "reason"),
     [
-        # another judge that is shown another answer was never asked
-        (replace(SPEC, model="m-2"), asked(messages=(USER, USER))()[1], "never sent before"),
+        # another judge of another answer was never called
+        (replace(SPEC, model="m-2"), change_prompt(messages=(USER, USER))()[1], "never sent before"),
         (replace(SPEC, model="m-2"), PROMPT, "sent before with model m-1 instead of m-2"),
         (
             replace(SPEC, model="m-2", params=Params(seed=1, max_tokens=9)),
@@ -353,35 +355,35 @@ async def test_two_prompts_of_one_run_are_not_compared(shelf: Shelf) -> None:
     ],
 )
 async def test_only_what_shares_the_target_or_the_messages_was_asked_before(
-    shelf: Shelf, spec: TargetSpec, prompt: Prompt, reason: str
+    cache: MemoryCache, spec: TargetSpec, prompt: Prompt, reason: str
 ) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    run = Run(shelf, spec)
+    await Run(cache).ask()
+    cache.reopen()
+    run = Run(cache, spec)
     await run.ask(prompt)
     assert run.reasons == [reason]
 
 
-async def test_the_nearest_of_the_earlier_calls_is_compared(shelf: Shelf) -> None:
+async def test_the_nearest_of_the_earlier_calls_is_compared(cache: MemoryCache) -> None:
     for seed in (2, 1):
         for temperature in (0.5, 0.0):
-            await Run(shelf, with_params(seed=seed, temperature=temperature)()[0]).ask()
-    shelf.reopened()
-    run = Run(shelf, with_params(seed=2, temperature=0.9)()[0])
+            await Run(cache, with_params(seed=seed, temperature=temperature)()[0]).ask()
+    cache.reopen()
+    run = Run(cache, with_params(seed=2, temperature=0.9)()[0])
     await run.ask()
     assert run.reasons == ["sent before with temperature 0 instead of 0.9"]  # the newer of the two nearest
 
 
-async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
-    await Run(shelf).ask()
-    shelf.reopened()
-    run = Run(shelf, role="judge")
-    await run.ask(asked(messages=(USER, USER))()[1])
+async def test_a_judge_is_compared_with_judges_only(cache: MemoryCache) -> None:
+    await Run(cache).ask()
+    cache.reopen()
+    run = Run(cache, role="judge")
+    await run.ask(change_prompt(messages=(USER, USER))()[1])
     assert run.reasons == ["never sent before"]
 
 
 @pytest.mark.parametrize(
-    ("found", "misses", "sentence"),
+    ("hits", "misses", "sentence"),
     [
         (0, {}, None),
         (1, {}, "1 answer came from the cache; no request was sent."),
@@ -393,16 +395,16 @@ async def test_a_judge_is_compared_with_judges_only(shelf: Shelf) -> None:
         ),
     ],
 )
-def test_all_of_it_is_one_sentence(found: int, misses: dict[str, int], sentence: str | None) -> None:
-    parts = (CallCounts(cache_hits=found), CallCounts(cache_misses=misses))
+def test_all_of_it_is_one_sentence(hits: int, misses: dict[str, int], sentence: str | None) -> None:
+    parts = (CallCounts(cache_hits=hits), CallCounts(cache_misses=misses))
     assert parts[0].plus(parts[1]).notes() == ([] if sentence is None else [sentence])
 
 
-async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf: Shelf) -> None:
+async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(cache: MemoryCache) -> None:
     spec = replace(SPEC, options={"headers": "hidden"})
-    await Run(shelf, spec).ask(replace(PROMPT, messages=(replace(USER, content="hidden"),)))
-    shelf.reopened()
-    (parts,) = shelf.earlier_parts("target c")
+    await Run(cache, spec).ask(replace(PROMPT, messages=(replace(USER, content="hidden"),)))
+    cache.reopen()
+    (parts,) = cache.earlier_parts("target c")
     assert b"hidden" not in parts
     assert decode(parts, dict)["model"] == "m-1"
     assert encode(decode(parts, dict)) == parts
@@ -411,10 +413,10 @@ async def test_what_is_kept_to_explain_holds_no_text_of_a_prompt_or_option(shelf
 SCHEMA = {"type": "object", "properties": {"reasoning": {}, "answer": {}}}
 
 
-async def test_a_plain_prompt_has_the_key_that_it_always_had(shelf: Shelf) -> None:
-    """Answers that are kept are found by it: another one loses them all."""
-    await Run(shelf).ask()
-    (key,) = shelf.kept
+async def test_a_plain_prompt_has_the_key_that_it_always_had(cache: MemoryCache) -> None:
+    """Another key would lose every cached answer."""
+    await Run(cache).ask()
+    (key,) = cache.entries
     assert key.hex() == "6d6fa9b724e59b5c08828267f3c0db5556b0fbc96d63ae3d2e93c5c0cecfda24"
 
 
@@ -443,9 +445,9 @@ async def test_a_plain_prompt_has_the_key_that_it_always_had(shelf: Shelf) -> No
     ids=["schema", "tools", "calls"],
 )
 async def test_keys_in_another_order_are_another_question(
-    shelf: Shelf, first: Prompt, second: Prompt
+    cache: MemoryCache, first: Prompt, second: Prompt
 ) -> None:
-    run = Run(shelf)
+    run = Run(cache)
     for prompt in (first, second, first, second):
         await run.ask(prompt)
-    assert (run.model.asked, run.lookups.hits) == (2, 2)
+    assert (run.model.calls, run.lookups.hits) == (2, 2)

@@ -1,4 +1,4 @@
-"""The door to engines: the smallest worker and writer, every engine of the table, and plain data."""
+"""The protocol of engines: the smallest worker and writer, every engine of the table, and plain data."""
 
 from __future__ import annotations
 
@@ -22,23 +22,27 @@ WORK = RunWork(
 )
 
 
-LOCAL = [name for name, factory in ENGINES.load_all().items() if not getattr(factory, "is_remote", False)]
+LOCAL_ENGINES = [
+    name for name, factory in ENGINES.load_all().items() if not getattr(factory, "is_remote", False)
+]
 """The engines of this process; `test_service_ray.py` has the other one."""
 
 
 class Echo(TrialWorker, TrialWriter):
-    """The smallest part that an engine can bring together."""
+    """The smallest worker and writer of an engine."""
 
     def __init__(self) -> None:
         self.trials: list[Trial] = []
 
-    async def answer(self, planned: PlannedTrial, workspace: str | None) -> Output:
-        return Output(text=planned.case.input[0].content)
+    async def answer(self, planned_trial: PlannedTrial, workspace: str | None) -> Output:
+        return Output(text=planned_trial.case.input[0].content)
 
-    async def grade(self, planned: PlannedTrial, output: Output, workspace: str | None) -> tuple[Score, ...]:
+    async def grade(
+        self, planned_trial: PlannedTrial, output: Output, workspace: str | None
+    ) -> tuple[Score, ...]:
         return (Score(grader="g", name=output.text, value=1.0, outcome=Verdict.PASS),)
 
-    def store_trial(self, trial: Trial, planned: PlannedTrial) -> Verdict:
+    def store_trial(self, trial: Trial, planned_trial: PlannedTrial) -> Verdict:
         self.trials.append(trial)
         return Verdict.PASS
 
@@ -57,7 +61,7 @@ def planned_trials(count: int) -> Iterator[PlannedTrial]:
         )
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", LOCAL_ENGINES)
 def test_every_engine_makes_each_trial_once(name: str) -> None:
     parts = Echo()
     asyncio.run(ENGINES.get(name)(WORK, parts, parts).run(planned_trials(5)))
@@ -95,7 +99,7 @@ def test_no_trial_is_planned_while_the_store_is_full() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", LOCAL_ENGINES)
 def test_every_engine_can_be_stopped_with_a_reason(name: str) -> None:
     parts = Echo()
 

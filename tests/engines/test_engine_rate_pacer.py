@@ -1,4 +1,4 @@
-"""Endpoints that allow so many requests a second: how long many calls take, on a clock that jumps."""
+"""Endpoints with a limit of requests a second: how long many calls take, on virtual time."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class SlidingWindow:
 
     def __init__(self, per_s: int) -> None:
         self.per_s = per_s
-        self.sent = deque[float]()
+        self.sent_at = deque[float]()
 
     def allows(self) -> bool:
-        while self.sent and self.sent[0] <= get_time() - 1:
-            self.sent.popleft()
-        if len(self.sent) >= self.per_s:
+        while self.sent_at and self.sent_at[0] <= get_time() - 1:
+            self.sent_at.popleft()
+        if len(self.sent_at) >= self.per_s:
             return False
-        self.sent.append(get_time())
+        self.sent_at.append(get_time())
         return True
 
 
@@ -81,12 +81,12 @@ class Server:
     def __init__(self, quota: Allowance, latency_s: float) -> None:
         self.quota = quota
         self.latency_s = latency_s
-        self.refused = 0
+        self.refusals = 0
 
     async def answer(self, prompt: Prompt) -> Output:
         await asyncio.sleep(0.001)
         if not self.quota.allows():
-            self.refused += 1
+            self.refusals += 1
             raise TargetError(
                 "slow down", transient=True, busy=True, retry_after_s=1.0, fault=EndpointFault.THROTTLED
             )
@@ -97,13 +97,13 @@ class Server:
         pass
 
 
-async def ask(patient: RetryingTarget, cases: int, concurrency: int) -> float:
-    """How long so many calls take; raises what any of them raises."""
-    left = iter(range(cases))
+async def ask(target: RetryingTarget, cases: int, concurrency: int) -> float:
+    """Returns how many seconds the calls take; raises what any of them raises."""
+    cases_left = iter(range(cases))
 
     async def work() -> None:
-        for _ in left:
-            await patient.answer(PROMPT)
+        for _ in cases_left:
+            await target.answer(PROMPT)
 
     began = get_time()
     await asyncio.gather(*(work() for _ in range(concurrency)))
@@ -117,36 +117,36 @@ def test_2000_calls_at_20_a_second_take_115_seconds_at_most_and_none_fails(
     jumping: Virtually, quota: type[Any], concurrency: int, latency_s: float
 ) -> None:
     server = Server(quota(20), latency_s)
-    patient = RetryingTarget(server, AdaptiveLimit(concurrency), RetryPolicy(retries=0))
-    took_s = jumping(ask(patient, 2_000, concurrency))
+    target = RetryingTarget(server, AdaptiveLimit(concurrency), RetryPolicy(retries=0))
+    took_s = jumping(ask(target, 2_000, concurrency))
     assert took_s <= 1.15 * 100
-    assert server.refused < 400
+    assert server.refusals < 400
 
 
 class BigBucket(Bucket):
-    """Holds a hundred times what it gets back in a second, so that the first seconds tell nothing."""
+    """Holds a hundred times what it gets back in a second, so that the first seconds are not its rate."""
 
     def __init__(self, per_s: int) -> None:
         super().__init__(per_s)
         self.tokens = 100.0 * per_s
 
     def allows(self) -> bool:
-        taken, self.tokens = self.tokens, min(self.tokens, 100.0 * self.per_s)
-        if taken > self.per_s:
-            self.tokens, self.at = taken - 1, get_time()
+        tokens, self.tokens = self.tokens, min(self.tokens, 100.0 * self.per_s)
+        if tokens > self.per_s:
+            self.tokens, self.at = tokens - 1, get_time()
             return True
         return super().allows()
 
 
 def test_a_rate_that_was_only_possible_at_first_is_not_clung_to(jumping: Virtually) -> None:
     server = Server(BigBucket(20), 0.05)
-    patient = RetryingTarget(server, AdaptiveLimit(50), RetryPolicy())
-    took_s = jumping(ask(patient, 4_000, 50))
+    target = RetryingTarget(server, AdaptiveLimit(50), RetryPolicy())
+    took_s = jumping(ask(target, 4_000, 50))
     assert took_s <= 1.15 * 100
-    assert server.refused < 400
+    assert server.refusals < 400
 
 
-class Moody:
+class RandomQuota:
     """Refuses a share of all requests, however few there are."""
 
     def __init__(self, share: float) -> None:
@@ -161,8 +161,8 @@ class Moody:
 def test_an_endpoint_that_refuses_whatever_the_rate_is_not_slowed_down_to_a_stop(
     jumping: Virtually, share: float, most_s: float
 ) -> None:
-    patient = RetryingTarget(Server(Moody(share), 0.02), AdaptiveLimit(8), RetryPolicy(retries=0))
-    took_s = jumping(ask(patient, 500, 8))
+    target = RetryingTarget(Server(RandomQuota(share), 0.02), AdaptiveLimit(8), RetryPolicy(retries=0))
+    took_s = jumping(ask(target, 500, 8))
     assert took_s <= most_s
 
 
@@ -171,8 +171,8 @@ def test_a_limit_that_is_lifted_is_forgotten_after_minutes(jumping: Virtually) -
         def allows(self) -> bool:
             return get_time() > 60 or super().allows()
 
-    patient = RetryingTarget(Server(Lifted(20), 0.01), AdaptiveLimit(50), RetryPolicy())
-    assert jumping(ask(patient, 40_000, 50)) < 60 + 900
+    target = RetryingTarget(Server(Lifted(20), 0.01), AdaptiveLimit(50), RetryPolicy())
+    assert jumping(ask(target, 40_000, 50)) < 60 + 900
 
 
 def test_an_endpoint_that_refuses_nothing_is_not_paced(jumping: Virtually) -> None:
@@ -180,8 +180,8 @@ def test_an_endpoint_that_refuses_nothing_is_not_paced(jumping: Virtually) -> No
         def allows(self) -> bool:
             return True
 
-    patient = RetryingTarget(Server(Free(1), 0.099), AdaptiveLimit(50), RetryPolicy())
-    assert jumping(ask(patient, 5_000, 50)) == pytest.approx(10, rel=0.01)
+    target = RetryingTarget(Server(Free(1), 0.099), AdaptiveLimit(50), RetryPolicy())
+    assert jumping(ask(target, 5_000, 50)) == pytest.approx(10, rel=0.01)
 
 
 def test_nobody_is_asked_until_there_are_requests_left_again(jumping: Virtually) -> None:
@@ -194,15 +194,15 @@ def test_nobody_is_asked_until_there_are_requests_left_again(jumping: Virtually)
     assert jumping(go()) == pytest.approx(30, abs=0.1)
 
 
-@pytest.mark.parametrize(("left", "waits_s"), [(2_000, 0), (500, 30)])
+@pytest.mark.parametrize(("tokens", "waits_s"), [(2_000, 0), (500, 30)])
 def test_a_call_waits_where_fewer_tokens_are_left_than_calls_take(
-    jumping: Virtually, left: int, waits_s: float
+    jumping: Virtually, tokens: int, waits_s: float
 ) -> None:
     async def go() -> float:
         limit = AdaptiveLimit(8)
         limit.on_quotas([Quota("tokens", 10_000, 30.0)])
         limit.count_tokens(1_000)
-        limit.on_quotas([Quota("tokens", left, 30.0)])
+        limit.on_quotas([Quota("tokens", tokens, 30.0)])
         await limit.acquire()
         return get_time()
 

@@ -1,4 +1,4 @@
-"""The turns of interleaved runs, on a clock that jumps."""
+"""The turns of interleaved runs, on virtual time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Log:
         self.in_flight = self.peak = 0
 
 
-def plan(keys: Sequence[Key], answered: Sequence[Key] = ()) -> Iterator[PlannedTrial]:
+def plan(keys: Sequence[Key], keys_with_answers: Sequence[Key] = ()) -> Iterator[PlannedTrial]:
     """Planned trials of these positions and repeats; some need no call, as they have an answer."""
     for position, repeat in keys:
         yield PlannedTrial(
@@ -45,15 +45,21 @@ def plan(keys: Sequence[Key], answered: Sequence[Key] = ()) -> Iterator[PlannedT
             repeats=1,
             split=None,
             sent_digest="",
-            output=Output(text="x") if (position, repeat) in answered else None,
+            output=Output(text="x") if (position, repeat) in keys_with_answers else None,
         )
 
 
 async def execute(
-    turns: RunTurns, number: int, planned: Iterator[PlannedTrial], log: Log, *, workers: int, call_s: float
+    turns: RunTurns,
+    number: int,
+    planned_trials: Iterator[PlannedTrial],
+    log: Log,
+    *,
+    workers: int,
+    call_s: float,
 ) -> None:
-    """What an engine does: several workers take planned trials in order."""
-    trials = turns.plan(planned)
+    """Does what an engine does: several workers take planned trials in order."""
+    trials = turns.plan(planned_trials)
 
     async def work() -> None:
         for planned_trial in trials:
@@ -83,7 +89,7 @@ def play(
 ) -> Log:
     log = Log()
 
-    async def everything() -> None:
+    async def go() -> None:
         every_turns = make_turns(len(plans), places, ranks)
         await asyncio.gather(
             *(
@@ -92,7 +98,7 @@ def play(
             )
         )
 
-    run_virtually(everything())
+    run_virtually(go())
     return log
 
 
@@ -153,21 +159,21 @@ def test_every_call_is_made_once_in_the_order_of_the_suite(
 def test_answers_that_are_there_already_take_no_turn() -> None:
     log = Log()
 
-    async def everything() -> None:
+    async def go() -> None:
         first, second = make_turns(2, 1)
         await asyncio.gather(
-            execute(first, 0, plan(cases(4), answered=[(0, 0), (2, 0)]), log, workers=1, call_s=1),
+            execute(first, 0, plan(cases(4), keys_with_answers=[(0, 0), (2, 0)]), log, workers=1, call_s=1),
             execute(second, 1, plan(cases(4)), log, workers=1, call_s=1),
         )
 
-    run_virtually(everything())
+    run_virtually(go())
     assert [(call.run, call.key[0]) for call in log.calls] == [(1, 0), (1, 1), (0, 1), (1, 2), (1, 3), (0, 3)]
 
 
 def test_a_run_that_leaves_holds_nobody_back_and_its_waiting_calls_are_cancelled() -> None:
     log = Log()
 
-    async def everything() -> None:
+    async def go() -> None:
         first, second = make_turns(2, 1)
         stuck = asyncio.create_task(execute(first, 0, plan(cases(9)), log, workers=3, call_s=1))
         other = asyncio.create_task(execute(second, 1, plan(cases(9)), log, workers=3, call_s=1))
@@ -179,13 +185,13 @@ def test_a_run_that_leaves_holds_nobody_back_and_its_waiting_calls_are_cancelled
         with pytest.raises(asyncio.CancelledError):
             await first.start(next(plan(cases(1))))
 
-    run_virtually(everything())
+    run_virtually(go())
     assert [call.key[0] for call in log.calls if call.run == 1] == list(range(9))
     assert len([call for call in log.calls if call.run == 0]) < 4
 
 
 def test_a_trial_that_makes_no_call_after_all_gives_up_its_turn() -> None:
-    async def everything() -> list[int]:
+    async def go() -> list[int]:
         first, second = make_turns(2, 1)
         (skipped,) = first.plan(plan(cases(1)))
         order = list[int]()
@@ -203,13 +209,13 @@ def test_a_trial_that_makes_no_call_after_all_gives_up_its_turn() -> None:
         await waiting
         return order
 
-    assert run_virtually(everything()) == [1]
+    assert run_virtually(go()) == [1]
 
 
 def test_a_call_that_waits_is_not_held_up_by_an_earlier_one_of_its_own_run() -> None:
     """Of two trials in one shared folder the later one may have entered it first."""
 
-    async def everything() -> list[Key]:
+    async def go() -> list[Key]:
         first, second = make_turns(2, 1)
         earlier, later = first.plan(plan(cases(2)))
         order = list[Key]()
@@ -224,7 +230,7 @@ def test_a_call_that_waits_is_not_held_up_by_an_earlier_one_of_its_own_run() -> 
         await call(earlier)
         return order
 
-    assert run_virtually(everything()) == [(1, 0), (0, 0)]
+    assert run_virtually(go()) == [(1, 0), (0, 0)]
 
 
 def test_calls_are_in_a_shuffled_order_that_all_runs_have() -> None:
@@ -245,7 +251,7 @@ def test_runs_know_enough_when_each_that_sends_trials_does() -> None:
 
 
 def test_a_call_cancelled_as_its_turn_comes_gives_the_place_back() -> None:
-    async def everything() -> None:
+    async def go() -> None:
         (only,) = make_turns(1, 1)
         first, second, third = only.plan(plan(cases(3)))
         await only.start(first)
@@ -258,4 +264,4 @@ def test_a_call_cancelled_as_its_turn_comes_gives_the_place_back() -> None:
         async with asyncio.timeout(1):
             await only.start(third)
 
-    run_virtually(everything())
+    run_virtually(go())

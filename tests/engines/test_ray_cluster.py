@@ -1,4 +1,4 @@
-"""Addresses that lead to no Ray cluster: told at once, and Ray, which tries for a minute, is not asked."""
+"""Addresses without a Ray cluster: the error comes at once, without Ray, which tries for a minute."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from proctor.plan import PlannedTrial
 from support.builders import make_case
 
 SHARED = Workspace(template="shared")
-COPIED = Workspace(template="copied", isolation="per_test")
+PER_TEST = Workspace(template="copied", isolation="per_test")
 
 
 def plan(
@@ -55,7 +55,7 @@ def test_looking_ahead_hands_out_nothing() -> None:
 def test_cases_of_a_shared_workspace_go_to_the_process_that_has_it() -> None:
     trials = [
         *plan(3, workspace=SHARED),
-        *plan(3, workspace=COPIED, first=3),
+        *plan(3, workspace=PER_TEST, first=3),
         *plan(3, workspace=SHARED, first=6),
     ]
     planner = ShardPlanner(iter(trials), size=2)
@@ -66,8 +66,8 @@ def test_cases_of_a_shared_workspace_go_to_the_process_that_has_it() -> None:
     assert not planner.is_done()
     assert take(planner, "a") == [2, 6]
     # When the process is lost, the workspace is made again in another one.
-    lost = trials[2], trials[6]
-    assert planner.lose("a", lost, {}) == []
+    lost_trials = trials[2], trials[6]
+    assert planner.lose("a", lost_trials, {}) == []
     assert sorted(position for _ in range(5) for position in take(planner, "b")) == [2, 6, 7, 8]
     assert planner.is_done()
 
@@ -90,7 +90,7 @@ def test_lost_trials_are_planned_again_in_smaller_shards_and_given_up_in_the_end
 
 def test_a_delivered_answer_is_graded_again_unless_its_workspace_is_gone() -> None:
     output = Output(text="there")
-    for workspace, expected in ((None, output), (COPIED, None)):
+    for workspace, expected in ((None, output), (PER_TEST, None)):
         planner = ShardPlanner(plan(2, workspace=workspace))
         trials = planner.take("a", is_busy=False)
         planner.lose("a", trials, {(1, 0): output})

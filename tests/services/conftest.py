@@ -1,4 +1,4 @@
-"""Sessions over a store in an empty folder, and everything that they told."""
+"""Fixtures: sessions over a store in an empty folder, and their events."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def address() -> str:
 
 @pytest.fixture
 def store(folder: Path, address: str) -> Iterator[Store]:
-    with closing(open_store(address)) as opened:
-        yield opened
+    with closing(open_store(address)) as store:
+        yield store
 
 
 @pytest.fixture
 def other(folder: Path) -> Iterator[Store]:
-    """The store of somebody else, such as whoever gets a bundle."""
-    with closing(open_store(str(folder / "other.db"))) as opened:
-        yield opened
+    """The store of another user, such as the one who gets a bundle."""
+    with closing(open_store(str(folder / "other.db"))) as store:
+        yield store
 
 
 @pytest.fixture
-def told() -> list[events.Event]:
+def session_events() -> list[events.Event]:
     """Every event of the sessions of a test."""
     return []
 
@@ -59,10 +59,10 @@ def environ(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def session(
-    store: Store, told: list[events.Event], folder: Path, environ: dict[str, str]
+    store: Store, session_events: list[events.Event], folder: Path, environ: dict[str, str]
 ) -> Callable[[], RunSession]:
     def make() -> RunSession:
-        return RunSession(store, environ, told.append, folder=folder)
+        return RunSession(store, environ, session_events.append, folder=folder)
 
     return make
 

@@ -1,4 +1,4 @@
-"""Stored runs to facts: which runs are meant, what refuses to be compared, and how looks are counted."""
+"""Comparisons of stored runs: which runs are named, which cannot be compared, how looks are counted."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from support.sessions import MakeRuns, WriteSuite
 WRITE = Callable[..., str]
 
 
-async def made(make: MakeRuns, *words: Any, **fields: Any) -> Run:
-    (done,) = await make(*words, **fields)
-    run: Run = done.run
+async def make_run(make: MakeRuns, *words: Any, **fields: Any) -> Run:
+    (result,) = await make(*words, **fields)
+    run: Run = result.run
     return run
 
 
@@ -41,7 +41,7 @@ def ten(suite: WriteSuite) -> str:
 
 
 async def test_runs_are_found_by_id_by_last_and_by_tag(make: MakeRuns, store: SqliteStore, ten: str) -> None:
-    first, second = await made(make, ten), await made(make, ten)
+    first, second = await make_run(make, ten), await make_run(make, ten)
     store.update_run(replace(first, tags=("baseline",)))
     assert [run.id for run in resolve_runs(store, ["baseline", "last", first.id])] == [
         first.id,
@@ -57,16 +57,18 @@ async def test_one_word_is_the_runs_of_one_suite_that_one_command_made(
 ) -> None:
     other = suite(("a", "b", "b"), name="other.jsonl")
     await make(ten)
-    done = await make(f"{ten} {other}", "echo mock")
-    of_ten = [one.run for one in done if one.run.suite.name == "s"]
-    assert [run.id for run in resolve_runs(store, [of_ten[1].id])] == [run.id for run in of_ten]
-    assert [run.id for run in resolve_runs(store, [of_ten[0].group])] == [one.run.id for one in done]
+    results = await make(f"{ten} {other}", "echo mock")
+    runs_of_ten = [result.run for result in results if result.run.suite.name == "s"]
+    assert [run.id for run in resolve_runs(store, [runs_of_ten[1].id])] == [run.id for run in runs_of_ten]
+    assert [run.id for run in resolve_runs(store, [runs_of_ten[0].group])] == [
+        result.run.id for result in results
+    ]
 
 
 async def test_a_run_that_was_made_alone_is_compared_with_nothing(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    run = await made(make, ten)
+    run = await make_run(make, ten)
     for word in (run.id, run.group, "last"):
         with pytest.raises(UsageError, match="is a single run that is not part of a group"):
             resolve_runs(store, [word])
@@ -79,40 +81,40 @@ async def test_edited_cases_are_paired_as_long_as_their_checks_are_the_same(
     make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
     rows = [("same", "a", "a"), ("input", "b", "b"), ("checks", "c", "c"), ("both", "d", "d")]
-    first = await made(make, suite(*rows))
+    first = await make_run(make, suite(*rows))
     rows = [("same", "a", "a"), ("input", "B", "b"), ("checks", "c", "C"), ("both", "D", "D")]
-    second = await made(make, suite(*rows))
+    second = await make_run(make, suite(*rows))
     check_comparable(store, [first, second], by_digest=False)
-    found = compare_runs(*load_outcomes(store, [first, second]))
-    assert found.whole.cases == 2
-    assert found.unpaired.input_changed == ("input",)
-    assert found.unpaired.checks_changed == ("checks", "both")
-    assert found.unedited is not None
-    assert (found.unedited.cases, found.unedited.value, found.whole.value) == (1, 0.0, -0.5)
-    assert found.unpaired.is_partial
-    assert (found.unpaired.only_baseline, found.unpaired.only_candidate) == ((), ())
+    comparison = compare_runs(*load_outcomes(store, [first, second]))
+    assert comparison.whole.cases == 2
+    assert comparison.unpaired.input_changed == ("input",)
+    assert comparison.unpaired.checks_changed == ("checks", "both")
+    assert comparison.unedited is not None
+    assert (comparison.unedited.cases, comparison.unedited.value, comparison.whole.value) == (1, 0.0, -0.5)
+    assert comparison.unpaired.is_partial
+    assert (comparison.unpaired.only_baseline, comparison.unpaired.only_candidate) == ((), ())
 
 
 async def test_the_prompt_of_a_run_is_no_part_of_its_cases(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    run = await made(make, ten)
+    run = await make_run(make, ten)
     prompt = PromptTemplate(name="terse", messages=(Message(role="system", content="Be brief."),))
     facts = load_outcomes(store, [run, replace(run, prompt=prompt)], with_digests=True)
-    found = compare_runs(*facts)
-    assert (found.whole.cases, found.unedited, found.unpaired.is_partial) == (10, None, False)
+    comparison = compare_runs(*facts)
+    assert (comparison.whole.cases, comparison.unedited, comparison.unpaired.is_partial) == (10, None, False)
 
 
 async def test_runs_without_a_common_case_are_refused_with_what_differs(
     make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
     rows = [("old", "b", "b"), ("gone", "c", "c"), ("edited", "d", "d")]
-    first = await made(make, suite(*rows))
+    first = await make_run(make, suite(*rows))
     rows = [("new", "b", "b"), ("added", "x", "x"), ("edited", "d", "D")]
-    second = await made(make, suite(*rows))
-    with pytest.raises(UsageError) as refused:
+    second = await make_run(make, suite(*rows))
+    with pytest.raises(UsageError) as error:
         check_comparable(store, [first, second], by_digest=False)
-    told = str(refused.value)
+    message = str(error.value)
     for words in (
         "s v1 and s v2",
         "1 case only in the first (gone)",
@@ -121,7 +123,7 @@ async def test_runs_without_a_common_case_are_refused_with_what_differs(
         "1 case changed (edited: expected, assertions[0].params.value)",
         "--by-case-digest",
     ):
-        assert words in told
+        assert words in message
 
 
 async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
@@ -131,28 +133,28 @@ async def test_a_suite_of_which_only_tags_changed_is_the_same_suite(
     runs = []
     for tag in ("old", "new"):
         (folder / "s.jsonl").write_text(row % tag, encoding="utf-8")
-        runs.append(await made(make, "s.jsonl"))
+        runs.append(await make_run(make, "s.jsonl"))
     check_comparable(store, runs, by_digest=False)
-    one, other = load_outcomes(store, runs)
-    assert [part.name for part in compare_runs(one, other, by="tag").parts] == ["new"]
+    first, second = load_outcomes(store, runs)
+    assert [part.name for part in compare_runs(first, second, by="tag").parts] == ["new"]
 
 
 async def test_by_digest_only_what_is_sent_and_judged_alike_is_paired(
     make: MakeRuns, store: SqliteStore, suite: WriteSuite
 ) -> None:
-    first = await made(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
-    second = await made(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
+    first = await make_run(make, suite(("same", "a", "a"), ("old", "b", "b"), ("edited", "d", "d")))
+    second = await make_run(make, suite(("new", "b", "b"), ("edited", "d", "D"), ("same", "a", "a")))
     check_comparable(store, [first, second], by_digest=True)
-    found = compare_runs(*load_outcomes(store, [first, second], by_digest=True))
-    assert found.whole.pairs == 2
-    assert [(one.baseline, one.candidate) for one in found.unpaired.renamed] == [("old", "new")]
-    assert found.unpaired.only_baseline == ("edited",)
+    comparison = compare_runs(*load_outcomes(store, [first, second], by_digest=True))
+    assert comparison.whole.pairs == 2
+    assert [(pair.baseline, pair.candidate) for pair in comparison.unpaired.renamed] == [("old", "new")]
+    assert comparison.unpaired.only_baseline == ("edited",)
 
 
 async def test_suites_that_count_repeats_by_other_rules_are_refused(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    run = await made(make, ten)
+    run = await make_run(make, ten)
     other = replace(run, suite=replace(run.suite, digest="sha256:1", repeats_rule="any"))
     with pytest.raises(UsageError, match="by different rules, 'each' and 'any'"):
         check_comparable(store, [run, other], by_digest=True)
@@ -164,7 +166,7 @@ async def test_suites_that_count_repeats_by_other_rules_are_refused(
 async def test_facts_are_the_verdicts_as_they_are_counted_now(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    run = await made(make, ten, settings=Settings(repeats=2))
+    run = await make_run(make, ten, settings=Settings(repeats=2))
     (facts,) = load_outcomes(store, [run])
     assert [case.id for case in facts.cases] == [f"c{n}" for n in range(10)]
     assert [[fact.verdict for fact in case.trials] for case in facts.cases] == [
@@ -175,17 +177,17 @@ async def test_facts_are_the_verdicts_as_they_are_counted_now(
 
 
 async def test_a_run_that_is_named_twice_is_read_once(make: MakeRuns, store: SqliteStore, ten: str) -> None:
-    run = await made(make, ten)
-    one, other = load_outcomes(store, [run, run])
-    assert one is other
+    run = await make_run(make, ten)
+    first, second = load_outcomes(store, [run, run])
+    assert first is second
 
 
 @pytest.mark.slow
 async def test_how_far_reading_is_is_told(make: MakeRuns, store: SqliteStore, suite: WriteSuite) -> None:
-    run = await made(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
-    told: list[tuple[int, int]] = []
-    load_outcomes(store, [run], on_progress=lambda done, total: told.append((done, total)))
-    assert told == [(1000, 2100), (2000, 2100)]
+    run = await make_run(make, suite(*((f"c{n}", "a", "a") for n in range(2100))))
+    counts: list[tuple[int, int]] = []
+    load_outcomes(store, [run], on_progress=lambda read_count, total: counts.append((read_count, total)))
+    assert counts == [(1000, 2100), (2000, 2100)]
 
 
 # --- holdouts and judges -----------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ async def test_how_far_reading_is_is_told(make: MakeRuns, store: SqliteStore, su
 async def test_a_look_is_counted_for_each_run_whose_holdout_is_shown(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    runs = [await made(make, ten), await made(make, ten)]
+    runs = [await make_run(make, ten), await make_run(make, ten)]
     facts = load_outcomes(store, [*runs, runs[0]])
     assert record_comparison_access(store, facts, "dev") is None
     assert store.holdout_accesses(runs[0].suite.digest) == []
@@ -212,7 +214,7 @@ async def test_a_split_that_no_run_has_is_refused(make: MakeRuns, store: SqliteS
         '"metadata": {"difficulty": "easy", "tokens_est": 1}}\n',
         encoding="utf-8",
     )
-    facts = load_outcomes(store, [await made(make, "flat.jsonl")]) * 2
+    facts = load_outcomes(store, [await make_run(make, "flat.jsonl")]) * 2
     (whole,) = compare_pairwise(facts, split="all", by="category").comparisons
     assert whole.whole.value == 0
     with pytest.raises(UsageError, match="None of these runs has holdout cases"):
@@ -223,8 +225,8 @@ async def test_what_is_known_of_a_judge_is_told_once(make: MakeRuns, store: Sqli
     (folder / "judged.eval.yaml").write_text(
         "tests:\n  - id: x\n    input: Name a colour.\n    criteria: It names one.\n", encoding="utf-8"
     )
-    runs = [await made(make, "judged.eval.yaml", judges=("echo",)) for _ in range(2)]
+    runs = [await make_run(make, "judged.eval.yaml", judges=("echo",)) for _ in range(2)]
     facts = load_outcomes(store, runs)
-    assert all(one.prompts.keys() == {"echo"} for one in facts)
-    (told,) = describe_judges(store, facts)
-    assert "'echo'" in told
+    assert all(outcomes.prompts.keys() == {"echo"} for outcomes in facts)
+    (note,) = describe_judges(store, facts)
+    assert "'echo'" in note

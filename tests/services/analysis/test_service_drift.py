@@ -1,4 +1,4 @@
-"""Stored runs to what became of a target: times, pass rules, and what is held of a run."""
+"""Drift of a target over stored runs: times, pass rules, and memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def drifting(store: SqliteStore, environ: dict[str, str]) -> DriftQuery:
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("word", "expected"),
     [
         ("30d", datetime(2026, 10, 1, 12, tzinfo=UTC)),
         ("12h", datetime(2026, 10, 31, 0, tzinfo=UTC)),
@@ -44,8 +44,8 @@ def drifting(store: SqliteStore, environ: dict[str, str]) -> DriftQuery:
         ("2026-10-03T04:05+02:00", datetime(2026, 10, 3, 2, 5, tzinfo=UTC)),
     ],
 )
-def test_a_time_may_be_a_date_or_how_long_ago(word: str, found: datetime) -> None:
-    assert parse_moment(word, NOW) == found
+def test_a_time_may_be_a_date_or_how_long_ago(word: str, expected: datetime) -> None:
+    assert parse_moment(word, NOW) == expected
 
 
 def test_a_date_at_the_end_is_its_end() -> None:
@@ -57,10 +57,10 @@ def test_a_date_at_the_end_is_its_end() -> None:
 @given(st.text(max_size=12))
 def test_every_other_word_is_refused(word: str) -> None:
     try:
-        found = parse_moment(word, NOW)
+        moment = parse_moment(word, NOW)
     except UsageError:
         return
-    assert found.tzinfo is not None
+    assert moment.tzinfo is not None
 
 
 @pytest.fixture
@@ -80,11 +80,11 @@ async def test_cases_are_judged_by_the_rules_of_each_run(
     name = suite(("a", "q", "yes"), ("b", "q", "yes"))
     await scripted(name, {"*": "yes"})
     await scripted(name, {"*": "yes"}, settings=Settings(threshold=0.0))
-    told: list[tuple[int, int]] = []
-    drift = drifting.read(drifting.find(DriftRequest()), lambda *counts: told.append(counts)).drift
-    assert told == [(0, 2), (1, 2)]
+    progress: list[tuple[int, int]] = []
+    drift = drifting.read(drifting.find(DriftRequest()), lambda *counts: progress.append(counts)).drift
+    assert progress == [(0, 2), (1, 2)]
     assert all(step.observation.verdicts == bytearray([PASSED] * 2) for step in drift.points)
-    assert [one.what for one in drift.recorded_changes] == ["threshold"]
+    assert [change.what for change in drift.recorded_changes] == ["threshold"]
     assert drift.last.flips is None  # a threshold is no change of the target
 
 
@@ -101,9 +101,9 @@ async def test_a_case_with_a_rule_of_its_own_keeps_it(
     )
     await scripted("e.eval.yaml", {"*": "a b"})
     await scripted("e.eval.yaml", {"*": "a"})
-    found = drifting.read(drifting.find(DriftRequest())).drift.last.flips
-    assert found is not None
-    assert found.worse == ("whole",)
+    flips = drifting.read(drifting.find(DriftRequest())).drift.last.flips
+    assert flips is not None
+    assert flips.worse == ("whole",)
 
 
 async def test_fewer_than_two_measured_runs_are_too_few(
@@ -125,12 +125,12 @@ async def test_no_answer_is_held(
     name = suite(*((f"c{n}", "q", "yes") for n in range(40)))
     for run in range(12):
         await scripted(name, {"*": f"yes {run}" + "x" * 20_000})
-    found = drifting.find(DriftRequest())
+    selection = drifting.find(DriftRequest())
     tracemalloc.start()
-    drifting.read(found)
+    drifting.read(selection)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 12 * 40 * 20_000 / 3  # the trials of one run are read at a time, as bytes and as nouns
+    assert peak < 12 * 40 * 20_000 / 3  # the trials of one run at a time are in memory
 
 
 async def test_the_interval_of_a_run_is_over_its_clusters_as_everywhere(
@@ -161,10 +161,10 @@ async def test_the_last_run_that_names_clusters_names_those_of_the_series(
         assert last.with_first is not None
         assert last.flips is not None
         assert (last.with_first.clusters, last.flips.clusters) == (clusters, clusters)
-    asked = drifting.read(drifting.find(DriftRequest(cluster="id"))).drift
-    assert [len(step.observation.passed.clusters or {}) for step in asked.points] == [4] * 4
-    assert asked.last.with_first is not None
-    assert asked.last.with_first.clusters == 4
+    by_id = drifting.read(drifting.find(DriftRequest(cluster="id"))).drift
+    assert [len(step.observation.passed.clusters or {}) for step in by_id.points] == [4] * 4
+    assert by_id.last.with_first is not None
+    assert by_id.last.with_first.clusters == 4
     unknown = drifting.read(drifting.find(DriftRequest(cluster="metadata.document")))
     assert any("No case has `metadata.document`" in note for note in unknown.notes)
     assert unknown.drift.last.with_first is not None

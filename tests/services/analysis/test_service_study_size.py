@@ -22,9 +22,9 @@ async def test_a_target_with_another_prompt_is_another_one(
         StudyRequest(suite=name, difference=0.1, power=0.8),
     )
     for text in ("", "Be brief.", "Be kind."):
-        (done,) = await make(name)
+        (result,) = await make(name)
         prompt = PromptTemplate(name="p", messages=(Message(role="system", content=text),))
-        store.update_run(replace(done.run, prompt=prompt if text else None))
+        store.update_run(replace(result.run, prompt=prompt if text else None))
     report = query.plan(request)
     assert (report.plan.noise.basis, report.plan.noise.targets) == ("targets", 2)
     text = "\n".join(render_terminal(document_for(report)))

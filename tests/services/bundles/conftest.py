@@ -1,4 +1,4 @@
-"""Bundles of stored runs."""
+"""Fixtures: a run and a function that writes its bundle."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from support.sessions import MakeRuns, WriteSuite
 @pytest.fixture
 async def run(make: MakeRuns, suite: WriteSuite) -> Run:
     """A finished run of ten cases, two of them held out, of which six passed."""
-    (done,) = await make(suite(*TESTS))
-    return done.run
+    (result,) = await make(suite(*TESTS))
+    return result.run
 
 
 @pytest.fixture
 def attested(store: Store, folder: Path) -> Callable[..., Path]:
-    """Writes the bundle of a run, unsigned and with everything in it unless the fields say otherwise."""
+    """Writes the bundle of a run, by default a full one without a signature."""
 
     def write(run: Run, name: str = "b", **fields: Any) -> Path:
         attest(store, run, folder / name, **{"public": False, "key": None, **fields})

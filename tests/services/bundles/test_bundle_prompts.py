@@ -1,4 +1,4 @@
-"""Bundles of runs with a prompt: the statement names it, and is held against the run."""
+"""Bundles of runs with a prompt: the statement names it, and `verify` compares it with the run."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TERSE = PromptTemplate(name="terse", messages=(Message(role="user", content="Q: 
 @pytest.fixture
 async def prompted(make: MakeRuns, suite: WriteSuite) -> Run:
     """A finished run with a prompt."""
-    (done,) = await make(suite(*TESTS), prompts=(TERSE,))
-    run: Run = done.run
+    (result,) = await make(suite(*TESTS), prompts=(TERSE,))
+    run: Run = result.run
     return run
 
 
 @pytest.fixture
 def bundle(prompted: Run, attested: Callable[..., Path]) -> Path:
-    """Its bundle, which nobody has signed."""
+    """Its unsigned bundle."""
     return attested(prompted, "bundle")
 
 
-def refused(forger: Forger, words: str) -> None:
-    """The bundle does not hold, and the sentence that says why has these words."""
+def check_refusal(forger: Forger, words: str) -> None:
+    """Checks that `verify` refuses the bundle with these words."""
     with pytest.raises(BundleError) as caught:
         verify(forger.write(), {})
     assert words in str(caught.value)
@@ -59,13 +59,13 @@ def test_without_a_prompt_the_statement_has_no_such_field(run: Run, attested: Ca
     assert "prompt" not in forger.config
     assert verify(forger.path, {}).statement.prompt is None
     forger.own["prompt"] = {"name": "terse", "digest": template_digest(TERSE)}
-    refused(forger, "envelope.json: the prompt's name is terse, but should be None.")
+    check_refusal(forger, "envelope.json: the prompt's name is terse, but should be None.")
 
 
 def test_another_text_than_the_statement_has_is_found(bundle: Path) -> None:
     forger = Forger(bundle)
     forger.config["prompt"]["messages"][0]["content"] = "A better one: {{ input }}"
-    refused(forger, "envelope.json: the prompt's digest is sha256:")
+    check_refusal(forger, "envelope.json: the prompt's digest is sha256:")
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_another_text_than_the_statement_has_is_found(bundle: Path) -> None:
 def test_another_name_is_found(bundle: Path, name: str, words: str) -> None:
     forger = Forger(bundle)
     forger.config["prompt"]["name"] = name
-    refused(forger, words)
+    check_refusal(forger, words)
 
 
 def test_a_name_with_control_characters_is_found(bundle: Path) -> None:
     forger = Forger(bundle)
     forger.config["prompt"]["name"] = forger.own["prompt"]["name"] = "te\u202erse"
-    refused(forger, "a name has control characters")
+    check_refusal(forger, "a name has control characters")
 
 
 def test_a_prompt_that_the_cases_cannot_fill_is_found(bundle: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_prompt_that_the_cases_cannot_fill_is_found(bundle: Path) -> None:
     forged = replace(TERSE, messages=(Message(role="user", content="{{ city }}"),))
     forger.config["prompt"]["messages"][0]["content"] = "{{ city }}"
     forger.own["prompt"]["digest"] = template_digest(forged)
-    refused(forger, "names `{{ city }}`")
+    check_refusal(forger, "names `{{ city }}`")
 
 
 async def test_an_imported_run_has_its_prompt(bundle: Path, prompted: Run, other: SqliteStore) -> None:
@@ -103,19 +103,19 @@ async def test_a_replay_sends_the_filled_prompt(
     bundle: Path, other: SqliteStore, session: Callable[..., RunSession], store: SqliteStore
 ) -> None:
     plan = plan_replay(store, bundle, ImportOptions(), ReplayOptions(target="echo"))
-    (done,) = await session().run(plan.request)
-    assert done.run.prompt == TERSE
-    outputs = [row.trial.output for row in read_trial_rows(store, done.run, reveal=True)]
+    (result,) = await session().run(plan.request)
+    assert result.run.prompt == TERSE
+    outputs = [row.trial.output for row in read_trial_rows(store, result.run, reveal=True)]
     assert {output.text for output in outputs if output} == {f"Q: say {number}" for number in range(10)}
 
 
 async def test_a_replay_of_one_of_the_prompts_of_a_suite_sends_that_one(
     make: MakeRuns, suite: WriteSuite, store: SqliteStore, session: Callable[..., RunSession], folder: Path
 ) -> None:
-    (done,) = await make(suite(*TESTS))
+    (result,) = await make(suite(*TESTS))
     polite = replace(TERSE, name="polite", messages=(Message(role="user", content="Please {{ input }}"),))
     defaults = SuiteDefaults(prompts=(TERSE, polite))
-    run = done.run
+    run = result.run
     store.update_run(
         replace(
             run,
@@ -126,8 +126,8 @@ async def test_a_replay_of_one_of_the_prompts_of_a_suite_sends_that_one(
     )
     attest(store, store.run(run.id), folder / "own", public=False, key=None)
     plan = plan_replay(store, folder / "own", ImportOptions(), ReplayOptions(target="echo"))
-    (again,) = await session().run(plan.request)
-    assert (again.run.prompt, again.run.seat.prompt) == (polite, "polite")
+    (replay_result,) = await session().run(plan.request)
+    assert (replay_result.run.prompt, replay_result.run.seat.prompt) == (polite, "polite")
 
 
 def test_a_public_bundle_shows_the_prompt(prompted: Run, attested: Callable[..., Path]) -> None:

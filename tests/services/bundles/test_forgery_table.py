@@ -1,6 +1,6 @@
-"""Forgeries in one or two places: each is found without a signature, or the signature alone tells.
+"""Forgeries in one or two places: each is found without a signature, or by the signature alone.
 
-The rows of the table in docs/guides/verify-a-bundle.md come first, and then what it does not name.
+The rows of the table in docs/guides/verify-a-bundle.md come first, then forgeries that it does not name.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Change = Callable[[Forger], object]
 Edit = dict[str, Any] | Change | list[Any]
 """A change, several, or new values by their places: `t3.scores.0.value` is in the trial of case t3."""
 PAGE = Path(__file__).parents[3] / "docs" / "guides/verify-a-bundle.md"
-GONE = object()
-"""In the place of a value: it is taken out."""
+ABSENT = object()
+"""Stands for a value that is removed."""
 
 
 def apply(forger: Forger, edit: Edit) -> None:
-    """Forges a bundle, whose files are not written yet."""
+    """Applies an edit to a bundle whose files are not written yet."""
     if callable(edit):
         edit(forger)
     elif isinstance(edit, list):
@@ -58,14 +58,14 @@ def put_values(forger: Forger, values: dict[str, Any]) -> None:
         inner = forger.trial(part)["trial"] if re.fullmatch(r"t\d", part) else getattr(forger, part)
         for key in keys:
             inner = inner[int(key)] if isinstance(inner, list) else inner.setdefault(key, {})
-        if value is GONE:
+        if value is ABSENT:
             del inner[last]
         else:
             inner[last] = value
 
 
 def recount_after(edit: Edit) -> Change:
-    """The edit, with all claims and indexes made to follow from the lines."""
+    """An edit after which claims and indexes are computed again from the lines."""
 
     def change(forger: Forger) -> None:
         apply(forger, edit)
@@ -82,26 +82,26 @@ def failed_by_endpoint(forger: Forger, kind: str = "http") -> None:
     counts: dict[str, Counts] = {name: Counts() for name in ("all", "dev", "holdout")}
     passed: list[str] = []
     failed: list[str] = []
-    for one in forger.trials:
-        verdict, split = one["verdict"], one["trial"]["split"]
+    for other_line in forger.trials:
+        verdict, split = other_line["verdict"], other_line["trial"]["split"]
         for name in ("all", split):
             counts[name].add(Verdict(verdict))
         if verdict != "error":
-            (passed if verdict == "pass" else failed).append(one["trial"]["case_id"])
-    forger.own["claims"] = {name: forger._claim(one) for name, one in counts.items()}
+            (passed if verdict == "pass" else failed).append(other_line["trial"]["case_id"])
+    forger.own["claims"] = {name: forger._claim(part) for name, part in counts.items()}
     forger.predicate.update(passedTests=passed, failedTests=failed)
 
 
 def move_back(forger: Forger) -> None:
-    """All times, an earlier year in every place."""
+    """Sets every time of a run back to the year 2020."""
 
-    def earlier(text: str) -> str:
+    def change_year(text: str) -> str:
         return "2020" + text[4:]
 
     for name in ("started_at", "finished_at"):
-        forger.config[name] = forger.own[name] = earlier(forger.config[name])
+        forger.config[name] = forger.own[name] = change_year(forger.config[name])
     for line in forger.trials:
-        line["trial"]["started_at"] = earlier(line["trial"]["started_at"])
+        line["trial"]["started_at"] = change_year(line["trial"]["started_at"])
 
 
 def name_suite(name: str) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def swap(forger: Forger) -> None:
     forger.trials[1], forger.trials[3] = forger.trials[3], forger.trials[1]
 
 
-def put_in(forger: Forger) -> None:
+def add_trial(forger: Forger) -> None:
     forger.trials.append({**json.loads(json.dumps(forger.trial("t1"))), "salt": "0" * 64})
 
 
@@ -164,7 +164,7 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
             (leave_out(name), "config.json: the number of planned trials is 9, but should be 10")
             for name in ("t0", "t3", "t9")
         ),
-        (recount_after(put_in), "the number of planned trials is 11, but should be 10"),
+        (recount_after(add_trial), "the number of planned trials is 11, but should be 10"),
         (swap, "trials.jsonl:2: the index is 3, but should be 1"),
         (recount_after(swap), "trials.jsonl:2: the trial of case t1 should be here"),
     ],
@@ -185,8 +185,11 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
     ],
     "a trial with an answer and a failure or neither, scores but no answer, a valid case marked invalid": [
         ({"t3.failure": FAILURE}, "trials.jsonl:4: a trial has either an answer or a failure"),
-        ({"t3.output": GONE, "t3.scores": GONE}, "trials.jsonl:4: a trial has either an answer or a failure"),
-        ({"t3.output": GONE}, "trials.jsonl:4: there are scores but no answer"),
+        (
+            {"t3.output": ABSENT, "t3.scores": ABSENT},
+            "trials.jsonl:4: a trial has either an answer or a failure",
+        ),
+        ({"t3.output": ABSENT}, "trials.jsonl:4: there are scores but no answer"),
         (
             lambda f: failed_by_endpoint(f, "invalid"),
             "the trial failed because of an invalid case, but the case is valid",
@@ -243,8 +246,8 @@ ROWS: dict[str, list[tuple[Edit, str]]] = {
     "answers of earlier runs used instead of new ones": [({"t3.source_run": NO_RUN}, "")],
     "a failed answer turned into an error of the endpoint": [(failed_by_endpoint, "")],
 }
-"""Edits with the words by which they are found without a signature; none, where only the signature tells."""
-ELSEWHERE = {
+"""Edits with the words of the error without a signature; no words where only the signature shows them."""
+ROWS_IN_OTHER_FILES = {
     "a file changed, added, removed, or replaced by a link": "test_an_added_file_is_found",
     "a duplicate key, an unknown field, or JSON in another form than the canonical one": (
         "test_bytes_that_say_the_same_in_another_way_are_found"
@@ -262,7 +265,7 @@ ELSEWHERE = {
     "signed again by the forger": ("test_a_bundle_signed_again_by_its_forger_is_signed_by_an_unknown_key"),
     "another bundle's signature, a foreign key ID, or a signature twice": "test_a_signature_twice_is_found",
 }
-"""Rows whose forgeries need other bundles: a test of each in test_forgeries.py or test_service_verify.py."""
+"""Rows that need other bundles, each with its test in test_forgeries.py or test_service_verify.py."""
 OTHER_EDITS: list[tuple[Edit, str]] = [
     # a score
     ({"t3.scores.0.value": 0.5}, "the value is 0.5, and grading the answer again gives 0.0"),
@@ -279,7 +282,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
         lambda f: f.trial("t3")["trial"]["scores"].extend(f.trial("t4")["trial"]["scores"]),
         "of scores is 2, but",
     ),
-    ({"t3.scores": GONE}, "the number of scores is 0, but should be 1"),
+    ({"t3.scores": ABSENT}, "the number of scores is 0, but should be 1"),
     # a trial
     ({"t3.case_id": "t4"}, "trials.jsonl:4: the case's id is t4, but should be t3"),
     ({"t3.sent": "sha256:0"}, "trials.jsonl:4: the digest of what was sent is sha256:0"),
@@ -290,7 +293,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
         "trials.jsonl:4: the trial of case t3 should be here",
     ),
     (
-        [recount_after(put_in), {"config.planned": 10}],
+        [recount_after(add_trial), {"config.planned": 10}],
         "envelope.json: the number of trials is 11, but should be 10",
     ),
     # the suite and its split
@@ -304,7 +307,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ),
     (hide("suite", 3), "suite.jsonl:4 is hidden, but nothing in a full bundle is hidden"),
     (recount_after({"t1.split": "holdout"}), "the split is holdout, but should be dev"),
-    (recount_after({"t4.split": GONE}), "the split is None, but should be dev"),
+    (recount_after({"t4.split": ABSENT}), "the split is None, but should be dev"),
     ({"suite.0.suite.split_rule": {"seed": 7}}, ": the split is "),
     (
         {"suite.0.suite.split_rule": {"ratio": 7}},
@@ -355,7 +358,7 @@ OTHER_EDITS: list[tuple[Edit, str]] = [
     ({"own.claims.holdout.pass_rate": 1}, "`pass_rate` of the claim on holdout"),
     ({"own.claims.night": {}}, "the statement is not valid"),
     (
-        {"own.claims.dev": GONE},
+        {"own.claims.dev": ABSENT},
         "the list of claims is ['all', 'holdout'], but should be ['all', 'dev', 'holdout']",
     ),
     ({"own.looks.rate": -1}, "below 0"),
@@ -392,7 +395,7 @@ EDITS_UNDER_OLD_ROOTS: list[tuple[Edit, str]] = [
 ]
 
 
-def page_rows() -> dict[str, tuple[str, str]]:
+def read_page_rows() -> dict[str, tuple[str, str]]:
     text = PAGE.read_text(encoding="utf-8")
     table = text[text.index("| forged |") :].split("\n\n")[0].splitlines()[2:]
     cells = [re.split(r" \| ", line.strip("| ")) for line in table]
@@ -412,8 +415,8 @@ def forge(path: Path, edit: Edit, *, reroot: bool = True) -> Path:
     return forger.write(reroot=reroot)
 
 
-def refused(path: Path, words: str) -> None:
-    """The bundle does not hold, and the one sentence that says why has these words."""
+def check_refusal(path: Path, words: str) -> None:
+    """Checks that `verify` refuses the bundle in one line with these words."""
     with pytest.raises(BundleError) as caught:
         verify(path, load_trusted_keys(path.parent / "maker"))
     assert words in str(caught.value)
@@ -421,10 +424,10 @@ def refused(path: Path, words: str) -> None:
 
 
 def test_the_page_has_the_rows_that_are_forged_here() -> None:
-    assert set(page_rows()) == {*ROWS, *ELSEWHERE}
+    assert set(read_page_rows()) == {*ROWS, *ROWS_IN_OTHER_FILES}
 
 
-@pytest.mark.parametrize("test", ELSEWHERE.values())
+@pytest.mark.parametrize("test", ROWS_IN_OTHER_FILES.values())
 def test_a_row_that_needs_a_bundle_of_its_own_has_its_test(test: str) -> None:
     files = [Path(__file__).with_name(name) for name in ("test_forgeries.py", "test_service_verify.py")]
     assert any(f"def {test}(" in file.read_text(encoding="utf-8") for file in files)
@@ -432,7 +435,7 @@ def test_a_row_that_needs_a_bundle_of_its_own_has_its_test(test: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_row_of_the_page_is_what_a_forger_gets(bundles: tuple[Path, Path], folder: Path, row: str) -> None:
-    unsigned, signed = page_rows()[row]
+    unsigned, signed = read_page_rows()[row]
     assert signed.startswith("found")
     for nth, (edit, words) in enumerate(ROWS[row]):
         plain, maker_signed = (
@@ -440,17 +443,17 @@ def test_a_row_of_the_page_is_what_a_forger_gets(bundles: tuple[Path, Path], fol
         )
         assert unsigned.startswith("found") == bool(words)
         if words:
-            refused(plain, words)
+            check_refusal(plain, words)
         else:
             assert verify(plain, load_trusted_keys(folder / "maker")).standing == "unsigned", nth
-        refused(maker_signed, "is not valid: something else was signed")
+        check_refusal(maker_signed, "is not valid: something else was signed")
 
 
 @pytest.mark.parametrize(("edit", "words"), OTHER_EDITS, ids=[words for _, words in OTHER_EDITS])
 def test_an_edit_is_found_with_every_hash_made_again(
     bundles: tuple[Path, Path], edit: Edit, words: str
 ) -> None:
-    refused(forge(bundles[0], edit), words)
+    check_refusal(forge(bundles[0], edit), words)
 
 
 @pytest.mark.parametrize(
@@ -459,7 +462,7 @@ def test_an_edit_is_found_with_every_hash_made_again(
 def test_an_edit_is_found_by_what_the_statement_says_of_the_trees(
     bundles: tuple[Path, Path], edit: Edit, words: str
 ) -> None:
-    refused(forge(bundles[0], edit, reroot=False), words)
+    check_refusal(forge(bundles[0], edit, reroot=False), words)
 
 
 @pytest.mark.parametrize("settings", [Settings(), Settings(reuse=True)])
@@ -482,8 +485,8 @@ async def test_a_run_whose_clock_was_set_back_has_its_times_in_order_and_holds(
 
     monkeypatch.setattr(runner, "datetime", Backwards)
     monkeypatch.setattr(writer, "datetime", Backwards)
-    (done,) = await make(suite(*TESTS), settings=settings)
-    assert done.run.finished_at is not None
-    assert done.run.started_at <= done.run.finished_at
-    attest(store, done.run, folder / "bundle", public=False, key=None)
+    (result,) = await make(suite(*TESTS), settings=settings)
+    assert result.run.finished_at is not None
+    assert result.run.started_at <= result.run.finished_at
+    attest(store, result.run, folder / "bundle", public=False, key=None)
     assert verify(folder / "bundle", {}).standing == "unsigned"

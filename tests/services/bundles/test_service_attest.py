@@ -1,4 +1,4 @@
-"""Runs attested: the same bytes each time, nothing that is held out for the public, and no secret."""
+"""`attest`: the same bytes each time, no held-out case in a public bundle, and no secret."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def ten(suite: WriteSuite) -> str:
 @pytest.fixture
 async def run(make: MakeRuns, ten: str) -> Run:
     """A finished run with a holdout."""
-    (done,) = await make(ten, holdout=0.3)
-    return done.run
+    (result,) = await make(ten, holdout=0.3)
+    return result.run
 
 
 def write(
@@ -57,18 +57,20 @@ def write(
     return attest(store, run, Path(path), public=public, key=key)
 
 
-def contents(path: str | Path) -> dict[str, bytes]:
-    """The files of a bundle."""
+def read_bundle(path: str | Path) -> dict[str, bytes]:
+    """The files of a bundle by name."""
     if Path(path).is_dir():
-        return {one.name: one.read_bytes() for one in sorted(Path(path).iterdir())}
+        return {file.name: file.read_bytes() for file in sorted(Path(path).iterdir())}
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in sorted(archive.namelist())}
 
 
-def parsed_payload(path: str) -> bytes:
+def read_payload(path: str) -> bytes:
     """The statement of a bundle or a proof, as it is signed."""
-    whole = json.loads(contents(path)[ENVELOPE] if not path.endswith(".json") else Path(path).read_bytes())
-    return b64decode(whole.get("envelope", whole)["payload"])
+    document = json.loads(
+        read_bundle(path)[ENVELOPE] if not path.endswith(".json") else Path(path).read_bytes()
+    )
+    return b64decode(document.get("envelope", document)["payload"])
 
 
 # --- the same bytes ----------------------------------------------------------------------------------------
@@ -80,19 +82,19 @@ def test_the_same_run_is_the_same_bytes(
 ) -> None:
     write(store, run, "first", key)
     write(store, run, "first.zip", key)
-    assert set(contents("first")) == {*FILES, ENVELOPE}
-    assert contents("first.zip") == contents("first")
+    assert set(read_bundle("first")) == {*FILES, ENVELOPE}
+    assert read_bundle("first.zip") == read_bundle("first")
     record_holdout_accesses(store, run, reveal=True)
     store.update_run(replace(run, tags=("baseline",)))
     store.close()
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    again = SqliteStore.open_file(str(folder / "kept.db"))
-    write(again, again.run(run.id), "second", key)
-    write(again, again.run(run.id), "second.zip", key)
-    again.close()
-    assert contents("second") == contents(folder / "first")
+    second_store = SqliteStore.open_file(str(folder / "kept.db"))
+    write(second_store, second_store.run(run.id), "second", key)
+    write(second_store, second_store.run(run.id), "second.zip", key)
+    second_store.close()
+    assert read_bundle("second") == read_bundle(folder / "first")
     assert Path("second.zip").read_bytes() == (folder / "first.zip").read_bytes()
 
 
@@ -102,9 +104,11 @@ async def test_another_run_of_the_same_has_other_salts(
     (other,) = await make(ten, holdout=0.3)
     write(store, run, "one", None)
     write(store, other.run, "other", None)
-    pairs = zip(lines("one", SUITE)[1:], lines("other", SUITE)[1:], strict=True)
-    assert all(json.loads(one)["salt"] != json.loads(two)["salt"] for one, two in pairs)
-    assert json.loads(lines("one", SUITE)[1])["case"] == json.loads(lines("other", SUITE)[1])["case"]
+    pairs = zip(read_lines("one", SUITE)[1:], read_lines("other", SUITE)[1:], strict=True)
+    assert all(json.loads(first)["salt"] != json.loads(second)["salt"] for first, second in pairs)
+    assert (
+        json.loads(read_lines("one", SUITE)[1])["case"] == json.loads(read_lines("other", SUITE)[1])["case"]
+    )
 
 
 def test_an_archive_has_one_date_one_order_and_plain_files(store: SqliteStore, run: Run) -> None:
@@ -132,24 +136,24 @@ def test_anybody_may_read_a_bundle_and_only_its_owner_may_write_it(store: Sqlite
 # --- full and public ---------------------------------------------------------------------------------------
 
 
-def lines(path: str, name: str) -> list[bytes]:
-    return contents(path)[name].splitlines()
+def read_lines(path: str, name: str) -> list[bytes]:
+    return read_bundle(path)[name].splitlines()
 
 
 def test_a_full_bundle_has_every_case_and_trial_as_stored(store: SqliteStore, run: Run) -> None:
     write(store, run, "full", None)
-    cases = [parse_case_line(line) for line in lines("full", SUITE)[1:]]
-    trials = [parse_trial_line(line) for line in lines("full", TRIALS)]
-    assert [(one.case, one.sent) for one in cases if isinstance(one, CaseLine)] == [
-        (stored.case, stored.sent_digest) for stored in store.cases(run.suite.content)
+    cases = [parse_case_line(line) for line in read_lines("full", SUITE)[1:]]
+    trials = [parse_trial_line(line) for line in read_lines("full", TRIALS)]
+    assert [(case_line.case, case_line.sent) for case_line in cases if isinstance(case_line, CaseLine)] == [
+        (record.case, record.sent_digest) for record in store.cases(run.suite.content)
     ]
-    assert [(one.trial, one.verdict) for one in trials if isinstance(one, TrialLine)] == [
-        (stored.trial, stored.verdict) for stored in store.trials(run.id)
-    ]
+    assert [
+        (trial_line.trial, trial_line.verdict) for trial_line in trials if isinstance(trial_line, TrialLine)
+    ] == [(record.trial, record.verdict) for record in store.trials(run.id)]
 
 
-def held_out(store: SqliteStore, run: Run) -> set[int]:
-    return {one.trial.position for one in store.trials(run.id) if one.trial.split == "holdout"}
+def find_held_out(store: SqliteStore, run: Run) -> set[int]:
+    return {record.trial.position for record in store.trials(run.id) if record.trial.split == "holdout"}
 
 
 def test_the_public_gets_the_same_roots_and_claims_and_nothing_that_is_held_out(
@@ -158,16 +162,16 @@ def test_the_public_gets_the_same_roots_and_claims_and_nothing_that_is_held_out(
     full = write(store, run, "full", key)
     public = write(store, run, "public", key, public=True)
     assert (public.cases, public.trials, public.claims) == (full.cases, full.trials, full.claims)
-    hidden = held_out(store, run)
-    assert len(hidden) == 3
-    everything = b"".join(contents("public").values()) + parsed_payload("public")
+    hidden_places = find_held_out(store, run)
+    assert len(hidden_places) == 3
+    content = b"".join(read_bundle("public").values()) + read_payload("public")
     for position in range(10):
         for text in (f"question{position}", f'"t{position}"'):
-            assert (text.encode() in everything) == (position not in hidden)
+            assert (text.encode() in content) == (position not in hidden_places)
     for name, read in ((SUITE, parse_case_line), (TRIALS, parse_trial_line)):
         skipped = 1 if name == SUITE else 0
-        kinds = [isinstance(read(line), RedactedLine) for line in lines("public", name)[skipped:]]
-        assert [place for place, is_hidden in enumerate(kinds) if is_hidden] == sorted(hidden)
+        redacted = [isinstance(read(line), RedactedLine) for line in read_lines("public", name)[skipped:]]
+        assert [place for place, is_hidden in enumerate(redacted) if is_hidden] == sorted(hidden_places)
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -177,17 +181,17 @@ def test_the_public_reads_no_warning_that_may_be_of_a_held_out_case(
     warned = replace(run, warnings=("ten.jsonl:3: warning: `expected` is 7000 and not text.",))
     write(store, warned, "b", None, public=public)
     verify("b", {})
-    assert (b"7000" in contents("b")[CONFIG]) is not public
+    assert (b"7000" in read_bundle("b")[CONFIG]) is not public
 
 
 async def test_the_public_sees_no_held_out_case_of_a_run_that_asked_none(
     store: SqliteStore, make: MakeRuns, ten: str, run: Run
 ) -> None:
-    (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
-    statement = write(store, done.run, "public", None, public=True)
+    (result,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
+    statement = write(store, result.run, "public", None, public=True)
     assert (statement.split, set(statement.claims)) == ("all", {"all", "dev"})
-    everything = b"".join(contents("public").values())
-    assert not [n for n in held_out(store, run) if f"question{n}".encode() in everything]
+    content = b"".join(read_bundle("public").values())
+    assert not [n for n in find_held_out(store, run) if f"question{n}".encode() in content]
     assert statement.cases.size == 10
 
 
@@ -204,14 +208,14 @@ async def test_a_suite_without_a_holdout_is_told_to_be_all_public(
 ) -> None:
     environ["SESAME"] = "open"
     (folder / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
-    (done,) = await make("s.eval.yaml")
-    told: list[str] = []
-    full = attest(store, done.run, Path("f"), public=False, key=None, notify=told.append)
-    assert told == []
-    public = attest(store, done.run, Path("p"), public=True, key=None, notify=told.append)
-    assert [line for line in told if "has no holdout" in line]
+    (result,) = await make("s.eval.yaml")
+    notes: list[str] = []
+    full = attest(store, result.run, Path("f"), public=False, key=None, notify=notes.append)
+    assert notes == []
+    public = attest(store, result.run, Path("p"), public=True, key=None, notify=notes.append)
+    assert [line for line in notes if "has no holdout" in line]
     assert (public.files, public.passed_tests) == (full.files, full.passed_tests)
-    assert kinds(store, done.run) == []
+    assert list_access_kinds(store, result.run) == []
 
 
 def test_a_run_that_is_divided_otherwise_than_its_suite_is_not_for_the_public(
@@ -229,16 +233,16 @@ def test_what_is_written_is_verified(
     store: SqliteStore, run: Run, key: SigningKey, folder: Path, path: str, public: bool
 ) -> None:
     statement = write(store, run, path, key, public=public)
-    verified = verify(path, load_trusted_keys(folder / "keys"))
-    assert (verified.statement, verified.standing) == (statement, "trusted")
-    assert verified.hidden == (3 if public else 0)
+    bundle = verify(path, load_trusted_keys(folder / "keys"))
+    assert (bundle.statement, bundle.standing) == (statement, "trusted")
+    assert bundle.hidden == (3 if public else 0)
     assert statement.split == "holdout"
 
 
 # --- looks -------------------------------------------------------------------------------------------------
 
 
-def kinds(store: SqliteStore, run: Run) -> list[str]:
+def list_access_kinds(store: SqliteStore, run: Run) -> list[str]:
     return [look.kind for look in store.holdout_accesses(run.suite.digest)]
 
 
@@ -246,17 +250,17 @@ def kinds(store: SqliteStore, run: Run) -> list[str]:
 def test_a_bundle_is_a_look_at_what_it_shows(
     store: SqliteStore, run: Run, public: bool, looks: list[str]
 ) -> None:
-    before = kinds(store, run)
+    before = list_access_kinds(store, run)
     write(store, run, "b", None, public=public)
-    assert kinds(store, run) == before + looks
+    assert list_access_kinds(store, run) == before + looks
 
 
 async def test_a_full_bundle_of_dev_cases_reveals_the_others(
     store: SqliteStore, make: MakeRuns, ten: str
 ) -> None:
-    (done,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
-    write(store, done.run, "b", None)
-    assert kinds(store, done.run) == ["reveal"]
+    (result,) = await make(ten, holdout=0.3, settings=Settings(selection=Selection(split="dev")))
+    write(store, result.run, "b", None)
+    assert list_access_kinds(store, result.run) == ["reveal"]
 
 
 async def test_the_looks_are_those_before_the_run(
@@ -290,16 +294,16 @@ def test_a_store_that_lacks_cases_is_damaged_and_nothing_is_left(
     store: SqliteStore, run: Run, folder: Path
 ) -> None:
     before = set(folder.iterdir())
-    lost = replace(run, suite=replace(run.suite, content="sha256:0"))
+    damaged_run = replace(run, suite=replace(run.suite, content="sha256:0"))
     for path in ("b", "b.zip"):
         with pytest.raises(StoreError, match="damaged"):
-            write(store, lost, path, None)
-    assert {one.name for one in folder.iterdir()} == {one.name for one in before}
+            write(store, damaged_run, path, None)
+    assert {entry.name for entry in folder.iterdir()} == {entry.name for entry in before}
 
 
 @pytest.fixture(params=["folder", "archive", "file", "link", "empty"])
-def taken(request: pytest.FixtureRequest, store: SqliteStore, run: Run) -> str:
-    """A path at which something else is."""
+def occupied_path(request: pytest.FixtureRequest, store: SqliteStore, run: Run) -> str:
+    """A path where something else exists already."""
     path = "b.zip" if request.param == "archive" else "b"
     if request.param in ("folder", "archive"):
         write(store, run, path, None)
@@ -313,28 +317,28 @@ def taken(request: pytest.FixtureRequest, store: SqliteStore, run: Run) -> str:
 
 
 def test_nothing_else_is_ever_overwritten(
-    store: SqliteStore, run: Run, key: SigningKey, taken: str, folder: Path
+    store: SqliteStore, run: Run, key: SigningKey, occupied_path: str, folder: Path
 ) -> None:
-    def all_of() -> dict[str, Any]:
+    def read_all() -> dict[str, Any]:
         return {
             str(path): path.read_bytes() if path.is_file() else None
             for path in folder.rglob("*")
             if path.name.startswith("b") or path.parent.name == "b"
         }
 
-    before, looks = all_of(), kinds(store, run)
+    before, looks = read_all(), list_access_kinds(store, run)
     with pytest.raises(UsageError, match="already"):
-        write(store, run, taken, key)
-    assert (all_of(), kinds(store, run)) == (before, looks)
-    assert os.path.lexists(taken)
+        write(store, run, occupied_path, key)
+    assert (read_all(), list_access_kinds(store, run)) == (before, looks)
+    assert os.path.lexists(occupied_path)
 
 
 @pytest.mark.parametrize("path", ["b", "b.zip"])
 def test_the_very_same_bundle_may_be_there(store: SqliteStore, run: Run, key: SigningKey, path: str) -> None:
     write(store, run, path, key)
-    before = Path(path).stat().st_mtime_ns, contents(path)
+    before = Path(path).stat().st_mtime_ns, read_bundle(path)
     write(store, run, path, key)
-    assert (Path(path).stat().st_mtime_ns, contents(path)) == before
+    assert (Path(path).stat().st_mtime_ns, read_bundle(path)) == before
 
 
 def test_a_folder_that_is_not_there_is_a_sentence(store: SqliteStore, run: Run) -> None:
@@ -391,15 +395,21 @@ async def test_no_secret_and_no_place_of_the_maker_is_in_a_bundle(
     (inner / "s.eval.yaml").write_text(UNSPLIT, encoding="utf-8")
     monkeypatch.chdir(inner)
     for target in ("asked", "canned"):
-        (done,) = await make("s.eval.yaml", target)
+        (result,) = await make("s.eval.yaml", target)
         for path in (f"{target}-b", f"{target}-b.zip"):
-            write(store, done.run, path, key)
+            write(store, result.run, path, key)
             verify(path, {})
-            everything = b"".join(contents(path).values()) + parsed_payload(path)
-            assert b"${{ SESAME }}" in everything
+            content = b"".join(read_bundle(path).values()) + read_payload(path)
+            assert b"${{ SESAME }}" in content
             private = (folder / "keys" / "default.key.pem").read_text(encoding="utf-8").splitlines()[1]
-            hidden = (*environ.values(), str(folder), folder.name, private, store.secret(done.run.id).hex())
-            assert [text for text in hidden if text.encode() in everything] == []
+            secrets = (
+                *environ.values(),
+                str(folder),
+                folder.name,
+                private,
+                store.secret(result.run.id).hex(),
+            )
+            assert [text for text in secrets if text.encode() in content] == []
 
 
 # --- further signatures ------------------------------------------------------------------------------------
@@ -415,18 +425,18 @@ def test_a_signature_is_added_and_nothing_else_changes(
     store: SqliteStore, run: Run, key: SigningKey, others: list[SigningKey], path: str, folder: Path
 ) -> None:
     write(store, run, path, key)
-    before, payload = contents(path), parsed_payload(path)
+    before, payload = read_bundle(path), read_payload(path)
     for other in others:
-        done = countersign(Path(path), other, {})
-        assert (done.added, other.id in done.signed_by) == (True, True)
-    after = contents(path)
+        result = countersign(Path(path), other, {})
+        assert (result.added, other.id in result.signed_by) == (True, True)
+    after = read_bundle(path)
     assert {name: after[name] for name in FILES} == {name: before[name] for name in FILES}
-    assert parsed_payload(path) == payload
-    verified = verify(path, load_trusted_keys(folder / "keys"))
-    assert {one.id for one in verified.signatures} == {key.id, *(other.id for other in others)}
-    assert verified.standing == "trusted"
+    assert read_payload(path) == payload
+    bundle = verify(path, load_trusted_keys(folder / "keys"))
+    assert {signature.id for signature in bundle.signatures} == {key.id, *(other.id for other in others)}
+    assert bundle.standing == "trusted"
     assert not any(countersign(Path(path), signer, {}).added for signer in (key, *others))
-    assert contents(path) == after
+    assert read_bundle(path) == after
 
 
 @pytest.mark.parametrize("path", ["b", "b.zip"])
@@ -435,10 +445,10 @@ def test_the_same_signatures_are_the_same_bytes_in_whatever_order_they_came(
 ) -> None:
     write(store, run, f"1{path}", key)
     write(store, run, f"2{path}", others[1])
-    for one, other in ((others[0], others[0]), (others[1], key)):
-        countersign(Path(f"1{path}"), one, {})
-        countersign(Path(f"2{path}"), other, {})
-    assert contents(f"1{path}") == contents(f"2{path}")
+    for first, second in ((others[0], others[0]), (others[1], key)):
+        countersign(Path(f"1{path}"), first, {})
+        countersign(Path(f"2{path}"), second, {})
+    assert read_bundle(f"1{path}") == read_bundle(f"2{path}")
 
 
 @pytest.mark.parametrize("path", ["b", "b.zip"])
@@ -456,15 +466,15 @@ def test_who_signs_at_the_same_time_loses_no_signature_of_another(
         BundleError, match="changed while you signed it, so it does not contain your signature"
     ):
         countersign(Path(path), slow, {})
-    assert {one.id for one in verify(path, {}).signatures} == {key.id, others[0].id}
-    assert {one.name for one in Path().glob(".*part")} == set()
+    assert {item.id for item in verify(path, {}).signatures} == {key.id, others[0].id}
+    assert {item.name for item in Path().glob(".*part")} == set()
 
 
 def test_a_bundle_without_a_signature_gets_its_first(store: SqliteStore, run: Run, key: SigningKey) -> None:
     write(store, run, "plain", None)
     write(store, run, "signed", key)
     countersign(Path("plain"), key, {})
-    assert contents("plain") == contents("signed")
+    assert read_bundle("plain") == read_bundle("signed")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links are made otherwise there")
@@ -480,16 +490,16 @@ def test_what_does_not_hold_is_not_signed(store: SqliteStore, run: Run, key: Sig
     write(store, run, "b", None)
     trials = Path("b") / TRIALS
     trials.write_bytes(trials.read_bytes().replace(b"question1", b"question2"))
-    before = contents("b")
+    before = read_bundle("b")
     with pytest.raises(BundleError):
         countersign(Path("b"), key, {})
-    assert contents("b") == before
+    assert read_bundle("b") == before
 
 
 # --- one trial ---------------------------------------------------------------------------------------------
 
 
-def proved(path: str) -> TrialProof:
+def read_proof(path: str) -> TrialProof:
     return check_proof(parse_canonical(Path(path).read_bytes().removesuffix(b"\n")))
 
 
@@ -503,36 +513,36 @@ def test_a_trial_is_proved_by_the_envelope_of_the_bundle(
     store: SqliteStore, run: Run, key: SigningKey
 ) -> None:
     statement = write(store, run, "b", key)
-    found = proved(write_proof(store, run, "t1", key))
-    assert found.statement == statement
-    assert (found.trial.trial.case_id, found.trial.verdict.value) == ("t1", "pass")
-    assert found.case.case.id == "t1"
-    whole = json.loads(Path("proof.json").read_bytes())
-    assert whole["envelope"] == json.loads(contents("b")[ENVELOPE])
+    proof = read_proof(write_proof(store, run, "t1", key))
+    assert proof.statement == statement
+    assert (proof.trial.trial.case_id, proof.trial.verdict.value) == ("t1", "pass")
+    assert proof.case.case.id == "t1"
+    document = json.loads(Path("proof.json").read_bytes())
+    assert document["envelope"] == json.loads(read_bundle("b")[ENVELOPE])
 
 
 def test_a_proof_shows_nothing_of_another_trial(store: SqliteStore, run: Run, key: SigningKey) -> None:
     write(store, run, "b", key)
     path = write_proof(store, run, "t1", key)
-    everything = Path(path).read_bytes() + parsed_payload("b")
-    for line in (*lines("b", TRIALS), *lines("b", SUITE)[1:]):
+    content = Path(path).read_bytes() + read_payload("b")
+    for line in (*read_lines("b", TRIALS), *read_lines("b", SUITE)[1:]):
         read = json.loads(line)
         if read["index"] != 1:
-            assert read["salt"].encode() not in everything
-            assert f"question{read['index']}".encode() not in everything
+            assert read["salt"].encode() not in content
+            assert f"question{read['index']}".encode() not in content
 
 
 def test_a_proof_for_the_public_names_no_held_out_case(store: SqliteStore, run: Run, key: SigningKey) -> None:
-    hidden = held_out(store, run)
-    shown = next(n for n in range(10) if n not in hidden)
-    path = write_proof(store, run, f"t{shown}", key, public=True)
-    everything = Path(path).read_bytes() + parsed_payload(path)
-    assert [n for n in range(10) if f'"t{n}"'.encode() in everything] == sorted(set(range(10)) - hidden)
+    hidden_places = find_held_out(store, run)
+    position = next(n for n in range(10) if n not in hidden_places)
+    path = write_proof(store, run, f"t{position}", key, public=True)
+    content = Path(path).read_bytes() + read_payload(path)
+    assert [n for n in range(10) if f'"t{n}"'.encode() in content] == sorted(set(range(10)) - hidden_places)
 
 
 async def test_a_repeat_is_proved(store: SqliteStore, make: MakeRuns, ten: str, key: SigningKey) -> None:
-    (done,) = await make(ten, settings=Settings(repeats=2))
-    assert proved(write_proof(store, done.run, "t3", key, repeat=1)).trial.trial.repeat == 1
+    (result,) = await make(ten, settings=Settings(repeats=2))
+    assert read_proof(write_proof(store, result.run, "t3", key, repeat=1)).trial.trial.repeat == 1
 
 
 @pytest.mark.parametrize(("case_id", "repeat"), [("nope", 0), ("t1", 1)])
@@ -542,7 +552,7 @@ def test_a_trial_that_is_not_there_is_a_sentence(
     with pytest.raises(UsageError, match=f"no trial of case '{case_id}'"):
         write_proof(store, run, case_id, None, repeat=repeat)
     assert not Path("proof.json").exists()
-    assert kinds(store, run) == []
+    assert list_access_kinds(store, run) == []
 
 
 def test_a_proof_is_never_written_over_something_else(store: SqliteStore, run: Run) -> None:
@@ -555,6 +565,6 @@ def test_a_proof_is_never_written_over_something_else(store: SqliteStore, run: R
 
 
 def test_a_proof_of_a_held_out_trial_is_a_look_at_it(store: SqliteStore, run: Run) -> None:
-    hidden = min(held_out(store, run))
-    write_proof(store, run, f"t{hidden}", None)
-    assert kinds(store, run) == ["rate", "reveal"]
+    hidden_place = min(find_held_out(store, run))
+    write_proof(store, run, f"t{hidden_place}", None)
+    assert list_access_kinds(store, run) == ["rate", "reveal"]

@@ -1,4 +1,4 @@
-"""Runs and bundles to certificates: only what is derived again is certified; else nothing is left."""
+"""Certificates of runs and bundles: only verified results are certified, and a failure leaves no bundle."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ TESTS = tuple((f"t{n}", f"say {n}", f"say {n}" if n % 4 else "no") for n in rang
 
 @pytest.fixture
 async def run(make: MakeRuns, suite: WriteSuite) -> Run:
-    (done,) = await make(suite(*TESTS), holdout=0.5)
-    made: Run = done.run
-    return made
+    (result,) = await make(suite(*TESTS), holdout=0.5)
+    run: Run = result.run
+    return run
 
 
 @pytest.fixture
 def plain(folder: Path) -> str:
-    """The same cases in a suite that holds nothing out."""
+    """The same cases in a suite without a holdout."""
     rows = [
-        {"id": name, "category": "factual", "input": asked, "ideal": wanted}
+        {"id": name, "category": "factual", "input": prompt, "ideal": expected}
         | {"assertion": {"type": "exact_match", "case_sensitive": True}}
         | {"metadata": {"difficulty": "easy", "tokens_est": 5}}
-        for name, asked, wanted in TESTS
+        for name, prompt, expected in TESTS
     ]
     (folder / "plain.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return "plain.jsonl"
@@ -67,26 +67,26 @@ def certify(
     run: Run,
     key: SigningKey | None = None,
     keys: dict[str, TrustedKey] | None = None,
-    **given: Any,
+    **options: Any,
 ) -> RunCertificate:
     """The certificate of a run, whose bundle is `b`."""
-    terms, force = given.pop("terms", CertificationTerms()), given.pop("force", False)
+    terms, force = options.pop("terms", CertificationTerms()), options.pop("force", False)
     with new_bundle(store, run, Path("b"), key):
         return certify_bundle(Path("b"), keys or {}, terms, force=force, store=store)
 
 
-def damage(store: SqliteStore, was: bytes, now: bytes) -> None:
-    """Change what is stored of a trial, as somebody does who has the file."""
+def damage(store: SqliteStore, old: bytes, new: bytes) -> None:
+    """Changes a stored trial directly in the database file."""
     store.close()
     with sqlite3.connect(store.path) as db:
-        ((key, body),) = db.execute("SELECT rowid, body FROM trials WHERE instr(body, ?)", (was,)).fetchall()
-        db.execute("UPDATE trials SET body = ? WHERE rowid = ?", (body.replace(was, now), key))
+        ((key, body),) = db.execute("SELECT rowid, body FROM trials WHERE instr(body, ?)", (old,)).fetchall()
+        db.execute("UPDATE trials SET body = ? WHERE rowid = ?", (body.replace(old, new), key))
 
 
 def test_the_number_is_that_of_the_holdout_as_verify_derives_it(store: SqliteStore, run: Run) -> None:
     certified = certify(store, run)
-    found = verify(Path("b"), {})
-    assert certified.claim == found.statement.claims["holdout"]
+    bundle = verify(Path("b"), {})
+    assert certified.claim == bundle.statement.claims["holdout"]
     assert (certified.claim.total, certified.scope.part) == (24, "holdout")
     assert (certified.graded_again, certified.recounted, certified.forced_objections) == (48, {}, ())
     assert (certified.trust_level, certified.signature_status) == ("self-attested", "unsigned")
@@ -94,8 +94,8 @@ def test_the_number_is_that_of_the_holdout_as_verify_derives_it(store: SqliteSto
 
 
 async def test_without_a_holdout_it_is_that_of_all(make: MakeRuns, plain: str, store: SqliteStore) -> None:
-    (done,) = await make(plain)
-    certified = certify(store, done.run)
+    (result,) = await make(plain)
+    certified = certify(store, result.run)
     assert (certified.scope.part, certified.claim.passed, certified.claim.total) == ("all", 36, 48)
 
 
@@ -114,13 +114,15 @@ async def test_what_judges_said_is_recounted_and_their_names_are_told(
         {"id": f"t{n}", "input": f"say {n}", "scorer": "llm_judge", "rubric": "Is polite."} for n in range(24)
     ]
     Path("judged.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    (done,) = await make("judged.jsonl", judges=(f"function:{judge}:f",), holdout=0.5)
+    (result,) = await make("judged.jsonl", judges=(f"function:{judge}:f",), holdout=0.5)
     certified = certify(
-        store, done.run, key, load_trusted_keys(folder / "keys"), terms=CertificationTerms(min_cases=1)
+        store, result.run, key, load_trusted_keys(folder / "keys"), terms=CertificationTerms(min_cases=1)
     )
     assert certified.trust_level == "recounted"
     assert sum(certified.recounted.values()) == 24
-    assert [(one.name, one.calibration) for one in certified.judges] == [(f"function:{judge}:f", None)]
+    assert [(judge_record.name, judge_record.calibration) for judge_record in certified.judges] == [
+        (f"function:{judge}:f", None)
+    ]
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
@@ -154,9 +156,9 @@ def test_an_edited_bundle_gets_no_certificate(store: SqliteStore, run: Run) -> N
 
 
 def test_too_few_cases_are_refused_and_forced_ones_say_so(store: SqliteStore, run: Run) -> None:
-    with pytest.raises(NotCertified, match="24 holdout cases") as refused:
+    with pytest.raises(NotCertified, match="24 holdout cases") as error:
         certify(store, run, terms=CertificationTerms(min_cases=25))
-    assert refused.value.exit_code is ExitCode.FAILED
+    assert error.value.exit_code is ExitCode.FAILED
     assert not Path("b").exists()
     certified = certify(store, run, terms=CertificationTerms(min_cases=25), force=True)
     assert badge_message(certified).endswith(" · forced: 24 cases")
@@ -169,12 +171,12 @@ async def test_errors_are_refused_unless_so_many_are_allowed(
     name = module(
         "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"
     )
-    (done,) = await make(plain, f"function:{name}:f", settings=Settings(retries=0))
-    with pytest.raises(NotCertified, match="5 trials could not be measured") as refused:
-        certify(store, done.run)
-    assert refused.value.exit_code is ExitCode.NOT_MEASURED
-    assert certify(store, done.run, terms=CertificationTerms(allow_errors=5)).claim.errors == 5
-    forced = certify(store, done.run, force=True)
+    (result,) = await make(plain, f"function:{name}:f", settings=Settings(retries=0))
+    with pytest.raises(NotCertified, match="5 trials could not be measured") as error:
+        certify(store, result.run)
+    assert error.value.exit_code is ExitCode.NOT_MEASURED
+    assert certify(store, result.run, terms=CertificationTerms(allow_errors=5)).claim.errors == 5
+    forced = certify(store, result.run, force=True)
     assert badge_message(forced).endswith("forced: 5 errors")
 
 
@@ -185,28 +187,30 @@ async def test_only_errors_of_the_certified_cases_count(
     name = module(
         "def f(text):\n    if text.endswith('1'):\n        raise ValueError('no')\n    return text\n"
     )
-    (done,) = await make(suite(*TESTS), f"function:{name}:f", holdout=0.5, settings=Settings(retries=0))
-    tally = done.tally
+    (result,) = await make(suite(*TESTS), f"function:{name}:f", holdout=0.5, settings=Settings(retries=0))
+    tally = result.tally
     assert 0 < tally.splits["holdout"].errors < tally.all.errors
     errors = tally.splits["holdout"].errors
     with pytest.raises(NotCertified, match=f"{errors} trials? could not be measured"):
-        certify(store, done.run, terms=CertificationTerms(allow_errors=errors - 1, min_cases=1))
-    certificate = certify(store, done.run, terms=CertificationTerms(allow_errors=errors, min_cases=1))
+        certify(store, result.run, terms=CertificationTerms(allow_errors=errors - 1, min_cases=1))
+    certificate = certify(store, result.run, terms=CertificationTerms(allow_errors=errors, min_cases=1))
     assert certificate.scope.not_measured == errors
 
 
 @pytest.mark.parametrize(
-    ("selection", "said"),
+    ("selection", "words"),
     [(Selection(split="dev"), "dev cases alone"), (Selection(ids=("t1*",)), "picked cases")],
 )
 async def test_cases_that_were_chosen_are_refused(
-    make: MakeRuns, suite: Any, store: SqliteStore, selection: Selection, said: str
+    make: MakeRuns, suite: Any, store: SqliteStore, selection: Selection, words: str
 ) -> None:
     settings = Settings(selection=selection)
-    (done,) = await make(suite(*TESTS), holdout=0.5, settings=settings, explicit=frozenset({"selection"}))
+    (result,) = await make(suite(*TESTS), holdout=0.5, settings=settings, explicit=frozenset({"selection"}))
     with pytest.raises(NotCertified):
-        certify(store, done.run, terms=CertificationTerms(min_cases=1))
-    assert said in badge_message(certify(store, done.run, terms=CertificationTerms(min_cases=1), force=True))
+        certify(store, result.run, terms=CertificationTerms(min_cases=1))
+    assert words in badge_message(
+        certify(store, result.run, terms=CertificationTerms(min_cases=1), force=True)
+    )
 
 
 def test_an_unfinished_run_is_refused(store: SqliteStore, run: Run) -> None:
@@ -231,8 +235,8 @@ def test_of_a_public_bundle_nothing_was_derived_so_that_it_claims_at_most(
 async def test_a_bar_that_only_the_run_has_is_told_on_the_badge(
     make: MakeRuns, plain: str, store: SqliteStore
 ) -> None:
-    (done,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
-    certified = certify(store, done.run)
+    (result,) = await make(plain, settings=Settings(threshold=0.1), explicit=frozenset({"threshold"}))
+    certified = certify(store, result.run)
     assert badge_message(certified).endswith(" · threshold 0.1")
     assert any("--threshold 0.1" in line for line in render_terminal(document_for(certified)))
 
@@ -246,18 +250,18 @@ def test_that_it_was_forced_is_on_the_badge_whatever_else_is_told(
     )
     suite = replace(run.suite, repeats_rule="any")
     certified = certify(store, run)
-    named = replace(certified.statement.suite, name="a name that is too long for any badge of a suite")
-    told = replace(
+    long_named = replace(certified.statement.suite, name="a name that is too long for any badge of a suite")
+    changed = replace(
         certified,
-        statement=replace(certified.statement, suite=named),
+        statement=replace(certified.statement, suite=long_named),
         scope=worst,
         forced_objections=find_objections(worst, CertificationTerms()),
         conditions=find_conditions(replace(run, settings=Settings(threshold=0.123456), suite=suite)),
     )
-    drawn = render_badge(run_certificate.make_badge(told, None)).partition("<g ")[2]
-    assert badge_message(told) in drawn
-    assert "picked cases" in drawn
-    assert f" {part}</text>" in drawn
+    badge = render_badge(run_certificate.make_badge(changed, None)).partition("<g ")[2]
+    assert badge_message(changed) in badge
+    assert "picked cases" in badge
+    assert f" {part}</text>" in badge
 
 
 # --- looks -------------------------------------------------------------------------------------------------
@@ -274,8 +278,8 @@ async def test_looks_before_the_run_are_told(
     make: MakeRuns, suite: Any, store: SqliteStore, run: Run
 ) -> None:
     record_certificate_access(store, run, certify(store, run), stays=False)
-    (done,) = await make(suite(*TESTS), holdout=0.5)
-    with new_bundle(store, done.run, Path("c"), None):
+    (result,) = await make(suite(*TESTS), holdout=0.5)
+    with new_bundle(store, result.run, Path("c"), None):
         certified = certify_bundle(Path("c"), {}, CertificationTerms(), force=False)
     assert certified.statement.looks.rate == 1
 
@@ -289,12 +293,12 @@ def test_the_graders_of_today_still_derive_the_certificate_of_the_example(folder
     pem = (EXAMPLE / "maker.pub.pem").read_text(encoding="utf-8")
     maker, _ = trust(folder / "keys", pem, "maker", datetime(2026, 3, 1, tzinfo=UTC))
     certified = certify_bundle(EXAMPLE / "bundle", {maker.id: maker}, CertificationTerms(), force=False)
-    kept = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
-    made = json.loads(to_json(run_certificate.certificate_record(certified)))
-    kept["looks"]["until_now"] = None  # a bundle does not know it
-    kept["proctor"] = made["proctor"] = ""
-    assert made == kept
-    assert (kept["word"], kept["cases"], kept["part"]) == ("verified", 40, "holdout")
+    expected = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
+    actual = json.loads(to_json(run_certificate.certificate_record(certified)))
+    expected["looks"]["until_now"] = None  # a bundle does not know it
+    expected["proctor"] = actual["proctor"] = ""
+    assert actual == expected
+    assert (expected["word"], expected["cases"], expected["part"]) == ("verified", 40, "holdout")
     assert render_badge(run_certificate.make_badge(certified, "bundle")) == (EXAMPLE / "badge.svg").read_text(
         "utf-8"
     )

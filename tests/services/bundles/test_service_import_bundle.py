@@ -1,4 +1,4 @@
-"""Bundles to stored runs: whole or not at all, never over another run; nothing of theirs is run or asked."""
+"""Imported bundles: whole or not at all, never over another run; none of their programs or targets is run."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from support.stores import save_cases
 Attested = Callable[..., Path]
 TESTS = [("a", "yes", "yes"), ("b", "no", "yes"), ("c", "yes", "yes")]
 FOREIGN = "20260301-120000-abcdef"
-NOTHING: Any = ([], [], [])
-"""All that an empty store has."""
+EMPTY: Any = ([], [], [])
+"""What `read_all` returns for an empty store."""
 
 
 @pytest.fixture
 async def run(make: MakeRuns, suite: WriteSuite) -> Run:
-    return await made(make, suite(*TESTS))
+    return await make_run(make, suite(*TESTS))
 
 
 @pytest.fixture
@@ -61,47 +61,50 @@ def bundle(attested: Attested, run: Run) -> Path:
 
 
 @pytest.fixture
-def bundle_of(attested: Attested, store: SqliteStore, run: Run) -> Callable[..., Path]:
-    """The bundle of another run, of these cases, that nobody ever made; the fields are the run's."""
+def write_bundle(attested: Attested, store: SqliteStore, run: Run) -> Callable[..., Path]:
+    """Writes the bundle of a made-up run of these cases; the fields are the run's."""
 
     def write(*cases: Case, **fields: Any) -> Path:
-        return attested(stored(store, replace(run, id=FOREIGN), cases, **fields))
+        return attested(store_run(store, replace(run, id=FOREIGN), cases, **fields))
 
     return write
 
 
 @pytest.fixture
 def session_there(
-    other: SqliteStore, told: list[events.Event], folder: Path, environ: dict[str, str]
+    other: SqliteStore, session_events: list[events.Event], folder: Path, environ: dict[str, str]
 ) -> RunSession:
-    """A session of whoever gets a bundle."""
-    return RunSession(other, environ, told.append, folder=folder)
+    """A session of the person who gets a bundle."""
+    return RunSession(other, environ, session_events.append, folder=folder)
 
 
-BundleOf = Callable[..., Path]
+WriteBundle = Callable[..., Path]
 
 
-def take(store: Store, path: Path, **wants: Any) -> ImportResult:
+def import_into(store: Store, path: Path, **wants: Any) -> ImportResult:
     return import_bundle(store, path, ImportOptions(**wants))
 
 
-def everything(store: Store) -> Any:
+def read_all(store: Store) -> Any:
     """All that a store has of runs and suites."""
     runs = list(store.runs())
     return (
         runs,
         [list(store.trials(run.id)) for run in runs],
-        [(one.suite, one.current, list(store.cases(one.suite.content))) for one in store.versions()],
+        [
+            (version.suite, version.current, list(store.cases(version.suite.content)))
+            for version in store.versions()
+        ],
     )
 
 
-async def made(make: MakeRuns, word: str, **fields: Any) -> Run:
-    (done,) = await make(word, **fields)
-    return done.run
+async def make_run(make: MakeRuns, word: str, **fields: Any) -> Run:
+    (result,) = await make(word, **fields)
+    return result.run
 
 
-def stored(store: Store, run: Run, cases: Sequence[Case], **fields: Any) -> Run:
-    """A run as somebody could have written it straight into a store, of those cases, each with an echo."""
+def store_run(store: Store, run: Run, cases: Sequence[Case], **fields: Any) -> Run:
+    """Stores a made-up run of those cases, each with a failed trial."""
     writer = store.open_suite_writer()
     digests = []
     for case in cases:
@@ -127,13 +130,13 @@ def stored(store: Store, run: Run, cases: Sequence[Case], **fields: Any) -> Run:
     return run
 
 
-def asking(text: str = "yes", **fields: Any) -> Case:
-    given: dict[str, Any] = {
+def make_case(text: str = "yes", **fields: Any) -> Case:
+    defaults: dict[str, Any] = {
         "id": "a",
         "input": (Message(role="user", content=text),),
         "assertions": (Assertion(grader="contains", params={"words": ["x"]}),),
     }
-    return Case(**given | fields)
+    return Case(**defaults | fields)
 
 
 # --- what is stored ----------------------------------------------------------------------------------------
@@ -142,31 +145,35 @@ def asking(text: str = "yes", **fields: Any) -> Case:
 def test_a_run_arrives_with_all_that_it_has(
     run: Run, bundle: Path, other: SqliteStore, store: SqliteStore
 ) -> None:
-    done = take(other, bundle)
-    assert done.is_new
-    there = other.run(run.id)
-    assert there == done.run
-    assert (there.imported, there.tags, there.status) == ("unsigned", ("imported-unsigned",), "finished")
+    result = import_into(other, bundle)
+    assert result.is_new
+    imported = other.run(run.id)
+    assert imported == result.run
+    assert (imported.imported, imported.tags, imported.status) == (
+        "unsigned",
+        ("imported-unsigned",),
+        "finished",
+    )
     assert list(other.trials(run.id)) == list(store.trials(run.id))
-    assert list(other.cases(there.suite.content)) == list(store.cases(run.suite.content))
-    assert (there.suite.digest, there.suite.folder) == (run.suite.digest, "")
-    assert build_report(other, there).tally.all.passed == 2
+    assert list(other.cases(imported.suite.content)) == list(store.cases(run.suite.content))
+    assert (imported.suite.digest, imported.suite.folder) == (run.suite.digest, "")
+    assert build_report(other, imported).tally.all.passed == 2
     (version,) = other.versions()
     assert (version.suite.name, version.suite.version) == ("s", "v1")
 
 
 def test_importing_again_changes_nothing(bundle: Path, other: SqliteStore) -> None:
-    take(other, bundle)
-    before = everything(other)
-    assert not take(other, bundle).is_new
-    assert everything(other) == before
+    import_into(other, bundle)
+    before = read_all(other)
+    assert not import_into(other, bundle).is_new
+    assert read_all(other) == before
 
 
 def test_whoever_made_a_bundle_has_its_run_already(run: Run, bundle: Path, store: SqliteStore) -> None:
     store.update_run(replace(run, tags=("baseline",)))
-    before = everything(store)
-    assert not take(store, bundle).is_new
-    assert everything(store) == before
+    before = read_all(store)
+    assert not import_into(store, bundle).is_new
+    assert read_all(store) == before
 
 
 @pytest.mark.parametrize("signed", ["unsigned", "unknown", "trusted"])
@@ -175,26 +182,26 @@ def test_how_a_bundle_is_signed_stays_with_its_run(
 ) -> None:
     key = create_key(folder / "keys", "maker", {})
     path = attested(run, key=None if signed == "unsigned" else key)
-    known: dict[str, TrustedKey] = {}
+    trusted_keys: dict[str, TrustedKey] = {}
     if signed == "trusted":
         trust(folder / "mine", key.public_pem, "maker", run.started_at)
-        known = load_trusted_keys(folder / "mine")
+        trusted_keys = load_trusted_keys(folder / "mine")
     else:
         with pytest.raises(BundleError, match="signature by a trusted key is required"):
-            take(other, path, trusted_keys=known, require_signature=True)
-        assert everything(other) == NOTHING
-    done = take(other, path, trusted_keys=known, require_signature=signed == "trusted")
-    assert done.run.imported == signed
-    assert done.run.tags == (f"imported-{signed}",)
+            import_into(other, path, trusted_keys=trusted_keys, require_signature=True)
+        assert read_all(other) == EMPTY
+    result = import_into(other, path, trusted_keys=trusted_keys, require_signature=signed == "trusted")
+    assert result.run.imported == signed
+    assert result.run.tags == (f"imported-{signed}",)
 
 
 async def test_an_imported_run_is_graded_again_and_stays_imported(
     run: Run, bundle: Path, other: SqliteStore, session_there: RunSession, folder: Path
 ) -> None:
-    take(other, bundle)
-    (done,) = await session_there.run(Request(regrade=run.id))
-    assert (done.tally.all.passed, done.tally.asked_count) == (2, 0)
-    for imported in (run.id, done.run.id):
+    import_into(other, bundle)
+    (result,) = await session_there.run(Request(regrade=run.id))
+    assert (result.tally.all.passed, result.tally.asked_count) == (2, 0)
+    for imported in (run.id, result.run.id):
         with pytest.raises(UsageError, match="were imported"):
             attest(other, other.run(imported), folder / "again", public=False, key=None)
     assert not (folder / "again").exists()
@@ -204,11 +211,11 @@ async def test_an_imported_run_is_graded_again_and_stays_imported(
 
 
 def test_another_run_of_that_id_is_never_overwritten(run: Run, bundle: Path, other: SqliteStore) -> None:
-    stored(other, replace(run, status="finished"), [asking()])
-    before = everything(other)
+    store_run(other, replace(run, status="finished"), [make_case()])
+    before = read_all(other)
     with pytest.raises(BundleError, match=f"the same id as run {run.id}"):
-        take(other, bundle)
-    assert everything(other) == before
+        import_into(other, bundle)
+    assert read_all(other) == before
 
 
 DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
@@ -223,28 +230,28 @@ DIFFERENCES: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("what", "fields"), DIFFERENCES, ids=[what for what, _ in DIFFERENCES])
 def test_a_run_that_differs_in_anything_is_another_one(
-    run: Run, bundle_of: BundleOf, other: SqliteStore, what: str, fields: dict[str, Any]
+    run: Run, write_bundle: WriteBundle, other: SqliteStore, what: str, fields: dict[str, Any]
 ) -> None:
-    cases = [asking(id="x"), asking(id="y")]
-    path = bundle_of(*cases)
+    cases = [make_case(id="x"), make_case(id="y")]
+    path = write_bundle(*cases)
     if what == "case":
-        cases[1] = asking(id="y", tags=("t",))
+        cases[1] = make_case(id="y", tags=("t",))
     elif what == "order":
         cases.reverse()
-    stored(other, replace(run, id=FOREIGN), cases, **fields)
-    before = everything(other)
+    store_run(other, replace(run, id=FOREIGN), cases, **fields)
+    before = read_all(other)
     with pytest.raises(BundleError, match="the same id as run"):
-        take(other, path)
-    assert everything(other) == before
+        import_into(other, path)
+    assert read_all(other) == before
 
 
 async def test_a_public_bundle_is_not_stored(
     make: MakeRuns, suite: WriteSuite, attested: Attested, other: SqliteStore
 ) -> None:
-    path = attested(await made(make, suite(*TESTS), holdout=0.4), public=True)
+    path = attested(await make_run(make, suite(*TESTS), holdout=0.4), public=True)
     with pytest.raises(UsageError, match="public bundle"):
-        take(other, path)
-    assert everything(other) == NOTHING
+        import_into(other, path)
+    assert read_all(other) == EMPTY
 
 
 def test_a_forged_bundle_is_not_stored(run: Run, attested: Attested, other: SqliteStore) -> None:
@@ -252,47 +259,49 @@ def test_a_forged_bundle_is_not_stored(run: Run, attested: Attested, other: Sqli
     lines = path / "trials.jsonl"
     lines.write_bytes(lines.read_bytes().replace(b'"no"', b'"yes"'))
     with pytest.raises(BundleError):
-        take(other, path)
-    assert everything(other) == NOTHING
+        import_into(other, path)
+    assert read_all(other) == EMPTY
 
 
 @pytest.mark.parametrize("run_id", ["last", "../../x", "20260301", "x\n", "20260301-120000-ABCDEF"])
 def test_a_run_without_a_proper_id_is_not_stored(
     run: Run, attested: Attested, store: SqliteStore, other: SqliteStore, run_id: str
 ) -> None:
-    path = attested(stored(store, replace(run, id=run_id), [asking()]))
+    path = attested(store_run(store, replace(run, id=run_id), [make_case()]))
     with pytest.raises(BundleError):
-        take(other, path)
-    assert everything(other) == NOTHING
+        import_into(other, path)
+    assert read_all(other) == EMPTY
 
 
 async def test_a_bundle_that_calls_a_built_in_suite_cheap_is_of_that_suite(
     make: MakeRuns, attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
-    own = await made(make, "cheap")
+    own = await make_run(make, "cheap")
     run = replace(own, id=FOREIGN)
-    cases = [one.case for one in store.cases(own.suite.content)]
-    path = attested(stored(store, run, cases, suite={"name": "cheap"}))
+    cases = [record.case for record in store.cases(own.suite.content)]
+    path = attested(store_run(store, run, cases, suite={"name": "cheap"}))
     for _ in range(2):
-        assert take(other, path).run.suite.title == "builtin:cheap v1"
+        assert import_into(other, path).run.suite.title == "builtin:cheap v1"
 
 
 @pytest.mark.parametrize(
     "name", ["builtin:cheap", "builtin:s", "s@v1", "s@sha256:aa", "a\nb", "\x1b[2J", " ", "n" * 201]
 )
-def test_a_suite_cannot_pass_for_another_one(bundle_of: BundleOf, other: SqliteStore, name: str) -> None:
-    path = bundle_of(asking(), suite={"name": name})
+def test_a_suite_cannot_pass_for_another_one(
+    write_bundle: WriteBundle, other: SqliteStore, name: str
+) -> None:
+    path = write_bundle(make_case(), suite={"name": name})
     with pytest.raises(ProctorError):
-        take(other, path)
-    assert everything(other) == NOTHING
+        import_into(other, path)
+    assert read_all(other) == EMPTY
 
 
 def test_a_name_with_slashes_is_a_name_and_no_path(
-    bundle_of: BundleOf, other: SqliteStore, folder: Path
+    write_bundle: WriteBundle, other: SqliteStore, folder: Path
 ) -> None:
-    path = bundle_of(asking(id="../../up"), suite={"name": "../../s"})
+    path = write_bundle(make_case(id="../../up"), suite={"name": "../../s"})
     before = set(folder.rglob("*"))
-    take(other, path)
+    import_into(other, path)
     assert all(new.name.startswith("other.db") for new in set(folder.rglob("*")) - before)
     assert not (folder / "../../s").exists()
     assert not (folder / "../../up").exists()
@@ -300,22 +309,22 @@ def test_a_name_with_slashes_is_a_name_and_no_path(
 
 def test_what_changes_while_it_is_read_is_not_taken(run: Run, attested: Attested) -> None:
     path = attested(run, name="b")
-    found = verify_for_import(path, ImportOptions())
+    verified_bundle = verify_for_import(path, ImportOptions())
     for name, read in (("suite.jsonl", read_cases), ("trials.jsonl", read_trials)):
         file = path / name
         before = file.read_bytes()
         for changed in (before.replace(b"yes", b"yet"), b"".join(before.splitlines(keepends=True)[:-1])):
             file.write_bytes(changed)
-            with open_bundle(path) as opened, pytest.raises(BundleError, match="changed while it was read"):
-                list(read(opened, found.statement))
+            with open_bundle(path) as bundle, pytest.raises(BundleError, match="changed while it was read"):
+                list(read(bundle, verified_bundle.statement))
         file.write_bytes(before)
 
 
 # --- all or nothing ----------------------------------------------------------------------------------------
 
 
-class Interrupted(SqliteStore):
-    """Is interrupted when a trial is recorded."""
+class InterruptedStore(SqliteStore):
+    """A store that is interrupted when it saves the second trial."""
 
     def save_trial(self, run_id: str, trial: Trial, verdict: Verdict) -> None:
         if trial.position == 1:
@@ -324,62 +333,62 @@ class Interrupted(SqliteStore):
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(bundle: Path, other: SqliteStore) -> None:
-    breaking = Interrupted.open_file(other.path)
+    breaking = InterruptedStore.open_file(other.path)
     with pytest.raises(KeyboardInterrupt):
-        take(breaking, bundle)
+        import_into(breaking, bundle)
     breaking.close()
-    assert everything(other) == NOTHING
-    assert take(other, bundle).is_new
+    assert read_all(other) == EMPTY
+    assert import_into(other, bundle).is_new
 
 
-class Late(SqliteStore):
-    """Begins a run just after somebody else has imported it."""
+class OvertakenStore(SqliteStore):
+    """A store that adds a run just after another process has imported it."""
 
     bundle: Path
 
     def add_run(self, run: Run) -> None:
         sooner = SqliteStore.open_file(self.path)
-        take(sooner, self.bundle)
+        import_into(sooner, self.bundle)
         sooner.close()
         super().add_run(run)
 
 
 def test_who_imports_a_run_too_late_leaves_it_to_who_was_sooner(bundle: Path, other: SqliteStore) -> None:
-    late = Late.open_file(other.path)
-    assert isinstance(late, Late)
+    late = OvertakenStore.open_file(other.path)
+    assert isinstance(late, OvertakenStore)
     late.bundle = bundle
     with pytest.raises(ProctorError):
-        take(late, bundle)
+        import_into(late, bundle)
     late.close()
     (run,) = other.runs()
     assert run.status == "finished"
     assert len(list(other.trials(run.id))) == 3
-    assert not take(other, bundle).is_new
+    assert not import_into(other, bundle).is_new
 
 
 def test_an_import_that_was_killed_is_made_anew(
     run: Run, bundle: Path, other: SqliteStore, store: SqliteStore
 ) -> None:
     killed = SqliteStore.open_file(other.path)
-    stored(killed, replace(run, imported="unsigned", status="running", finished_at=None), [asking()])
+    store_run(killed, replace(run, imported="unsigned", status="running", finished_at=None), [make_case()])
     killed.close()
-    assert take(other, bundle).is_new
+    assert import_into(other, bundle).is_new
     assert other.run(run.id).status == "finished"
     assert list(other.trials(run.id)) == list(store.trials(run.id))
 
 
 def test_what_a_name_means_here_stays_what_it_was(
-    bundle_of: BundleOf, store: SqliteStore, other: SqliteStore
+    write_bundle: WriteBundle, store: SqliteStore, other: SqliteStore
 ) -> None:
-    path = bundle_of(asking(tags=("theirs",)))
+    path = write_bundle(make_case(tags=("theirs",)))
     their_suite = store.run(FOREIGN).suite
     writer = other.open_suite_writer()
-    writer.add(asking(tags=("mine",)), their_suite.digest)
+    writer.add(make_case(tags=("mine",)), their_suite.digest)
     mine = writer.commit(replace(their_suite, version=None))
     writer = other.open_suite_writer()
-    writer.add(asking("later"), their_suite.digest)
+    writer.add(make_case("later"), their_suite.digest)
     later = writer.commit(replace(their_suite, version=None, digest="sha256:" + "ab" * 32))
-    take(other, path)
+    import_into(other, path)
     assert other.suite("s") == later
     assert other.suite("s", "v1") == mine
     (imported,) = list(other.cases(other.run(FOREIGN).suite.content))
@@ -389,20 +398,20 @@ def test_what_a_name_means_here_stays_what_it_was(
 def test_other_content_under_a_name_is_its_next_version_and_not_the_current_one(
     bundle: Path, other: SqliteStore
 ) -> None:
-    mine = save_cases(other, [asking()])
-    done = take(other, bundle)
-    assert done.run.suite.version == "v2"
+    mine = save_cases(other, [make_case()])
+    result = import_into(other, bundle)
+    assert result.run.suite.version == "v2"
     assert other.suite("s") == mine
-    assert other.suite("s", "v2") == done.run.suite
+    assert other.suite("s", "v2") == result.run.suite
 
 
-# --- what a stranger's suite would do ----------------------------------------------------------------------
+# --- side effects of an imported suite ---------------------------------------------------------------------
 
 PROGRAM = Assertion(grader="program", params={"command": ["sh", "-c", "touch ran"]})
 INNER = {
     "members": [{"name": "m", "assertion": {"grader": "program", "params": {"command": ["touch", "ran"]}}}]
 }
-ACTS = [
+SIDE_EFFECTS = [
     ({"assertions": (PROGRAM,)}, "is graded by a program (sh -c touch ran)"),
     ({"assertions": (Assertion(grader="composite", params=INNER),)}, "is graded by a program (touch ran)"),
     ({"workspace": Workspace(template="/etc")}, "uses a workspace (copies /etc"),
@@ -419,26 +428,26 @@ ACTS = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "told_as"), ACTS, ids=[what for _, what in ACTS])
+@pytest.mark.parametrize(("fields", "description"), SIDE_EFFECTS, ids=[what for _, what in SIDE_EFFECTS])
 def test_a_suite_that_would_act_here_is_named_and_refused(
-    bundle_of: BundleOf, other: SqliteStore, folder: Path, fields: dict[str, Any], told_as: str
+    write_bundle: WriteBundle, other: SqliteStore, folder: Path, fields: dict[str, Any], description: str
 ) -> None:
-    case = asking(**fields)
-    named = (TargetSpec(name=case.target, kind="command"),) if case.target else ()
-    path = bundle_of(case, named_targets=named)
+    case = make_case(**fields)
+    named_targets = (TargetSpec(name=case.target, kind="command"),) if case.target else ()
+    path = write_bundle(case, named_targets=named_targets)
     with pytest.raises(UsageError) as error:
-        take(other, path)
-    assert f"case 'a' {told_as}" in str(error.value)
+        import_into(other, path)
+    assert f"case 'a' {description}" in str(error.value)
     assert "--allow-programs" in str(error.value)
-    assert everything(other) == NOTHING
-    assert take(other, path, allow_programs=True).is_new
+    assert read_all(other) == EMPTY
+    assert import_into(other, path, allow_programs=True).is_new
     assert not (folder / "ran").exists()
 
 
 def test_of_a_held_out_case_no_command_is_shown() -> None:
     foreign, indexer = SideEffectCheck(()), CaseIndexer(Selection(), None)
     for place, case_id in enumerate("abcde"):
-        case = asking(id=case_id, assertions=(PROGRAM,))
+        case = make_case(id=case_id, assertions=(PROGRAM,))
         foreign.add(place, case)
         indexer.add(case)
     index = indexer.build(SplitRule(ratio=0.4))
@@ -446,17 +455,17 @@ def test_of_a_held_out_case_no_command_is_shown() -> None:
     with pytest.raises(UsageError) as error:
         foreign.check(index)
     for place, case_id in enumerate("abcde"):
-        shown = "" if place in index.holdout else " (sh -c touch ran)"
-        assert f"case {case_id!r} is graded by a program{shown}" in str(error.value)
+        command = "" if place in index.holdout else " (sh -c touch ran)"
+        assert f"case {case_id!r} is graded by a program{command}" in str(error.value)
     assert str(error.value).count("touch ran") == 3
 
 
 async def test_nobody_is_asked_by_what_a_bundle_says(
-    bundle_of: BundleOf, other: SqliteStore, session_there: RunSession, folder: Path
+    write_bundle: WriteBundle, other: SqliteStore, session_there: RunSession, folder: Path
 ) -> None:
     hostile = TargetSpec(name="echo", kind="command", model="touch ran")
-    judged = asking(assertions=(Assertion(grader="llm_grader", params={"prompt": "?"}),))
-    take(other, bundle_of(judged, target=hostile, judges=(hostile,)))
+    judged = make_case(assertions=(Assertion(grader="llm_grader", params={"prompt": "?"}),))
+    import_into(other, write_bundle(judged, target=hostile, judges=(hostile,)))
     for request in (
         Request(regrade=FOREIGN),
         Request(resume=FOREIGN),
@@ -471,28 +480,28 @@ async def test_nobody_is_asked_by_what_a_bundle_says(
 async def test_imported_answers_are_never_taken_for_ones_own(
     bundle: Path, other: SqliteStore, session_there: RunSession
 ) -> None:
-    take(other, bundle)
+    import_into(other, bundle)
     request = Request(
         suites=("s.jsonl",), targets=("echo",), settings=Settings(reuse=True), explicit=frozenset({"reuse"})
     )
     for numbers in ((3, 0), (0, 3)):
-        (done,) = await session_there.run(request)
-        assert (done.tally.asked_count, done.tally.reused_count) == numbers
+        (result,) = await session_there.run(request)
+        assert (result.tally.asked_count, result.tally.reused_count) == numbers
 
 
 async def test_a_run_from_elsewhere_joins_no_group_of_ones_own(
     make: MakeRuns, suite: WriteSuite, attested: Attested, store: SqliteStore, other: SqliteStore
 ) -> None:
-    own = [one.run for one in await make(suite(*TESTS), "echo mock")]
+    own = [item.run for item in await make(suite(*TESTS), "echo mock")]
     forged = replace(own[0], id=FOREIGN)
     store.add_run(forged)
-    for one in store.trials(own[0].id):
-        store.save_trial(forged.id, one.trial, one.verdict or Verdict.ERROR)
+    for item in store.trials(own[0].id):
+        store.save_trial(forged.id, item.trial, item.verdict or Verdict.ERROR)
     store.update_run(forged)
     path = attested(forged)
     store.delete_run(forged.id)
-    take(store, path)
-    take(other, path)
+    import_into(store, path)
+    import_into(other, path)
     for word in (own[0].group, own[1].id):
         assert [run.id for run in resolve_runs(store, [word])] == [run.id for run in own]
     for theirs, word in ((store, forged.id), (other, forged.group)):

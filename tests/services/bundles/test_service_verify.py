@@ -1,4 +1,4 @@
-"""What `verify` derives again of honest bundles, what it only recounts, and what it never does."""
+"""What `verify` grades again in honest bundles, what it only recounts, and what it never does."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Verify = Callable[..., VerifiedBundle]
 
 
 @pytest.fixture
-def verified(attested: Attested) -> Verify:
-    """Attests a run and verifies that."""
+def attest_and_verify(attested: Attested) -> Verify:
+    """Attests a run and verifies its bundle."""
 
     def check(run: Run, *, public: bool = False) -> VerifiedBundle:
         return verify(attested(run, public=public), {})
@@ -38,14 +38,14 @@ def verified(attested: Attested) -> Verify:
 
 
 def edit_trials(path: Path, change: Callable[[list[Any]], object]) -> Path:
-    """The bundle with lines of trials changed, and hashes and roots made right again."""
+    """Changes lines of trials in the bundle and computes its hashes again."""
     forger = Forger(path)
     change(forger.trials)
     return forger.write()
 
 
 def edit_score(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Path:
-    """The bundle with fields of a score changed, or taken out where they are None."""
+    """Changes fields of a score in the bundle; removes those that are None."""
 
     def change(lines: list[Any]) -> None:
         changed = lines[trial]["trial"]["scores"][score]
@@ -57,13 +57,13 @@ def edit_score(path: Path, trial: int = 0, score: int = 0, **fields: Any) -> Pat
 
 
 def edit_judgment(path: Path, judgment: int = 0, **fields: Any) -> Path:
-    """The bundle with fields of a judgment of its first score changed."""
+    """Changes fields of a judgment of the bundle's first score."""
     return edit_trials(
         path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"][judgment].update(fields)
     )
 
 
-def refused(path: Path, words: str) -> None:
+def check_refusal(path: Path, words: str) -> None:
     with pytest.raises(BundleError) as caught:
         verify(path, {})
     assert words in str(caught.value)
@@ -88,28 +88,28 @@ def refused(path: Path, words: str) -> None:
 )
 @pytest.mark.parametrize("public", [False, True])
 async def test_every_selection_and_repeat_of_a_split_suite_holds(
-    make: MakeRuns, suite: WriteSuite, verified: Verify, settings: Settings, public: bool
+    make: MakeRuns, suite: WriteSuite, attest_and_verify: Verify, settings: Settings, public: bool
 ) -> None:
-    (done,) = await make(suite(*TESTS), settings=settings)
-    found = verified(done.run, public=public)
-    assert found.graded_again + found.hidden == done.tally.all.total
-    assert found.statement.claims["all"].passed == done.tally.all.passed
-    held_out = found.statement.claims.get("holdout")
-    assert not public or found.hidden == (0 if held_out is None else held_out.total)
+    (result,) = await make(suite(*TESTS), settings=settings)
+    bundle = attest_and_verify(result.run, public=public)
+    assert bundle.graded_again + bundle.hidden == result.tally.all.total
+    assert bundle.statement.claims["all"].passed == result.tally.all.passed
+    held_out = bundle.statement.claims.get("holdout")
+    assert not public or bundle.hidden == (0 if held_out is None else held_out.total)
 
 
 async def test_a_trial_without_an_answer_holds(
-    make: MakeRuns, suite: WriteSuite, verified: Verify, folder: Path
+    make: MakeRuns, suite: WriteSuite, attest_and_verify: Verify, folder: Path
 ) -> None:
     (folder / "some.jsonl").write_text('{"t1": "say 1"}\n', encoding="utf-8")
-    (done,) = await make(suite(*TESTS[:3]), "scripted:some.jsonl", settings=Settings(allow_errors=2))
-    found = verified(done.run)
-    assert (found.statement.claims["all"].errors, found.graded_again) == (2, 1)
+    (result,) = await make(suite(*TESTS[:3]), "scripted:some.jsonl", settings=Settings(allow_errors=2))
+    bundle = attest_and_verify(result.run)
+    assert (bundle.statement.claims["all"].errors, bundle.graded_again) == (2, 1)
 
 
 @pytest.mark.parametrize("strategy", ["pass_at_k", "mean", "confidence_interval"])
 async def test_a_rule_over_repeats_holds(
-    make: MakeRuns, verified: Verify, folder: Path, module: WriteModule, strategy: str
+    make: MakeRuns, attest_and_verify: Verify, folder: Path, module: WriteModule, strategy: str
 ) -> None:
     name = module("calls = []\ndef f(prompt):\n    calls.append(prompt)\n    return 'ab'[len(calls) % 2]\n")
     (folder / "s.eval.yaml").write_text(
@@ -118,10 +118,10 @@ async def test_a_rule_over_repeats_holds(
         "  - {id: two, criteria: c, input: two, assertions: [{type: equals, value: b}]}\n",
         encoding="utf-8",
     )
-    (done,) = await make("s.eval.yaml", f"function:{name}:f")
-    found = verified(done.run)
-    assert (found.graded_again, found.statement.claims["all"].total) == (6, 2)
-    assert found.statement.passed_tests == (("one", "two") if strategy == "pass_at_k" else ())
+    (result,) = await make("s.eval.yaml", f"function:{name}:f")
+    bundle = attest_and_verify(result.run)
+    assert (bundle.graded_again, bundle.statement.claims["all"].total) == (6, 2)
+    assert bundle.statement.passed_tests == (("one", "two") if strategy == "pass_at_k" else ())
 
 
 async def test_a_grader_over_all_repeats_is_run_again(
@@ -130,11 +130,11 @@ async def test_a_grader_over_all_repeats_is_run_again(
     name = module("def f(prompt):\n    return 'same' if 'one' in prompt else str(id(object()))[-9:]\n")
     consistent = {"expected": {"type": "consistency"}, "num_runs": 3}
     write_lines(folder / "c.jsonl", *({"id": word, "prompt": word, **consistent} for word in ("one", "two")))
-    (done,) = await make("c.jsonl", f"function:{name}:f")
-    path = attested(done.run)
+    (result,) = await make("c.jsonl", f"function:{name}:f")
+    path = attested(result.run)
     assert verify(path, {}).graded_again == 6
     changed = edit_trials(path, lambda lines: lines[1]["trial"]["output"].update(text="other"))
-    refused(changed, "and grading the answer again gives")
+    check_refusal(changed, "and grading the answer again gives")
 
 
 async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
@@ -143,15 +143,15 @@ async def test_what_is_said_over_repeats_of_which_one_is_missing_is_found(
     name = module("n = []\ndef f(prompt):\n    n.append(1)\n    return 'same' if len(n) != 2 else 1 / 0\n")
     row = {"id": "one", "prompt": "one", "expected": {"type": "consistency"}, "num_runs": 3}
     write_lines(folder / "c.jsonl", row)
-    (done,) = await make("c.jsonl", f"function:{name}:f", settings=Settings(allow_errors=3, concurrency=1))
-    path = attested(done.run)
-    found = verify(path, {})
-    assert (found.statement.claims["all"].errors, found.graded_again) == (1, 2)
+    (result,) = await make("c.jsonl", f"function:{name}:f", settings=Settings(allow_errors=3, concurrency=1))
+    path = attested(result.run)
+    bundle = verify(path, {})
+    assert (bundle.statement.claims["all"].errors, bundle.graded_again) == (1, 2)
     edit_trials(path, lambda lines: lines[0].update(verdict="pass"))
-    refused(edit_score(path, outcome="pass", value=1), "the outcome is pass, but should be unscored")
+    check_refusal(edit_score(path, outcome="pass", value=1), "the outcome is pass, but should be unscored")
 
 
-EVERY = """
+EVERY_ASSERTION = """
 tests:
   - id: text
     criteria: c
@@ -183,10 +183,10 @@ tests:
 
 
 async def test_programs_and_variables_are_recounted_and_named_and_no_program_runs(
-    make: MakeRuns, verified: Verify, folder: Path, environ: dict[str, str]
+    make: MakeRuns, attest_and_verify: Verify, folder: Path, environ: dict[str, str]
 ) -> None:
     environ["WORD_OF_TODAY"] = "marmalade"
-    (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
+    (folder / "every.eval.yaml").write_text(EVERY_ASSERTION, encoding="utf-8")
     (folder / "mark.py").write_text("open('ran', 'a').close(); print('{\"score\": 1}')", encoding="utf-8")
     answers = {
         "text": {"text": "Santiago.", "duration_ms": 5},
@@ -194,12 +194,12 @@ async def test_programs_and_variables_are_recounted_and_named_and_no_program_run
         "secret": "It is marmalade.",
     }
     (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
-    (done,) = await make("every.eval.yaml", "scripted:a.jsonl")
-    assert done.tally.all.passed == 3
+    (result,) = await make("every.eval.yaml", "scripted:a.jsonl")
+    assert result.tally.all.passed == 3
     (folder / "ran").unlink()
-    found = verified(done.run)
-    assert found.graded_again == 5
-    assert found.recounted == {"program": 1, "composite": 1, "contains": 1}
+    bundle = attest_and_verify(result.run)
+    assert bundle.graded_again == 5
+    assert bundle.recounted == {"program": 1, "composite": 1, "contains": 1}
     assert not (folder / "ran").exists()
 
 
@@ -207,25 +207,25 @@ async def test_a_recounted_score_must_follow_from_its_value(
     make: MakeRuns, folder: Path, environ: dict[str, str], attested: Attested
 ) -> None:
     environ["WORD_OF_TODAY"] = "marmalade"
-    (folder / "every.eval.yaml").write_text(EVERY, encoding="utf-8")
+    (folder / "every.eval.yaml").write_text(EVERY_ASSERTION, encoding="utf-8")
     (folder / "mark.py").write_text("print('{\"score\": 0.3}')", encoding="utf-8")
     (folder / "a.jsonl").write_text('{"*": "nothing"}', encoding="utf-8")
-    (done,) = await make("every.eval.yaml", "scripted:a.jsonl")
+    (result,) = await make("every.eval.yaml", "scripted:a.jsonl")
     changes: list[tuple[int, dict[str, Any], str]] = [
         (1, {"outcome": "pass"}, "is pass, and the value"),
         (2, {"outcome": "pass"}, "is pass, and the value"),
         (1, {"required": 0.2}, "the gate is 0.2, and the assertion has 0.25"),
     ]
     for nth, (trial, fields, words) in enumerate(changes):
-        refused(edit_score(attested(done.run, f"b{nth}"), trial, **fields), words)
+        check_refusal(edit_score(attested(result.run, f"b{nth}"), trial, **fields), words)
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-async def judgeable(make: MakeRuns, folder: Path, attested: Attested) -> Callable[..., Awaitable[Path]]:
-    """A bundle of one question that judges decided, with the replies that are given."""
+async def build_judged(make: MakeRuns, folder: Path, attested: Attested) -> Callable[..., Awaitable[Path]]:
+    """Builds a bundle of one case that judges graded with the given replies."""
 
     async def build(*replies: str, repeats: int = 1, target: str = "echo") -> Path:
         (folder / "empty.jsonl").write_text('{"*": ""}', encoding="utf-8")
@@ -243,13 +243,13 @@ async def judgeable(make: MakeRuns, folder: Path, attested: Attested) -> Callabl
             (folder / f"judge{nth}.jsonl").write_text(json.dumps({"*": reply}), encoding="utf-8")
             judges.append(f"scripted:judge{nth}.jsonl")
         settings = Settings(judge_repeats=repeats)
-        (done,) = await make("j.jsonl", target, judges=tuple(judges), settings=settings)
-        return attested(done.run)
+        (result,) = await make("j.jsonl", target, judges=tuple(judges), settings=settings)
+        return attested(result.run)
 
     return build
 
 
-Judgeable = Callable[..., Awaitable[Path]]
+BuildJudged = Callable[..., Awaitable[Path]]
 
 
 @pytest.mark.parametrize(
@@ -257,11 +257,11 @@ Judgeable = Callable[..., Awaitable[Path]]
     [(("YES",), 1), (("NO",), 1), (("YES", "NO", "YES"), 1), (("YES", "hm"), 2), (("NO", "hm", "NO"), 1)],
 )
 async def test_what_judges_said_is_recounted(
-    judgeable: Judgeable, replies: tuple[str, ...], repeats: int
+    build_judged: BuildJudged, replies: tuple[str, ...], repeats: int
 ) -> None:
-    found = verify(await judgeable(*replies, repeats=repeats), {})
-    assert found.recounted == {"llm_judge": 1}
-    assert (found.graded_again, found.unverified) == (0, ())
+    bundle = verify(await build_judged(*replies, repeats=repeats), {})
+    assert bundle.recounted == {"llm_judge": 1}
+    assert (bundle.graded_again, bundle.unverified) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -273,24 +273,24 @@ async def test_what_judges_said_is_recounted(
     ],
 )
 async def test_a_score_that_its_judgments_do_not_make_is_found(
-    judgeable: Judgeable, change: dict[str, Any], words: str
+    build_judged: BuildJudged, change: dict[str, Any], words: str
 ) -> None:
-    refused(edit_score(await judgeable("NO"), **change), words)
+    check_refusal(edit_score(await build_judged("NO"), **change), words)
 
 
-async def test_a_judgment_that_its_reply_does_not_make_is_found(judgeable: Judgeable) -> None:
-    path = edit_judgment(await judgeable("NO"), passed=True, value=1)
+async def test_a_judgment_that_its_reply_does_not_make_is_found(build_judged: BuildJudged) -> None:
+    path = edit_judgment(await build_judged("NO"), passed=True, value=1)
     words = "`passed` of judgment 1 by scripted:judge0.jsonl is True, but should be False"
-    refused(edit_score(path, outcome="pass", value=1), words)
+    check_refusal(edit_score(path, outcome="pass", value=1), words)
 
 
-async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Judgeable) -> None:
-    path = await judgeable("NO", "NO", "YES")
+async def test_judgments_that_were_outvoted_or_left_out_are_found(build_judged: BuildJudged) -> None:
+    path = await build_judged("NO", "NO", "YES")
     words = "`passed` of judgment 2 by scripted:judge1.jsonl is True, but should be False"
-    refused(edit_judgment(path, 1, passed=True, value=1), words)
+    check_refusal(edit_judgment(path, 1, passed=True, value=1), words)
     edit_judgment(path, 1, passed=False, value=0)
     assert verify(path, {}).statement.claims["all"].failed == 1
-    refused(
+    check_refusal(
         edit_trials(path, lambda lines: lines[0]["trial"]["scores"][0]["judgments"].pop(0)),
         "the outcome is fail, and the judges' replies make it unscored",
     )
@@ -304,33 +304,35 @@ async def test_judgments_that_were_outvoted_or_left_out_are_found(judgeable: Jud
     ],
 )
 async def test_an_empty_answer_that_no_judge_saw_can_only_fail(
-    judgeable: Judgeable, change: dict[str, Any], words: str
+    build_judged: BuildJudged, change: dict[str, Any], words: str
 ) -> None:
-    path = await judgeable("YES", target="scripted:empty.jsonl")
+    path = await build_judged("YES", target="scripted:empty.jsonl")
     assert verify(path, {}).statement.claims["all"].failed == 1
-    refused(edit_score(path, **change), words)
+    check_refusal(edit_score(path, **change), words)
 
 
-async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(judgeable: Judgeable) -> None:
-    path = await judgeable("YES", "NO")
+async def test_judgments_that_are_said_to_be_counted_by_another_rule_are_found(
+    build_judged: BuildJudged,
+) -> None:
+    path = await build_judged("YES", "NO")
     assert verify(path, {}).statement.claims["all"].unscored == 1
     details = {"rule": "any", "for": 1, "against": 1, "unread": 0}
     words = "the outcome is pass, and the judges' replies make it unscored"
-    refused(edit_score(path, outcome="pass", value=1, details=details), words)
+    check_refusal(edit_score(path, outcome="pass", value=1, details=details), words)
 
 
-async def test_a_judge_who_never_judged_is_named(judgeable: Judgeable) -> None:
-    found = verify(edit_judgment(await judgeable("NO"), judge="openai:gpt-99"), {})
-    assert any("the run has no such judge" in line for line in found.unverified)
+async def test_a_judge_who_never_judged_is_named(build_judged: BuildJudged) -> None:
+    bundle = verify(edit_judgment(await build_judged("NO"), judge="openai:gpt-99"), {})
+    assert any("the run has no such judge" in line for line in bundle.unverified)
 
 
 def test_a_judgment_beside_a_check_that_asks_nobody_is_found(run: Run, attested: Attested) -> None:
     judgments = [{"judge": "x", "prompt_digest": "y"}]
     path = edit_score(attested(run), outcome="pass", value=1, judgments=judgments)
-    refused(path, "the number of judgments is 1, but should be 0")
+    check_refusal(path, "the number of judgments is 1, but should be 0")
 
 
-JUDGED_SEVERAL = """
+SEVERAL_JUDGMENTS = """
 tests:
   - id: q
     criteria: Is it short?
@@ -367,27 +369,27 @@ async def test_what_judges_say_of_items_and_members_is_read_again(
     change: dict[str, Any],
     words: str,
 ) -> None:
-    (folder / "s.eval.yaml").write_text(JUDGED_SEVERAL, encoding="utf-8")
+    (folder / "s.eval.yaml").write_text(SEVERAL_JUDGMENTS, encoding="utf-8")
     checks = [{"id": "short", "satisfied": False}, {"id": "apt", "satisfied": True}]
-    replies = [json.dumps(one) for one in ({"checks": checks}, {"score": 1}, {"score": 0})]
+    replies = [json.dumps(reply) for reply in ({"checks": checks}, {"score": 1}, {"score": 0})]
     name = module(
         f"a, b, c = {replies!r}\n"
         "def f(prompt):\n    text = prompt[-1]['content']\n"
         "    return a if 'to decide' in text else b if 'kind?' in text else c\n"
     )
-    (done,) = await make("s.eval.yaml", judges=(f"function:{name}:f",))
-    path = attested(done.run)
-    found = verify(path, {})
-    assert (found.recounted, found.unverified) == ({"rubrics": 1, "composite": 1}, ())
-    refused(edit_score(path, score=place, **change), words)
+    (result,) = await make("s.eval.yaml", judges=(f"function:{name}:f",))
+    path = attested(result.run)
+    bundle = verify(path, {})
+    assert (bundle.recounted, bundle.unverified) == ({"rubrics": 1, "composite": 1}, ())
+    check_refusal(edit_score(path, score=place, **change), words)
 
 
-async def test_replies_to_prompts_of_another_version_are_counted_and_named(judgeable: Judgeable) -> None:
-    found = verify(edit_judgment(await judgeable("NO"), prompt_digest="sha256:0"), {})
-    assert any("1 judgments were taken as recorded, without reading" in line for line in found.unverified)
+async def test_replies_to_prompts_of_another_version_are_counted_and_named(build_judged: BuildJudged) -> None:
+    bundle = verify(edit_judgment(await build_judged("NO"), prompt_digest="sha256:0"), {})
+    assert any("1 judgments were taken as recorded, without reading" in line for line in bundle.unverified)
 
 
-# --- what takes too long -----------------------------------------------------------------------------------
+# --- slow checks -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -401,15 +403,15 @@ async def test_a_pattern_that_does_not_end_is_given_up(
     )
     (folder / "slow.eval.yaml").write_text(f"tests:\n{tests}", encoding="utf-8")
     (folder / "a.jsonl").write_text('{"*": "short"}', encoding="utf-8")
-    (done,) = await make("slow.eval.yaml", "scripted:a.jsonl")
+    (result,) = await make("slow.eval.yaml", "scripted:a.jsonl")
 
     def change(lines: list[Any]) -> None:
         for line in lines:
             line["trial"]["output"]["text"] = "a" * 60 + "!"
 
-    found = verify(edit_trials(attested(done.run), change), {})
-    assert found.recounted == {"regex": 20}
-    assert any("Not every check by regex ended in time" in line for line in found.unverified)
+    bundle = verify(edit_trials(attested(result.run), change), {})
+    assert bundle.recounted == {"regex": 20}
+    assert any("Not every check by regex ended in time" in line for line in bundle.unverified)
 
 
 @pytest.mark.slow
@@ -425,13 +427,13 @@ async def test_a_schema_that_does_not_end_is_given_up(
     expected = {"type": "json_schema", "schema": schema}
     row = {"id": "q", "prompt": "1", "expected": expected, "scoring": {"method": "json_schema"}}
     write_lines(folder / "bomb.jsonl", row)
-    (done,) = await make("bomb.jsonl")
-    assert done.tally.all.passed == 1
-    path = edit_trials(attested(done.run), lambda lines: lines[0]["trial"]["output"].update(text='"text"'))
+    (result,) = await make("bomb.jsonl")
+    assert result.tally.all.passed == 1
+    path = edit_trials(attested(result.run), lambda lines: lines[0]["trial"]["output"].update(text='"text"'))
     assert verify(path, {}).recounted == {"json_schema": 1}
 
 
-# --- around it ---------------------------------------------------------------------------------------------
+# --- files and progress ------------------------------------------------------------------------------------
 
 
 def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
@@ -445,8 +447,12 @@ def test_a_signed_bundle_needs_cryptography_and_an_unsigned_one_does_not(
 
 
 def test_an_archive_and_a_folder_come_to_the_same(run: Run, attested: Attested) -> None:
-    one, other = (verify(attested(run, name, public=True), {}) for name in ("b", "b.zip"))
-    assert (one.statement, one.hidden, one.run) == (other.statement, other.hidden, other.run)
+    from_folder, from_archive = (verify(attested(run, name, public=True), {}) for name in ("b", "b.zip"))
+    assert (from_folder.statement, from_folder.hidden, from_folder.run) == (
+        from_archive.statement,
+        from_archive.hidden,
+        from_archive.run,
+    )
 
 
 @pytest.mark.parametrize(
@@ -464,27 +470,27 @@ def test_a_file_that_is_exchanged_after_it_was_hashed_is_found(
     folder = attested(run)
     sha256 = Bundle.sha256
 
-    def hashed(bundle: Bundle, file: str) -> str:
+    def change_after_hash(bundle: Bundle, file: str) -> str:
         digest = sha256(bundle, file)
         if file == name:
             path = folder / file
             path.write_bytes(path.read_bytes().replace(before, after))
         return digest
 
-    monkeypatch.setattr(Bundle, "sha256", hashed)
-    refused(folder, f"{name} changed while it was read")
+    monkeypatch.setattr(Bundle, "sha256", change_after_hash)
+    check_refusal(folder, f"{name} changed while it was read")
 
 
 def test_progress_is_told_of_what_takes_long(
     run: Run, attested: Attested, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = attested(run)
-    told: list[str] = []
-    verify(path, {}, told.append)
-    assert told == []
+    notes: list[str] = []
+    verify(path, {}, notes.append)
+    assert notes == []
     monkeypatch.setattr(progress_lines, "_FIRST_S", 0.0)
-    verify(path, {}, told.append)
-    assert told == ["1 of 10 trials checked so far"]
+    verify(path, {}, notes.append)
+    assert notes == ["1 of 10 trials checked so far"]
 
 
 @pytest.mark.parametrize("name", ["full", "public"])

@@ -1,4 +1,4 @@
-"""Computations that take long: where they run, how they end, and what they leave to an event loop."""
+"""Slow computations of graders: where they run, how they are ended, and that an event loop goes on."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from proctor.services.grading.isolated_grading import MAX_INLINE_SIZE, BlockingI
 from proctor.services.grading.worker_pool import GradingProcess
 from support.waiting import PATIENCE_S, wait_until
 
-IN_C = partial(sum, range(10**15))
-"""C code that returns to the interpreter after days."""
+SLOW_C_CODE = partial(sum, range(10**15))
+"""A call of C code that takes days."""
 needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no such timer")
 
 
-def _forever() -> None:
+def _loop_forever() -> None:
     while True:
         pass
 
@@ -56,7 +56,7 @@ def test_a_process_gives_what_a_function_gives(process: GradingProcess) -> None:
 @needs_timer
 def test_c_code_that_does_not_return_is_ended_at_the_limit(process: GradingProcess) -> None:
     with pytest.raises(TimeLimitExceeded, match=r"^0\.2 s of processor time$"):
-        process.call(IN_C)
+        process.call(SLOW_C_CODE)
     assert not process.is_alive
 
 
@@ -95,7 +95,7 @@ def test_a_worker_in_a_long_computation_ends_with_its_parent() -> None:
 def test_what_is_not_soon_is_ended_in_the_middle() -> None:
     with closing(BlockingIsolation()) as isolation:
         assert isolation.attempt(partial(sum, [1, 2]), 0) == 3
-        assert isolation.attempt(_forever, 0) is None
+        assert isolation.attempt(_loop_forever, 0) is None
         assert isolation.attempt(partial(re.search, "(a|aa)+$", "a" * 60 + "b"), 0) is None
         assert isolation.attempt(partial(sum, [1, 2]), MAX_INLINE_SIZE + 1) is None
 
@@ -115,7 +115,7 @@ def test_many_short_attempts_are_not_ended_whatever_they_take_together() -> None
 def test_what_goes_on_between_attempts_is_not_interrupted() -> None:
     with closing(BlockingIsolation()) as isolation:
         for _ in range(3):
-            assert isolation.attempt(_forever, 0) is None
+            assert isolation.attempt(_loop_forever, 0) is None
             began = process_time()
             while process_time() - began < 0.05:
                 pass
@@ -140,13 +140,13 @@ def test_the_timer_of_attempts_ends_soon_after_the_last() -> None:
 @pytest.mark.parametrize("closes_first", [True, False])
 def test_the_attempts_of_one_run_end_when_another_run_has_ended(closes_first: bool) -> None:
     first, second = BlockingIsolation(), BlockingIsolation()
-    ended, going_on = (first, second) if closes_first else (second, first)
-    with closing(going_on):
-        assert ended.attempt(_forever, 0) is None
-        ended.close()
-        ended.close()
-        assert going_on.attempt(_forever, 0) is None
-        assert going_on.attempt(partial(sum, [1, 2]), 0) == 3
+    closed_isolation, open_isolation = (first, second) if closes_first else (second, first)
+    with closing(open_isolation):
+        assert closed_isolation.attempt(_loop_forever, 0) is None
+        closed_isolation.close()
+        closed_isolation.close()
+        assert open_isolation.attempt(_loop_forever, 0) is None
+        assert open_isolation.attempt(partial(sum, [1, 2]), 0) == 3
 
 
 @needs_timer
@@ -166,7 +166,7 @@ def test_what_is_called_because_an_object_is_freed_runs_to_its_end() -> None:
         thing = Thing()
         finalize(thing, clean_up)
         del thing
-        _forever()
+        _loop_forever()
 
     with closing(BlockingIsolation()) as isolation:
         assert isolation.attempt(free, 1) is None
@@ -185,7 +185,7 @@ def test_what_is_called_because_the_collector_starts_runs_to_its_end() -> None:
 
     def collect() -> None:
         gc.collect()
-        _forever()
+        _loop_forever()
 
     gc.callbacks.append(watch)
     try:
@@ -199,7 +199,7 @@ def test_what_is_called_because_the_collector_starts_runs_to_its_end() -> None:
 @needs_timer
 def test_what_took_long_once_is_not_attempted_again() -> None:
     with closing(BlockingIsolation()) as isolation:
-        assert isolation.attempt(_forever, 0, "slow") is None
+        assert isolation.attempt(_loop_forever, 0, "slow") is None
         assert isolation.attempt(partial(sum, [1, 2]), 0, "slow") is None
         assert isolation.attempt(partial(sum, [1, 2]), 0, "quick") == 3
 
@@ -219,7 +219,7 @@ def test_without_an_alarm_only_what_is_tiny_is_done_at_once() -> None:
 
 async def test_stopping_ends_what_takes_long_and_nothing_comes_of_it() -> None:
     with closing(EventLoopIsolation()) as isolation:
-        task = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
+        task = asyncio.create_task(isolation.call(SLOW_C_CODE, MAX_INLINE_SIZE + 1))
         while not isolation.is_waiting:
             await asyncio.sleep(0.001)
         isolation.stop()
@@ -233,7 +233,7 @@ async def test_stopping_ends_what_takes_long_and_nothing_comes_of_it() -> None:
 async def test_others_are_served_while_one_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.5)
     with closing(EventLoopIsolation()) as isolation:
-        long = asyncio.create_task(isolation.call(IN_C, MAX_INLINE_SIZE + 1))
+        long = asyncio.create_task(isolation.call(SLOW_C_CODE, MAX_INLINE_SIZE + 1))
         while not isolation.is_waiting:
             await asyncio.sleep(0.001)
         assert await isolation.call(partial(sum, [1, 2]), 0) == 3
@@ -252,7 +252,7 @@ class _Slow(BaseGrader, frozen=True):
     is_async: ClassVar[bool] = True
 
     async def grade(self, graded: GradingInput) -> GraderResult:
-        value = await run_isolated(graded, IN_C, MAX_INLINE_SIZE + 1)
+        value = await run_isolated(graded, SLOW_C_CODE, MAX_INLINE_SIZE + 1)
         return GraderResult(value=float(value), passed=True, reason="It ended.")
 
 

@@ -1,4 +1,4 @@
-"""Judges asked about labelled answers: fair ones, swayed ones and broken ones, over HTTP and from scripts."""
+"""Calibration of judges on labelled answers: fair, biased and broken ones, over HTTP and scripted."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ from support.sessions import MakeRuns
 from support.waiting import PATIENCE_S
 
 Judges = Callable[[str, str, int], bool | None]
-"""What a judge says, by the answer, all that it is shown, and the seed; None for nothing clear."""
+"""A judge's verdict from the answer, the whole prompt and the seed; None for an unreadable one."""
 
 
-def piece(name: str, text: str) -> str:
-    found = re.search(rf"<<<BEGIN {name} \w+>>>\n(.*?)\n<<<END {name}", text, re.DOTALL)
-    return found[1] if found else ""
+def read_section(name: str, text: str) -> str:
+    match = re.search(rf"<<<BEGIN {name} \w+>>>\n(.*?)\n<<<END {name}", text, re.DOTALL)
+    return match[1] if match else ""
 
 
 class HttpJudge:
-    """An OpenAI-compatible server that judges as it is told to."""
+    """An OpenAI-compatible server that judges with the function `judges`."""
 
     def __init__(self) -> None:
         self.word = ""
-        self.judges: Judges = lambda answer, shown, _seed: is_right(answer, shown)
-        self.asked: list[Any] = []
+        self.judges: Judges = lambda answer, prompt, _seed: is_right(answer, prompt)
+        self.requests: list[Any] = []
 
     async def chat(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.asked.append(body["messages"])
+        self.requests.append(body["messages"])
         text = body["messages"][1]["content"]
-        said = self.judges(piece("ANSWER", text), text, body.get("seed", 0))
-        score = {True: 1.0, False: 0.0, None: "who knows"}[said]
+        verdict = self.judges(read_section("ANSWER", text), text, body.get("seed", 0))
+        score = {True: 1.0, False: 0.0, None: "who knows"}[verdict]
         reply = json.dumps({"score": score, "assertions": [], "reasoning": "Looked at."})
         return web.json_response(
             {
@@ -67,18 +67,18 @@ class HttpJudge:
         )
 
 
-def is_right(answer: str, shown: str) -> bool:
-    return piece("REFERENCE", shown).lower() in answer.lower()
+def is_right(answer: str, prompt: str) -> bool:
+    return read_section("REFERENCE", prompt).lower() in answer.lower()
 
 
 @pytest.fixture
 async def judge() -> AsyncIterator[HttpJudge]:
-    made = HttpJudge()
+    server = HttpJudge()
     app = web.Application()
-    app.router.add_post("/v1/chat/completions", made.chat)
+    app.router.add_post("/v1/chat/completions", server.chat)
     async with serve_app(app) as url:
-        made.word = f"openai:j@{url}/v1"
-        yield made
+        server.word = f"openai:j@{url}/v1"
+        yield server
 
 
 CITIES = ("Oslo", "Riga", "Kyiv", "Lima", "Cairo", "Hanoi", "Quito", "Seoul", "Tunis", "Minsk")
@@ -109,7 +109,7 @@ def calibrate(
     store: SqliteStore, environ: dict[str, str], folder: Path
 ) -> Callable[..., Awaitable[CalibrationResult]]:
     async def run(word: str, path: str, run_id: str | None = None, repeats: int = 3) -> CalibrationResult:
-        found = find_answers(read_labels(path), store, run_id, environ)
+        selection = find_answers(read_labels(path), store, run_id, environ)
         reach = TargetPool(
             environ,
             concurrency=8,
@@ -119,7 +119,7 @@ def calibrate(
         )
         try:
             calibrating = JudgeCalibrator(reach, TargetNames(environ).get_spec(word, Params()))
-            return await calibrating.calibrate(found.answers, repeats=repeats, workers=8)
+            return await calibrating.calibrate(selection.answers, repeats=repeats, workers=8)
         finally:
             await reach.aclose()
 
@@ -133,37 +133,42 @@ Write = Callable[..., str]
 async def test_a_fair_judge_agrees_and_nothing_sways_it(
     judge: HttpJudge, labels: Write, calibrate: Calibrate
 ) -> None:
-    done = await calibrate(judge.word, labels(answers()))
-    found = done.calibration
-    assert (agreement(found), found.kappa, found.unscored) == ((20, 20), 1.0, 0)
-    assert (sensitivity(found), specificity(found), consistency(found)) == ((10, 10), (10, 10), (20, 20))
-    for sway in (found.position, found.length):
+    result = await calibrate(judge.word, labels(answers()))
+    calibration = result.calibration
+    assert (agreement(calibration), calibration.kappa, calibration.unscored) == ((20, 20), 1.0, 0)
+    assert (sensitivity(calibration), specificity(calibration), consistency(calibration)) == (
+        (10, 10),
+        (10, 10),
+        (20, 20),
+    )
+    for sway in (calibration.position, calibration.length):
         assert sway is not None
         assert changed_share(sway) == (0, 20)
-    assert [test.bias for test in find_biases(found).values()] == [None, None, None]
-    assert done.differences == ()
-    assert done.usage.calls == len(judge.asked) == 20 * len(prompt_variants(3)) == 100
-    assert (done.usage.input_tokens, done.usage.output_tokens) == (10_000, 1_000)
-    assert done.usage.cost_usd is None
+    assert [test.bias for test in find_biases(calibration).values()] == [None, None, None]
+    assert result.differences == ()
+    assert result.usage.calls == len(judge.requests) == 20 * len(prompt_variants(3)) == 100
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (10_000, 1_000)
+    assert result.usage.cost_usd is None
 
 
 @pytest.mark.parametrize(
     ("judges", "consistent", "shift", "position", "length"),
     [
         (
-            lambda answer, shown, _: (
-                is_right(answer, shown) or shown.index("BEGIN ANSWER") < shown.index("BEGIN REFERENCE")
+            lambda answer, prompt, _: (
+                is_right(answer, prompt) or prompt.index("BEGIN ANSWER") < prompt.index("BEGIN REFERENCE")
             ),
             20,
             0.5,
             "pass",
             None,
         ),
-        (lambda answer, shown, _: is_right(answer, shown) or len(answer) > 300, 20, 0.0, None, "pass"),
-        (lambda answer, shown, _: is_right(answer, shown) and len(answer) < 300, 20, 0.0, None, "fail"),
+        (lambda answer, prompt, _: is_right(answer, prompt) or len(answer) > 300, 20, 0.0, None, "pass"),
+        (lambda answer, prompt, _: is_right(answer, prompt) and len(answer) < 300, 20, 0.0, None, "fail"),
         (
-            lambda answer, shown, seed: (
-                is_right(answer, shown) != (CITIES.index(piece("REFERENCE", shown)) < 4 and seed == 43)
+            lambda answer, prompt, seed: (
+                is_right(answer, prompt)
+                != (CITIES.index(read_section("REFERENCE", prompt)) < 4 and seed == 43)
             ),
             12,
             0.0,
@@ -184,36 +189,36 @@ async def test_a_judge_that_prefers_something_is_found_out_though_it_agrees_as_a
     length: str | None,
 ) -> None:
     judge.judges = judges
-    found = (await calibrate(judge.word, labels(answers()))).calibration
-    assert (agreement(found), consistency(found)) == ((20, 20), (consistent, 20))
-    assert found.position is not None
-    assert net_shift(found.position).value == shift
-    tests = find_biases(found)
+    calibration = (await calibrate(judge.word, labels(answers()))).calibration
+    assert (agreement(calibration), consistency(calibration)) == ((20, 20), (consistent, 20))
+    assert calibration.position is not None
+    assert net_shift(calibration.position).value == shift
+    tests = find_biases(calibration)
     assert (tests["position"].bias, tests["length"].bias) == (position, length)
     if length == "pass":
-        assert found.length_failed is not None
-        assert (found.length_failed.to_pass, found.length_failed.count) == (10, 10)
+        assert calibration.length_failed is not None
+        assert (calibration.length_failed.to_pass, calibration.length_failed.count) == (10, 10)
 
 
 async def test_replies_without_a_verdict_are_unscored_and_no_fail(
     judge: HttpJudge, labels: Write, calibrate: Calibrate
 ) -> None:
-    judge.judges = lambda answer, shown, _seed: None if "Oslo" in answer else is_right(answer, shown)
-    done = await calibrate(judge.word, labels(answers()))
-    found = done.calibration
-    assert (found.count, found.unscored, agreement(found)) == (18, 2, (18, 18))
-    assert [(one.verdict.value, one.case_id) for one in done.differences] == [
+    judge.judges = lambda answer, prompt, _seed: None if "Oslo" in answer else is_right(answer, prompt)
+    result = await calibrate(judge.word, labels(answers()))
+    calibration = result.calibration
+    assert (calibration.count, calibration.unscored, agreement(calibration)) == (18, 2, (18, 18))
+    assert [(difference.verdict.value, difference.case_id) for difference in result.differences] == [
         ("unscored", "line-1"),
         ("unscored", "line-4"),
     ]
-    assert "gave no readable verdict in 3 replies" in done.differences[0].reason
+    assert "gave no readable verdict in 3 replies" in result.differences[0].reason
 
 
 async def test_a_judge_that_does_not_answer_has_no_verdicts(labels: Write, calibrate: Calibrate) -> None:
     Path("none.jsonl").write_text('{"other": "YES"}', encoding="utf-8")
-    done = await calibrate("scripted:none.jsonl", labels(answers()))
-    assert (done.calibration.count, done.calibration.unscored) == (0, 20)
-    assert done.usage.calls == 0
+    result = await calibrate("scripted:none.jsonl", labels(answers()))
+    assert (result.calibration.count, result.calibration.unscored) == (0, 20)
+    assert result.usage.calls == 0
 
 
 async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answered(
@@ -223,11 +228,11 @@ async def test_a_judge_is_not_asked_where_people_are_divided_or_nothing_was_answ
     rows.append({**rows[0], "by": "bo", "label": "fail"})
     rows.append({**rows[1], "by": "bo"})
     rows.append({**rows[2], "output": "", "label": "fail"})
-    done = await calibrate(judge.word, labels(rows))
-    found = done.calibration
-    assert (found.count, done.tied, done.not_judged) == (19, 1, 1)
-    assert (found.people_twice, found.people_agreed) == (2, 1)
-    assert done.usage.calls == 19 * len(prompt_variants(3))
+    result = await calibrate(judge.word, labels(rows))
+    calibration = result.calibration
+    assert (calibration.count, result.tied, result.not_judged) == (19, 1, 1)
+    assert (calibration.people_twice, calibration.people_agreed) == (2, 1)
+    assert result.usage.calls == 19 * len(prompt_variants(3))
 
 
 async def test_a_prompt_of_the_suites_own_has_no_other_order(
@@ -241,9 +246,9 @@ async def test_a_prompt_of_the_suites_own_has_no_other_order(
     )
     (run,) = await make("own.eval.yaml", "mock:Oslo", judges=(judge.word,))
     path = labels([{"case_id": "a", "label": "pass"}])
-    found = (await calibrate(judge.word, path, run.run.id)).calibration
-    assert found.position is None
-    assert found.length is not None
+    calibration = (await calibrate(judge.word, path, run.run.id)).calibration
+    assert calibration.position is None
+    assert calibration.length is not None
 
 
 RUBRICS = """
@@ -262,37 +267,40 @@ tests:
 @pytest.fixture
 async def run(make: MakeRuns, judge: HttpJudge) -> events.RunFinished:
     Path("judged.eval.yaml").write_text(RUBRICS, encoding="utf-8")
-    (done,) = await make("judged.eval.yaml", "mock:Oslo.", judges=(judge.word,))
-    made: events.RunFinished = done
-    return made
+    (result,) = await make("judged.eval.yaml", "mock:Oslo.", judges=(judge.word,))
+    run_result: events.RunFinished = result
+    return run_result
 
 
 async def test_a_judge_is_asked_what_the_run_asked_it_and_only_its_own_assertions_count(
     judge: HttpJudge, labels: Write, calibrate: Calibrate, run: events.RunFinished, store: SqliteStore
 ) -> None:
-    in_run = list(judge.asked)
+    in_run = list(judge.requests)
     path = labels([{"case_id": "capital", "label": "pass"}, {"case_id": "plain", "label": "fail"}])
-    found_answers = find_answers(read_labels(path), store, run.run.id, {})
-    assert found_answers.unjudged == 1
-    found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
-    assert (found.count, found.agreed) == (1, 1)  # `contains` fails the trial, and not the judge's part
-    assert in_run[0] in judge.asked[len(in_run) :]
-    assert set(found.prompts) == run.tally.judge_stats.prompts[judge.word]
+    selection = find_answers(read_labels(path), store, run.run.id, {})
+    assert selection.unjudged == 1
+    calibration = (await calibrate(judge.word, path, "last", repeats=1)).calibration
+    assert (calibration.count, calibration.agreed) == (
+        1,
+        1,
+    )  # `contains` fails the trial, and not the judge's part
+    assert in_run[0] in judge.requests[len(in_run) :]
+    assert set(calibration.prompts) == run.tally.judge_stats.prompts[judge.word]
 
 
-@pytest.mark.parametrize(("draws", "counted"), [(["doubt"], 1), (["doubt", "random"], 0), ([None], 0)])
+@pytest.mark.parametrize(("draws", "for_doubt"), [(["doubt"], 1), (["doubt", "random"], 0), ([None], 0)])
 async def test_answers_that_were_drawn_for_doubt_are_counted(
     judge: HttpJudge,
     labels: Write,
     calibrate: Calibrate,
     run: events.RunFinished,
     draws: list[str | None],
-    counted: int,
+    for_doubt: int,
 ) -> None:
     line = {"case_id": "capital", "label": "pass"}
     path = labels([line | {"drawn": draw, "by": f"person {place}"} for place, draw in enumerate(draws)])
-    found = (await calibrate(judge.word, path, "last", repeats=1)).calibration
-    assert (found.count, found.for_doubt) == (1, counted)
+    calibration = (await calibrate(judge.word, path, "last", repeats=1)).calibration
+    assert (calibration.count, calibration.for_doubt) == (1, for_doubt)
 
 
 async def test_the_newest_calibration_stands_beside_the_numbers_of_the_judges_runs(
@@ -330,11 +338,11 @@ async def test_items_of_a_list_are_shown_in_the_reverse_order_too(
         "        criteria: [{id: one, outcome: Names one}, {id: two, outcome: Is short}]\n",
         encoding="utf-8",
     )
-    (done,) = await make("items.eval.yaml", "mock:Rhine", judges=(judge.word,))
-    judge.asked.clear()
-    await calibrate(judge.word, labels([{"case_id": "a", "label": "pass"}]), done.run.id, repeats=1)
-    firsts = [messages[1]["content"] for messages in judge.asked if len(messages) == 2]
-    turned = [text for text in firsts if text.index("BEGIN ANSWER") < text.index("BEGIN MESSAGE")]
-    assert (len(firsts), len(turned)) == (3, 1)
-    assert turned[0].index("[two]") < turned[0].index("[one]")
-    assert all(text.index("[one]") < text.index("[two]") for text in firsts if text not in turned)
+    (result,) = await make("items.eval.yaml", "mock:Rhine", judges=(judge.word,))
+    judge.requests.clear()
+    await calibrate(judge.word, labels([{"case_id": "a", "label": "pass"}]), result.run.id, repeats=1)
+    firsts = [messages[1]["content"] for messages in judge.requests if len(messages) == 2]
+    reversed_prompts = [text for text in firsts if text.index("BEGIN ANSWER") < text.index("BEGIN MESSAGE")]
+    assert (len(firsts), len(reversed_prompts)) == (3, 1)
+    assert reversed_prompts[0].index("[two]") < reversed_prompts[0].index("[one]")
+    assert all(text.index("[one]") < text.index("[two]") for text in firsts if text not in reversed_prompts)

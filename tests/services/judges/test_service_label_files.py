@@ -1,4 +1,4 @@
-"""Files of labels: what they may say, and every line that is wrong with its place."""
+"""Files of labels: their fields, and errors with their lines."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from support.sessions import MakeRuns, WriteSuite
 OWN = {"input": "2 + 2?", "output": "4", "expected": "4", "label": "pass"}
 
 
-def written(*rows: Any, name: str = "labels.jsonl") -> str:
+def write_labels(*rows: Any, name: str = "labels.jsonl") -> str:
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     Path(name).write_text("\n".join(lines), encoding="utf-8")
     return name
 
 
-def problems(path: str) -> list[tuple[int | None, str]]:
+def read_problems(path: str) -> list[tuple[int | None, str]]:
     with pytest.raises(SuiteError) as caught:
         read_labels(path)
     assert all(problem.path == path for problem in caught.value.problems)
     return [(problem.line, problem.message) for problem in caught.value.problems]
 
 
-# --- what a line says --------------------------------------------------------------------------------------
+# --- the fields of a line ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -51,35 +51,35 @@ def problems(path: str) -> list[tuple[int | None, str]]:
 def test_an_answer_beside_its_label_is_judged_by_what_stands_there(
     fields: dict[str, Any], grader: str, params: dict[str, Any]
 ) -> None:
-    (one,) = read_labels(written({"input": "2 + 2?", "output": "4", "label": "pass", **fields})).lines
-    assert one.standalone is not None
-    (assertion,) = one.standalone.case.assertions
+    (line,) = read_labels(write_labels({"input": "2 + 2?", "output": "4", "label": "pass", **fields})).lines
+    assert line.standalone is not None
+    (assertion,) = line.standalone.case.assertions
     assert (assertion.grader, assertion.params) == (grader, params)
-    assert one.standalone.case.input == (Message(role="user", content="2 + 2?"),)
-    assert one.standalone.output == Output(text="4")
-    assert one.standalone.case.id == "line-1"
+    assert line.standalone.case.input == (Message(role="user", content="2 + 2?"),)
+    assert line.standalone.output == Output(text="4")
+    assert line.standalone.case.id == "line-1"
 
 
 @pytest.mark.parametrize(
     ("label", "passed"), [("pass", True), (" PASS ", True), ("fail", False), (True, True), (False, False)]
 )
 def test_a_label_is_pass_or_fail(label: Any, passed: bool) -> None:
-    (one,) = read_labels(written({**OWN, "label": label, "by": " ana ", "note": "n"})).lines
-    assert (one.label.passed, one.label.by, one.label.note) == (passed, "ana", "n")
+    (line,) = read_labels(write_labels({**OWN, "label": label, "by": " ana ", "note": "n"})).lines
+    assert (line.label.passed, line.label.by, line.label.note) == (passed, "ana", "n")
 
 
 def test_a_conversation_and_an_output_with_tool_calls_can_stand_there() -> None:
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2 + 2?"}]
     output = {"text": "4", "tool_calls": [{"name": "add", "arguments": {"a": 2}}]}
-    (one,) = read_labels(written({**OWN, "input": messages, "output": output})).lines
-    assert one.standalone is not None
-    assert [message.role for message in one.standalone.case.input] == ["system", "user"]
-    assert one.standalone.output.tool_calls[0].name == "add"
+    (line,) = read_labels(write_labels({**OWN, "input": messages, "output": output})).lines
+    assert line.standalone is not None
+    assert [message.role for message in line.standalone.case.input] == ["system", "user"]
+    assert line.standalone.output.tool_calls[0].name == "add"
 
 
 def test_a_line_whose_label_is_blank_has_none_yet() -> None:
-    found = read_labels(written({**OWN, "label": ""}, {**OWN, "label": None}, OWN))
-    assert ([one.line for one in found.lines], found.unlabelled) == ([3], 2)
+    labels = read_labels(write_labels({**OWN, "label": ""}, {**OWN, "label": None}, OWN))
+    assert ([line.line for line in labels.lines], labels.unlabelled) == ([3], 2)
 
 
 @pytest.mark.parametrize(
@@ -105,19 +105,19 @@ def test_a_line_whose_label_is_blank_has_none_yet() -> None:
     ],
 )
 def test_a_wrong_line_is_told_with_its_place(row: Any, message: str) -> None:
-    found = problems(written(OWN, row))
-    assert found[0][0] == 2
-    assert message in " ".join(text for _, text in found)
+    problems = read_problems(write_labels(OWN, row))
+    assert problems[0][0] == 2
+    assert message in " ".join(text for _, text in problems)
 
 
 def test_every_wrong_line_is_told_at_once() -> None:
     rows = [{**OWN, "label": "?"}, OWN, {"input": "x"}, {**OWN, "b": 1}]
-    assert {line for line, _ in problems(written(*rows))} == {1, 3, 4}
+    assert {line for line, _ in read_problems(write_labels(*rows))} == {1, 3, 4}
 
 
 def test_a_file_without_labels_or_that_is_not_there_is_refused() -> None:
     with pytest.raises(UsageError, match="has no label"):
-        read_labels(written({**OWN, "label": None}))
+        read_labels(write_labels({**OWN, "label": None}))
     with pytest.raises(UsageError, match="cannot be read"):
         read_labels("nowhere.jsonl")
 
@@ -130,10 +130,15 @@ def test_csv_says_the_same(separator: str) -> None:
     rows = [["Input", "output", "expected", "label", "by"], ['"2 + 2?\nQuick"', "4", "4", "PASS", "ana"]]
     text = "\r\n".join(separator.join(row) for row in rows)
     Path("l.csv").write_bytes(b"\xef\xbb\xbf" + text.encode("utf-8"))
-    (one,) = read_labels("l.csv").lines
-    assert one.standalone is not None
-    assert one.standalone.case.input[0].content == "2 + 2?\nQuick"
-    assert (one.standalone.case.expected, one.label.passed, one.label.by, one.line) == ("4", True, "ana", 2)
+    (line,) = read_labels("l.csv").lines
+    assert line.standalone is not None
+    assert line.standalone.case.input[0].content == "2 + 2?\nQuick"
+    assert (line.standalone.case.expected, line.label.passed, line.label.by, line.line) == (
+        "4",
+        True,
+        "ana",
+        2,
+    )
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,9 @@ def test_csv_says_the_same(separator: str) -> None:
 )
 def test_wrong_csv_is_told_with_its_place(text: str, line: int, message: str) -> None:
     Path("l.csv").write_text(text, encoding="utf-8")
-    assert [(line, True)] == [(place, message in said) for place, said in problems("l.csv")][:1]
+    assert [(line, True)] == [
+        (place, message in text_of_problem) for place, text_of_problem in read_problems("l.csv")
+    ][:1]
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -158,9 +165,9 @@ def test_a_table_with_a_header_of_its_own_is_told_once_what_to_rename_and_to_add
     header = ["question", "right answer", "what the bot said", "Verdict", "rater"]
     rows = [header, *([f"q{n}", "a", "b", "good", "ana"] for n in range(25))]
     Path("rated.csv").write_text("\n".join(map(separator.join, rows)), encoding="utf-8")
-    found = problems("rated.csv")
-    assert {line for line, _ in found} == {1}
-    messages = [message for _, message in found]
+    problems = read_problems("rated.csv")
+    assert {line for line, _ in problems} == {1}
+    messages = [message for _, message in problems]
     assert messages[0] == "Unknown column 'question'. Rename it to `input`."
     assert messages[1] == "Unknown column 'right answer'. Rename it to `expected`."
     assert messages[2].startswith("Unknown column 'what the bot said'. Expected one of: by, criteria,")
@@ -173,12 +180,12 @@ def test_a_table_with_a_header_of_its_own_is_told_once_what_to_rename_and_to_add
 
 def test_a_column_is_not_renamed_to_one_that_is_there() -> None:
     Path("l.csv").write_text("input,prompt,question,label\nx,y,z,pass", encoding="utf-8")
-    assert "Rename" not in " ".join(message for _, message in problems("l.csv"))
+    assert "Rename" not in " ".join(message for _, message in read_problems("l.csv"))
 
 
 def test_a_header_without_grading_instructions_is_told_once() -> None:
     Path("l.csv").write_text("input,output,label\nx,y,pass\nz,y,fail", encoding="utf-8")
-    ((line, message),) = problems("l.csv")
+    ((line, message),) = read_problems("l.csv")
     assert line == 1
     assert message.startswith("There is no column with grading instructions. Add one of `criteria`, ")
 
@@ -187,7 +194,7 @@ def test_a_fault_of_many_lines_is_told_once_with_their_numbers() -> None:
     rows = ["case_id,label", *(f"c{n},{'good' if n % 2 else 'bad'}" for n in range(25)), "a,?", "b,?"]
     Path("l.csv").write_text("\n".join(rows), encoding="utf-8")
     words = "write `pass` or `fail`. The same on"
-    assert problems("l.csv") == [
+    assert read_problems("l.csv") == [
         (2, f"`label` is 'bad'; {words} 12 other lines: 4, 6, 8, 10, 12 and 7 more."),
         (3, f"`label` is 'good'; {words} 11 other lines: 5, 7, 9, 11, 13 and 6 more."),
         (27, f"`label` is '?'; {words} line 28."),
@@ -196,7 +203,9 @@ def test_a_fault_of_many_lines_is_told_once_with_their_numbers() -> None:
 
 def test_a_field_with_another_name_is_told_once_what_to_call_it() -> None:
     row = {"question": "2 + 2?", "answer": "4", "expected": "4", "verdict": "pass", "rater": "ana"}
-    renames = [message for _, message in problems(written(row, row, row)) if "Unknown field" in message]
+    renames = [
+        message for _, message in read_problems(write_labels(row, row, row)) if "Unknown field" in message
+    ]
     assert renames == [
         f"Unknown field {name!r}. Rename it to `{field}`. The same on 2 other lines: 2, 3."
         for name, field in (
@@ -210,7 +219,7 @@ def test_a_field_with_another_name_is_told_once_what_to_call_it() -> None:
 
 def test_csv_that_is_not_utf_8_is_told_with_its_line() -> None:
     Path("l.csv").write_bytes(b"case_id,label\na,pass\nb\xff,fail\n")
-    assert problems("l.csv") == [(3, "The line is not UTF-8. Save the file as UTF-8.")]
+    assert read_problems("l.csv") == [(3, "The line is not UTF-8. Save the file as UTF-8.")]
 
 
 @given(st.binary(max_size=200), st.sampled_from(("l.csv", "l.jsonl")))
@@ -235,18 +244,18 @@ async def run(make: MakeRuns) -> events.RunFinished:
     Path("s.eval.yaml").write_text(SUITE, encoding="utf-8")
     Path("answers.jsonl").write_text('{"a": "=1", "b": "2"}', encoding="utf-8")
     Path("judge.jsonl").write_text('{"*": "{\\"score\\": 1}"}', encoding="utf-8")
-    (done,) = await make("s.eval.yaml", "scripted:answers.jsonl", judges=("scripted:judge.jsonl",))
-    made: events.RunFinished = done
-    return made
+    (result,) = await make("s.eval.yaml", "scripted:answers.jsonl", judges=("scripted:judge.jsonl",))
+    run: events.RunFinished = result
+    return run
 
 
-def found(path: str, store: SqliteStore, run: str | None = None) -> AnswerSelection:
+def find_selection(path: str, store: SqliteStore, run: str | None = None) -> AnswerSelection:
     return find_answers(read_labels(path), store, run, {})
 
 
-def refused(path: str, store: SqliteStore, run: str | None = None) -> list[str]:
+def find_errors(path: str, store: SqliteStore, run: str | None = None) -> list[str]:
     with pytest.raises(SuiteError) as caught:
-        found(path, store, run)
+        find_selection(path, store, run)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -266,13 +275,13 @@ async def test_an_exported_run_becomes_labels_with_one_more_field(
     write_report(f"out.{ending}", [build_report(store, run.run)])
     lines = Path(f"out.{ending}").read_text(encoding="utf-8").splitlines()
     if ending == "jsonl":
-        marked = [json.dumps({**json.loads(lines[0]), "label": "pass"}), *lines[1:]]
+        labelled_lines = [json.dumps({**json.loads(lines[0]), "label": "pass"}), *lines[1:]]
     else:
-        marked = ["label," + lines[0], "fail," + lines[1], *("," + line for line in lines[2:])]
-    Path(f"labels.{ending}").write_text("\n".join(marked), encoding="utf-8")
+        labelled_lines = ["label," + lines[0], "fail," + lines[1], *("," + line for line in lines[2:])]
+    Path(f"labels.{ending}").write_text("\n".join(labelled_lines), encoding="utf-8")
     labels = read_labels(f"labels.{ending}")
     assert (len(labels.lines), labels.unlabelled) == (1, 2)
-    (answer,) = found(f"labels.{ending}", store).answers
+    (answer,) = find_selection(f"labels.{ending}", store).answers
     assert answer.trial.output is not None
     assert (answer.trial.case_id, answer.trial.output.text) == ("a", "=1")
     assert [label.passed for label in answer.labels] == [ending == "jsonl"]
@@ -280,58 +289,65 @@ async def test_an_exported_run_becomes_labels_with_one_more_field(
 
 
 async def test_answers_are_in_the_order_of_the_file(run: events.RunFinished, store: SqliteStore) -> None:
-    path = written({"case_id": "b", "label": "pass"}, OWN, {"case_id": "a", "label": "fail"})
-    assert [one.trial.case_id for one in found(path, store, "last").answers] == ["b", "line-2", "a"]
+    path = write_labels({"case_id": "b", "label": "pass"}, OWN, {"case_id": "a", "label": "fail"})
+    assert [line.trial.case_id for line in find_selection(path, store, "last").answers] == [
+        "b",
+        "line-2",
+        "a",
+    ]
 
 
 async def test_lines_that_name_no_answer_are_told(run: events.RunFinished, store: SqliteStore) -> None:
-    path = written(
+    path = write_labels(
         {"case_id": "z", "label": "pass"},
         {"case_id": "a", "label": "pass", "repeat": 1},
         {"case_id": "=c", "label": "fail"},
         {"case_id": "b", "label": "pass", "verdict": "pass", "output": {"text": "3"}},
         {"case_id": "b", "label": "pass", "run": "20000101-000000-000000"},
     )
-    said = refused(path, store, run.run.id)
-    assert [line.split(":")[1] for line in said] == ["1", "2", "3", "4", "5"]
-    assert "has no finished answer to case 'z'." in said[0]
-    assert "to case 'a', repeat 1." in said[1]
-    assert "Case '=c' has no answer in that run: missing: No key" in said[2]
-    assert "differs from the one in the run" in said[3]
-    assert "no run '20000101-000000-000000'" in said[4]
+    errors = find_errors(path, store, run.run.id)
+    assert [line.split(":")[1] for line in errors] == ["1", "2", "3", "4", "5"]
+    assert "has no finished answer to case 'z'." in errors[0]
+    assert "to case 'a', repeat 1." in errors[1]
+    assert "Case '=c' has no answer in that run: missing: No key" in errors[2]
+    assert "differs from the one in the run" in errors[3]
+    assert "no run '20000101-000000-000000'" in errors[4]
 
 
 async def test_a_line_without_a_run_needs_one_and_must_not_name_another(
     run: events.RunFinished, store: SqliteStore, make: MakeRuns
 ) -> None:
-    path = written({"case_id": "a", "label": "pass"})
-    assert "Name the run with the answers" in refused(path, store)[0]
+    path = write_labels({"case_id": "a", "label": "pass"})
+    assert "Name the run with the answers" in find_errors(path, store)[0]
     with pytest.raises(StoreError, match="no run 'gone'"):
-        found(path, store, "gone")
+        find_selection(path, store, "gone")
     (other,) = await make("s.eval.yaml", "echo", judges=("scripted:judge.jsonl",))
-    path = written({"case_id": "a", "label": "pass", "run": run.run.id})
-    assert f"belongs to run {run.run.id}, but you named run {other.run.id}" in refused(path, store, "last")[0]
-    assert len(found(path, store).answers) == 1
+    path = write_labels({"case_id": "a", "label": "pass", "run": run.run.id})
+    assert (
+        f"belongs to run {run.run.id}, but you named run {other.run.id}"
+        in find_errors(path, store, "last")[0]
+    )
+    assert len(find_selection(path, store).answers) == 1
 
 
 async def test_several_people_may_label_an_answer_and_one_may_not_contradict_themselves(
     run: events.RunFinished, store: SqliteStore
 ) -> None:
     rows = [{**OWN, "by": "ana"}, {**OWN, "by": "bo", "label": "fail"}, {**OWN, "by": "ana"}]
-    (answer,) = found(written(*rows), store).answers
+    (answer,) = find_selection(write_labels(*rows), store).answers
     assert [(label.by, label.passed) for label in answer.labels] == [("ana", True), ("bo", False)]
-    path = written(*rows, {**OWN, "by": "ana", "label": "fail"})
+    path = write_labels(*rows, {**OWN, "by": "ana", "label": "fail"})
     assert (
         "labels.jsonl:4: error: ana gave the same answer the opposite label on line 1"
-        in refused(path, store)[0]
+        in find_errors(path, store)[0]
     )
-    path = written({"case_id": "a", "label": "pass"}, {"case_id": "a", "label": "fail"})
-    assert "or name the people in `by`" in refused(path, store, "last")[0]
+    path = write_labels({"case_id": "a", "label": "pass"}, {"case_id": "a", "label": "fail"})
+    assert "or name the people in `by`" in find_errors(path, store, "last")[0]
 
 
 def test_an_id_stands_for_one_answer(store: SqliteStore) -> None:
     rows = [{**OWN, "id": "x"}, {**OWN, "id": "x", "by": "bo"}, {**OWN, "id": "x", "output": "5"}]
-    assert refused(written(*rows), store) == [
+    assert find_errors(write_labels(*rows), store) == [
         "labels.jsonl:3: error: The id 'x' names another answer on line 1. Give each answer its own id."
     ]
 
@@ -341,7 +357,7 @@ async def test_labels_of_cases_that_nobody_judges_alone_are_refused(
 ) -> None:
     await make(suite(("a", "x", "x")))
     with pytest.raises(UsageError, match="has an assertion that uses a judge"):
-        found(written({"case_id": "a", "label": "pass"}), store, "last")
+        find_selection(write_labels({"case_id": "a", "label": "pass"}), store, "last")
 
 
 # --- how an answer was drawn -------------------------------------------------------------------------------
@@ -353,20 +369,22 @@ def test_a_line_may_say_how_its_answer_was_drawn(name: str) -> None:
     rows: tuple[Any, ...] = (plain | {"drawn": "doubt", "doubt": 1.5}, plain | {"case_id": "c2"})
     if name.endswith("csv"):
         rows = ("run,case_id,label,drawn,doubt", "r1,c1,pass,doubt,1.5", "r1,c2,pass,,")
-    first, second = (line.label for line in read_labels(written(*rows, name=name)).lines)
+    first, second = (line.label for line in read_labels(write_labels(*rows, name=name)).lines)
     assert (first.drawn, first.doubt) == ("doubt", 1.5)
     assert (second.drawn, second.doubt) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "words"),
     [
         ({"drawn": "chosen"}, "`drawn`"),
         ({"drawn": "random", "doubt": 0}, "must be above 0"),
         ({"doubt": "much"}, "`doubt`"),
     ],
 )
-def test_a_draw_that_does_not_exist_is_told(fields: dict[str, Any], said: str) -> None:
-    ((line, message),) = problems(written({"run": "r1", "case_id": "c1", "label": "pass", **fields}))
+def test_a_draw_that_does_not_exist_is_told(fields: dict[str, Any], words: str) -> None:
+    ((line, message),) = read_problems(
+        write_labels({"run": "r1", "case_id": "c1", "label": "pass", **fields})
+    )
     assert line == 1
-    assert said.replace("`", "") in message.replace("`", "").replace("'", "")
+    assert words.replace("`", "") in message.replace("`", "").replace("'", "")

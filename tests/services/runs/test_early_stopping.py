@@ -1,4 +1,4 @@
-"""When a run that is watched stops: cases count in the order in which they were sent."""
+"""Early stopping of a run: cases count in the order in which they were sent."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def add(rule: EarlyStopping, position: int, verdict: Verdict = Verdict.PASS, rep
     return rule.result is not None and not was_known
 
 
-def enough(rule: EarlyStopping, verdicts: list[Verdict]) -> EarlyStop | None:
-    """What the rule knows after these verdicts, one for each case."""
+def find_stop(rule: EarlyStopping, verdicts: list[Verdict]) -> EarlyStop | None:
+    """Adds these verdicts, one for each case, and returns the rule's result."""
     for position, verdict in enumerate(verdicts):
         if add(rule, position, verdict):
             break
@@ -38,21 +38,21 @@ GATE: dict[str, Any] = {"min_pass_rate": 0.8, "gate_mode": "interval", "stop_whe
 
 
 def test_a_run_stops_when_its_gate_is_shown_or_ruled_out() -> None:
-    shown = enough(watch(**GATE), [Verdict.PASS] * 999)
-    assert shown is not None
-    assert (shown.reason, shown.planned_cases) == ("shown", 1000)
-    assert 20 < shown.cases < 50
-    assert shown.interval is not None
-    assert shown.interval[0] >= 0.8
-    ruled_out = enough(watch(**GATE), [Verdict.FAIL] * 999)
-    assert ruled_out is not None
-    assert ruled_out.reason == "ruled out"
-    assert ruled_out.cases < 10
+    stop = find_stop(watch(**GATE), [Verdict.PASS] * 999)
+    assert stop is not None
+    assert (stop.reason, stop.planned_cases) == ("shown", 1000)
+    assert 20 < stop.cases < 50
+    assert stop.interval is not None
+    assert stop.interval[0] >= 0.8
+    failed_stop = find_stop(watch(**GATE), [Verdict.FAIL] * 999)
+    assert failed_stop is not None
+    assert failed_stop.reason == "ruled out"
+    assert failed_stop.cases < 10
 
 
 def test_a_run_stops_when_its_sequence_is_narrow() -> None:
     verdicts = [Verdict.PASS if number % 5 else Verdict.FAIL for number in range(1000)]
-    stop = enough(watch(until=0.05), verdicts)
+    stop = find_stop(watch(until=0.05), verdicts)
     assert stop is not None
     assert stop.interval is not None
     assert stop.fixed_interval is not None
@@ -76,24 +76,24 @@ def test_a_case_counts_when_all_of_its_repeats_have_finished() -> None:
 
 
 def test_errors_count_as_failed_for_what_is_shown_and_as_passed_for_what_is_ruled_out() -> None:
-    assert enough(watch(**GATE), [Verdict.ERROR] * 999) is None
-    mixed = [Verdict.ERROR, *[Verdict.PASS] * 3] * 240
-    assert enough(watch(**GATE), mixed) is None
-    assert enough(watch(until=0.02), [Verdict.UNSCORED] * 999) is None
+    assert find_stop(watch(**GATE), [Verdict.ERROR] * 999) is None
+    verdicts = [Verdict.ERROR, *[Verdict.PASS] * 3] * 240
+    assert find_stop(watch(**GATE), verdicts) is None
+    assert find_stop(watch(until=0.02), [Verdict.UNSCORED] * 999) is None
 
 
 def test_a_run_that_ends_when_enough_is_known_did_not_stop_early() -> None:
-    stop = enough(watch(**GATE), [Verdict.PASS] * 999)
+    stop = find_stop(watch(**GATE), [Verdict.PASS] * 999)
     assert stop is not None
-    assert enough(watch(cases=stop.cases, **GATE), [Verdict.PASS] * stop.cases) is None
-    assert enough(watch(cases=stop.cases + 1, **GATE), [Verdict.PASS] * stop.cases) is not None
+    assert find_stop(watch(cases=stop.cases, **GATE), [Verdict.PASS] * stop.cases) is None
+    assert find_stop(watch(cases=stop.cases + 1, **GATE), [Verdict.PASS] * stop.cases) is not None
 
 
 def test_a_rate_is_known_only_if_the_unmeasured_could_not_change_it() -> None:
     third = [Verdict.ERROR, *[Verdict.PASS] * 2] * 333
-    assert enough(watch(until=0.04), third) is None
+    assert find_stop(watch(until=0.04), third) is None
     few = [Verdict.ERROR, *[Verdict.PASS] * 49] * 19
-    stop = enough(watch(until=0.08), few)
+    stop = find_stop(watch(until=0.08), few)
     assert stop is not None
     assert stop.interval is not None
     assert stop.fixed_interval is not None
@@ -102,18 +102,18 @@ def test_a_rate_is_known_only_if_the_unmeasured_could_not_change_it() -> None:
 
 
 def test_a_run_with_a_point_gate_keeps_the_rates_as_the_range_of_its_gate() -> None:
-    stop = enough(watch(until=0.08), [Verdict.ERROR, *[Verdict.PASS] * 999])
+    stop = find_stop(watch(until=0.08), [Verdict.ERROR, *[Verdict.PASS] * 999])
     assert stop is not None
     assert stop.gate_range == (1 - 1 / stop.cases, 1.0)
 
 
-# --- what is known at the end ------------------------------------------------------------------------------
+# --- the result at the end ---------------------------------------------------------------------------------
 
 
 def stop_and_finish(verdict: Verdict, in_flight: list[Verdict]) -> tuple[EarlyStop, EarlyStop]:
-    """What is known when cases of one verdict were enough, and after those in flight."""
+    """The result when cases of one verdict were enough, and the one after the calls in flight."""
     rule = watch(**GATE)
-    stop = enough(rule, [verdict] * 999)
+    stop = find_stop(rule, [verdict] * 999)
     assert stop is not None
     for position, last in enumerate(in_flight, start=stop.cases):
         assert not add(rule, position, last)
@@ -147,7 +147,7 @@ def test_an_interval_has_the_rate_also_if_many_calls_were_in_flight() -> None:
 
 def test_calls_that_are_given_up_end_what_is_looked_at() -> None:
     rule = watch(**GATE)
-    stop = enough(rule, [Verdict.PASS] * 999)
+    stop = find_stop(rule, [Verdict.PASS] * 999)
     assert stop is not None
     for position in (stop.cases, stop.cases + 2, stop.cases + 3):  # the one between never finished
         add(rule, position)

@@ -1,4 +1,4 @@
-"""Estimates of requests with prompts, and lists and searches of the trials of runs with one."""
+"""Estimates of requests with prompts, and lists and searches of the trials of runs with a prompt."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def estimate(store: SqliteStore, folder: Path, targets: str = "echo", **fields: 
 @pytest.mark.usefixtures("saved")
 def test_calls_and_tokens_are_those_of_each_prompt(store: SqliteStore, folder: Path) -> None:
     plain = estimate(store, folder)
-    both = estimate(store, folder, "echo mock", prompts=(SHORT, LONG))
+    two_prompts = estimate(store, folder, "echo mock", prompts=(SHORT, LONG))
     assert (plain.prompts, plain.calls) == (0, 10)
-    assert (both.prompts, both.targets, both.calls) == (2, 2, 40)
-    tokens = [share.usage.input_tokens for share in both.shares]
+    assert (two_prompts.prompts, two_prompts.targets, two_prompts.calls) == (2, 2, 40)
+    tokens = [share.usage.input_tokens for share in two_prompts.shares]
     assert tokens == [10 * 1 + 10 * 101] * 2
-    assert "× 2 prompts × 2 targets = 40 calls" in both.sentence
+    assert "× 2 prompts × 2 targets = 40 calls" in two_prompts.sentence
     assert "prompt" not in plain.sentence
 
 
@@ -54,9 +54,9 @@ def test_calls_and_tokens_are_those_of_each_prompt(store: SqliteStore, folder: P
 def test_a_file_and_a_missing_variable(store: SqliteStore, folder: Path) -> None:
     (folder / "p.txt").write_text("{{ input }}", encoding="utf-8")
     assert estimate(store, folder, prompts=("p.txt",)).prompts == 1
-    lacking = replace(SHORT, messages=(Message(role="user", content="{{ city }}"),))
+    prompt = replace(SHORT, messages=(Message(role="user", content="{{ city }}"),))
     with pytest.raises(SuiteError, match=r"uses `\{\{ city"):
-        estimate(store, folder, prompts=(lacking,))
+        estimate(store, folder, prompts=(prompt,))
 
 
 def test_lists_and_searches_show_what_tells_cases_apart(store: SqliteStore) -> None:

@@ -1,4 +1,4 @@
-"""A run whose trials are made in another process, which gets what can be pickled and nothing else."""
+"""A run whose trials are made in another process, which gets pickled data alone."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ async def make(work, planned_trials):
     return collector.trials
 
 
-made = asyncio.run(make(*pickle.loads(sys.stdin.buffer.read())))
-sys.stdout.buffer.write(pickle.dumps(made))
+trials = asyncio.run(make(*pickle.loads(sys.stdin.buffer.read())))
+sys.stdout.buffer.write(pickle.dumps(trials))
 """
 
 SUITE = """
@@ -82,7 +82,7 @@ tests:
 """
 
 
-class Elsewhere:
+class SubprocessEngine:
     """An engine that hands its whole run to another process."""
 
     works: ClassVar[list[RunWork]] = []
@@ -98,21 +98,21 @@ class Elsewhere:
 
     async def run(self, planned_trials: Iterator[PlannedTrial]) -> None:
         self.works.append(self._work)
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", OTHER_PROCESS],
             input=pickle.dumps((self._work, list(planned_trials))),
             stdout=subprocess.PIPE,
             check=True,
         )
-        for planned_trial, trial in pickle.loads(done.stdout):
+        for planned_trial, trial in pickle.loads(process.stdout):
             self._writer.store_trial(trial, planned_trial)
 
 
 @pytest.fixture(autouse=True)
-def elsewhere() -> Iterator[None]:
-    ENGINES.add("elsewhere", Elsewhere)
+def register_engine() -> Iterator[None]:
+    ENGINES.add("elsewhere", SubprocessEngine)
     yield
-    Elsewhere.works.clear()
+    SubprocessEngine.works.clear()
     for table in (ENGINES._locations, ENGINES._instances):
         del table["elsewhere"]
 
@@ -130,22 +130,22 @@ async def test_another_process_gives_the_same_verdicts_in_workspaces_of_its_own(
     targets = "targets: [{name: agent, provider: cli, command: 'echo an $(cat *)'}]"
     (folder / "targets.yaml").write_text(targets, encoding="utf-8")
 
-    async def verdicts(engine: str) -> dict[tuple[str, int], Any]:
+    async def read_verdicts(engine: str) -> dict[tuple[str, int], Any]:
         settings = Settings(engine=engine, repeats=2, keep_workspaces="none")
-        (done,) = await make("s.eval.yaml", "agent", settings=settings)
-        assert done.run.status == "finished"
-        rows = [(row.trial, row.verdict) for row in store.trials(done.run.id)]
+        (result,) = await make("s.eval.yaml", "agent", settings=settings)
+        assert result.run.status == "finished"
+        rows = [(row.trial, row.verdict) for row in store.trials(result.run.id)]
         return {
             (trial.case_id, trial.repeat): (verdict, trial.output and trial.output.text)
             for trial, verdict in rows
         }
 
-    here = await verdicts("asyncio")
-    assert {key: verdict for key, (verdict, _) in here.items()} == {
+    local_verdicts = await read_verdicts("asyncio")
+    assert {key: verdict for key, (verdict, _) in local_verdicts.items()} == {
         (case, repeat): Verdict.FAIL if case == "b" else Verdict.PASS for case in "abc" for repeat in range(2)
     }
-    assert await verdicts("elsewhere") == here
-    (work,) = Elsewhere.works
+    assert await read_verdicts("elsewhere") == local_verdicts
+    (work,) = SubprocessEngine.works
     assert [(use.case.id, use.case_count, use.trial_count) for use in work.workspaces] == [
         ("a", 2, 4),
         ("c", 1, 2),

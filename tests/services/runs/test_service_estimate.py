@@ -1,4 +1,4 @@
-"""What a request would come to, before anybody is asked: calls, cost and time, and what is not known."""
+"""Estimates of a request before any call: calls, cost and time, and what is unknown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from proctor.services.suites.save_and_open import Suites
 from proctor.stores.sqlite.store import SqliteStore
 from support.sessions import MakeRuns, WriteSuite
 
-Guess = Callable[..., Estimate]
+EstimateFunction = Callable[..., Estimate]
 
 
 @pytest.fixture
@@ -31,20 +31,21 @@ def thirty(suite: WriteSuite) -> str:
 
 
 @pytest.fixture
-def guess(store: SqliteStore, environ: dict[str, str], folder: Path) -> Guess:
-    """What a request for suites of the store would come to."""
+def estimate_stored(store: SqliteStore, environ: dict[str, str], folder: Path) -> EstimateFunction:
+    """Estimates a request for suites of the store."""
 
-    def of(stored: str = "thirty", targets: str = "echo", **fields: Any) -> Estimate:
-        request = Request(stored_names=tuple(stored.split()), targets=tuple(targets.split()), **fields)
+    def estimate(names: str = "thirty", targets: str = "echo", **fields: Any) -> Estimate:
+        request = Request(stored_names=tuple(names.split()), targets=tuple(targets.split()), **fields)
         return estimate_request(store, request, environ, folder=folder)
 
-    return of
+    return estimate
 
 
-def priced(folder: Path, **prices: tuple[float, float]) -> None:
-    """Give targets a price: dollars for a million tokens in and out."""
+def write_prices(folder: Path, **prices: tuple[float, float]) -> None:
+    """Gives targets a price: dollars for a million tokens in and out."""
     tables = [
-        f'[models."{name}"]\ninput = {one}\noutput = {other}\n' for name, (one, other) in prices.items()
+        f'[models."{name}"]\ninput = {input_price}\noutput = {output_price}\n'
+        for name, (input_price, output_price) in prices.items()
     ]
     (folder / "prices.toml").write_text("\n".join(tables), encoding="utf-8")
 
@@ -61,7 +62,7 @@ def answers(folder: Path, name: str = "answers.jsonl", **answer: Any) -> None:
 
 
 async def test_one_line_has_cases_calls_cost_and_time(
-    make: MakeRuns, guess: Guess, thirty: str, folder: Path
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str, folder: Path
 ) -> None:
     answers(folder, usage={"input_tokens": 400, "output_tokens": 50}, latency_ms=0.0)
     targets(
@@ -74,38 +75,40 @@ async def test_one_line_has_cases_calls_cost_and_time(
         "    usage = {'input_tokens': 100, 'output_tokens': 20}\n"
         "    return {'text': 'x', 'latency_ms': 20000.0, 'usage': usage}\n"
     )
-    priced(folder, one=(5.0, 25.0), two=(1.0, 2.0))
+    write_prices(folder, one=(5.0, 25.0), two=(1.0, 2.0))
     await make(thirty, "one two")
-    told = guess(targets="one two", settings=Settings(concurrency=15))
-    assert told.sentence == "24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s"
-    assert told.cost_usd == pytest.approx(30 * (100 * 5 + 20 * 25) / 1e6 + 30 * (400 + 50 * 2) / 1e6)
-    assert told.seconds == pytest.approx(40.0)
-    assert told.notes == ()
+    estimate = estimate_stored(targets="one two", settings=Settings(concurrency=15))
+    assert estimate.sentence == "24 dev + 6 holdout cases × 2 targets = 60 calls, about $0.04, about 40 s"
+    assert estimate.cost_usd == pytest.approx(30 * (100 * 5 + 20 * 25) / 1e6 + 30 * (400 + 50 * 2) / 1e6)
+    assert estimate.seconds == pytest.approx(40.0)
+    assert estimate.notes == ()
 
 
-async def test_what_is_not_known_is_said(make: MakeRuns, guess: Guess, thirty: str, folder: Path) -> None:
+async def test_what_is_not_known_is_said(
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str, folder: Path
+) -> None:
     await make(thirty)
-    free = guess()
+    free = estimate_stored()
     assert free.sentence == "24 dev + 6 holdout cases × 1 target = 30 calls, no cost, about 1 s"
-    unknown = guess(targets="openai:some-model@http://127.0.0.1:1/v1")
+    unknown = estimate_stored(targets="openai:some-model@http://127.0.0.1:1/v1")
     assert unknown.sentence.endswith("= 30 calls, cost unknown, time unknown")
     assert (unknown.cost_usd, unknown.seconds) == (None, None)
-    both = guess(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
-    assert "= 60 calls, at least $0.0" in both.sentence
-    assert both.unpriced == both.unlimited == ("openai:some-model@http://127.0.0.1:1/v1",)
-    telling = guess(targets="cli:./agent")  # its answers may have a cost
-    assert (telling.unpriced, telling.unlimited) == (("cli:./agent",), ())
-    assert any("The price of openai:some-model@" in note for note in both.notes)
-    assert any("estimated" in note and "openai:gpt-5.2" in note for note in both.notes)
-    assert len(both.untimed) == 2
+    mixed_targets = estimate_stored(targets="openai:gpt-5.2 openai:some-model@http://127.0.0.1:1/v1")
+    assert "= 60 calls, at least $0.0" in mixed_targets.sentence
+    assert mixed_targets.unpriced == mixed_targets.unlimited == ("openai:some-model@http://127.0.0.1:1/v1",)
+    program = estimate_stored(targets="cli:./agent")  # its answers may have a cost
+    assert (program.unpriced, program.unlimited) == (("cli:./agent",), ())
+    assert any("The price of openai:some-model@" in note for note in mixed_targets.notes)
+    assert any("estimated" in note and "openai:gpt-5.2" in note for note in mixed_targets.notes)
+    assert len(mixed_targets.untimed) == 2
 
 
 async def test_a_tier_at_half_the_price_is_estimated_so_and_one_of_unknown_price_is_not(
-    make: MakeRuns, guess: Guess, thirty: str
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str
 ) -> None:
     await make(thirty)
     usual, flex, priority = (
-        guess(targets="openai:gpt-5.2", params=Params(service_tier=tier))
+        estimate_stored(targets="openai:gpt-5.2", params=Params(service_tier=tier))
         for tier in (None, "flex", "priority")
     )
     assert usual.cost_usd
@@ -114,14 +117,14 @@ async def test_a_tier_at_half_the_price_is_estimated_so_and_one_of_unknown_price
 
 
 async def test_without_an_earlier_run_tokens_are_guessed_from_the_text(
-    make: MakeRuns, guess: Guess, suite: Any, folder: Path
+    make: MakeRuns, estimate_stored: EstimateFunction, suite: Any, folder: Path
 ) -> None:
     suite(("a", "x" * 4000, "y"), ("b", "ä" * 2000, "y"), name="long.jsonl")
     await make("long.jsonl")
-    priced(folder, **{"openai:m": (1.0, 10.0)})
-    (share,) = guess("long", "openai:m").shares
+    write_prices(folder, **{"openai:m": (1.0, 10.0)})
+    (share,) = estimate_stored("long", "openai:m").shares
     assert (share.usage.input_tokens, share.usage.output_tokens, share.is_measured) == (2000, 400, False)
-    (short,) = guess("long", "openai:m", params=Params(max_tokens=7)).shares
+    (short,) = estimate_stored("long", "openai:m", params=Params(max_tokens=7)).shares
     assert short.usage.output_tokens == 14
 
 
@@ -134,17 +137,22 @@ RUBRIC = {"scorer": "llm_judge", "rubric": "Score 1-5 on clarity"}
     ("judges", "often", "calls"), [((), 1, 2), (("echo",), 1, 2), (("echo", "mock"), 1, 4), (("echo",), 3, 6)]
 )
 async def test_judges_are_counted_too(
-    make: MakeRuns, guess: Guess, folder: Path, judges: tuple[str, ...], often: int, calls: int
+    make: MakeRuns,
+    estimate_stored: EstimateFunction,
+    folder: Path,
+    judges: tuple[str, ...],
+    often: int,
+    calls: int,
 ) -> None:
     rows = [{"id": f"j{n}", "input": "write", **RUBRIC} for n in range(2)]
     rows.append({"id": "e", "input": "say", "expected": "say"})
     (folder / "judged.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     await make("judged.jsonl", "mock")
-    told = guess("judged", "mock", judges=judges, settings=Settings(judge_repeats=often))
-    assert (told.calls, told.judge_calls) == (3, calls)
-    assert f"= 3 calls + {calls} judge calls, " in told.sentence
-    assert told.self_judged == (() if judges else ("mock",))
-    assert any("Models favour their own answers" in note for note in told.notes) != bool(judges)
+    estimate = estimate_stored("judged", "mock", judges=judges, settings=Settings(judge_repeats=often))
+    assert (estimate.calls, estimate.judge_calls) == (3, calls)
+    assert f"= 3 calls + {calls} judge calls, " in estimate.sentence
+    assert estimate.self_judged == (() if judges else ("mock",))
+    assert any("Models favour their own answers" in note for note in estimate.notes) != bool(judges)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +167,7 @@ async def test_judges_are_counted_too(
 )
 async def test_the_calls_are_those_that_the_runs_then_make(
     make: MakeRuns,
-    guess: Guess,
+    estimate_stored: EstimateFunction,
     store: SqliteStore,
     environ: dict[str, str],
     thirty: str,
@@ -169,18 +177,24 @@ async def test_the_calls_are_those_that_the_runs_then_make(
     await make(thirty)
     request = Request(stored_names=("thirty",), targets=tuple(targets.split()), settings=settings)
     runs = plan_runs(request, PlanningContext(store, environ, lambda _event: None, None))
-    assert guess(targets=targets, settings=settings).calls == sum(planned.run.planned for planned in runs)
+    assert estimate_stored(targets=targets, settings=settings).calls == sum(
+        planned_run.run.planned for planned_run in runs
+    )
 
 
-async def test_one_split_alone_is_named(make: MakeRuns, guess: Guess, thirty: str) -> None:
+async def test_one_split_alone_is_named(
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str
+) -> None:
     await make(thirty)
-    told = guess(settings=Settings(selection=Selection(split="dev"), repeats=2))
-    assert told.sentence.startswith("24 dev cases × 2 repeats × 1 target = 48 calls, ")
-    told = guess(settings=Settings(selection=Selection(split="holdout")))
-    assert told.sentence.startswith("6 holdout cases × 1 target = 6 calls, ")
+    estimate = estimate_stored(settings=Settings(selection=Selection(split="dev"), repeats=2))
+    assert estimate.sentence.startswith("24 dev cases × 2 repeats × 1 target = 48 calls, ")
+    estimate = estimate_stored(settings=Settings(selection=Selection(split="holdout")))
+    assert estimate.sentence.startswith("6 holdout cases × 1 target = 6 calls, ")
 
 
-async def test_repeats_that_the_suite_asks_for_count(make: MakeRuns, guess: Guess, folder: Path) -> None:
+async def test_repeats_that_the_suite_asks_for_count(
+    make: MakeRuns, estimate_stored: EstimateFunction, folder: Path
+) -> None:
     check = "assertions: [{type: contains, value: x}]"
     text = f"""
 execution: {{target: echo, trials: {{count: 3}}}}
@@ -189,21 +203,21 @@ tests:
   - {{id: b, input: x, criteria: x, {check}}}
 """
     (folder / "own.eval.yaml").write_text(text, encoding="utf-8")
-    (done,) = await make("own.eval.yaml")
-    told = guess(done.run.suite.name, "")
-    assert told.sentence.startswith("2 cases × 3 repeats × 1 target = 6 calls, ")
-    assert done.run.planned == told.calls
+    (result,) = await make("own.eval.yaml")
+    estimate = estimate_stored(result.run.suite.name, "")
+    assert estimate.sentence.startswith("2 cases × 3 repeats × 1 target = 6 calls, ")
+    assert result.run.planned == estimate.calls
 
 
 def test_a_suite_that_is_not_in_the_store_is_estimated_as_when_it_is(
-    guess: Guess, thirty: str, store: SqliteStore, environ: dict[str, str], folder: Path
+    estimate_stored: EstimateFunction, thirty: str, store: SqliteStore, environ: dict[str, str], folder: Path
 ) -> None:
     source = source_from_path(Path(thirty))
     request = Request(sources=(source,), targets=("echo",))
-    told = estimate_request(store, request, environ, folder=folder)
+    estimate = estimate_request(store, request, environ, folder=folder)
     assert (store.versions(), list(store.runs())) == ([], [])
     list(Suites(store, environ).save(thirty))
-    assert told == guess()
+    assert estimate == estimate_stored()
 
 
 def test_a_source_with_an_error_is_refused_with_its_line(
@@ -218,50 +232,52 @@ def test_a_source_with_an_error_is_refused_with_its_line(
 def test_a_built_in_suite_is_estimated_without_being_saved(
     store: SqliteStore, environ: dict[str, str], folder: Path
 ) -> None:
-    told = estimate_request(store, Request(suites=("cheap",), targets=("echo",)), environ, folder=folder)
-    assert told.sentence == "10 cases × 1 target = 10 calls, no cost, about 1 s"
+    estimate = estimate_request(store, Request(suites=("cheap",), targets=("echo",)), environ, folder=folder)
+    assert estimate.sentence == "10 cases × 1 target = 10 calls, no cost, about 1 s"
     assert (store.versions(), list(store.runs())) == ([], [])
 
 
-async def test_nobody_is_asked_yet(make: MakeRuns, guess: Guess, thirty: str) -> None:
+async def test_nobody_is_asked_yet(make: MakeRuns, estimate_stored: EstimateFunction, thirty: str) -> None:
     await make(thirty)
-    assert guess(targets="").sentence == "24 dev + 6 holdout cases; choose a target"
+    assert estimate_stored(targets="").sentence == "24 dev + 6 holdout cases; choose a target"
 
 
 async def test_answers_that_may_be_there_already_make_it_at_most(
-    make: MakeRuns, guess: Guess, thirty: str
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str
 ) -> None:
     await make(thirty)
-    told = guess(settings=Settings(reuse=True, budget_usd=0.5), explicit=frozenset({"reuse", "budget_usd"}))
-    assert "= at most 30 calls, " in told.sentence
-    assert any("$0.50" in note for note in told.notes)
+    estimate = estimate_stored(
+        settings=Settings(reuse=True, budget_usd=0.5), explicit=frozenset({"reuse", "budget_usd"})
+    )
+    assert "= at most 30 calls, " in estimate.sentence
+    assert any("$0.50" in note for note in estimate.notes)
 
 
-# --- what earlier runs tell --------------------------------------------------------------------------------
+# --- estimates from earlier runs ---------------------------------------------------------------------------
 
 
 async def test_tokens_are_those_of_this_suite_and_speed_is_that_of_any(
-    make: MakeRuns, guess: Guess, suite: Any, thirty: str, folder: Path
+    make: MakeRuns, estimate_stored: EstimateFunction, suite: Any, thirty: str, folder: Path
 ) -> None:
     (folder / "asked_too.py").write_text(
         "def f(prompt):\n"
         "    return {'text': 'x', 'latency_ms': 1000.0, 'usage': {'input_tokens': 9, 'output_tokens': 1}}\n"
     )
     targets(folder, {"name": "mine", "provider": "function", "function": "asked_too:f"})
-    priced(folder, mine=(1.0, 1.0))
+    write_prices(folder, mine=(1.0, 1.0))
     await make(thirty, "mine")
     suite(("o", "other", "x"), name="other.jsonl")
     await make("other.jsonl", "echo")
-    (share,) = guess("other", "mine").shares
+    (share,) = estimate_stored("other", "mine").shares
     assert not share.is_measured
     assert share.seconds == pytest.approx(1.0)
-    (share,) = guess("thirty", "mine", settings=Settings(concurrency=10)).shares
+    (share,) = estimate_stored("thirty", "mine", settings=Settings(concurrency=10)).shares
     assert (share.is_measured, share.usage.input_tokens) == (True, 270)
     assert share.seconds == pytest.approx(3.0)
 
 
 async def test_other_parameters_and_another_name_are_the_same_target(
-    make: MakeRuns, guess: Guess, thirty: str, folder: Path
+    make: MakeRuns, estimate_stored: EstimateFunction, thirty: str, folder: Path
 ) -> None:
     answers(folder, usage={"input_tokens": 10, "output_tokens": 1})
     targets(
@@ -270,13 +286,15 @@ async def test_other_parameters_and_another_name_are_the_same_target(
         {"name": "second", "use_target": "first"},
     )
     await make(thirty, "first", params=Params(temperature=0.7))
-    (share,) = guess(targets="second").shares
+    (share,) = estimate_stored(targets="second").shares
     assert (share.is_measured, share.usage.input_tokens) == (True, 300)
 
 
-def test_what_cannot_be_estimated_is_refused(guess: Guess, store: SqliteStore, folder: Path) -> None:
+def test_what_cannot_be_estimated_is_refused(
+    estimate_stored: EstimateFunction, store: SqliteStore, folder: Path
+) -> None:
     with pytest.raises(UsageError, match="no suite 'nothing' in the store"):
-        guess("nothing")
+        estimate_stored("nothing")
     targets(folder, {"name": "keyed", "provider": "openai", "model": "m", "api_key": "${{ NOT_SET_KEY }}"})
     request = Request(suites=("cheap",), targets=("keyed",))
     with pytest.raises(SuiteError, match="NOT_SET_KEY"):

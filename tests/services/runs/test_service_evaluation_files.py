@@ -1,4 +1,4 @@
-"""Evaluation files of each shape that their document shows, run to their verdicts."""
+"""Runs of evaluation files in each documented form."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from proctor.stores.sqlite.store import SqliteStore
 from support.sessions import MakeRuns
 
 
-class Came:
-    """What the trials of a run came to."""
+class EvaluationResult:
+    """The trials of the runs of an evaluation file."""
 
-    def __init__(self, done: list[events.RunFinished], store: SqliteStore) -> None:
-        self.done = done
-        self.trials = [stored for one in done for stored in store.trials(one.run.id)]
+    def __init__(self, results: list[events.RunFinished], store: SqliteStore) -> None:
+        self.results = results
+        self.trials = [stored_trial for result in results for stored_trial in store.trials(result.run.id)]
 
     @property
     def verdicts(self) -> dict[str, str]:
-        return {stored.trial.case_id: str(stored.verdict) for stored in self.trials}
+        return {stored_trial.trial.case_id: str(stored_trial.verdict) for stored_trial in self.trials}
 
     def trial(self, case: str) -> Trial:
-        return next(stored.trial for stored in self.trials if stored.trial.case_id == case)
+        return next(stored_trial.trial for stored_trial in self.trials if stored_trial.trial.case_id == case)
 
     def scores(self, case: str) -> dict[str, Score]:
         return {score.name: score for score in self.trial(case).scores}
 
 
-Evaluate = Callable[..., Awaitable[Came]]
+Evaluate = Callable[..., Awaitable[EvaluationResult]]
 
 
 @pytest.fixture
 def evaluate(make: MakeRuns, folder: Path, store: SqliteStore) -> Evaluate:
     """Runs an evaluation file on scripted answers, with a scripted judge where one is given."""
 
-    async def run(text: str, answers: Any = "ok", judge: Any = None, **files: str) -> Came:
+    async def run(text: str, answers: Any = "ok", judge: Any = None, **files: str) -> EvaluationResult:
         (folder / "suite.eval.yaml").write_text(text, encoding="utf-8")
         for name, content in files.items():
             path = folder / name.replace("__", "/").replace("_DOT_", ".")
@@ -53,28 +53,28 @@ def evaluate(make: MakeRuns, folder: Path, store: SqliteStore) -> Evaluate:
         if judge is not None:
             _script(folder / "judge.jsonl", judge)
             fields["judges"] = ("scripted:judge.jsonl",)
-        done = await make("suite.eval.yaml", "scripted:answers.jsonl", **fields)
-        return Came(done, store)
+        results = await make("suite.eval.yaml", "scripted:answers.jsonl", **fields)
+        return EvaluationResult(results, store)
 
     return run
 
 
 def _script(path: Path, answers: Any) -> None:
     rows = answers if isinstance(answers, dict) else {"*": answers}
-    written = {
+    texts = {
         key: value if isinstance(value, str | list) or "text" in value else json.dumps(value)
         for key, value in rows.items()
     }
-    path.write_text(json.dumps(written) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(texts) + "\n", encoding="utf-8")
 
 
-def said(score: float, *texts: tuple[str, bool]) -> str:
+def make_reply(score: float, *texts: tuple[str, bool]) -> str:
     """A judge's reply."""
     assertions = [{"text": text, "passed": passed} for text, passed in texts]
     return json.dumps({"score": score, "assertions": assertions, "reasoning": "because"})
 
 
-def checked(**items: bool) -> str:
+def make_rubric_reply(**items: bool) -> str:
     """A judge's reply about rubric items."""
     checks = [{"id": name, "satisfied": passed, "reasoning": "seen"} for name, passed in items.items()]
     return json.dumps({"checks": checks, "overall_reasoning": "all looked at"})
@@ -87,7 +87,7 @@ def checked(**items: bool) -> str:
 async def test_the_smallest_test_is_graded_by_its_criteria(
     evaluate: Evaluate, value: float, verdict: str
 ) -> None:
-    came = await evaluate(
+    result = await evaluate(
         """
 tests:
   - id: product
@@ -96,10 +96,10 @@ tests:
     expected_output: "54"
 """,
         "54",
-        judge={"product": said(value, ("finds 54", True))},
+        judge={"product": make_reply(value, ("finds 54", True))},
     )
-    assert came.verdicts == {"product": verdict}
-    (score,) = came.trial("product").scores
+    assert result.verdicts == {"product": verdict}
+    (score,) = result.trial("product").scores
     assert (score.grader, score.value, score.entries[0].text) == ("llm_grader", value, "finds 54")
 
 
@@ -135,14 +135,14 @@ tests:
 """,
         encoding="utf-8",
     )
-    _script(folder / "judge.jsonl", said(0.9))
-    came = Came(await make("suite.eval.yaml", "", judges=("scripted:judge.jsonl",)), store)
-    assert came.verdicts == {"deep": "pass", "plain": "pass"}
-    deep = came.trial("deep")
+    _script(folder / "judge.jsonl", make_reply(0.9))
+    result = EvaluationResult(await make("suite.eval.yaml", "", judges=("scripted:judge.jsonl",)), store)
+    assert result.verdicts == {"deep": "pass", "plain": "pass"}
+    deep = result.trial("deep")
     assert deep.target == "careful"
     assert deep.output is not None
     assert deep.output.text == "from the careful one"
-    assert list(came.scores("deep")) == ["depth"]
+    assert list(result.scores("deep")) == ["depth"]
 
 
 async def test_in_a_matrix_a_test_with_its_own_target_runs_once_in_the_first_run(
@@ -163,11 +163,13 @@ tests:
 """,
         encoding="utf-8",
     )
-    done = await make("suite.eval.yaml", "")
-    assert [one.run.target.name for one in done] == ["default", "echo"]
-    asked = [[stored.trial.case_id for stored in store.trials(one.run.id)] for one in done]
-    assert asked == [["own", "all"], ["all"]]
-    assert len({one.run.group for one in done}) == 1
+    results = await make("suite.eval.yaml", "")
+    assert [result.run.target.name for result in results] == ["default", "echo"]
+    case_ids = [
+        [stored_trial.trial.case_id for stored_trial in store.trials(result.run.id)] for result in results
+    ]
+    assert case_ids == [["own", "all"], ["all"]]
+    assert len({result.run.group for result in results}) == 1
 
 
 # --- deterministic checks ----------------------------------------------------------------------------------
@@ -196,9 +198,11 @@ tests:
 async def test_deterministic_checks_decide_without_a_judge(
     evaluate: Evaluate, assertions: str, answer: str, verdict: str
 ) -> None:
-    came = await evaluate(f"tests:\n  - {{id: t, criteria: c, input: i, assertions: {assertions}}}\n", answer)
-    assert came.verdicts == {"t": verdict}
-    assert came.done[0].run.judges == ()
+    result = await evaluate(
+        f"tests:\n  - {{id: t, criteria: c, input: i, assertions: {assertions}}}\n", answer
+    )
+    assert result.verdicts == {"t": verdict}
+    assert result.results[0].run.judges == ()
 
 
 # --- rubrics and gates -------------------------------------------------------------------------------------
@@ -232,9 +236,9 @@ tests:
 async def test_rubrics_are_weighted_and_a_gate_outranks_them(
     evaluate: Evaluate, answer: str, ban: bool, why: bool, verdict: str, share: float
 ) -> None:
-    came = await evaluate(SCREENING, answer, judge=checked(ban=ban, why=why))
-    assert came.scores("harbour")["rubrics"].value == pytest.approx(share)
-    assert came.verdicts == {"harbour": verdict}
+    result = await evaluate(SCREENING, answer, judge=make_rubric_reply(ban=ban, why=why))
+    assert result.scores("harbour")["rubrics"].value == pytest.approx(share)
+    assert result.verdicts == {"harbour": verdict}
 
 
 @pytest.mark.parametrize(
@@ -245,8 +249,8 @@ async def test_a_gate_with_a_number_of_its_own_holds_a_rubric(
     evaluate: Evaluate, satisfied: tuple[bool, ...], verdict: str
 ) -> None:
     items = dict(zip(("a", "b", "c"), satisfied, strict=True))
-    written = ", ".join(f"{{id: {name}, outcome: {name}}}" for name in items)
-    came = await evaluate(
+    criteria = ", ".join(f"{{id: {name}, outcome: {name}}}" for name in items)
+    result = await evaluate(
         f"""
 tests:
   - id: t
@@ -254,18 +258,18 @@ tests:
     input: i
     assertions:
       - {{type: contains, value: ok, weight: 9}}
-      - {{type: rubrics, required: 0.6, criteria: [{written}]}}
+      - {{type: rubrics, required: 0.6, criteria: [{criteria}]}}
 """,
-        judge=checked(**items),
+        judge=make_rubric_reply(**items),
     )
-    score = came.scores("t")["rubrics"]
+    score = result.scores("t")["rubrics"]
     assert score.required == 0.6
     assert score.value == pytest.approx(sum(satisfied) / 3)
-    assert came.verdicts == {"t": verdict}
+    assert result.verdicts == {"t": verdict}
 
 
 async def test_metadata_reaches_graders(evaluate: Evaluate) -> None:
-    came = await evaluate(
+    result = await evaluate(
         """
 tests:
   - id: sail
@@ -281,7 +285,7 @@ tests:
             "print(json.dumps({'score': 1.0 if given == {'sea': 'north', 'wind': 7} else 0.0}))\n"
         ),
     )
-    assert came.verdicts == {"sail": "pass"}
+    assert result.verdicts == {"sail": "pass"}
 
 
 # --- workspaces --------------------------------------------------------------------------------------------
@@ -289,7 +293,7 @@ tests:
 
 @pytest.mark.slow
 async def test_each_test_gets_the_hook_that_is_its_own_and_the_metadata(evaluate: Evaluate) -> None:
-    came = await evaluate(
+    result = await evaluate(
         """
 workspace:
   hooks:
@@ -324,11 +328,11 @@ tests:
             "print(json.dumps({'score': float(text == ' '.join(sys.argv[1:])), 'reasoning': text}))\n"
         ),
     )
-    assert came.verdicts == {"first": "pass", "second": "pass"}
+    assert result.verdicts == {"first": "pass", "second": "pass"}
 
 
 async def test_a_hook_that_fails_is_an_error_of_the_tests_that_it_covers(evaluate: Evaluate) -> None:
-    came = await evaluate(
+    result = await evaluate(
         """
 workspace:
   hooks:
@@ -343,8 +347,8 @@ tests:
     assertions: [{type: contains, value: ok}]
 """
     )
-    assert came.verdicts == {"a": "error", "b": "error", "c": "pass"}
-    failure = came.trial("a").failure
+    assert result.verdicts == {"a": "error", "b": "error", "c": "pass"}
+    failure = result.trial("a").failure
     assert failure is not None
     assert (failure.stage, failure.kind) == ("setup", "workspace")
     assert "no harbour" in failure.message
@@ -357,7 +361,7 @@ async def test_a_variable_is_sent_filled_in_and_kept_as_written(
     evaluate: Evaluate, store: SqliteStore, environ: dict[str, str]
 ) -> None:
     environ["HARBOUR"] = "Port-of-Secrets"
-    came = await evaluate(
+    result = await evaluate(
         """
 tests:
   - id: where
@@ -368,11 +372,11 @@ tests:
 """,
         "You moor in Port-of-Secrets.",
     )
-    assert came.verdicts == {"where": "pass"}
-    stored = json.dumps([repr(one.trial) for one in came.trials])
-    assert "Port-of-Secrets" not in stored
-    assert "${{ HARBOUR }}" in stored
-    (case,) = [one.case for one in store.cases(came.done[0].run.suite.content)]
+    assert result.verdicts == {"where": "pass"}
+    text = json.dumps([repr(stored_trial.trial) for stored_trial in result.trials])
+    assert "Port-of-Secrets" not in text
+    assert "${{ HARBOUR }}" in text
+    (case,) = [stored_case.case for stored_case in store.cases(result.results[0].run.suite.content)]
     assert case.input[0].content == "I moor in ${{ HARBOUR }}."
 
 
@@ -389,15 +393,17 @@ tests:
       - {type: contains, value: moor}
       - {type: llm-grader, prompt: "Does it name ${{ HARBOUR }}?"}
 """
-    kept = []
+    digests = []
     for environ["HARBOUR"] in ("Port-of-Secrets", "Bay-of-Whispers"):
-        came = await evaluate(text, f"You moor in {environ['HARBOUR']}.", judge=said(1.0, ("named", True)))
-        assert came.verdicts == {"where": "pass"}
-        (case,) = [one.case for one in store.cases(came.done[0].run.suite.content)]
-        scores = came.trial("where").scores
-        assert [one.assertion for one in scores] == [assertion_digest(one) for one in case.assertions]
-        kept.append([judgment.prompt_digest for one in scores for judgment in one.judgments])
-    assert kept[0] == kept[1] != []
+        result = await evaluate(
+            text, f"You moor in {environ['HARBOUR']}.", judge=make_reply(1.0, ("named", True))
+        )
+        assert result.verdicts == {"where": "pass"}
+        (case,) = [stored_case.case for stored_case in store.cases(result.results[0].run.suite.content)]
+        scores = result.trial("where").scores
+        assert [score.assertion for score in scores] == [assertion_digest(item) for item in case.assertions]
+        digests.append([judgment.prompt_digest for score in scores for judgment in score.judgments])
+    assert digests[0] == digests[1] != []
 
 
 async def test_a_variable_that_is_not_set_is_an_error_that_names_it(evaluate: Evaluate) -> None:

@@ -1,4 +1,4 @@
-"""The grid of several runs: how cases are paired, which rows are selected, in which order, page by page."""
+"""The grid of several runs: pairing of cases, filters, order and pages of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.stores import add_run, save_cases
 VERDICTS = {"p": Verdict.PASS, "f": Verdict.FAIL, "e": Verdict.ERROR, "u": Verdict.UNSCORED}
 
 
-class Runs:
+class RunsInStore:
     """A store with runs, each given by the letters of its verdicts."""
 
     def __init__(self) -> None:
@@ -93,10 +93,10 @@ class Runs:
 
 
 @pytest.fixture
-def runs() -> Iterator[Runs]:
-    stored = Runs()
-    yield stored
-    stored.store.close()
+def runs() -> Iterator[RunsInStore]:
+    runs = RunsInStore()
+    yield runs
+    runs.store.close()
 
 
 def test_cases_of_several_suites_are_paired_by_id_in_the_order_of_the_first() -> None:
@@ -116,20 +116,20 @@ def test_cases_of_several_suites_are_paired_by_id_in_the_order_of_the_first() ->
     ],
 )
 def test_rows_are_selected_by_how_the_verdicts_differ(
-    runs: Runs, kind: GridKind | None, expected: str
+    runs: RunsInStore, kind: GridKind | None, expected: str
 ) -> None:
     runs.add("ppffp-")
     runs.add("pfpfep")
     assert runs.rows(kind=kind) == expected.split()
 
 
-def test_a_case_that_no_run_has_is_no_row(runs: Runs) -> None:
+def test_a_case_that_no_run_has_is_no_row(runs: RunsInStore) -> None:
     runs.add("p-f")
     runs.add("p-p")
     assert runs.rows() == ["c0", "c2"]
 
 
-def test_rows_are_selected_by_tag_and_by_a_text_of_any_run(runs: Runs) -> None:
+def test_rows_are_selected_by_tag_and_by_a_text_of_any_run(runs: RunsInStore) -> None:
     runs.add("pppp")
     runs.add("pppp", texts={2: "A Zebra", 3: "zebra too"})
     assert runs.rows(tags=("t1",)) == ["c1", "c3"]
@@ -140,7 +140,7 @@ def test_rows_are_selected_by_tag_and_by_a_text_of_any_run(runs: Runs) -> None:
     assert runs.rows(text="c1") == ["c1"]
 
 
-def test_rates_count_the_selected_cases_that_passed_or_failed(runs: Runs) -> None:
+def test_rates_count_the_selected_cases_that_passed_or_failed(runs: RunsInStore) -> None:
     runs.add("ppfe-f")
     runs.add("pffpup")
     query = GridQuery(filter=GridFilter(tags=("t1",)))
@@ -151,7 +151,7 @@ def test_rates_count_the_selected_cases_that_passed_or_failed(runs: Runs) -> Non
     assert [rate.share for rate in rates] == [None, 1.0]
 
 
-def test_most_disagreement_is_the_most_pairs_of_pass_and_fail_and_then_the_scores(runs: Runs) -> None:
+def test_most_disagreement_is_the_most_pairs_of_pass_and_fail_and_then_the_scores(runs: RunsInStore) -> None:
     runs.add("pppp")
     runs.add("pfff")
     runs.add("pfpp")
@@ -160,7 +160,7 @@ def test_most_disagreement_is_the_most_pairs_of_pass_and_fail_and_then_the_score
     assert runs.rows("disagreement")[0] == "c0"
 
 
-def test_rows_are_sorted_by_total_cost_and_by_the_slowest_answer(runs: Runs) -> None:
+def test_rows_are_sorted_by_total_cost_and_by_the_slowest_answer(runs: RunsInStore) -> None:
     runs.add("pppe")
     runs.add("ppp-")
     assert runs.rows("-cost") == ["c0", "c1", "c2", "c3"]
@@ -170,7 +170,7 @@ def test_rows_are_sorted_by_total_cost_and_by_the_slowest_answer(runs: Runs) -> 
     assert runs.rows("nonsense") == ["c0", "c1", "c2", "c3"]
 
 
-def test_numbers_and_texts_of_hidden_answers_are_neither_sorted_by_nor_searched(runs: Runs) -> None:
+def test_numbers_and_texts_of_hidden_answers_are_neither_sorted_by_nor_searched(runs: RunsInStore) -> None:
     run = runs.add("pppp", holdout=(0,), texts={0: "zebra"})
     assert runs.rows("-cost") == ["c1", "c2", "c3", "c0"]
     assert runs.rows(text="zebra") == []
@@ -178,7 +178,7 @@ def test_numbers_and_texts_of_hidden_answers_are_neither_sorted_by_nor_searched(
     assert runs.rows(text="zebra", revealed=[run.id]) == ["c0"]
 
 
-def test_pages_lead_forwards_and_back(runs: Runs) -> None:
+def test_pages_lead_forwards_and_back(runs: RunsInStore) -> None:
     runs.add("p" * 7)
     selection = runs.finder.select(runs.store, runs.trials, runs.summaries(), GridQuery())
     first = selection.page("", 3)
@@ -192,7 +192,7 @@ def test_pages_lead_forwards_and_back(runs: Runs) -> None:
         assert selection.page(word, 3) == first
 
 
-def test_what_was_read_is_read_once(runs: Runs) -> None:
+def test_what_was_read_is_read_once(runs: RunsInStore) -> None:
     runs.add("pf")
     runs.add("fp")
     query = GridQuery(filter=GridFilter(kind="differ"))
@@ -205,7 +205,7 @@ def test_what_was_read_is_read_once(runs: Runs) -> None:
     assert runs.finder.find(runs.store, runs.runs[::-1], query) is None, "another grid"
 
 
-def test_a_run_that_goes_on_is_read_again(runs: Runs) -> None:
+def test_a_run_that_goes_on_is_read_again(runs: RunsInStore) -> None:
     run = runs.add("p-")
     assert runs.rows() == ["c0"]
     runs.store.save_trial(run.id, make_trial("x", make_score(1), case_id="c1", position=1), Verdict.PASS)
@@ -213,7 +213,7 @@ def test_a_run_that_goes_on_is_read_again(runs: Runs) -> None:
     assert runs.rows() == ["c0", "c1"]
 
 
-def test_memory_is_bounded(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(runs: RunsInStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grids, "_MAX_CELLS", 3)
     runs.add("pp")
     assert runs.rows() == ["c0", "c1"]
@@ -224,7 +224,7 @@ def test_memory_is_bounded(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs.finder.find(runs.store, runs.runs, GridQuery()) is not None
 
 
-def test_a_cell_has_the_verdict_of_its_worst_repeat_and_how_many_passed(runs: Runs) -> None:
+def test_a_cell_has_the_verdict_of_its_worst_repeat_and_how_many_passed(runs: RunsInStore) -> None:
     runs.add("p|f|p p|p|p p|e|u", settings=Settings(repeats=3))
     cells = [row.cells[0] for row in runs.cells()]
     facts = [
@@ -236,7 +236,7 @@ def test_a_cell_has_the_verdict_of_its_worst_repeat_and_how_many_passed(runs: Ru
     assert runs.rows(kind="failed") == ["c0"]
 
 
-def test_a_rule_over_repeats_decides(runs: Runs) -> None:
+def test_a_rule_over_repeats_decides(runs: RunsInStore) -> None:
     cases = [make_case("c0"), make_case("c1", pass_rule=PassRule(threshold=0.5)), make_case("c2")]
     runs.add("f|p p|f f|f", cases, settings=Settings(repeats=2), repeats_rule="any")
     cells = [row.cells[0] for row in runs.cells()]
@@ -248,7 +248,7 @@ def test_a_rule_over_repeats_decides(runs: Runs) -> None:
     assert runs.rows(kind="failed") == ["c2"]
 
 
-def test_an_edited_case_is_paired_and_says_so(runs: Runs) -> None:
+def test_an_edited_case_is_paired_and_says_so(runs: RunsInStore) -> None:
     runs.add("pp", [make_case("a", "One?"), make_case("b", "Two?")])
     runs.add("fpp", [make_case("b", "Two!"), make_case("a", "One?"), make_case("new")], name="t")
     rows = runs.cells()
@@ -258,25 +258,28 @@ def test_an_edited_case_is_paired_and_says_so(runs: Runs) -> None:
     assert [cell and cell.verdict.value for cell in rows[1].cells] == ["pass", "fail"]
 
 
-def test_a_cell_begins_with_the_answer_without_reasoning(runs: Runs) -> None:
+def test_a_cell_begins_with_the_answer_without_reasoning(runs: RunsInStore) -> None:
     runs.add("ppe", texts={0: "<think>Hm.</think>\n\nLima", 1: "x" * 1000})
     answers = [row.cells[0].answer for row in runs.cells() if row.cells[0] is not None]
     assert answers == ["Lima", "x" * 240, "timeout: Too late."]
 
 
-def test_a_hidden_cell_has_its_verdict_alone(runs: Runs) -> None:
+def test_a_hidden_cell_has_its_verdict_alone(runs: RunsInStore) -> None:
     run = runs.add("pf", holdout=(1,), texts={1: "secret"})
-    hidden = runs.cells()[1]
-    cell = hidden.cells[0]
+    sealed_row = runs.cells()[1]
+    cell = sealed_row.cells[0]
     assert cell is not None
     assert (cell.sealed, cell.verdict, cell.answer, cell.output) == (True, Verdict.FAIL, "", None)
-    assert (hidden.question, hidden.case) == ("", None)
-    assert "secret" not in repr(hidden)
-    shown = runs.cells([run.id])[1]
-    assert (shown.question, shown.cells[0] and shown.cells[0].answer) == ("2 + 2?", "secret")
+    assert (sealed_row.question, sealed_row.case) == ("", None)
+    assert "secret" not in repr(sealed_row)
+    revealed_row = runs.cells([run.id])[1]
+    assert (revealed_row.question, revealed_row.cells[0] and revealed_row.cells[0].answer) == (
+        "2 + 2?",
+        "secret",
+    )
 
 
-def test_progress_counts_the_trials_of_all_runs(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_the_trials_of_all_runs(runs: RunsInStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proctor.services.runs.reading.grid_column._TRIALS_PER_REPORT", 1)
     runs.add("ppp")
     runs.add("pp")

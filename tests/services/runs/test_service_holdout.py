@@ -1,4 +1,4 @@
-"""The split of a run, which is the run's own: kept with it, and the same when it is taken up again."""
+"""The split of a run: stored with the run, and the same when the run is resumed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ten(suite: WriteSuite) -> str:
 
 
 def splits(store: SqliteStore, run_id: str) -> dict[str, str | None]:
-    return {stored.trial.case_id: stored.trial.split for stored in store.trials(run_id)}
+    return {stored_trial.trial.case_id: stored_trial.trial.split for stored_trial in store.trials(run_id)}
 
 
 async def test_the_rule_that_was_asked_for_stands_in_the_stored_run(
@@ -47,8 +47,8 @@ async def test_the_rule_that_was_asked_for_stands_in_the_stored_run(
 
 
 async def test_a_method_alone_keeps_the_share_of_the_suite(make: MakeRuns, ten: str) -> None:
-    (done,) = await make(ten, split_method="shuffle")
-    assert done.run.suite.split_rule == SplitRule(method="shuffle")
+    (result,) = await make(ten, split_method="shuffle")
+    assert result.run.suite.split_rule == SplitRule(method="shuffle")
 
 
 @pytest.mark.parametrize("how", ["resume", "resume-newest", "retry_errors"])
@@ -62,98 +62,100 @@ async def test_a_run_that_is_taken_up_again_keeps_its_split(
         "        raise ValueError('broken')\n"
         "    return prompt\n"
     )
-    asked: dict[str, Any] = {"holdout": 0.3, "split_method": "shuffle"}
-    (done,) = await make(ten, f"function:{name}:f", **asked)
-    before = splits(store, done.run.id)
+    split_fields: dict[str, Any] = {"holdout": 0.3, "split_method": "shuffle"}
+    (result,) = await make(ten, f"function:{name}:f", **split_fields)
+    before = splits(store, result.run.id)
     Path("mended").touch()
-    words: dict[str, Any] = {
-        "resume": {"resume": done.run.id},
-        "resume-newest": {"suites": ten, "targets": f"function:{name}:f", "resume": "", **asked},
-        "retry_errors": {"retry_errors": done.run.id},
+    options: dict[str, Any] = {
+        "resume": {"resume": result.run.id},
+        "resume-newest": {"suites": ten, "targets": f"function:{name}:f", "resume": "", **split_fields},
+        "retry_errors": {"retry_errors": result.run.id},
     }[how]
     if how == "resume-newest":
-        store.update_run(replace(done.run, status="interrupted"))
+        store.update_run(replace(result.run, status="interrupted"))
     else:
-        words["targets"] = ""
-    (again,) = await make(**words)
+        options["targets"] = ""
+    (again,) = await make(**options)
     assert again.run.suite.split_rule == SplitRule(ratio=0.3, method="shuffle")
     assert splits(store, again.run.id) == before
-    assert (again.run.id == done.run.id) == (how != "retry_errors")
+    assert (again.run.id == result.run.id) == (how != "retry_errors")
 
 
 async def test_the_newest_run_with_another_split_is_not_continued(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    (done,) = await make(ten, holdout=0.3)
-    store.update_run(replace(done.run, status="interrupted"))
+    (result,) = await make(ten, holdout=0.3)
+    store.update_run(replace(result.run, status="interrupted"))
     with pytest.raises(UsageError, match=r"--holdout: the run has 0\.3, this command sets 0\.2"):
         await make(ten, resume="")
 
 
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
 async def test_a_stored_run_is_not_divided_anew(make: MakeRuns, ten: str, flag: str) -> None:
-    (done,) = await make(ten)
-    words = {flag: done.run.id, "flags": frozenset({"--holdout"})}
+    (result,) = await make(ten)
+    options = {flag: result.run.id, "flags": frozenset({"--holdout"})}
     with pytest.raises(UsageError, match="--holdout: the run has"):
-        await make(ten, **words, holdout=0.3)
-    (same,) = await make(ten, **words, holdout=0.2)
+        await make(ten, **options, holdout=0.3)
+    (same,) = await make(ten, **options, holdout=0.2)
     assert same.run.suite.split_rule == SplitRule()
 
 
 async def test_answers_that_are_graded_again_by_a_changed_suite_stay_where_they_were(
     make: MakeRuns, store: SqliteStore, ten: str, suite: WriteSuite
 ) -> None:
-    (done,) = await make(ten, holdout=0.3, split_method="shuffle")
+    (result,) = await make(ten, holdout=0.3, split_method="shuffle")
     changed = suite(*((f"t{n}", f"say {n}", "say 4") for n in range(10)))
-    (again,) = await make(changed, "", regrade=done.run.id)
+    (again,) = await make(changed, "", regrade=result.run.id)
     assert again.tally.all.passed == 1
-    assert splits(store, again.run.id) == splits(store, done.run.id)
+    assert splits(store, again.run.id) == splits(store, result.run.id)
 
 
 def test_a_built_in_suite_from_the_store_is_not_split_either() -> None:
-    loaded = LoadedSuite(
+    suite = LoadedSuite(
         path="builtin:cheap@v1",
         suite=Suite(name="builtin:cheap", dialect="pramana"),
         indexer=CaseIndexer(Selection(), None),
         required=RequiredTargets(),
         problems=(),
     )
-    assert apply_split(loaded, Request()) is loaded
+    assert apply_split(suite, Request()) is suite
     with pytest.raises(UsageError, match="Built-in suites have no holdout"):
-        apply_split(loaded, Request(holdout=0.2))
+        apply_split(suite, Request(holdout=0.2))
 
 
-async def test_a_run_plans_what_it_tells(make: MakeRuns, ten: str, told: list[events.Event]) -> None:
+async def test_a_run_plans_what_it_tells(
+    make: MakeRuns, ten: str, session_events: list[events.Event]
+) -> None:
     await make(ten, holdout=0.5)
-    (planned,) = (one for one in told if isinstance(one, events.RunStarted))
-    assert (planned.dev, planned.holdout) == (5, 5)
+    (event,) = (item for item in session_events if isinstance(item, events.RunStarted))
+    assert (event.dev, event.holdout) == (5, 5)
 
 
 async def test_rows_are_sealed_at_the_source_and_numbers_are_of_whole_trials(
     make: MakeRuns, store: SqliteStore, ten: str
 ) -> None:
-    (done,) = await make(ten)
-    whole = list(read_trial_rows(store, done.run, reveal=True))
-    shut = list(read_trial_rows(store, done.run))
-    assert [row.verdict for row in shut] == [row.verdict for row in whole]
-    assert [row.sealed for row in shut] == [row.trial.split == "holdout" for row in whole]
-    assert all((row.trial.output is None) == row.sealed for row in shut)
-    assert not any(row.sealed or row.trial.output is None for row in whole)
-    assert list(build_report(store, done.run).rows()) == shut
-    assert list(build_report(store, done.run, reveal=True).rows()) == whole
-    counted = build_report(store, done.run).tally
-    assert (counted.all.passed, counted.all.failed, counted.asked_count) == (1, 9, 10)
-    assert counted.latency_ms().mean is not None
+    (result,) = await make(ten)
+    all_rows = list(read_trial_rows(store, result.run, reveal=True))
+    sealed_rows = list(read_trial_rows(store, result.run))
+    assert [row.verdict for row in sealed_rows] == [row.verdict for row in all_rows]
+    assert [row.sealed for row in sealed_rows] == [row.trial.split == "holdout" for row in all_rows]
+    assert all((row.trial.output is None) == row.sealed for row in sealed_rows)
+    assert not any(row.sealed or row.trial.output is None for row in all_rows)
+    assert list(build_report(store, result.run).rows()) == sealed_rows
+    assert list(build_report(store, result.run, reveal=True).rows()) == all_rows
+    tally = build_report(store, result.run).tally
+    assert (tally.all.passed, tally.all.failed, tally.asked_count) == (1, 9, 10)
+    assert tally.latency_ms().mean is not None
 
 
 async def test_a_look_is_kept_with_its_run_and_suite(make: MakeRuns, store: SqliteStore, ten: str) -> None:
-    (done,) = await make(ten)
-    shown = build_report(store, done.run, done.tally)
-    assert shown.looks == 0
-    assert record_report_access(store, shown, reveal=False).looks == 1
-    assert record_report_access(store, shown, reveal=True).looks == 3
-    kept = [(look.suite, look.run, look.kind) for look in store.holdout_accesses(done.run.suite.digest)]
-    assert kept == [(done.run.suite.digest, done.run.id, kind) for kind in ("rate", "rate", "reveal")]
+    (result,) = await make(ten)
+    report = build_report(store, result.run, result.tally)
+    assert report.looks == 0
+    assert record_report_access(store, report, reveal=False).looks == 1
+    assert record_report_access(store, report, reveal=True).looks == 3
+    accesses = [(look.suite, look.run, look.kind) for look in store.holdout_accesses(result.run.suite.digest)]
+    assert accesses == [(result.run.suite.digest, result.run.id, kind) for kind in ("rate", "rate", "reveal")]
 
 
 async def test_where_nothing_is_held_out_nobody_can_look(
@@ -161,9 +163,9 @@ async def test_where_nothing_is_held_out_nobody_can_look(
 ) -> None:
     settings = Settings(selection=Selection(split="dev"))
     (dev,) = await make(ten, settings=settings)
-    shown = build_report(store, dev.run)
-    assert record_report_access(store, shown, reveal=True) is shown
+    report = build_report(store, dev.run)
+    assert record_report_access(store, report, reveal=True) is report
     assert store.holdout_accesses(dev.run.suite.digest) == []
     assert not has_holdout(store, dev.run)
-    (all_of_it,) = await make(ten)
-    assert has_holdout(store, all_of_it.run)
+    (whole_run,) = await make(ten)
+    assert has_holdout(store, whole_run.run)

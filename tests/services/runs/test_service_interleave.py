@@ -1,4 +1,4 @@
-"""Interleaved runs: the requests that reach a server, stopping, resuming, and what cannot take turns."""
+"""Interleaved runs: their requests, stopping, resuming, and runs that cannot take turns."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CASES = 6
 IN_TURNS = Settings(interleave=True, concurrency=1, retries=0)
 
 
-class Desk:
-    """A server of several models, which notes each request as it arrives."""
+class ModelServer:
+    """A server of several models that records each request."""
 
     def __init__(self) -> None:
         self.url = ""
-        self.asked: list[tuple[str, str]] = []
+        self.requests: list[tuple[str, str]] = []
         """The model and the question of each request."""
         self.in_flight = self.peak = 0
         self.broken: set[str] = set()
@@ -45,7 +45,7 @@ class Desk:
     async def answer(self, request: web.Request) -> web.Response:
         body = await request.json()
         model, question = body["model"], body["messages"][-1]["content"]
-        self.asked.append((model, question))
+        self.requests.append((model, question))
         self.on_request()
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
@@ -59,12 +59,12 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    made = Desk()
+async def server() -> AsyncIterator[ModelServer]:
+    server = ModelServer()
     app = web.Application()
-    app.router.add_post("/{model}/v1/chat/completions", made.answer)
-    async with serve_app(app) as made.url:
-        yield made
+    app.router.add_post("/{model}/v1/chat/completions", server.answer)
+    async with serve_app(app) as server.url:
+        yield server
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def outcomes(store: Store, run: Run) -> RunOutcomes:
 
 
 def in_turns(models: str, questions: int) -> list[tuple[str, str]]:
-    """The requests of several models, of which another one is first in each turn."""
+    """The requests of several models, each first in turn."""
     return [
         (model, f"q{number}")
         for number in range(questions)
@@ -89,78 +89,82 @@ def in_turns(models: str, questions: int) -> list[tuple[str, str]]:
 
 
 async def test_a_server_is_asked_case_by_case_by_all_targets(
-    make: MakeRuns, desk: Desk, path: str, told: list[events.Event]
+    make: MakeRuns, server: ModelServer, path: str, session_events: list[events.Event]
 ) -> None:
-    first, second = await make(path, desk.targets("a", "b"), settings=IN_TURNS)
-    assert desk.asked == in_turns("ab", CASES)
+    first, second = await make(path, server.targets("a", "b"), settings=IN_TURNS)
+    assert server.requests == in_turns("ab", CASES)
     assert first.run.group == second.run.group
     assert first.run.settings.interleave
     assert (first.run.status, second.run.status) == ("finished", "finished")
     assert (first.tally.all.passed, second.tally.all.passed) == (CASES, CASES)
-    started = [event.run.id for event in told if isinstance(event, events.RunStarted)]
-    finished = [event.run for event in told if isinstance(event, events.TrialFinished)]
+    started = [event.run.id for event in session_events if isinstance(event, events.RunStarted)]
+    finished = [event.run for event in session_events if isinstance(event, events.TrialFinished)]
     assert (started, set(finished)) == ([first.run.id, second.run.id], set(started))
 
 
-async def test_without_it_one_target_is_asked_after_the_other(make: MakeRuns, desk: Desk, path: str) -> None:
-    first, second = await make(path, desk.targets("a", "b"), settings=Settings(concurrency=1))
-    assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
+async def test_without_it_one_target_is_asked_after_the_other(
+    make: MakeRuns, server: ModelServer, path: str
+) -> None:
+    first, second = await make(path, server.targets("a", "b"), settings=Settings(concurrency=1))
+    assert [model for model, _ in server.requests] == ["a"] * CASES + ["b"] * CASES
     assert not first.run.settings.interleave
     assert not second.run.settings.interleave
 
 
-async def test_repeats_are_asked_in_turns_too(make: MakeRuns, desk: Desk, suite: WriteSuite) -> None:
+async def test_repeats_are_asked_in_turns_too(make: MakeRuns, server: ModelServer, suite: WriteSuite) -> None:
     path = suite(("c0", "q0", "q0"), ("c1", "q1", "q1"))
     settings = Settings(interleave=True, concurrency=1, repeats=2)
-    await make(path, desk.targets("a", "b", "c"), settings=settings)
-    turns = [desk.asked[place : place + 3] for place in range(0, 12, 3)]
+    await make(path, server.targets("a", "b", "c"), settings=settings)
+    turns = [server.requests[place : place + 3] for place in range(0, 12, 3)]
     assert [{question for _, question in turn} for turn in turns] == [{"q0"}, {"q0"}, {"q1"}, {"q1"}]
     assert all({model for model, _ in turn} == {"a", "b", "c"} for turn in turns)
 
 
-async def test_targets_share_the_concurrency(make: MakeRuns, desk: Desk, suite: WriteSuite) -> None:
+async def test_targets_share_the_concurrency(make: MakeRuns, server: ModelServer, suite: WriteSuite) -> None:
     path = suite(*((f"c{number}", f"q{number}", "x") for number in range(20)))
-    await make(path, desk.targets("a", "b"), settings=Settings(interleave=True, concurrency=3))
-    assert desk.peak <= 3
+    await make(path, server.targets("a", "b"), settings=Settings(interleave=True, concurrency=3))
+    assert server.peak <= 3
     places: dict[str, list[int]] = {}
-    for place, (_, question) in enumerate(desk.asked):
+    for place, (_, question) in enumerate(server.requests):
         places.setdefault(question, []).append(place)
     assert all(abs(first - second) <= 3 for first, second in places.values())
 
 
 async def test_two_interleaved_runs_have_an_interval_for_their_latencies(
-    make: MakeRuns, desk: Desk, path: str, store: Store
+    make: MakeRuns, server: ModelServer, path: str, store: Store
 ) -> None:
-    runs = await make(path, desk.targets("a", "b"), settings=IN_TURNS)
+    runs = await make(path, server.targets("a", "b"), settings=IN_TURNS)
     latency = compare_runs(*(outcomes(store, finished.run) for finished in runs)).latency_ms
     assert latency is not None
     assert (latency.interleaved, latency.cases, latency.out_of_turn) == (True, CASES, 0)
     assert latency.median_ci95 is not None
 
 
-async def test_suites_come_one_after_the_other(make: MakeRuns, desk: Desk, suite: WriteSuite) -> None:
+async def test_suites_come_one_after_the_other(
+    make: MakeRuns, server: ModelServer, suite: WriteSuite
+) -> None:
     paths = [suite(("c", f"q{number}", "x"), name=f"s{number}.jsonl") for number in range(2)]
-    await make(" ".join(paths), desk.targets("a", "b"), settings=IN_TURNS)
-    assert [question for _, question in desk.asked] == ["q0", "q0", "q1", "q1"]
+    await make(" ".join(paths), server.targets("a", "b"), settings=IN_TURNS)
+    assert [question for _, question in server.requests] == ["q0", "q0", "q1", "q1"]
 
 
 async def test_a_target_that_is_stopped_by_its_errors_holds_nobody_up(
-    make: MakeRuns, desk: Desk, path: str
+    make: MakeRuns, server: ModelServer, path: str
 ) -> None:
-    desk.broken = {"b"}
+    server.broken = {"b"}
     settings = Settings(interleave=True, concurrency=2, retries=0, max_failures=2)
-    first, second = await make(path, desk.targets("a", "b"), settings=settings)
+    first, second = await make(path, server.targets("a", "b"), settings=settings)
     assert (first.run.status, first.tally.all.passed) == ("finished", CASES)
     assert (second.run.status, second.tally.all.passed) == ("interrupted", 0)
     assert "--max-failures" in (second.run.stopped or "")
 
 
 async def test_an_endpoint_that_is_given_up_stops_only_its_own_run(
-    make: MakeRuns, desk: Desk, suite: WriteSuite
+    make: MakeRuns, server: ModelServer, suite: WriteSuite
 ) -> None:
     path = suite(*((f"c{number}", f"q{number}", f"q{number}") for number in range(20)))
-    refused = "openai:b@http://127.0.0.1:1/v1"
-    first, second = await make(path, f"{desk.targets('a')} {refused}", settings=IN_TURNS)
+    unreachable = "openai:b@http://127.0.0.1:1/v1"
+    first, second = await make(path, f"{server.targets('a')} {unreachable}", settings=IN_TURNS)
     assert (first.run.status, first.tally.all.passed) == ("finished", 20)
     assert (second.run.status, second.tally.all.total) == ("interrupted", 0)
     assert "Every call failed" in (second.run.stopped or "")
@@ -169,52 +173,52 @@ async def test_an_endpoint_that_is_given_up_stops_only_its_own_run(
 # --- stopping and resuming ---------------------------------------------------------------------------------
 
 
-async def stop_after(desk: Desk, session: RunSession, requests: int, request: Request) -> list[Run]:
+async def stop_after(server: ModelServer, session: RunSession, count: int, request: Request) -> list[Run]:
     """Stops a session when the server has got so many requests."""
 
     def stop() -> None:
-        if len(desk.asked) == requests:
+        if len(server.requests) == count:
             session.stop()
 
-    desk.on_request = stop
+    server.on_request = stop
     return [finished.run for finished in await session.run(request)]
 
 
-@pytest.mark.parametrize("named", [0, 1, None])
+@pytest.mark.parametrize("resumed_index", [0, 1, None])
 async def test_interrupted_runs_are_resumed_together_and_complete_each_other(
     make: MakeRuns,
     session: Callable[[], RunSession],
-    desk: Desk,
+    server: ModelServer,
     path: str,
-    told: list[events.Event],
-    named: int | None,
+    session_events: list[events.Event],
+    resumed_index: int | None,
 ) -> None:
-    targets = desk.targets("a", "b")
+    targets = server.targets("a", "b")
     request = Request(suites=(path,), targets=tuple(targets.split()), settings=IN_TURNS)
-    runs = await stop_after(desk, session(), 5, request)
+    runs = await stop_after(server, session(), 5, request)
     assert [run.status for run in runs] == ["interrupted"] * 2
-    if named is None:
+    if resumed_index is None:
         resumed = await make(path, targets, settings=IN_TURNS, resume="")
     else:
-        resumed = await make(resume=runs[named].id)
+        resumed = await make(resume=runs[resumed_index].id)
     assert {finished.run.id for finished in resumed} == {run.id for run in runs}
     assert all(finished.run.status == "finished" for finished in resumed)
-    assert sorted(set(desk.asked)) == sorted(in_turns("ab", CASES))
-    questions = [question for _, question in desk.asked]
+    assert sorted(set(server.requests)) == sorted(in_turns("ab", CASES))
+    questions = [question for _, question in server.requests]
     assert questions == sorted(questions)
-    notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
+    notes = [event.message for event in session_events if isinstance(event, events.StatusMessage)]
     assert len([note for note in notes if "is resumed too, because the runs are interleaved" in note]) == (
-        named is not None
+        resumed_index is not None
     )
 
 
 async def test_a_run_whose_partner_has_finished_is_resumed_by_itself(
-    make: MakeRuns, desk: Desk, path: str, store: Store
+    make: MakeRuns, server: ModelServer, path: str, store: Store
 ) -> None:
-    desk.broken = {"b"}
+    server.broken = {"b"}
     settings = Settings(interleave=True, concurrency=1, retries=0, max_failures=1)
-    first, second = await make(path, desk.targets("a", "b"), settings=settings)
-    desk.broken = set()
+    first, second = await make(path, server.targets("a", "b"), settings=settings)
+    server.broken = set()
     (again,) = await make(resume=second.run.id)
     assert (again.run.id, again.run.status, again.tally.all.passed) == (second.run.id, "finished", CASES - 1)
     latency = compare_runs(outcomes(store, first.run), outcomes(store, again.run)).latency_ms
@@ -223,19 +227,19 @@ async def test_a_run_whose_partner_has_finished_is_resumed_by_itself(
 
 
 async def test_runs_that_were_begun_one_after_the_other_go_on_like_that(
-    session: Callable[[], RunSession], make: MakeRuns, desk: Desk, path: str
+    session: Callable[[], RunSession], make: MakeRuns, server: ModelServer, path: str
 ) -> None:
-    targets = tuple(desk.targets("a", "b").split())
+    targets = tuple(server.targets("a", "b").split())
     request = Request(suites=(path,), targets=targets, settings=Settings(concurrency=1))
-    (run,) = await stop_after(desk, session(), 3, request)
+    (run,) = await stop_after(server, session(), 3, request)
     with pytest.raises(UsageError, match="--interleave: the run has off, this command sets on"):
         await make(resume=run.id, settings=IN_TURNS, flags=frozenset({"--interleave"}))
     await make(path, " ".join(targets), settings=Settings(concurrency=1), resume="")
-    assert [model for model, _ in desk.asked] == ["a"] * CASES + ["b"] * CASES
+    assert [model for model, _ in server.requests] == ["a"] * CASES + ["b"] * CASES
 
 
 async def test_runs_of_which_one_cannot_be_prepared_are_interrupted(
-    store: Store, tmp_path: Path, desk: Desk, path: str
+    store: Store, tmp_path: Path, server: ModelServer, path: str
 ) -> None:
     started: list[str] = []
 
@@ -245,53 +249,53 @@ async def test_runs_of_which_one_cannot_be_prepared_are_interrupted(
             if len(started) == 2:
                 raise UsageError("This one cannot be prepared.")
 
-    request = Request(suites=(path,), targets=tuple(desk.targets("a", "b").split()), settings=IN_TURNS)
+    request = Request(suites=(path,), targets=tuple(server.targets("a", "b").split()), settings=IN_TURNS)
     with pytest.raises(UsageError, match="cannot be prepared"):
         await RunSession(store, {}, listen, folder=tmp_path).run(request)
     assert [store.run(run_id).status for run_id in started] == ["interrupted"] * 2
 
 
 async def test_a_session_that_is_cancelled_keeps_what_has_finished(
-    session: Callable[[], RunSession], desk: Desk, path: str
+    session: Callable[[], RunSession], server: ModelServer, path: str
 ) -> None:
-    request = Request(suites=(path,), targets=tuple(desk.targets("a", "b").split()), settings=IN_TURNS)
+    request = Request(suites=(path,), targets=tuple(server.targets("a", "b").split()), settings=IN_TURNS)
     task = asyncio.create_task(session().run(request))
 
     def cancel() -> None:
-        if len(desk.asked) == 5:
+        if len(server.requests) == 5:
             task.cancel()
 
-    desk.on_request = cancel
+    server.on_request = cancel
     runs = await task
     assert [finished.run.status for finished in runs] == ["interrupted"] * 2
     assert sum(finished.tally.all.passed for finished in runs) == 4
 
 
 async def test_an_error_beside_the_targets_stops_all_and_is_raised(
-    session: Callable[[], RunSession], desk: Desk, path: str, told: list[events.Event]
+    session: Callable[[], RunSession], server: ModelServer, path: str, session_events: list[events.Event]
 ) -> None:
-    request = Request(suites=(path,), targets=tuple(desk.targets("a", "b").split()), settings=IN_TURNS)
+    request = Request(suites=(path,), targets=tuple(server.targets("a", "b").split()), settings=IN_TURNS)
 
     class Broken(Exception):
         pass
 
     def listen(event: events.Event) -> None:
-        if isinstance(event, events.TrialFinished) and len(desk.asked) >= 3:
+        if isinstance(event, events.TrialFinished) and len(server.requests) >= 3:
             raise Broken
 
-    making = session()
-    making._listen = listen
+    run_session = session()
+    run_session._listen = listen
     with pytest.raises(Broken):
-        await making.run(request)
-    assert len(desk.asked) < 2 * CASES
+        await run_session.run(request)
+    assert len(server.requests) < 2 * CASES
 
 
 async def test_a_retry_of_an_interleaved_run_is_a_run_by_itself(
-    make: MakeRuns, desk: Desk, path: str
+    make: MakeRuns, server: ModelServer, path: str
 ) -> None:
-    desk.broken = {"b"}
-    _, second = await make(path, desk.targets("a", "b"), settings=IN_TURNS)
-    desk.broken = set()
+    server.broken = {"b"}
+    _, second = await make(path, server.targets("a", "b"), settings=IN_TURNS)
+    server.broken = set()
     (again,) = await make(retry_errors=second.run.id)
     assert (again.run.settings.interleave, again.tally.all.passed) == (False, CASES)
     (regraded,) = await make(regrade=again.run.id)
@@ -301,36 +305,36 @@ async def test_a_retry_of_an_interleaved_run_is_a_run_by_itself(
 # --- what cannot take turns --------------------------------------------------------------------------------
 
 
-async def test_one_target_takes_no_turns(make: MakeRuns, desk: Desk, path: str) -> None:
+async def test_one_target_takes_no_turns(make: MakeRuns, server: ModelServer, path: str) -> None:
     with pytest.raises(UsageError, match="--interleave needs several runs, but there is only one, on"):
-        await make(path, desk.targets("a"), settings=IN_TURNS, flags=frozenset({"--interleave"}))
-    assert desk.asked == []
-    (finished,) = await make(path, desk.targets("a"), settings=IN_TURNS)  # as by proctor.toml
+        await make(path, server.targets("a"), settings=IN_TURNS, flags=frozenset({"--interleave"}))
+    assert server.requests == []
+    (finished,) = await make(path, server.targets("a"), settings=IN_TURNS)  # as by proctor.toml
     assert not finished.run.settings.interleave
 
 
 async def test_recorded_answers_take_no_turns(
-    make: MakeRuns, desk: Desk, suite: WriteSuite, folder: Path
+    make: MakeRuns, server: ModelServer, suite: WriteSuite, folder: Path
 ) -> None:
     path = suite(("c", "q", "q"))
     row = {"case_id": "c", "output": {"text": "q"}, "latency_ms": 5.0}
     (folder / "recorded.jsonl").write_text(json.dumps(row), encoding="utf-8")
-    recorded, asked = await make(path, f"replay:recorded.jsonl {desk.targets('a')}", settings=IN_TURNS)
-    assert (recorded.run.settings.interleave, asked.run.settings.interleave) == (False, True)
-    assert (recorded.tally.all.passed, asked.tally.all.passed) == (1, 1)
+    replayed, live = await make(path, f"replay:recorded.jsonl {server.targets('a')}", settings=IN_TURNS)
+    assert (replayed.run.settings.interleave, live.run.settings.interleave) == (False, True)
+    assert (replayed.tally.all.passed, live.tally.all.passed) == (1, 1)
 
 
 async def test_only_the_engine_of_this_machine_takes_turns(
-    make: MakeRuns, path: str, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    make: MakeRuns, path: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ENGINES._locations, "other", "proctor.engines.asyncio_engine:AsyncioEngine")
     with pytest.raises(UsageError, match="--interleave needs the engine 'asyncio', but the run uses 'other'"):
-        await make(path, desk.targets("a", "b"), settings=Settings(interleave=True, engine="other"))
-    assert desk.asked == []
+        await make(path, server.targets("a", "b"), settings=Settings(interleave=True, engine="other"))
+    assert server.requests == []
 
 
 async def test_a_program_that_answers_all_cases_at_once_takes_no_turns(
-    make: MakeRuns, path: str, desk: Desk, folder: Path
+    make: MakeRuns, path: str, server: ModelServer, folder: Path
 ) -> None:
     batch = {
         "name": "batch",
@@ -340,24 +344,24 @@ async def test_a_program_that_answers_all_cases_at_once_takes_no_turns(
     }
     (folder / "targets.yaml").write_text(json.dumps({"targets": [batch]}), encoding="utf-8")
     with pytest.raises(UsageError, match=r"'batch' has `provider_batching`, so .* not in turns"):
-        await make(path, f"{desk.targets('a')} batch", settings=IN_TURNS)
-    assert desk.asked == []
+        await make(path, f"{server.targets('a')} batch", settings=IN_TURNS)
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(("workers", "peak"), [(1, 2), (None, 6)])
 async def test_a_target_of_few_places_makes_the_others_take_few_as_well(
-    make: MakeRuns, path: str, desk: Desk, folder: Path, workers: int | None, peak: int
+    make: MakeRuns, path: str, server: ModelServer, folder: Path, workers: int | None, peak: int
 ) -> None:
-    narrow = {"name": "b", "provider": "openai", "model": "b", "base_url": f"{desk.url}/b/v1"}
+    narrow = {"name": "b", "provider": "openai", "model": "b", "base_url": f"{server.url}/b/v1"}
     targets = {"targets": [narrow if workers is None else narrow | {"workers": workers}]}
     (folder / "targets.yaml").write_text(json.dumps(targets), encoding="utf-8")
-    await make(path, f"{desk.targets('a')} b", settings=Settings(interleave=True, concurrency=6))
-    assert desk.peak <= peak
-    assert len(desk.asked) == 2 * CASES
+    await make(path, f"{server.targets('a')} b", settings=Settings(interleave=True, concurrency=6))
+    assert server.peak <= peak
+    assert len(server.requests) == 2 * CASES
 
 
 async def test_a_case_in_a_folder_of_the_users_takes_no_turns(
-    make: MakeRuns, folder: Path, desk: Desk
+    make: MakeRuns, folder: Path, server: ModelServer
 ) -> None:
     (folder / "place").mkdir()
     (folder / "evals.yaml").write_text(
@@ -366,15 +370,17 @@ async def test_a_case_in_a_folder_of_the_users_takes_no_turns(
         encoding="utf-8",
     )
     with pytest.raises(UsageError, match=r"works directly in the folder '.*place'"):
-        await make("evals.yaml", desk.targets("a", "b"), settings=IN_TURNS, dialect="agentv")
+        await make("evals.yaml", server.targets("a", "b"), settings=IN_TURNS, dialect="agentv")
 
 
-async def test_cases_in_workspaces_of_their_own_take_turns(make: MakeRuns, folder: Path, desk: Desk) -> None:
+async def test_cases_in_workspaces_of_their_own_take_turns(
+    make: MakeRuns, folder: Path, server: ModelServer
+) -> None:
     (folder / "template").mkdir()
     checks = [{"type": "contains", "value": "q"}]
     tests = [{"id": f"t{n}", "input": f"q{n}", "assertions": checks} for n in range(4)]
     spec = {"name": "agents", "workspace": {"template": "./template"}, "tests": tests}
     (folder / "evals.yaml").write_text(json.dumps(spec), encoding="utf-8")
     settings = Settings(interleave=True, concurrency=4, selection=Selection())
-    runs = await make("evals.yaml", desk.targets("a", "b"), settings=settings, dialect="agentv")
+    runs = await make("evals.yaml", server.targets("a", "b"), settings=settings, dialect="agentv")
     assert [finished.tally.all.passed for finished in runs] == [4, 4]

@@ -1,4 +1,4 @@
-"""The keys of schemas and tools in the order of the file, the whole way, as models answer in that order."""
+"""Keys of schemas and tools keep the order of the file, as models answer in that order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def suite(folder: Path, keys: tuple[str, ...], *, tools: bool = False) -> str:
     return "s.jsonl"
 
 
-class Asked(list[tuple[str, ...]]):
+class RequestOrders(list[tuple[str, ...]]):
     """The orders of properties in the requests that a server got."""
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class Asked(list[tuple[str, ...]]):
 
 
 @pytest.fixture
-async def asked() -> Any:
-    """A server that answers with a line, and what it was sent; its word is a target."""
-    got = Asked()
+async def orders() -> Any:
+    """The orders that a server got; `word` is the target on that server."""
+    orders = RequestOrders()
 
     async def chat(request: web.Request) -> web.Response:
         body = await request.json()
@@ -54,51 +54,51 @@ async def asked() -> Any:
             if "tools" in body
             else body["response_format"]["json_schema"]["schema"]
         )
-        got.append(tuple(schema["properties"]))
+        orders.append(tuple(schema["properties"]))
         choice = {"message": {"role": "assistant", "content": "an answer"}, "finish_reason": "stop"}
         return web.json_response({"choices": [choice]})
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     async with serve_app(app) as url:
-        got.word = f"openai:m@{url}/v1"
-        yield got
+        orders.word = f"openai:m@{url}/v1"
+        yield orders
 
 
 @pytest.mark.parametrize("tools", [False, True])
 @pytest.mark.parametrize("settings", [Settings(reuse=True), Settings(cache=True)], ids=["reuse", "cache"])
 async def test_an_answer_to_a_schema_in_another_order_is_no_answer_to_this_one(
-    make: MakeRuns, folder: Path, asked: Asked, settings: Settings, tools: bool
+    make: MakeRuns, folder: Path, orders: RequestOrders, settings: Settings, tools: bool
 ) -> None:
     explicit = frozenset({"reuse", "cache"})
     for keys in (FIRST, LAST, FIRST, LAST):
-        await make(suite(folder, keys, tools=tools), asked.word, settings=settings, explicit=explicit)
-    assert asked == [FIRST, LAST]
+        await make(suite(folder, keys, tools=tools), orders.word, settings=settings, explicit=explicit)
+    assert orders == [FIRST, LAST]
 
 
 async def test_a_suite_with_its_schema_in_another_order_is_another_version(
-    make: MakeRuns, folder: Path, store: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, orders: RequestOrders
 ) -> None:
-    (first,) = await make(suite(folder, FIRST), asked.word)
-    (last,) = await make(suite(folder, LAST), asked.word)
+    (first,) = await make(suite(folder, FIRST), orders.word)
+    (last,) = await make(suite(folder, LAST), orders.word)
     assert (first.run.suite.version, last.run.suite.version) == ("v1", "v2")
 
 
 async def test_answers_of_an_earlier_version_are_taken_where_the_order_is_the_same(
-    make: MakeRuns, folder: Path, store: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, orders: RequestOrders
 ) -> None:
     """Earlier versions had one digest for both orders; a store has the order in its cases."""
     reuse: dict[str, Any] = {"settings": Settings(reuse=True), "explicit": frozenset({"reuse"})}
-    (done,) = await make(suite(folder, FIRST), asked.word)
-    (case,) = [stored.case for stored in store.cases(done.run.suite.content)]
+    (result,) = await make(suite(folder, FIRST), orders.word)
+    (case,) = [record.case for record in store.cases(result.run.suite.content)]
     store._db.execute("UPDATE suite_cases SET sent = ?", (bytes.fromhex(unordered_digest(case)[7:]),))
-    await make(suite(folder, LAST), asked.word, **reuse)
-    assert asked == [FIRST, LAST]
-    (again,) = await make(suite(folder, FIRST), asked.word, **reuse)
-    assert asked == [FIRST, LAST]
-    (trial,) = [stored.trial for stored in store.trials(again.run.id)]
-    (wanted,) = [stored.sent_digest for stored in store.cases(again.run.suite.content)]
-    assert trial.sent == wanted
+    await make(suite(folder, LAST), orders.word, **reuse)
+    assert orders == [FIRST, LAST]
+    (again,) = await make(suite(folder, FIRST), orders.word, **reuse)
+    assert orders == [FIRST, LAST]
+    (trial,) = [record.trial for record in store.trials(again.run.id)]
+    (digest,) = [record.sent_digest for record in store.cases(again.run.suite.content)]
+    assert trial.sent == digest
 
 
 async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
@@ -106,35 +106,39 @@ async def test_a_bundle_has_the_order_and_a_replay_asks_in_it(
     folder: Path,
     store: SqliteStore,
     other: SqliteStore,
-    asked: Asked,
+    orders: RequestOrders,
     environ: dict[str, str],
 ) -> None:
-    (done,) = await make(suite(folder, FIRST), asked.word)
-    attest(store, done.run, folder / "b", public=False, key=None)
+    (result,) = await make(suite(folder, FIRST), orders.word)
+    attest(store, result.run, folder / "b", public=False, key=None)
     (line,) = (folder / "b" / "suite.jsonl").read_text(encoding="utf-8").splitlines()[1:]
     assert tuple(json.loads(json.loads(line)["written"])[1]["schema"]["properties"]) == FIRST
 
     imported = import_bundle(other, folder / "b", ImportOptions()).run
     assert [
-        (one.sent_digest, json_in_key_order(one.case)) for one in other.cases(imported.suite.content)
-    ] == [(one.sent_digest, json_in_key_order(one.case)) for one in store.cases(done.run.suite.content)]
-    replay = plan_replay(other, folder / "b", ImportOptions(), ReplayOptions(target=asked.word))
+        (stored_case.sent_digest, json_in_key_order(stored_case.case))
+        for stored_case in other.cases(imported.suite.content)
+    ] == [
+        (stored_case.sent_digest, json_in_key_order(stored_case.case))
+        for stored_case in store.cases(result.run.suite.content)
+    ]
+    replay = plan_replay(other, folder / "b", ImportOptions(), ReplayOptions(target=orders.word))
     await RunSession(other, environ, lambda _event: None, folder=folder).run(replay.request)
-    assert asked == [FIRST, FIRST]
+    assert orders == [FIRST, FIRST]
 
 
 async def test_a_bundle_of_a_run_by_an_earlier_version_has_no_order_and_verifies(
-    make: MakeRuns, folder: Path, store: SqliteStore, other: SqliteStore, asked: Asked
+    make: MakeRuns, folder: Path, store: SqliteStore, other: SqliteStore, orders: RequestOrders
 ) -> None:
-    (done,) = await make(suite(folder, FIRST), asked.word)
-    (case,) = [stored.case for stored in store.cases(done.run.suite.content)]
-    sent = unordered_digest(case)
-    digest = suite_digest(done.run.suite, [(case.id, sent, judged_digest(case))])
-    store._db.execute("UPDATE suite_cases SET sent = ?", (bytes.fromhex(sent[7:]),))
+    (result,) = await make(suite(folder, FIRST), orders.word)
+    (case,) = [stored_case.case for stored_case in store.cases(result.run.suite.content)]
+    sent_digest = unordered_digest(case)
+    digest = suite_digest(result.run.suite, [(case.id, sent_digest, judged_digest(case))])
+    store._db.execute("UPDATE suite_cases SET sent = ?", (bytes.fromhex(sent_digest[7:]),))
     store._db.execute(
-        "UPDATE trials SET body = CAST(json_set(CAST(body AS TEXT), '$.sent', ?) AS BLOB)", (sent,)
+        "UPDATE trials SET body = CAST(json_set(CAST(body AS TEXT), '$.sent', ?) AS BLOB)", (sent_digest,)
     )
-    run = replace(done.run, suite=replace(done.run.suite, digest=digest))
+    run = replace(result.run, suite=replace(result.run.suite, digest=digest))
     store.update_run(run)
     attest(store, run, folder / "b", public=False, key=None)
     assert "written" not in (folder / "b" / "suite.jsonl").read_text(encoding="utf-8")

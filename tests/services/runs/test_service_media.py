@@ -101,8 +101,8 @@ async def test_every_target_that_does_not_take_a_file_is_named(
 
 async def test_cases_that_are_not_selected_do_not_count(make: MakeRuns, write_media: WriteMedia) -> None:
     suite = write_media([], [VIDEO])
-    (done,) = await make(suite, settings=Settings(selection=Selection(exclude_tags=("files",))))
-    assert done.run.planned == 1
+    (result,) = await make(suite, settings=Settings(selection=Selection(exclude_tags=("files",))))
+    assert result.run.planned == 1
     with pytest.raises(UsageError, match="accepts no videos"):
         await make(suite, f"echo {OPENAI}")
 
@@ -115,8 +115,8 @@ async def test_a_case_that_names_its_target_is_held_against_that_one(
     lines = (folder / suite).read_text(encoding="utf-8").splitlines()
     case = json.loads(lines[1])
     (folder / suite).write_text(f"{lines[0]}\n{json.dumps(case | {'target': 'echo'})}", encoding="utf-8")
-    (done,) = await make(suite, OPENAI)
-    assert done.tally.all.passed == 1
+    (result,) = await make(suite, OPENAI)
+    assert result.tally.all.passed == 1
     (folder / suite).write_text(f"{lines[0]}\n{json.dumps(case | {'target': CLAUDE})}", encoding="utf-8")
     with pytest.raises(UsageError, match="the target 'anthropic:claude-opus-4-6' accepts no videos"):
         await make(suite, "echo")
@@ -135,8 +135,8 @@ async def test_a_fallback_must_take_the_files_too(
 
 async def test_programs_and_functions_take_every_file(make: MakeRuns, write_media: WriteMedia) -> None:
     files = [VIDEO, FLAC, ("file", "a.pdf", media.PDF)]
-    (done,) = await make(write_media(files), "echo")
-    assert done.tally.all.passed == 1
+    (result,) = await make(write_media(files), "echo")
+    assert result.tally.all.passed == 1
 
 
 async def test_the_file_of_a_held_out_case_is_not_named(make: MakeRuns, write_media: WriteMedia) -> None:

@@ -1,4 +1,4 @@
-"""Runs of shards become one run: with all trials, each once, and with what is known of them."""
+"""Merges of the runs of shards into one run with every trial once, and with its labels and batches."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ class Stores:
 
 @pytest.fixture
 def stores() -> Iterator[Stores]:
-    made = Stores()
-    yield made
-    for store in made.by_name.values():
+    stores = Stores()
+    yield stores
+    for store in stores.by_name.values():
         store.close()
 
 
-def trials_of(store: Store, run: Run) -> list[StoredTrial]:
+def list_trials(store: Store, run: Run) -> list[StoredTrial]:
     return list(store.trials(run.id))
 
 
@@ -149,7 +149,7 @@ def test_the_merged_run_is_that_of_the_whole_suite(stores: Stores) -> None:
     assert (run.tags, run.warnings, run.prices_date) == (("x", "y"), ("w", "v"), "2026-01-02")
     assert run.merged_from == (first.id, second.id)
     assert out.run(run.id) == run
-    assert trials_of(out, run) == trials_of(stores.by_name["whole"], whole)
+    assert list_trials(out, run) == list_trials(stores.by_name["whole"], whole)
     reports = [build_report(out, run, stored=True), build_report(stores.by_name["whole"], whole)]
     assert reports[0].tally.state() == reports[1].tally.state()
     assert reports[0].exit_code == reports[1].exit_code
@@ -172,17 +172,17 @@ def test_neither_order_nor_steps_nor_repetition_matter(parts: list[set[int]], ra
     at_once = stores.merge(*names, to="at once").run
     shuffled = random.sample(names, len(names))
     results = [stores.merge(*shuffled, *names[:1], to="shuffled")]
-    cut = random.randrange(1, len(names)) if len(names) > 1 else 1
-    stores.merge(*shuffled[:cut], to="some")
-    results.append(stores.merge("some", *shuffled[cut - 1 :], to="steps"))
+    count = random.randrange(1, len(names)) if len(names) > 1 else 1
+    stores.merge(*shuffled[:count], to="some")
+    results.append(stores.merge("some", *shuffled[count - 1 :], to="steps"))
     results.append(stores.merge("at once", to="again"))
-    wanted = trials_of(stores.by_name["at once"], at_once)
-    assert len(wanted) == sum(
+    expected = list_trials(stores.by_name["at once"], at_once)
+    assert len(expected) == sum(
         any(is_in_shard(case, Shard(index=index, count=4)) for index in set().union(*parts)) for case in CASES
     )
     for result, name in zip(results, ("shuffled", "steps", "again"), strict=True):
         assert comparable(result.run) == comparable(at_once)
-        assert trials_of(stores.by_name[name], result.run) == wanted
+        assert list_trials(stores.by_name[name], result.run) == expected
         assert set(at_once.merged_from) <= set(result.run.merged_from)
     for store in stores.by_name.values():
         store.close()
@@ -205,7 +205,7 @@ def test_the_same_runs_with_gaps_are_merged_once_unless_one_has_more_trials_now(
     stores.by_name["a"].save_trial(run.id, stores.make_trial(own[0], str(own[0])), Verdict.PASS)
     third = stores.merge("a", "b")
     assert third.is_new
-    assert len(trials_of(stores.by_name["out"], third.run)) == 7
+    assert len(list_trials(stores.by_name["out"], third.run)) == 7
 
 
 def test_a_store_that_is_merged_into_itself_gets_one_merged_run(stores: Stores) -> None:
@@ -238,7 +238,7 @@ def test_a_merged_run_merges_with_the_shards_that_it_lacks(stores: Stores) -> No
     assert part.notes == ("Shards 1, 3 of 4 are missing.",)
     whole = stores.merge("part", "3", "1")
     assert whole.run.status == "finished"
-    assert len(trials_of(stores.by_name["out"], whole.run)) == 8
+    assert len(list_trials(stores.by_name["out"], whole.run)) == 8
 
 
 def test_a_shard_that_lacks_trials_is_named(stores: Stores) -> None:
@@ -409,12 +409,12 @@ def test_an_answer_that_waits_for_its_judge_is_kept_and_the_graded_one_counts(st
     stores.add_shard("b", 1)
     merged = stores.merge("a", "b")
     assert merged.run.status == "interrupted"
-    assert StoredTrial(waiting, None) in trials_of(stores.by_name["out"], merged.run)
+    assert StoredTrial(waiting, None) in list_trials(stores.by_name["out"], merged.run)
     stores.add_shard("graded", 0)
     for names in (("a", "graded", "b"), ("graded", "b", "a")):
         whole = stores.merge(*names, to=f"out {names}")
         assert whole.run.status == "finished"
-        assert all(row.verdict for row in trials_of(stores.by_name[f"out {names}"], whole.run))
+        assert all(row.verdict for row in list_trials(stores.by_name[f"out {names}"], whole.run))
 
 
 def test_costs_tokens_and_grades_are_those_of_all_shards(stores: Stores) -> None:
@@ -615,23 +615,23 @@ def test_what_a_killed_merge_left_is_replaced_and_one_that_failed_leaves_nothing
             stores.merge("a", "b")
     with closing(location.open_store()) as out:
         stores.by_name["out"] = out
-        (left,) = out.runs()
-        assert is_unfinished_merge(left)
+        (unfinished,) = out.runs()
+        assert is_unfinished_merge(unfinished)
         with pytest.raises(UsageError, match=r"was not merged completely\. Resuming it would pay"):
-            check_not_imported(left)  # as planning does before a run is resumed or retried
+            check_not_imported(unfinished)  # as planning does before a run is resumed or retried
         merged = stores.merge("a", "b")
         assert [run.id for run in out.runs()] == [merged.run.id]
 
 
 def test_what_a_killed_merge_left_is_not_merged(stores: Stores) -> None:
-    left = {"status": "running", "stopped": UNFINISHED_MERGE, "merged_from": ("r0", "r1")}
+    unfinished_fields = {"status": "running", "stopped": UNFINISHED_MERGE, "merged_from": ("r0", "r1")}
     for index in range(2):
         stores.add_shard("out", index, id=f"r{index}", group="g")
-    add_run(stores.by_name["out"], save_cases(stores.by_name["out"], CASES), id="left", **left)
+    add_run(stores.by_name["out"], save_cases(stores.by_name["out"], CASES), id="left", **unfinished_fields)
     merged = stores.merge("out").run
     assert (merged.status, merged.merged_from) == ("finished", ("r0", "r1"))
     only = stores.open("only")
-    add_run(only, save_cases(only, CASES), id="left", **left)
+    add_run(only, save_cases(only, CASES), id="left", **unfinished_fields)
     with pytest.raises(UsageError, match="only part of a merge that was stopped"):
         stores.merge("only", to="third")
 

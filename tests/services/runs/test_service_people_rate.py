@@ -1,4 +1,4 @@
-"""The pass rate that people would give a run, from labels of its answers in the store."""
+"""The estimated pass rate by people, from labels of a run's answers in the store."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ JUDGMENT = Judgment(judge="j", prompt_digest="sha256:1", passed=True)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = open_store(str(tmp_path / "s.db"))
-    yield opened
-    opened.close()
+    store = open_store(str(tmp_path / "s.db"))
+    yield store
+    store.close()
 
 
 @pytest.fixture
@@ -59,13 +59,13 @@ def make(store: Store) -> Callable[..., Run]:
 
 
 def label(store: Store, *places: int, by: str = "ana", **fields: Any) -> None:
-    """People pass what the judge passes, and every ninth of the others."""
-    given: dict[str, Any] = {"drawn": "random", "doubt": 1.0} | fields
-    held_out = given.pop("held_out", False)
+    """Labels answers: pass where the judge passes, and for every ninth of the others."""
+    defaults: dict[str, Any] = {"drawn": "random", "doubt": 1.0} | fields
+    held_out = defaults.pop("held_out", False)
     for place in places:
-        passed = given.get("passed", place % 3 > 0 or place % 9 == 0)
+        passed = defaults.get("passed", place % 3 > 0 or place % 9 == 0)
         store.add_label(
-            Label(run="r1", case_id=f"c{place}", by=by, **given | {"passed": passed}), held_out=held_out
+            Label(run="r1", case_id=f"c{place}", by=by, **defaults | {"passed": passed}), held_out=held_out
         )
 
 
@@ -79,12 +79,12 @@ def test_labels_of_some_and_judgments_of_all_give_a_rate(store: Store, make: Cal
     label(store, *range(9))
     assert rate(store, run) is None
     label(store, *range(9, 30))
-    found = rate(store, run)
-    assert found is not None
-    assert (found.labels, found.judgments, found.for_doubt, found.not_drawn) == (30, 60, 0, 0)
+    estimate = rate(store, run)
+    assert estimate is not None
+    assert (estimate.labels, estimate.judgments, estimate.for_doubt, estimate.not_drawn) == (30, 60, 0, 0)
     # The judge fails 20 of 60; of ten such that are labelled, people pass four.
-    assert found.value == pytest.approx(40 / 60 + 20 / 60 * 4 / 10, abs=0.02)
-    assert found.ci95[0] < found.value < found.ci95[1]
+    assert estimate.value == pytest.approx(40 / 60 + 20 / 60 * 4 / 10, abs=0.02)
+    assert estimate.ci95[0] < estimate.value < estimate.ci95[1]
 
 
 def test_labels_of_answers_that_were_not_drawn_are_counted_apart(
@@ -94,10 +94,10 @@ def test_labels_of_answers_that_were_not_drawn_are_counted_apart(
     label(store, *range(20))
     alone = rate(store, run)
     label(store, *range(20, 50), drawn=None, passed=False)
-    found = rate(store, run)
+    estimate = rate(store, run)
     assert alone is not None
-    assert found is not None
-    assert (found.value, found.labels, found.not_drawn) == (alone.value, 20, 30)
+    assert estimate is not None
+    assert (estimate.value, estimate.labels, estimate.not_drawn) == (alone.value, 20, 30)
 
 
 def test_labels_drawn_for_doubt_count_by_their_chance(store: Store, make: Callable[..., Run]) -> None:
@@ -105,19 +105,19 @@ def test_labels_drawn_for_doubt_count_by_their_chance(store: Store, make: Callab
     doubted = range(0, 60, 3)
     label(store, *doubted, drawn="doubt", doubt=2.0, passed=True)
     label(store, *range(1, 30, 3), drawn="doubt", doubt=0.5)
-    found = rate(store, run)
-    assert found is not None
-    assert found.for_doubt == found.labels == 30
-    assert found.value == pytest.approx(1.0)
+    estimate = rate(store, run)
+    assert estimate is not None
+    assert estimate.for_doubt == estimate.labels == 30
+    assert estimate.value == pytest.approx(1.0)
 
 
 def test_people_who_are_divided_give_no_label(store: Store, make: Callable[..., Run]) -> None:
     run = make()
     label(store, *range(20))
     label(store, 1, 2, 3, by="bo", passed=False)
-    found = rate(store, run)
-    assert found is not None
-    assert found.labels == 18  # ana and bo both fail the third
+    estimate = rate(store, run)
+    assert estimate is not None
+    assert estimate.labels == 18  # ana and bo both fail the third
 
 
 def test_answers_that_are_held_out_are_left_out_with_their_labels(
@@ -127,10 +127,10 @@ def test_answers_that_are_held_out_are_left_out_with_their_labels(
     label(store, *range(30))
     alone = rate(store, run)
     label(store, *range(40, 60), held_out=True, passed=False)
-    found = rate(store, run)
-    assert found == alone
-    assert found is not None
-    assert (found.judgments, found.held_out, found.labels) == (40, 20, 30)
+    estimate = rate(store, run)
+    assert estimate == alone
+    assert estimate is not None
+    assert (estimate.judgments, estimate.held_out, estimate.labels) == (40, 20, 30)
     assert store.holdout_accesses(run.suite.digest) == []
 
 
@@ -148,10 +148,10 @@ def test_repeats_of_a_case_count_as_one(store: Store, make: Callable[..., Run]) 
     run = make(repeats=3)
     label(store, *range(30), repeat=0)
     label(store, *range(30), repeat=2)
-    found = rate(store, run)
-    assert found is not None
-    assert (found.labels, found.judgments) == (60, 180)
-    assert found.ci95[1] - found.ci95[0] > 0.15
+    estimate = rate(store, run)
+    assert estimate is not None
+    assert (estimate.labels, estimate.judgments) == (60, 180)
+    assert estimate.ci95[1] - estimate.ci95[0] > 0.15
 
 
 def test_repeats_that_scatter_tell_how_far_the_judgments_move_with_the_labels(
@@ -219,9 +219,9 @@ def test_there_is_no_rate_unless_judges_decided_alone(
 def test_labels_of_answers_that_do_not_exist_change_nothing(store: Store, make: Callable[..., Run]) -> None:
     run = make()
     label(store, *range(20))
-    found = rate(store, run)
+    estimate = rate(store, run)
     store.add_label(Label(run="r1", case_id="gone", passed=False, by="ana", drawn="random", doubt=1.0))
     store.add_label(
         Label(run="r1", case_id="c1", repeat=7, passed=False, by="ana", drawn="random", doubt=1.0)
     )
-    assert rate(store, run) == found
+    assert rate(store, run) == estimate

@@ -1,4 +1,4 @@
-"""A run that is being made, as it is told to whoever watches it."""
+"""The progress lines of a run."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_a_pace_is_told_as_soon_as_it_shows_and_changes_with_the_trials_alone() 
 async def test_money_so_far_says_what_is_not_known(
     make: MakeRuns, suite: WriteSuite, store: SqliteStore, folder: Path
 ) -> None:
-    def looked(run: Any) -> Any:
+    def read_summary(run: Any) -> Any:
         return SummaryReader(lambda: nullcontext(store)).refresh_in(store, run)
 
     ten = suite(("a", "say", "say"))
     (free,) = await make(ten)
-    assert format_cost_so_far(looked(free.run)) == "$0"
+    assert format_cost_so_far(read_summary(free.run)) == "$0"
     (unknown,) = await make(ten, "command:cat")
-    assert format_cost_so_far(looked(unknown.run)) == "cost unknown"
+    assert format_cost_so_far(read_summary(unknown.run)) == "cost unknown"

@@ -1,4 +1,4 @@
-"""Runs of the Ray engine, whose processes are in this one: what is sent, what is lost, what is refused."""
+"""Runs of the Ray engine with its workers in this process: messages, lost workers and refusals."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def connect(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], folder: Pa
     return make
 
 
-def read(store: SqliteStore, done: events.RunFinished) -> list[Any]:
-    """What is stored of a run, but for times and durations."""
+def read_run(store: SqliteStore, result: events.RunFinished) -> list[Any]:
+    """The stored trials of a run without times and durations."""
     rows = []
-    for row in store.trials(done.run.id):
+    for row in store.trials(result.run.id):
         trial = row.trial
         scores = [(score.name, score.outcome, score.value, score.assertion) for score in trial.scores]
         text = trial.output and trial.output.text
@@ -97,15 +97,15 @@ async def test_verdicts_are_those_of_one_machine_and_no_value_is_sent(
     )
     (folder / "targets.yaml").write_text(targets, encoding="utf-8")
     settings = Settings(repeats=2, keep_workspaces="none")
-    (here,) = await make("s.eval.yaml", "agent", settings=settings)
-    (there,) = await make("s.eval.yaml", "agent", settings=replace(settings, engine="ray"))
-    assert read(store, there) == read(store, here)
-    assert there.tally.all == here.tally.all
-    assert there.run.status == "finished"
+    (local,) = await make("s.eval.yaml", "agent", settings=settings)
+    (remote,) = await make("s.eval.yaml", "agent", settings=replace(settings, engine="ray"))
+    assert read_run(store, remote) == read_run(store, local)
+    assert remote.tally.all == local.tally.all
+    assert remote.run.status == "finished"
     assert len(cluster.actors) == 2
     assert len(cluster.sent) > 8
-    assert not any(SECRET.encode() in each for each in cluster.sent)
-    assert any(b"WORD" in each for each in cluster.sent)
+    assert not any(SECRET.encode() in message for message in cluster.sent)
+    assert any(b"WORD" in message for message in cluster.sent)
 
 
 CALLS = """
@@ -151,10 +151,10 @@ async def test_an_answer_that_was_delivered_before_its_judge_replied_is_graded_a
     while len(delivered_trials(cluster)) < 4:
         await asyncio.sleep(0.01)
     cluster.actors[0].end()
-    (done,) = await task
+    (result,) = await task
     assert calls.asked == {f"n{n}": 1 for n in range(4)}
     assert len(calls.judged) == 8
-    assert done.tally.all.passed == 4
+    assert result.tally.all.passed == 4
 
 
 async def test_a_trial_that_ends_its_process_four_times_is_an_error_and_its_neighbours_are_made(
@@ -165,19 +165,19 @@ async def test_a_trial_that_ends_its_process_four_times_is_an_error_and_its_neig
     cluster = connect(process_count=1)
     calls.on_poison = cluster.end_newest
     texts = [*(f"n{n}" for n in range(40)), "poison", *(f"m{n}" for n in range(40))]
-    (done,) = await make(
+    (result,) = await make(
         suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=RAY
     )
-    assert (done.tally.all.passed, done.tally.all.errors) == (80, 1)
+    assert (result.tally.all.passed, result.tally.all.errors) == (80, 1)
     assert calls.asked["poison"] == len(cluster.actors) - 1 == 4
-    (row,) = [row for row in store.trials(done.run.id) if row.verdict is Verdict.ERROR]
+    (row,) = [row for row in store.trials(result.run.id) if row.verdict is Verdict.ERROR]
     assert row.trial.failure is not None
     assert (row.trial.case_id, row.trial.failure.kind) == ("poison", "worker")
     assert "ended 4 times before the trial was complete" in row.trial.failure.message
 
 
 async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_lost(
-    make: MakeRuns, module: WriteModule, folder: Path, connect: Connect, told: list[events.Event]
+    make: MakeRuns, module: WriteModule, folder: Path, connect: Connect, session_events: list[events.Event]
 ) -> None:
     name = module(CALLS)
     calls: Any = import_module(name)
@@ -193,11 +193,18 @@ async def test_repeats_that_are_graded_together_stay_together_when_a_process_is_
     rows = [row, {**row, "id": "b", "prompt": "poison"}, {**row, "id": "c"}]
     (folder / "s.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     settings = Settings(engine="ray", concurrency=4, repeats=5, timeout_s=0.2, retries=0)
-    (done,) = await make("s.jsonl", f"function:{name}:answer", settings=settings)
-    assert done.tally.all.total == 15
-    assert done.tally.all.passed == 10
+    (result,) = await make("s.jsonl", f"function:{name}:answer", settings=settings)
+    assert result.tally.all.total == 15
+    assert result.tally.all.passed == 10
     assert (
-        len({(e.trial.position, e.trial.repeat) for e in told if isinstance(e, events.TrialFinished)}) == 15
+        len(
+            {
+                (e.trial.position, e.trial.repeat)
+                for e in session_events
+                if isinstance(e, events.TrialFinished)
+            }
+        )
+        == 15
     )
 
 
@@ -228,19 +235,19 @@ async def test_a_run_that_fails_too_often_stops_and_is_resumed_without_sending_a
     calls.answer = answer
     calls.fails = True
     settings = Settings(engine="ray", concurrency=4, max_failures=5)
-    (done,) = await make(*words, settings=settings)
-    assert done.run.status == "interrupted"
-    assert "the limit of --max-failures" in (done.run.stopped or "")
-    assert done.tally.all.total < 300
+    (result,) = await make(*words, settings=settings)
+    assert result.run.status == "interrupted"
+    assert "the limit of --max-failures" in (result.run.stopped or "")
+    assert result.tally.all.total < 300
     calls.asked.clear()
     calls.fails = False
-    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    (resumed,) = await make("", "", resume=result.run.id, settings=RAY)
     assert resumed.run.status == "finished"
     assert resumed.tally.all.total == 300
-    assert calls.asked.total() == 300 - done.tally.all.total
+    assert calls.asked.total() == 300 - result.tally.all.total
     # Nothing is missing now, so that no cluster is needed.
     monkeypatch.delattr(RayEngine, "connect")
-    (again,) = await make("", "", resume=done.run.id, settings=RAY)
+    (again,) = await make("", "", resume=result.run.id, settings=RAY)
     assert (again.run.status, again.tally.all.total) == ("finished", 300)
 
 
@@ -251,21 +258,21 @@ async def test_a_stopped_run_keeps_what_is_there_and_says_so(
     calls: Any = import_module(name)
     connect()
     texts = [f"n{n}" for n in range(2000)]
-    made = session()
+    run_session = session()
     request = Request(
         suites=(suite(*((text, text, text) for text in texts)),),
         targets=(f"function:{name}:answer",),
         settings=RAY,
     )
-    task = asyncio.ensure_future(made.run(request))
+    task = asyncio.ensure_future(run_session.run(request))
     while calls.asked.total() < 100:
         await asyncio.sleep(0.01)
     began = monotonic()
-    made.stop()
-    (done,) = await task
+    run_session.stop()
+    (result,) = await task
     assert monotonic() - began < 3
-    assert (done.run.status, done.run.stopped) == ("interrupted", None)
-    assert calls.asked.total() - 8 <= done.tally.all.total <= calls.asked.total()
+    assert (result.run.status, result.run.stopped) == ("interrupted", None)
+    assert calls.asked.total() - 8 <= result.tally.all.total <= calls.asked.total()
 
 
 async def test_a_budget_is_one_for_all_processes(
@@ -282,12 +289,12 @@ async def test_a_budget_is_one_for_all_processes(
     connect(process_count=4)
     texts = [f"n{n}" for n in range(400)]
     settings = Settings(engine="ray", concurrency=16, budget_usd=1.0)
-    (done,) = await make(
+    (result,) = await make(
         suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=settings
     )
-    assert done.tally.known_cost_usd is not None
-    assert 1.0 <= done.tally.known_cost_usd <= 1.0 + 4 * 0.01 + 1e-9
-    assert done.tally.all.errors == 400 - done.tally.all.passed
+    assert result.tally.known_cost_usd is not None
+    assert 1.0 <= result.tally.known_cost_usd <= 1.0 + 4 * 0.01 + 1e-9
+    assert result.tally.all.errors == 400 - result.tally.all.passed
 
 
 async def test_a_run_whose_limits_are_lost_stops_and_can_be_resumed(
@@ -305,9 +312,9 @@ async def test_a_run_whose_limits_are_lost_stops_and_can_be_resumed(
     while calls.asked.total() < 50:
         await asyncio.sleep(0.01)
     cluster.get_leases().end()
-    (done,) = await task
-    assert (done.run.status, done.run.stopped) == ("interrupted", LOST_LIMITS)
-    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    (result,) = await task
+    assert (result.run.status, result.run.stopped) == ("interrupted", LOST_LIMITS)
+    (resumed,) = await make("", "", resume=result.run.id, settings=RAY)
     assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 600)
 
 
@@ -323,10 +330,10 @@ async def test_a_run_whose_connection_to_the_cluster_is_lost_stops_and_can_be_re
     while calls.asked.total() < 50:
         await asyncio.sleep(0.01)
     cluster.cut_off()
-    (done,) = await task
-    assert (done.run.status, done.run.stopped) == ("interrupted", LOST_CONNECTION)
+    (result,) = await task
+    assert (result.run.status, result.run.stopped) == ("interrupted", LOST_CONNECTION)
     connect()
-    (resumed,) = await make("", "", resume=done.run.id, settings=RAY)
+    (resumed,) = await make("", "", resume=result.run.id, settings=RAY)
     assert (resumed.run.status, resumed.tally.all.passed) == ("finished", 300)
 
 
@@ -346,11 +353,11 @@ async def test_a_process_that_answers_nothing_is_taken_for_lost(
     calls.on_poison = freeze
     texts = [*(f"n{n}" for n in range(150)), "poison"]
     settings = Settings(engine="ray", concurrency=4, timeout_s=0.2, retries=0)
-    (done,) = await make(
+    (result,) = await make(
         suite(*((text, text, text) for text in texts)), f"function:{name}:answer", settings=settings
     )
     assert len(cluster.actors) == 2
-    assert (done.tally.all.passed, done.tally.all.errors) == (150, 1)
+    assert (result.tally.all.passed, result.tally.all.errors) == (150, 1)
 
 
 async def test_a_regrade_on_a_cluster_gives_the_same_verdicts_and_calls_no_target(
@@ -360,7 +367,7 @@ async def test_a_regrade_on_a_cluster_gives_the_same_verdicts_and_calls_no_targe
     (first,) = await make(suite(*((f"t{n}", f"n{n}", "n1") for n in range(70))))
     (again,) = await make("", "", regrade=first.run.id, settings=RAY)
     assert again.run.settings.engine == "ray"
-    assert read(store, again) == read(store, first)
+    assert read_run(store, again) == read_run(store, first)
     assert again.tally.all == first.tally.all
 
 
@@ -370,10 +377,10 @@ async def test_a_run_on_a_cluster_stops_when_enough_is_known(
     connect()
     name = module(CALLS)
     words = suite(*((f"t{n}", f"n{n}", f"n{n}") for n in range(1000))), f"function:{name}:answer"
-    (done,) = await make(*words, settings=Settings(engine="ray", concurrency=4, until=0.1, order_seed=7))
-    assert done.run.status == "finished"
-    assert done.run.early_stop is not None
-    assert done.tally.all.total < 500
+    (result,) = await make(*words, settings=Settings(engine="ray", concurrency=4, until=0.1, order_seed=7))
+    assert result.run.status == "finished"
+    assert result.run.early_stop is not None
+    assert result.tally.all.total < 500
 
 
 async def test_what_workers_elsewhere_cannot_do_is_refused_before_the_first_call(
@@ -396,24 +403,24 @@ async def test_processes_write_to_a_store_that_they_can_open_and_the_run_counts_
     folder: Path,
     environ: dict[str, str],
     connect: Connect,
-    told: list[events.Event],
+    session_events: list[events.Event],
     postgres_location: StoreLocation,
 ) -> None:
     cluster = connect()
     name = suite(*((f"t{n}", f"n{n}", "n1") for n in range(70)))
     with closing(postgres_location.open_store()) as store:
-        session = RunSession(store, environ, told.append, folder=folder)
-        (done,) = await session.run(Request(suites=(name,), targets=("echo",), settings=RAY))
-        rows = list(store.trials(done.run.id))
+        session = RunSession(store, environ, session_events.append, folder=folder)
+        (result,) = await session.run(Request(suites=(name,), targets=("echo",), settings=RAY))
+        rows = list(store.trials(result.run.id))
     assert [row.trial.case_id for row in rows] == [f"t{n}" for n in range(70)]
-    assert [row.verdict for row in rows].count(Verdict.PASS) == done.tally.all.passed == 1
-    assert done.tally.all.total == 70
+    assert [row.verdict for row in rows].count(Verdict.PASS) == result.tally.all.passed == 1
+    assert result.tally.all.total == 70
     messages = delivered_trials(cluster)  # on a busy machine some are also delivered before they are graded
     assert all(message.is_stored for message in messages)
     assert sum(message.is_finished for message in messages) == 70
 
 
-LATER = """
+COUNTED_CALLS = """
 import asyncio
 from collections import Counter
 
@@ -437,7 +444,7 @@ async def test_totals_are_those_of_the_stored_trials_when_a_process_ends_between
     connect: Connect,
     postgres_location: StoreLocation,
 ) -> None:
-    name = module(LATER)
+    name = module(COUNTED_CALLS)
     calls: Any = import_module(name)
     cluster = connect(process_count=1)
     calls.on_call = lambda count: cluster.end_newest() if count == 150 else None
@@ -445,17 +452,17 @@ async def test_totals_are_those_of_the_stored_trials_when_a_process_ends_between
     words = suite(*((text, text, text) for text in texts)), f"function:{name}:answer"
     with closing(postgres_location.open_store()) as store:
         session = RunSession(store, environ, lambda _event: None, folder=folder)
-        (done,) = await session.run(Request(suites=words[:1], targets=words[1:], settings=RAY))
-        verdicts = [row.verdict for row in store.trials(done.run.id)]
-        totals = load_totals(store, done.run)
+        (result,) = await session.run(Request(suites=words[:1], targets=words[1:], settings=RAY))
+        verdicts = [row.verdict for row in store.trials(result.run.id)]
+        totals = load_totals(store, result.run)
     assert len(cluster.actors) == 2
-    assert len(verdicts) == done.tally.all.total == 300
-    assert done.tally.all.passed == verdicts.count(Verdict.PASS)
+    assert len(verdicts) == result.tally.all.total == 300
+    assert result.tally.all.passed == verdicts.count(Verdict.PASS)
     assert totals is not None
-    assert totals.tally.all == done.tally.all
+    assert totals.tally.all == result.tally.all
 
 
-class Yes(JsonHandler):
+class YesHandler(JsonHandler):
     """Chat completions that say yes."""
 
     def handle_json(self, _body: Any) -> None:
@@ -467,21 +474,21 @@ async def test_processes_share_the_cache_of_a_store_that_they_can_open_and_tell_
     folder: Path,
     environ: dict[str, str],
     connect: Connect,
-    told: list[events.Event],
+    session_events: list[events.Event],
     postgres_location: StoreLocation,
 ) -> None:
     environ["OPENAI_API_KEY"] = "sk"
     connect()
     name = suite(*((f"t{n}", f"n{n}", "n1") for n in range(70)))
     settings = Settings(engine="ray", cache=True, concurrency=4)
-    with serve_in_thread(Yes) as server, closing(postgres_location.open_store()) as store:
+    with serve_in_thread(YesHandler) as server, closing(postgres_location.open_store()) as store:
         target = f"openai:m@http://127.0.0.1:{server.server_port}/v1"
         for _ in range(2):
-            session = RunSession(store, environ, told.append, folder=folder)
-            (done,) = await session.run(Request(suites=(name,), targets=(target,), settings=settings))
-        outputs = [row.trial.output for row in store.trials(done.run.id)]
+            session = RunSession(store, environ, session_events.append, folder=folder)
+            (result,) = await session.run(Request(suites=(name,), targets=(target,), settings=settings))
+        outputs = [row.trial.output for row in store.trials(result.run.id)]
     assert [output is not None and output.cached for output in outputs] == [True] * 70
-    notes = [event.message for event in told if isinstance(event, events.StatusMessage)]
+    notes = [event.message for event in session_events if isinstance(event, events.StatusMessage)]
     assert [note for note in notes if "cache" in note] == [
         "0 answers came from the cache, 70 did not: 70 never sent before.",
         "70 answers came from the cache; no request was sent.",

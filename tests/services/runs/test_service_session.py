@@ -1,4 +1,4 @@
-"""The straight line as its listeners see it."""
+"""Sessions: events, stored runs, refused requests, stopping and cancelling."""
 
 from __future__ import annotations
 
@@ -28,33 +28,37 @@ def three(suite: WriteSuite) -> str:
 
 
 async def test_events_come_in_order_and_the_last_has_the_numbers(
-    make: MakeRuns, three: str, told: list[events.Event]
+    make: MakeRuns, three: str, session_events: list[events.Event]
 ) -> None:
-    (done,) = await make(three)
-    assert [type(event).__name__ for event in told] == ["RunStarted", *["TrialFinished"] * 3, "RunFinished"]
-    assert told[-1] is done
-    planned = told[0]
-    assert isinstance(planned, events.RunStarted)
-    assert (planned.total, planned.dev, planned.holdout) == (3, 2, 1)
-    assert (done.tally.all.passed, done.tally.all.failed) == (2, 1)
-    assert (done.run.status, done.run.planned) == ("finished", 3)
+    (result,) = await make(three)
+    assert [type(event).__name__ for event in session_events] == [
+        "RunStarted",
+        *["TrialFinished"] * 3,
+        "RunFinished",
+    ]
+    assert session_events[-1] is result
+    started = session_events[0]
+    assert isinstance(started, events.RunStarted)
+    assert (started.total, started.dev, started.holdout) == (3, 2, 1)
+    assert (result.tally.all.passed, result.tally.all.failed) == (2, 1)
+    assert (result.run.status, result.run.planned) == ("finished", 3)
 
 
 async def test_what_is_told_is_what_is_stored(make: MakeRuns, three: str, store: SqliteStore) -> None:
-    (done,) = await make(three)
-    assert store.run(done.run.id) == done.run
-    verdicts = [(stored.trial.case_id, stored.verdict) for stored in store.trials(done.run.id)]
+    (result,) = await make(three)
+    assert store.run(result.run.id) == result.run
+    verdicts = [(record.trial.case_id, record.verdict) for record in store.trials(result.run.id)]
     assert verdicts == [("a", Verdict.PASS), ("b", Verdict.FAIL), ("c", Verdict.PASS)]
-    assert [stored.case.id for stored in store.cases(done.run.suite.content)] == ["a", "b", "c"]
+    assert [record.case.id for record in store.cases(result.run.suite.content)] == ["a", "b", "c"]
 
 
 async def test_a_run_remembers_what_it_was_made_with(make: MakeRuns, three: str) -> None:
     settings = Settings(selection=Selection(limit=2), repeats=2, concurrency=3, threshold=0.5)
-    (done,) = await make(three, settings=settings, params=Params(temperature=0.5, seed=7))
-    assert done.run.settings == settings
-    assert done.run.target.params == Params(temperature=0.5, seed=7)
-    assert done.run.planned == done.tally.all.total == 4
-    assert {"proctor", "python"} <= set(done.run.versions)
+    (result,) = await make(three, settings=settings, params=Params(temperature=0.5, seed=7))
+    assert result.run.settings == settings
+    assert result.run.target.params == Params(temperature=0.5, seed=7)
+    assert result.run.planned == result.tally.all.total == 4
+    assert {"proctor", "python"} <= set(result.run.versions)
 
 
 async def test_the_same_suite_is_kept_once(make: MakeRuns, three: str, store: SqliteStore) -> None:
@@ -90,7 +94,7 @@ async def test_what_cannot_be_is_refused_before_anything_is_asked(
     with pytest.raises(error):
         await make(**fields)
     assert list(store.runs()) == []
-    assert [done.tally.all.total for done in await make(three)] == [
+    assert [result.tally.all.total for result in await make(three)] == [
         3
     ]  # and nothing is in the way of the next
 
@@ -123,21 +127,25 @@ async def test_stopping_keeps_what_finished_and_the_next_session_does_the_rest(
 
     session = RunSession(store, {}, stop_at_ten, folder=folder)
     request = Request(suites=(many,), targets=(f"function:{name}:f",), settings=Settings(concurrency=2))
-    (cut,) = await session.run(request)
-    assert cut.run.status == "interrupted"
-    assert 10 <= cut.tally.all.total < 300
-    (done,) = await make(resume=cut.run.id)
-    assert (done.run.id, done.run.status, done.tally.all.passed) == (cut.run.id, "finished", 300)
+    (interrupted,) = await session.run(request)
+    assert interrupted.run.status == "interrupted"
+    assert 10 <= interrupted.tally.all.total < 300
+    (result,) = await make(resume=interrupted.run.id)
+    assert (result.run.id, result.run.status, result.tally.all.passed) == (
+        interrupted.run.id,
+        "finished",
+        300,
+    )
     assert sorted(sys.modules[name].asked) == sorted(f"q{n}" for n in range(300))
 
 
 async def test_a_session_that_was_stopped_before_it_runs_asks_nothing(
-    session: Callable[[], RunSession], three: str, told: list[events.Event]
+    session: Callable[[], RunSession], three: str, session_events: list[events.Event]
 ) -> None:
     stopped = session()
     stopped.stop()
     assert await stopped.run(Request(suites=(three,), targets=("echo",))) == []
-    assert not any(isinstance(event, events.TrialFinished) for event in told)
+    assert not any(isinstance(event, events.TrialFinished) for event in session_events)
 
 
 async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
@@ -148,13 +156,13 @@ async def test_a_session_cancelled_at_once_tells_and_stores_that_it_was(
         "    started.set()\n    await asyncio.sleep(60)\n    return prompt\n"
     )
     request = Request(suites=(three,), targets=(f"function:{name}:f",))
-    making = asyncio.create_task(session().run(request))
-    while not making.done() and not (name in sys.modules and sys.modules[name].started.is_set()):
+    task = asyncio.create_task(session().run(request))
+    while not task.done() and not (name in sys.modules and sys.modules[name].started.is_set()):
         await asyncio.sleep(0.005)
-    making.cancel()
-    (done,) = await making
-    assert done.run.status == "interrupted"
-    assert store.run(done.run.id).status == "interrupted"
+    task.cancel()
+    (result,) = await task
+    assert result.run.status == "interrupted"
+    assert store.run(result.run.id).status == "interrupted"
 
 
 @pytest.mark.parametrize("address", ["kept.db"])
@@ -176,9 +184,11 @@ async def test_repeats_are_asked_with_the_case_and_told_one_by_one(
     make: MakeRuns, suite: WriteSuite, store: SqliteStore
 ) -> None:
     Path("answers.jsonl").write_text('{"a": ["x", "no", "x"]}', encoding="utf-8")
-    (done,) = await make(suite(("a", "?", "x")), "scripted:answers.jsonl", settings=Settings(repeats=3))
-    found = [(stored.trial.repeat, stored.verdict) for stored in store.trials(done.run.id)]
-    assert found == [(0, Verdict.PASS), (1, Verdict.FAIL), (2, Verdict.PASS)]
+    (result,) = await make(suite(("a", "?", "x")), "scripted:answers.jsonl", settings=Settings(repeats=3))
+    verdicts = [
+        (stored_trial.trial.repeat, stored_trial.verdict) for stored_trial in store.trials(result.run.id)
+    ]
+    assert verdicts == [(0, Verdict.PASS), (1, Verdict.FAIL), (2, Verdict.PASS)]
 
 
 async def test_no_more_are_asked_at_once_than_was_said(
@@ -202,5 +212,5 @@ async def test_two_sessions_of_two_stores_on_one_file_do_not_disturb_each_other(
     silent = RunSession(other, {}, lambda _event: None, folder=folder)
     request = Request(suites=(many,), targets=("echo",))
     results = await asyncio.gather(make(many), silent.run(request))
-    assert [done.tally.all.passed for (done,) in results] == [200, 200]
+    assert [result.tally.all.passed for (result,) in results] == [200, 200]
     other.close()

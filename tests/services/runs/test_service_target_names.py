@@ -1,4 +1,4 @@
-"""The words that stand for targets, and the file that names them."""
+"""Names of targets, and the file that defines them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from proctor.errors import SuiteError, UnknownName, UsageError
 from proctor.model import Params
 from proctor.services.runs.planning.target_names import TargetNames
 
-ONE = "targets:\n  - {{name: {0}, provider: mock, response: {0}}}\n"
+ONE_TARGET = "targets:\n  - {{name: {0}, provider: mock, response: {0}}}\n"
 
 
 def _write(path: Path, name: str = "mine") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(ONE.format(name), encoding="utf-8")
+    path.write_text(ONE_TARGET.format(name), encoding="utf-8")
     return path
 
 

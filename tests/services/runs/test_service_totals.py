@@ -1,4 +1,4 @@
-"""Stored totals: the same as counted again, or none, whatever is written and whenever it ends."""
+"""Stored totals equal those counted again, or there are none, after any writes and any end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from support.stores import add_run, save_cases
 Make = Callable[..., Awaitable[list[events.RunFinished]]]
 
 CASES, REPEATS = 4, 2
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 
 
 def count_again(store: Store, run: Run) -> Tally:
@@ -43,10 +43,10 @@ def count_again(store: Store, run: Run) -> Tally:
     return tally
 
 
-def check_totals(store: Store, run: Run, *, stored: bool = True) -> None:
-    """Holds stored totals against the trials."""
+def check_totals(store: Store, run: Run, *, is_required: bool = True) -> None:
+    """Compares stored totals with the trials."""
     body = store.totals(run.id).body
-    assert (body is not None) >= stored
+    assert (body is not None) >= is_required
     if body is not None:
         assert body == encode_totals(count_again(store, run))
 
@@ -103,9 +103,9 @@ class StoredTotalsMachine(RuleBasedStateMachine):
     def grade(self, place: tuple[int, int], verdict: Verdict) -> None:
         self.store.save_trial("r1", judged_trial(*place, verdict), verdict)
 
-    @rule(counted=st.booleans())
-    def finish(self, counted: bool) -> None:
-        totals = encode_totals(count_again(self.store, self.run)) if counted else None
+    @rule(has_totals=st.booleans())
+    def finish(self, has_totals: bool) -> None:
+        totals = encode_totals(count_again(self.store, self.run)) if has_totals else None
         self.run = replace(self.run, status="finished", finished_at=NOON)
         self.store.update_run(self.run, totals=totals)
 
@@ -137,12 +137,12 @@ class StoredTotalsMachine(RuleBasedStateMachine):
 
     @invariant()
     def stored_totals_are_those_of_the_trials(self) -> None:
-        check_totals(self.store, self.run, stored=False)
+        check_totals(self.store, self.run, is_required=False)
         totals = load_totals(self.store, self.run)
         if totals is not None:
             assert encode_totals(count_again(self.store, self.run)) == self.store.totals("r1").body
-            listed = summarize_run(self.store, self.run)
-            assert listed.counts == count_again(self.store, self.run).result_counts
+            summary = summarize_run(self.store, self.run)
+            assert summary.counts == count_again(self.store, self.run).result_counts
 
 
 StoredTotalsMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
@@ -182,11 +182,13 @@ async def test_a_retry_that_lost_its_copies_takes_them_from_the_run_again_when_i
     path = suite(("a", "one", "one"), ("b", "two", "no"), ("c", "broken", "broken"), ("d", "four", "four"))
     (first,) = await make(path, f"function:{module(ANSWERS)}:answer")
     (again,) = await make(retry_errors=first.run.id)
-    lost = replace(again.run, id="lost", status="interrupted", finished_at=None)
-    store.add_run(lost)
+    lost_run = replace(again.run, id="lost", status="interrupted", finished_at=None)
+    store.add_run(lost_run)
     (resumed,) = await make(resume="lost")
     assert resumed.tally.all == again.tally.all
-    sources = {stored.trial.case_id: stored.trial.source_run for stored in store.trials("lost")}
+    sources = {
+        stored_trial.trial.case_id: stored_trial.trial.source_run for stored_trial in store.trials("lost")
+    }
     assert sources == {"a": first.run.id, "b": first.run.id, "c": None, "d": first.run.id}
     check_totals(store, resumed.run)
 
@@ -213,7 +215,7 @@ async def test_a_run_that_is_stopped_again_before_all_its_trials_were_seen_has_n
     sys.modules[name].is_broken = True  # type: ignore[attr-defined]
     (again,) = await make(path, f"function:{name}:answer", resume=first.run.id, settings=limits)
     assert (again.run.status, again.tally.all.total < 150) == ("interrupted", True)
-    check_totals(store, again.run, stored=False)
+    check_totals(store, again.run, is_required=False)
     assert build_report(store, again.run, stored=True).tally.all.total >= 150
     check_totals(store, again.run)
 
@@ -225,11 +227,11 @@ def test_the_report_of_stored_totals_is_that_of_counted_ones() -> None:
             verdict = list(Verdict)[place % 4]
             store.save_trial("r1", judged_trial(place // 2, place % 2, verdict), verdict)
         store.update_run(run)
-        counted = build_report(store, run)
-        loaded = build_report(store, run, stored=True)
-        assert (len(counted.tally.latencies_ms), len(loaded.tally.latencies_ms)) == (60, 0)
-        assert list(document_for(counted)) == list(document_for(loaded))
-        assert len(loaded.tally.first_failures) == MAX_FIRST_FAILURES
+        report = build_report(store, run)
+        report_from_totals = build_report(store, run, stored=True)
+        assert (len(report.tally.latencies_ms), len(report_from_totals.tally.latencies_ms)) == (60, 0)
+        assert list(document_for(report)) == list(document_for(report_from_totals))
+        assert len(report_from_totals.tally.first_failures) == MAX_FIRST_FAILURES
 
 
 def test_totals_whose_numbers_meant_something_else_are_counted_again() -> None:
@@ -267,7 +269,7 @@ def test_totals_that_cannot_be_saved_are_counted_each_time(tmp_path: Path) -> No
         with closing(sqlite3.connect(path, isolation_level=None)) as lock:
             lock.execute("BEGIN IMMEDIATE")  # as a process that saves a suite
             assert build_report(other, run, stored=True).tally.all.passed == 1
-        check_totals(other, run, stored=False)
+        check_totals(other, run, is_required=False)
         assert other.totals("r1").body is None
         build_report(other, run, stored=True)
         check_totals(other, run)
@@ -303,7 +305,7 @@ def test_a_killed_process_leaves_totals_of_all_trials_or_none(tmp_path: Path, ro
     path = str(tmp_path / "kept.db")
     with closing(open_store(path)) as store:
         begin(store)
-    command = [sys.executable, "-c", WRITER, path, str(HERE), str(HERE.parents[1])]
+    command = [sys.executable, "-c", WRITER, path, str(FOLDER), str(FOLDER.parents[1])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for _ in range(rounds):
@@ -311,6 +313,6 @@ def test_a_killed_process_leaves_totals_of_all_trials_or_none(tmp_path: Path, ro
         process.send_signal(signal.SIGKILL)
     with closing(open_store(path)) as store:
         run = store.run("r1")
-        check_totals(store, run, stored=False)
+        check_totals(store, run, is_required=False)
         build_report(store, run, stored=True)
         check_totals(store, run)

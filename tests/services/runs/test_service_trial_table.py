@@ -1,4 +1,4 @@
-"""Which trials of a run a filter finds, in which order and pages, against the same done with a plain list."""
+"""Filters, order and pages of a run's trials, compared with the same on a plain list."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Row(Struct, frozen=True, kw_only=True):
         )
 
 
-class Desk:
-    """Runs in a store, and who finds their trials."""
+class TableBench:
+    """Runs in a store with readers of their trials."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -103,7 +103,7 @@ class Desk:
 
     def select(
         self,
-        wanted: TrialFilter,
+        trial_filter: TrialFilter,
         sort: str = "position",
         *,
         run_id: str = "r1",
@@ -111,22 +111,27 @@ class Desk:
         on_progress: Callable[[int, int], None] = lambda _count, _total: None,
     ) -> TrialSelection:
         summary = self.summaries.refresh_in(self.store, self.store.run(run_id), 60)
-        query = TrialQuery(filter=wanted, sort=sort, revealed=revealed)
+        query = TrialQuery(filter=trial_filter, sort=sort, revealed=revealed)
         return self.finder.select(self.store, summary, query, on_progress)
 
     def page(
-        self, wanted: TrialFilter, sort: str = "position", after: str = "", limit: int = 50, **choices: Any
+        self,
+        trial_filter: TrialFilter,
+        sort: str = "position",
+        after: str = "",
+        limit: int = 50,
+        **choices: Any,
     ) -> TrialPage:
-        return self.select(wanted, sort, **choices).page(after, limit)
+        return self.select(trial_filter, sort, **choices).page(after, limit)
 
-    def found(self, wanted: TrialFilter, *arguments: Any, **choices: Any) -> list[int]:
-        return [position for position, _ in self.page(wanted, *arguments, **choices).places]
+    def find_positions(self, trial_filter: TrialFilter, *arguments: Any, **choices: Any) -> list[int]:
+        return [position for position, _ in self.page(trial_filter, *arguments, **choices).places]
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def bench() -> Iterator[TableBench]:
     with closing(open_store(":memory:")) as store:
-        yield Desk(store)
+        yield TableBench(store)
 
 
 # --- against a plain list ----------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ def _draw_row(
     )
 
 
-wants = st.builds(
+filters = st.builds(
     TrialFilter,
     verdicts=st.lists(st.sampled_from([verdict.value for verdict in VERDICTS]), max_size=3).map(tuple),
     tags=several,
@@ -177,7 +182,7 @@ wants = st.builds(
 )
 
 
-def fits(row: Row, wanted: TrialFilter, *, revealed: bool) -> bool:
+def matches(row: Row, trial_filter: TrialFilter, *, revealed: bool) -> bool:
     texts = [row.case_id]
     if row.split != "holdout" or revealed:
         reasons = [f"{name}: no" for name in row.missed] if row.verdict is not Verdict.PASS else []
@@ -187,61 +192,61 @@ def fits(row: Row, wanted: TrialFilter, *, revealed: bool) -> bool:
             ]
         texts += [f"q {row.position}?", row.answer, *reasons]
     return (
-        (not wanted.verdicts or row.verdict.value in wanted.verdicts)
-        and all(set(split_tags(word)) & set(row.tags) for word in wanted.tags)
-        and set(wanted.graders) <= set(row.graders)
-        and set(wanted.missed) <= set(row.missed)
-        and wanted.category in ("", row.category)
-        and wanted.split in ("", row.split)
-        and wanted.case in ("", row.case_id)
-        and any(wanted.text.casefold() in text.casefold() for text in texts)
+        (not trial_filter.verdicts or row.verdict.value in trial_filter.verdicts)
+        and all(set(split_tags(word)) & set(row.tags) for word in trial_filter.tags)
+        and set(trial_filter.graders) <= set(row.graders)
+        and set(trial_filter.missed) <= set(row.missed)
+        and trial_filter.category in ("", row.category)
+        and trial_filter.split in ("", row.split)
+        and trial_filter.case in ("", row.case_id)
+        and any(trial_filter.text.casefold() in text.casefold() for text in texts)
     )
 
 
-def in_order(rows: Sequence[Row], sort: str, *, down: bool, revealed: bool) -> list[tuple[int, int]]:
+def sort_places(rows: Sequence[Row], sort: str, *, down: bool, revealed: bool) -> list[tuple[int, int]]:
     def key(row: Row) -> Any:
         if row.split == "holdout" and not revealed and sort in ("latency", "cost"):
             return None
-        known = {"case": row.case_id, "verdict": VERDICTS.index(row.verdict), "position": row.place}
-        return {**known, "score": row.score, "latency": row.latency_ms, "cost": row.cost_usd}[sort]
+        values = {"case": row.case_id, "verdict": VERDICTS.index(row.verdict), "position": row.place}
+        return {**values, "score": row.score, "latency": row.latency_ms, "cost": row.cost_usd}[sort]
 
-    ordered = sorted((row for row in rows if key(row) is not None), key=key, reverse=down)
-    return [row.place for row in (*ordered, *(row for row in rows if key(row) is None))]
+    sorted_rows = sorted((row for row in rows if key(row) is not None), key=key, reverse=down)
+    return [row.place for row in (*sorted_rows, *(row for row in rows if key(row) is None))]
 
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(some_rows(), wants, st.sampled_from(SORTS), st.booleans(), st.booleans(), st.integers(1, 5))
+@given(some_rows(), filters, st.sampled_from(SORTS), st.booleans(), st.booleans(), st.integers(1, 5))
 def test_pages_forth_and_back_are_those_of_a_plain_list(
-    rows: list[Row], wanted: TrialFilter, sort: str, down: bool, revealed: bool, limit: int
+    rows: list[Row], trial_filter: TrialFilter, sort: str, down: bool, revealed: bool, limit: int
 ) -> None:
-    fitting = [row for row in rows if fits(row, wanted, revealed=revealed)]
-    places = in_order(fitting, sort, down=down, revealed=revealed)
+    fitting = [row for row in rows if matches(row, trial_filter, revealed=revealed)]
+    places = sort_places(fitting, sort, down=down, revealed=revealed)
     expected = [tuple(places[start : start + limit]) for start in range(0, len(places), limit)] or [()]
     word = f"-{sort}" if down else sort
     with closing(open_store(":memory:")) as store:
-        desk = Desk(store)
-        desk.add(*rows)
-        pages = [desk.page(wanted, word, "", limit, revealed=revealed)]
+        bench = TableBench(store)
+        bench.add(*rows)
+        pages = [bench.page(trial_filter, word, "", limit, revealed=revealed)]
         while (after := pages[-1].next) is not None:
-            pages.append(desk.page(wanted, word, after, limit, revealed=revealed))
+            pages.append(bench.page(trial_filter, word, after, limit, revealed=revealed))
         assert [page.places for page in pages] == expected
         assert {page.total for page in pages} == {len(places)}
         assert pages[0].previous is None
         for earlier, later in pairwise(pages):
             assert later.previous is not None
-            back = desk.page(wanted, word, later.previous, limit, revealed=revealed)
+            back = bench.page(trial_filter, word, later.previous, limit, revealed=revealed)
             assert back.places == earlier.places
             assert (back.next is None, back.previous is None) == (False, earlier.previous is None)
-        around = [desk.select(wanted, word, revealed=revealed).neighbours(place) for place in places]
+        around = [bench.select(trial_filter, word, revealed=revealed).neighbours(place) for place in places]
     assert around == list(zip([None, *places[:-1]], [*places[1:], None], strict=True))[: len(places)]
 
 
 # --- filters -----------------------------------------------------------------------------------------------
 
 
-def test_each_word_of_a_filter_leaves_out_what_does_not_fit(desk: Desk) -> None:
-    desk.add(
+def test_each_word_of_a_filter_leaves_out_what_does_not_fit(bench: TableBench) -> None:
+    bench.add(
         Row(position=0, case_id="c0", answer="An answer", latency_ms=1, tags=("x", "y"), category="c"),
         Row(position=1, case_id="c1", answer="Ein Spaß", latency_ms=1, tags=("xx",), category="cc"),
         Row(position=2, case_id="c2", answer="ÉTÉ\n100%_", latency_ms=1, tags=("x",)),
@@ -264,47 +269,49 @@ def test_each_word_of_a_filter_leaves_out_what_does_not_fit(desk: Desk) -> None:
         TrialFilter(text="C2"): [2],
         TrialFilter(verdicts=("nonsense",)): [],
     }
-    for wanted, positions in expected.items():
-        page = desk.page(wanted)
-        assert ([place[0] for place in page.places], page.total) == (positions, len(positions)), wanted
+    for trial_filter, positions in expected.items():
+        page = bench.page(trial_filter)
+        assert ([place[0] for place in page.places], page.total) == (positions, len(positions)), trial_filter
 
 
-def test_a_text_is_not_found_across_two_trials_nor_in_another_run(desk: Desk) -> None:
-    desk.add(Row(position=0, answer="begin", latency_ms=1), Row(position=1, case_id="nings", latency_ms=1))
-    desk.add(Row(position=0, answer="beginnings", latency_ms=1), run_id="r2")
+def test_a_text_is_not_found_across_two_trials_nor_in_another_run(bench: TableBench) -> None:
+    bench.add(Row(position=0, answer="begin", latency_ms=1), Row(position=1, case_id="nings", latency_ms=1))
+    bench.add(Row(position=0, answer="beginnings", latency_ms=1), run_id="r2")
     for text in ("begin\0nings", "beginnings"):
-        assert desk.found(TrialFilter(text=text)) == []
-    assert desk.found(TrialFilter(text="beginnings"), run_id="r2") == [0]
+        assert bench.find_positions(TrialFilter(text=text)) == []
+    assert bench.find_positions(TrialFilter(text="beginnings"), run_id="r2") == [0]
 
 
-def test_a_text_is_found_in_many_trials_and_in_those_that_are_added_later(desk: Desk) -> None:
-    desk.add(*[Row(position=place, answer=f"rare {place}", latency_ms=1) for place in range(600)])
-    assert desk.page(TrialFilter(text="rare")).total == 600
-    assert desk.found(TrialFilter(text="rare 599")) == [599]
-    desk.save(Row(position=3, repeat=1, answer="rare 599", latency_ms=1))
-    assert desk.found(TrialFilter(text="rare 599")) == [3, 599]
+def test_a_text_is_found_in_many_trials_and_in_those_that_are_added_later(bench: TableBench) -> None:
+    bench.add(*[Row(position=place, answer=f"rare {place}", latency_ms=1) for place in range(600)])
+    assert bench.page(TrialFilter(text="rare")).total == 600
+    assert bench.find_positions(TrialFilter(text="rare 599")) == [599]
+    bench.save(Row(position=3, repeat=1, answer="rare 599", latency_ms=1))
+    assert bench.find_positions(TrialFilter(text="rare 599")) == [3, 599]
 
 
-def test_an_address_that_makes_no_sense_shows_a_page_all_the_same(desk: Desk) -> None:
-    desk.add(Row(position=0), Row(position=1))
+def test_an_address_that_makes_no_sense_shows_a_page_all_the_same(bench: TableBench) -> None:
+    bench.add(Row(position=0), Row(position=1))
     for sort, after in (
         ("nonsense", ""),
         ("--position", ""),
         ("latency; DROP TABLE trials", ""),
         ("", "x.y"),
     ):
-        assert desk.found(ALL, sort, after) == [0, 1]
+        assert bench.find_positions(ALL, sort, after) == [0, 1]
     for sort in ("position", "latency"):
-        assert desk.page(ALL, sort, "7.0").places == ()
+        assert bench.page(ALL, sort, "7.0").places == ()
 
 
 # --- what is held out --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reveal_first", [False, True])
-def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(desk: Desk, reveal_first: bool) -> None:
+def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(
+    bench: TableBench, reveal_first: bool
+) -> None:
     held_out: dict[str, Any] = {"split": "holdout", "cost_usd": 1.0, "score": 0.5}
-    desk.add(
+    bench.add(
         Row(position=0, answer="open", latency_ms=1.0),
         Row(
             position=1,
@@ -317,23 +324,23 @@ def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(desk: Desk, reve
         ),
         Row(position=2, answer="open", latency_ms=3.0),
     )
-    for revealed in (reveal_first, not reveal_first, reveal_first):  # also after somebody else has found it
+    for revealed in (reveal_first, not reveal_first, reveal_first):  # also after another reader has found it
         for text in ("secret", "q 1?"):
-            assert desk.found(TrialFilter(text=text), revealed=revealed) == [1] * revealed
-        assert desk.found(TrialFilter(text="c1"), revealed=revealed) == [1]
+            assert bench.find_positions(TrialFilter(text=text), revealed=revealed) == [1] * revealed
+        assert bench.find_positions(TrialFilter(text="c1"), revealed=revealed) == [1]
         order = [1, 2, 0] if revealed else [2, 0, 1]
-        assert desk.found(ALL, "-latency", revealed=revealed) == order
-        (row,) = read_table_rows(desk.store, desk.store.run("r1"), [(1, 0)], revealed=revealed)
+        assert bench.find_positions(ALL, "-latency", revealed=revealed) == order
+        (row,) = read_table_rows(bench.store, bench.store.run("r1"), [(1, 0)], revealed=revealed)
         assert (row.sealed, row.case_id, row.score) == (not revealed, "c1", 0.5)
-        shown = (row.question, row.answer, row.latency_ms, row.cost_usd)
-        assert shown == (("q 1?", "secret", 9.0, 1.0) if revealed else ("", "", None, None))
+        cells = (row.question, row.answer, row.latency_ms, row.cost_usd)
+        assert cells == (("q 1?", "secret", 9.0, 1.0) if revealed else ("", "", None, None))
 
 
 # --- reading -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("earlier", "wanted", "read"),
+    ("earlier", "trial_filter", "read"),
     [
         (None, TrialFilter(split="dev"), [(0, 5), (2, 5), (4, 5)]),
         (None, TrialFilter(text="a"), [(0, 5), (2, 5), (4, 5)]),  # not once more for the texts
@@ -345,27 +352,29 @@ def test_nothing_of_a_sealed_answer_is_shown_found_or_sorted_by(desk: Desk, reve
     ],
 )
 def test_what_must_be_read_for_a_query_is_told_as_it_is_read(
-    desk: Desk,
+    bench: TableBench,
     monkeypatch: pytest.MonkeyPatch,
     earlier: TrialFilter | None,
-    wanted: TrialFilter,
+    trial_filter: TrialFilter,
     read: list[tuple[int, int]],
 ) -> None:
     monkeypatch.setattr("proctor.services.runs.reading.trial_table._TRIALS_PER_REPORT", 2)
-    desk.add(*[Row(position=place // 2, repeat=place % 2, latency_ms=1) for place in range(5)])
-    sort = "position" if wanted.verdicts else "latency"
+    bench.add(*[Row(position=place // 2, repeat=place % 2, latency_ms=1) for place in range(5)])
+    sort = "position" if trial_filter.verdicts else "latency"
     if earlier is not None:
-        desk.select(earlier, "latency")
+        bench.select(earlier, "latency")
     progress: list[tuple[int, int]] = []
-    desk.select(wanted, sort, on_progress=lambda *counts: progress.append(counts))
+    bench.select(trial_filter, sort, on_progress=lambda *counts: progress.append(counts))
     assert progress == read
-    desk.select(wanted, sort, on_progress=lambda *counts: pytest.fail(f"It is read again: {counts}."))
+    bench.select(trial_filter, sort, on_progress=lambda *counts: pytest.fail(f"It is read again: {counts}."))
 
 
-def test_what_is_searched_in_many_runs_stays_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_searched_in_many_runs_stays_bounded(
+    bench: TableBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("proctor.services.runs.reading.trial_table._MAX_ROWS", 5)
     for number in range(4):
-        desk.add(*[Row(position=place, latency_ms=1) for place in range(2)], run_id=f"r{number}")
-        assert desk.found(ALL, "latency", run_id=f"r{number}") == [0, 1]
-    assert list(desk.finder._tables) == ["r2", "r3"]
-    assert desk.found(ALL, "latency", run_id="r0") == [0, 1]
+        bench.add(*[Row(position=place, latency_ms=1) for place in range(2)], run_id=f"r{number}")
+        assert bench.find_positions(ALL, "latency", run_id=f"r{number}") == [0, 1]
+    assert list(bench.finder._tables) == ["r2", "r3"]
+    assert bench.find_positions(ALL, "latency", run_id="r0") == [0, 1]

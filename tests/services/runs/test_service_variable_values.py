@@ -1,4 +1,4 @@
-"""Answers and grades by one value of a variable, or one embedding model, are taken for those of no other."""
+"""Answers and grades are not reused for another value of a variable or another embedding model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def judge(prompt):
     return json.dumps({"score": 1, "reason": "good"})
 """
 REUSE: dict[str, Any] = {"settings": Settings(reuse=True), "explicit": frozenset({"reuse"})}
-ASKED = """
+CALLING = """
 name: t
 tests:
   - id: asked
@@ -61,7 +61,7 @@ tests:
 
 
 class Bench:
-    """Makes runs of one suite with a value of `WHO`, and says whom they asked."""
+    """Makes runs of one suite with a value of `WHO`, and records the calls."""
 
     def __init__(self, make: MakeRuns, module: str, folder: Path, environ: dict[str, str]) -> None:
         self._make = make
@@ -75,15 +75,15 @@ class Bench:
             (self._folder / "t.eval.yaml").write_text(text, encoding="utf-8")
             fields["suites"] = "t.eval.yaml"
         targets = fields.pop("targets", f"function:{self._module}:answer")
-        (done,) = await self._make(
+        (result,) = await self._make(
             targets=targets, judges=(f"function:{self._module}:judge",), **{**REUSE, **fields}
         )
-        return done
+        return result
 
     @property
-    def asked(self) -> list[str]:
-        asked: list[str] = vars(sys.modules[self._module])["asked"]
-        return asked
+    def prompts(self) -> list[str]:
+        prompts: list[str] = vars(sys.modules[self._module])["asked"]
+        return prompts
 
     @property
     def judged(self) -> int:
@@ -96,45 +96,47 @@ def bench(make: MakeRuns, module: WriteModule, folder: Path, environ: dict[str, 
 
 
 @pytest.fixture
-async def cached() -> Any:
-    """The questions that a server was asked; first the word by which it is asked."""
-    asked: list[str] = []
+async def questions() -> Any:
+    """The questions that a server got, after the name of its target."""
+    questions: list[str] = []
 
     async def chat(request: web.Request) -> web.Response:
-        asked.append((await request.json())["messages"][-1]["content"])
+        questions.append((await request.json())["messages"][-1]["content"])
         choice = {"message": {"role": "assistant", "content": "an answer"}, "finish_reason": "stop"}
         return web.json_response({"choices": [choice]})
 
     app = web.Application()
     app.router.add_post("/v1/chat/completions", chat)
     async with serve_app(app) as url:
-        asked.append(f"openai:m@{url}/v1")
-        yield asked
+        questions.append(f"openai:m@{url}/v1")
+        yield questions
 
 
 async def test_an_answer_to_one_value_is_none_to_another(bench: Bench) -> None:
     for who in ("alice", "bob", "alice", "bob"):
-        done = await bench.run(ASKED, who)
-    assert len(bench.asked) == 2
-    assert (done.tally.asked_count, done.tally.reused_count) == (0, 1)
-    assert ["alice" in prompt for prompt in bench.asked] == [True, False]
+        result = await bench.run(CALLING, who)
+    assert len(bench.prompts) == 2
+    assert (result.tally.asked_count, result.tally.reused_count) == (0, 1)
+    assert ["alice" in prompt for prompt in bench.prompts] == [True, False]
 
 
 @pytest.mark.parametrize("address", ["kept.db"])
-async def test_the_cache_has_an_answer_for_each_value(bench: Bench, folder: Path, cached: list[str]) -> None:
-    word = cached.pop()
+async def test_the_cache_has_an_answer_for_each_value(
+    bench: Bench, folder: Path, questions: list[str]
+) -> None:
+    word = questions.pop()
     for who in ("alice", "bob", "alice"):
         await bench.run(
-            ASKED, who, targets=word, settings=Settings(cache=True), explicit=frozenset({"cache"})
+            CALLING, who, targets=word, settings=Settings(cache=True), explicit=frozenset({"cache"})
         )
-    assert cached == ["I am alice", "I am bob"]
+    assert questions == ["I am alice", "I am bob"]
     assert b"alice" not in (folder / "cache.db").read_bytes()
 
 
 async def test_a_value_that_only_graders_see_leaves_the_answer_and_not_the_grade(bench: Bench) -> None:
     assert (await bench.run(GRADED, "ans")).tally.all.passed == 1
     again = (await bench.run(GRADED, "someone else")).tally
-    assert (len(bench.asked), again.graded_count, again.reused_count, again.all.passed) == (1, 1, 1, 0)
+    assert (len(bench.prompts), again.graded_count, again.reused_count, again.all.passed) == (1, 1, 1, 0)
     assert (await bench.run(GRADED, "ans")).tally.graded_count == 0
 
 
@@ -142,19 +144,19 @@ async def test_an_answer_that_repeats_a_value_is_not_read_with_another_one(bench
     """It is stored with the reference in the place of the value."""
     assert (await bench.run(GRADED, "answer")).tally.all.passed == 1
     again = (await bench.run(GRADED, "question")).tally
-    assert (len(bench.asked), again.reused_count, again.all.passed) == (2, 0, 0)
+    assert (len(bench.prompts), again.reused_count, again.all.passed) == (2, 0, 0)
 
 
 async def test_a_judge_whose_prompt_has_another_value_is_asked_again(bench: Bench) -> None:
     for who in ("alice", "bob", "alice"):
-        done = await bench.run(JUDGED, who)
-    assert (len(bench.asked), bench.judged, done.tally.graded_count) == (1, 2, 0)
+        result = await bench.run(JUDGED, who)
+    assert (len(bench.prompts), bench.judged, result.tally.graded_count) == (1, 2, 0)
 
 
 async def test_a_target_that_is_set_up_with_another_value_is_asked_again(bench: Bench, folder: Path) -> None:
     text = "targets:\n  - {name: a, provider: mock, response: 'answer of ${{ WHO }}'}\n"
     (folder / "targets.yaml").write_text(text, encoding="utf-8")
-    suite = ASKED.replace("${{ WHO }}", "somebody")
+    suite = CALLING.replace("${{ WHO }}", "somebody")
     reused = [(await bench.run(suite, who, targets="a")).tally.reused_count for who in ("x", "y", "x", "y")]
     assert reused == [0, 0, 1, 1]
 
@@ -178,25 +180,25 @@ def test_keys_and_addresses_do_not_make_another_target() -> None:
 @pytest.mark.parametrize("field", ["extra_body: {user: '${{ WHO }}'}", "headers: {X-User: '${{ WHO }}'}"])
 @pytest.mark.parametrize("address", ["kept.db"])
 async def test_a_parameter_with_another_value_is_sent_again(
-    bench: Bench, folder: Path, cached: list[str], flag: str, field: str
+    bench: Bench, folder: Path, questions: list[str], flag: str, field: str
 ) -> None:
-    url = cached.pop().partition("@")[2]
+    url = questions.pop().partition("@")[2]
     target = f"{{name: a, provider: openai, base_url: '{url}', model: m, {field}}}"
     (folder / "targets.yaml").write_text(f"targets:\n  - {target}\n", encoding="utf-8")
-    suite = ASKED.replace("${{ WHO }}", "somebody")
+    suite = CALLING.replace("${{ WHO }}", "somebody")
     settings, explicit = Settings(cache=flag == "cache", reuse=flag == "reuse"), frozenset({flag})
     for who in ("alice", "bob", "alice"):
         await bench.run(suite, who, targets="a", settings=settings, explicit=explicit)
-    assert len(cached) == 2
+    assert len(questions) == 2
     assert not any(b"alice" in file.read_bytes() for file in folder.glob("*.db*"))
 
 
 async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(
     bench: Bench, store: SqliteStore
 ) -> None:
-    first = await bench.run(ASKED, "alice")
+    first = await bench.run(CALLING, "alice")
     store._db.execute("DELETE FROM variables")
-    assert (await bench.run(ASKED, "alice")).tally.asked_count == 1
+    assert (await bench.run(CALLING, "alice")).tally.asked_count == 1
     store.update_run(replace(first.run, status="interrupted"))
     assert (await bench.run("", "alice", resume=first.run.id)).tally.all.total == 1
 
@@ -205,48 +207,48 @@ async def test_a_run_of_an_earlier_version_has_no_values_and_serves_no_answer(
 async def test_a_value_is_in_the_store_only_as_a_keyed_digest_and_in_no_bundle(
     bench: Bench, store: SqliteStore, folder: Path
 ) -> None:
-    done = await bench.run(ASKED, "pin-1234")
-    (digest,) = store.variable_digests(done.run.id).values()
-    again = await bench.run(ASKED, "pin-1234")
+    result = await bench.run(CALLING, "pin-1234")
+    (digest,) = store.variable_digests(result.run.id).values()
+    again = await bench.run(CALLING, "pin-1234")
     assert list(store.variable_digests(again.run.id).values()) != [digest]  # the key is the run's own
     store.flush()
     store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    kept = (folder / "kept.db").read_bytes()
+    file_bytes = (folder / "kept.db").read_bytes()
     for value in (b"pin-1234", sha256(b"pin-1234").digest(), sha256(b"WHO\0pin-1234").digest()):
-        assert value not in kept
-    attest(store, done.run, folder / "b", public=False, key=None)
+        assert value not in file_bytes
+    attest(store, result.run, folder / "b", public=False, key=None)
     for path in (folder / "b").iterdir():
         text = path.read_bytes()
         assert digest not in text
         assert digest.hex().encode() not in text
-        assert store.secret(done.run.id).hex().encode() not in text
-    store.delete_run(done.run.id)
+        assert store.secret(result.run.id).hex().encode() not in text
+    store.delete_run(result.run.id)
     assert store._db.execute("SELECT count(*) FROM variables").fetchone() == (1,)
 
 
 @pytest.mark.parametrize("flag", ["resume", "retry_errors"])
 async def test_a_run_is_not_taken_up_with_another_value(bench: Bench, store: SqliteStore, flag: str) -> None:
-    done = await bench.run(ASKED, "alice")
-    store.update_run(replace(done.run, status="interrupted"))
+    result = await bench.run(CALLING, "alice")
+    store.update_run(replace(result.run, status="interrupted"))
     with pytest.raises(UsageError, match="the variable WHO: it had another value"):
-        await bench.run("", "bob", **{flag: done.run.id})
-    assert len(bench.asked) == 1
-    assert (await bench.run("", "alice", **{flag: done.run.id})).tally.all.total == 1
+        await bench.run("", "bob", **{flag: result.run.id})
+    assert len(bench.prompts) == 1
+    assert (await bench.run("", "alice", **{flag: result.run.id})).tally.all.total == 1
 
 
 async def test_the_newest_run_with_another_value_is_not_continued(bench: Bench, store: SqliteStore) -> None:
-    done = await bench.run(ASKED, "alice")
-    store.update_run(replace(done.run, status="interrupted"))
+    result = await bench.run(CALLING, "alice")
+    store.update_run(replace(result.run, status="interrupted"))
     with pytest.raises(UsageError, match="the variable WHO: it had another value"):
-        await bench.run(ASKED, "bob", resume="")
-    assert (await bench.run(ASKED, "alice", resume="")).run.id == done.run.id
+        await bench.run(CALLING, "bob", resume="")
+    assert (await bench.run(CALLING, "alice", resume="")).run.id == result.run.id
 
 
 async def test_answers_to_another_value_are_not_graded_again(bench: Bench) -> None:
-    asked = await bench.run(ASKED, "alice")
+    result = await bench.run(CALLING, "alice")
     with pytest.raises(UsageError, match="had another value of WHO"):
-        await bench.run("", "bob", regrade=asked.run.id)
-    assert (await bench.run("", "alice", regrade=asked.run.id)).tally.all.passed == 1
+        await bench.run("", "bob", regrade=result.run.id)
+    assert (await bench.run("", "alice", regrade=result.run.id)).tally.all.passed == 1
 
 
 # --- embedding models --------------------------------------------------------------------------------------
@@ -270,7 +272,7 @@ async def embeddings() -> Any:
         yield lambda model: f"openai:{model}@{url}/v1"
 
 
-def _similar(folder: Path) -> None:
+def _write_similarity_suite(folder: Path) -> None:
     check = {"grader": "semantic_similarity", "params": {"value": "x"}}
     case = {"id": "c", "input": [{"role": "user", "content": "?"}], "assertions": [check]}
     lines: list[Any] = [{"proctor": 1, "name": "s"}, case]
@@ -280,25 +282,25 @@ def _similar(folder: Path) -> None:
 async def test_similarity_by_another_model_is_measured_again_on_the_stored_answer(
     bench: Bench, folder: Path, environ: dict[str, str], embeddings: Callable[[str], str]
 ) -> None:
-    _similar(folder)
-    told = []
+    _write_similarity_suite(folder)
+    numbers = []
     for model in ("same", "other", "other", "same"):
         environ["PROCTOR_EMBEDDINGS"] = embeddings(model)
-        done = await bench.run("", "x", suites="s.jsonl")
-        told.append((done.tally.asked_count, done.tally.graded_count, done.tally.all.passed))
-        assert done.run.embedder == embeddings(model)
-    assert told == [(1, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 1)]
+        result = await bench.run("", "x", suites="s.jsonl")
+        numbers.append((result.tally.asked_count, result.tally.graded_count, result.tally.all.passed))
+        assert result.run.embedder == embeddings(model)
+    assert numbers == [(1, 1, 1), (0, 1, 0), (0, 0, 0), (0, 0, 1)]
 
 
 async def test_a_run_is_not_continued_with_another_embedding_model(
     bench: Bench, store: SqliteStore, folder: Path, environ: dict[str, str], embeddings: Callable[[str], str]
 ) -> None:
-    _similar(folder)
+    _write_similarity_suite(folder)
     environ["PROCTOR_EMBEDDINGS"] = embeddings("same")
-    done = await bench.run("", "x", suites="s.jsonl")
-    store.update_run(replace(done.run, status="interrupted"))
+    result = await bench.run("", "x", suites="s.jsonl")
+    store.update_run(replace(result.run, status="interrupted"))
     environ["PROCTOR_EMBEDDINGS"] = embeddings("other")
     with pytest.raises(UsageError, match=r"the embedding model: .*\n.*\n.*proctor regrade"):
-        await bench.run("", "x", resume=done.run.id)
-    again = await bench.run("", "x", regrade=done.run.id)
+        await bench.run("", "x", resume=result.run.id)
+    again = await bench.run("", "x", regrade=result.run.id)
     assert (again.run.embedder, again.tally.all.passed) == (embeddings("other"), 0)

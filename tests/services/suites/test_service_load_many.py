@@ -1,4 +1,4 @@
-"""A suite with very many cases, whose ids do not stay in memory, is read as a small one is."""
+"""A suite whose ids do not fit in memory is read like a small one."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def make_suite(rows: list[tuple[str, str]]) -> SuiteSource:
     return make_source("".join(json.dumps(row) + "\n" for row in [header, *(make_row(*row) for row in rows)]))
 
 
-class Cases:
-    """Stores nothing; for the cases that a writer would get."""
+class CaseList:
+    """A suite writer that keeps the cases in a list."""
 
     def __init__(self) -> None:
         self.all: list[Case] = []
 
-    def add(self, case: Case, _sent: str) -> None:
+    def add(self, case: Case, _sent_digest: str) -> None:
         self.all.append(case)
 
     def commit(self, suite: Suite) -> Suite:
@@ -58,9 +58,9 @@ class Cases:
 
 
 def read(source: SuiteSource, *, skip_invalid: bool) -> tuple[LoadedSuite, list[Case], list[int]]:
-    cases = Cases()
-    loaded = load_source(source, dialect="proctor", writer=cases, skip_invalid=skip_invalid)
-    return loaded, cases.all, list(loaded.index().positions)
+    cases = CaseList()
+    suite = load_source(source, dialect="proctor", writer=cases, skip_invalid=skip_invalid)
+    return suite, cases.all, list(suite.index().positions)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -89,24 +89,24 @@ def test_a_suite_that_is_read_twice_is_saved_once(tmp_path: Path) -> None:
     rows = [(name, "right") for name in "abcdefgfhi"]
     with open_temporary_store() as store:
         writer = store.open_suite_writer()
-        loaded = load_source(make_suite(rows), dialect="proctor", writer=writer, skip_invalid=True)
-        ids = [stored.case.id for stored in store.cases(loaded.suite.content)]
+        suite = load_source(make_suite(rows), dialect="proctor", writer=writer, skip_invalid=True)
+        ids = [stored_case.case.id for stored_case in store.cases(suite.suite.content)]
     assert ids == [*"abcdefg", "f-2", *"hi"]
-    assert loaded.suite.case_count == 10
+    assert suite.suite.case_count == 10
 
 
 def test_the_cases_of_one_tag_and_of_given_ids_are_selected_among_many() -> None:
     rows = [(name, "right") for name in "abcdefghi"]
     indexer = CaseIndexer(Selection(ids=("a", "f", "h", "i"), limit=3), None)
-    loaded = load_source(make_suite(rows), dialect="proctor", indexer=indexer)
-    assert list(loaded.index().positions) == [0, 5, 7]
-    assert list(loaded.index(case_ids=("h", "i")).positions) == [7, 8]
-    assert loaded.indexer.keep_known(["x", "i", "b"]) == ("i", "b")
+    suite = load_source(make_suite(rows), dialect="proctor", indexer=indexer)
+    assert list(suite.index().positions) == [0, 5, 7]
+    assert list(suite.index(case_ids=("h", "i")).positions) == [7, 8]
+    assert suite.indexer.keep_known(["x", "i", "b"]) == ("i", "b")
 
 
 @pytest.mark.parametrize("kind", ["right", "wrong"])
 def test_no_garbage_is_collected_until_a_suite_is_saved(kind: str) -> None:
-    class CollectorState(Cases):
+    class CollectorState(CaseList):
         def commit(self, suite: Suite) -> Suite:
             states.append(gc.isenabled())
             return suite

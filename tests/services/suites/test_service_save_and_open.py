@@ -1,4 +1,4 @@
-"""Suites saved as versions, and opened by every word that stands for one."""
+"""Suites saved as versions, and opened by each name of a suite."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def suites(store: SqliteStore) -> Suites:
 
 
 def save(suites: Suites, word: str, **options: Any) -> list[tuple[str | None, str]]:
-    return [(one.suite.version, one.state) for one in suites.save(word, **options)]
+    return [(result.suite.version, result.state) for result in suites.save(word, **options)]
 
 
-def opened(suites: Suites, word: str) -> tuple[str, str | None, list[str]]:
-    with suites.open_suite(word) as found:
-        return found.suite.name, found.suite.version, [one.case.id for one in found.cases()]
+def open_and_read(suites: Suites, word: str) -> tuple[str, str | None, list[str]]:
+    with suites.open_suite(word) as suite:
+        return suite.suite.name, suite.suite.version, [stored_case.case.id for stored_case in suite.cases()]
 
 
-def converted_text(suites: Suites, word: str) -> str:
+def convert_to_text(suites: Suites, word: str) -> str:
     """A suite in dialect proctor."""
-    with suites.open_suite(word) as found:
-        cases = (one.case for one in found.cases())
-        return convert_suite(found.suite, cases, "proctor", lossy=False).files[MAIN_FILE].decode()
+    with suites.open_suite(word) as suite:
+        cases = (stored_case.case for stored_case in suite.cases())
+        return convert_suite(suite.suite, cases, "proctor", lossy=False).files[MAIN_FILE].decode()
 
 
 # --- saving ------------------------------------------------------------------------------------------------
@@ -46,11 +46,11 @@ def converted_text(suites: Suites, word: str) -> str:
 def test_the_first_is_v1_and_each_other_content_of_that_name_the_next(
     suites: Suites, suite: Make, folder: Path
 ) -> None:
-    told = []
+    states = []
     for cases in ("a", "ab", "ab", "a", "abc"):
         path = suite(*((letter, f"{letter}?", "x") for letter in cases))
-        told += save(suites, path)
-    assert told == [("v1", "new"), ("v2", "new"), ("v2", "same"), ("v1", "earlier"), ("v3", "new")]
+        states += save(suites, path)
+    assert states == [("v1", "new"), ("v2", "new"), ("v2", "same"), ("v1", "earlier"), ("v3", "new")]
 
 
 def test_what_was_saved_says_where_it_came_from(suites: Suites, suite: Make) -> None:
@@ -65,7 +65,7 @@ def test_a_suite_can_be_saved_under_a_name_of_its_own(
     path = suite(("a", "?", "x"))
     assert save(suites, path, name="other name") == [("v1", "new")]
     assert store.suite("s") is None
-    assert opened(suites, "other name") == ("other name", "v1", ["a"])
+    assert open_and_read(suites, "other name") == ("other name", "v1", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_file_named_like_a_built_in_suite_is_a_suite_of_its_own(
     (builtin,) = SuiteLocator().find("cheap").paths
     assert save(suites, "cheap") == [("v1", "new")]
     assert save(suites, suite(("a", "?", "x"), name="cheap.jsonl")) == [("v1", "new")]
-    assert [one.suite.name for one in store.versions()] == ["builtin:cheap", "cheap"]
+    assert [version.suite.name for version in store.versions()] == ["builtin:cheap", "cheap"]
     shutil.copy(builtin, folder / "cheap.jsonl")
     assert save(suites, "./cheap.jsonl") == [("v2", "new")]
     assert save(suites, "builtin:cheap") == [("v1", "same")]
@@ -111,26 +111,26 @@ def test_a_file_named_like_a_built_in_suite_is_a_suite_of_its_own(
 def test_a_bare_name_is_the_users_own_suite_before_the_built_in_one(
     store: SqliteStore, suite: Make, folder: Path
 ) -> None:
-    told: list[str] = []
-    suites = Suites(store, {}, tell=lambda located: told.extend(located.notes))
-    assert len(opened(suites, "cheap")[2]) == 10
-    assert told == []
+    notes: list[str] = []
+    suites = Suites(store, {}, tell=lambda located: notes.extend(located.notes))
+    assert len(open_and_read(suites, "cheap")[2]) == 10
+    assert notes == []
     path = suite(("stored", "?", "x"), name="cheap.jsonl")
     save(suites, path)
     (folder / path).unlink()
-    assert opened(suites, "cheap") == ("cheap", "v1", ["stored"])
+    assert open_and_read(suites, "cheap") == ("cheap", "v1", ["stored"])
     with pytest.raises(UsageError, match="already in the store"):
         save(suites, "cheap")
     suite(("in suites", "?", "x"), name="suites/cheap.jsonl")
-    assert opened(suites, "cheap")[2] == ["in suites"]
+    assert open_and_read(suites, "cheap")[2] == ["in suites"]
     suite(("a path", "?", "x"), name="cheap")
-    assert opened(suites, "cheap")[2] == ["a path"]
-    assert told == [
+    assert open_and_read(suites, "cheap")[2] == ["a path"]
+    assert notes == [
         "'cheap' means the file 'suites/cheap.jsonl' here. For the built-in suite, write `builtin:cheap`.",
         "'cheap' means the file 'cheap' here. For the built-in suite, write `builtin:cheap`.",
     ]
     suite(("a path", "?", "x"), name="builtin:cheap")
-    assert len(opened(suites, "builtin:cheap")[2]) == 10
+    assert len(open_and_read(suites, "builtin:cheap")[2]) == 10
 
 
 def test_an_unknown_built_in_suite_is_told_with_those_there_are(suites: Suites) -> None:
@@ -142,12 +142,12 @@ def test_a_copy_of_a_built_in_suite_that_says_so_is_that_suite_until_it_is_chang
     suites: Suites, folder: Path
 ) -> None:
     save(suites, "cheap")
-    made = converted_text(suites, "builtin:cheap@v1")
-    assert '"name":"cheap"' in made.partition("\n")[0].replace(" ", "")
-    kept = made.replace('"cheap"', '"builtin:cheap"', 1)
-    (folder / "copy.jsonl").write_text(kept, "utf-8")
+    text = convert_to_text(suites, "builtin:cheap@v1")
+    assert '"name":"cheap"' in text.partition("\n")[0].replace(" ", "")
+    copy = text.replace('"cheap"', '"builtin:cheap"', 1)
+    (folder / "copy.jsonl").write_text(copy, "utf-8")
     assert save(suites, "copy.jsonl") == [("v1", "same")]
-    (folder / "copy.jsonl").write_text(kept.rstrip().rpartition("\n")[0], "utf-8")
+    (folder / "copy.jsonl").write_text(copy.rstrip().rpartition("\n")[0], "utf-8")
     with pytest.raises(UsageError, match="'builtin:cheap', because only names of built-in suites"):
         save(suites, "copy.jsonl")
 
@@ -161,7 +161,7 @@ def test_a_suite_that_is_wrong_is_not_saved_and_those_beside_it_are(
     with pytest.raises(SuiteError) as caught:
         save(suites, "all")
     assert {problem.line for problem in caught.value.problems} == {1, 2}
-    assert [one.suite.name for one in store.versions()] == ["a", "c"]
+    assert [version.suite.name for version in store.versions()] == ["a", "c"]
     assert save(suites, "all/a.jsonl") == [("v1", "same")]  # nothing is left half saved
 
 
@@ -187,28 +187,32 @@ def test_a_word_stands_for_the_first_thing_there_is(suites: Suites, suite: Make,
     suite(("in suites", "?", "x"), name="suites/w.jsonl")
     suite(("in suites", "?", "x"), name="suites/w@v1.jsonl")
     suite(("a path", "?", "x"), name="w")
-    assert opened(suites, "w")[2] == ["a path"]
+    assert open_and_read(suites, "w")[2] == ["a path"]
     (folder / "w").unlink()
-    assert opened(suites, "w@v1") == ("w", "v1", ["v1"])
-    assert opened(suites, "w")[2] == ["in suites"]
+    assert open_and_read(suites, "w@v1") == ("w", "v1", ["v1"])
+    assert open_and_read(suites, "w")[2] == ["in suites"]
     (folder / "suites" / "w.jsonl").unlink()
-    assert opened(suites, "w") == ("w", "v2", ["v2"])
+    assert open_and_read(suites, "w") == ("w", "v2", ["v2"])
     suite(("a path", "?", "x"), name="w@v1")
-    assert opened(suites, "w@v1")[2] == ["a path"]
+    assert open_and_read(suites, "w@v1")[2] == ["a path"]
 
 
 def test_a_version_is_named_by_number_or_digest(suites: Suites, suite: Make, store: SqliteStore) -> None:
     for cases in ("a", "ab"):
         save(suites, suite(*((letter, "?", "x") for letter in cases)))
-    for one in store.versions("s"):
-        for word in (f"s@{one.suite.version}", f"s@{one.suite.digest}", f"s@{one.suite.digest[:15]}"):
-            assert find_stored_suite(store, word) == one.suite
+    for version in store.versions("s"):
+        for word in (
+            f"s@{version.suite.version}",
+            f"s@{version.suite.digest}",
+            f"s@{version.suite.digest[:15]}",
+        ):
+            assert find_stored_suite(store, word) == version.suite
     assert find_stored_suite(store, "s") == store.suite("s", "v2")
     assert find_stored_suite(store, "nobody") is None
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "words"),
     [
         ("s@v3", r"'s' has no version 'v3'. It has v1 \(sha256:.{12}\), v2 \(sha256:.{12}\)\."),
         ("s@v0", "no version 'v0'"),
@@ -219,13 +223,13 @@ def test_a_version_is_named_by_number_or_digest(suites: Suites, suite: Make, sto
     ],
 )
 def test_a_version_that_is_not_there_is_told_with_those_that_are(
-    suites: Suites, suite: Make, store: SqliteStore, word: str, told: str
+    suites: Suites, suite: Make, store: SqliteStore, word: str, words: str
 ) -> None:
     for cases in ("a", "ab"):
         save(suites, suite(*((letter, "?", "x") for letter in cases)))
     save(suites, suite(("a", "?", "x")), name="mine")
-    for find_it in (lambda: find_stored_suite(store, word), lambda: opened(suites, word)):
-        with pytest.raises((UsageError, StoreError), match=told):
+    for find_it in (lambda: find_stored_suite(store, word), lambda: open_and_read(suites, word)):
+        with pytest.raises((UsageError, StoreError), match=words):
             find_it()
 
 
@@ -234,18 +238,18 @@ def test_a_suite_whose_name_looks_like_a_version_is_found_by_it(
 ) -> None:
     save(suites, suite(("a", "?", "x"), name="s@v2.jsonl"))
     (folder / "s@v2.jsonl").unlink()
-    assert opened(suites, "s@v2") == ("s@v2", "v1", ["a"])
-    assert opened(suites, "s@v2@v1") == ("s@v2", "v1", ["a"])
+    assert open_and_read(suites, "s@v2") == ("s@v2", "v1", ["a"])
+    assert open_and_read(suites, "s@v2@v1") == ("s@v2", "v1", ["a"])
 
 
 def test_an_unknown_word_is_told_with_what_is_in_the_store(suites: Suites, suite: Make) -> None:
     save(suites, suite(("a", "?", "x")), name="arithmetic")
     with pytest.raises(UsageError, match=r"'arithmetik'.*Did you mean 'arithmetic'"):
-        opened(suites, "arithmetik")
+        open_and_read(suites, "arithmetik")
     with pytest.raises(UsageError, match=r"Expected one of: arithmetic, cheap, comprehensive, moderate\.$"):
-        opened(suites, "x")
+        open_and_read(suites, "x")
     with pytest.raises(UsageError, match="no suite 'arithmetic'"):
-        opened(Suites(None, {}), "arithmetic")
+        open_and_read(Suites(None, {}), "arithmetic")
 
 
 # --- opening -----------------------------------------------------------------------------------------------
@@ -255,10 +259,10 @@ def test_an_unknown_word_is_told_with_what_is_in_the_store(suites: Suites, suite
 @pytest.mark.parametrize("with_store", [True, False])
 def test_a_file_is_opened_without_being_saved(suite: Make, store: SqliteStore, with_store: bool) -> None:
     path = suite(*((f"c{number}", f"{number}?", "x") for number in range(1500)))
-    with Suites(store if with_store else None, {}).open_suite(path) as found:
-        assert found.suite.version is None
-        assert found.source is not None
-        twice = [[one.case.id for one in found.cases()] for _ in range(2)]
+    with Suites(store if with_store else None, {}).open_suite(path) as opened_suite:
+        assert opened_suite.suite.version is None
+        assert opened_suite.source is not None
+        twice = [[stored_case.case.id for stored_case in opened_suite.cases()] for _ in range(2)]
     assert twice == [[f"c{number}" for number in range(1500)]] * 2
     assert store.versions() == []
 

@@ -1,4 +1,4 @@
-"""Under which name the suite of a file is saved, where several files have the same."""
+"""The names under which suites are saved when several files have the same name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(folder: Path) -> Write:
-    """Writes a suite of one case, which asks the word."""
+    """Writes a suite of one case with this word."""
 
     def make(name: str, word: str = "a") -> str:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def save(store: SqliteStore) -> Callable[[str], list[str]]:
     """Saves the suites of a word, and gives their titles."""
 
     def titles(word: str) -> list[str]:
-        return [one.suite.title for one in Suites(store, {}).save(word)]
+        return [result.suite.title for result in Suites(store, {}).save(word)]
 
     return titles
 
@@ -60,8 +60,8 @@ Save = Callable[[str], list[str]]
 async def test_files_of_one_command_are_told_apart_by_their_folders(write: Write, make: Any) -> None:
     words = f"{write('a/tests.jsonl', 'a')} {write('b/tests.jsonl', 'b')}"
     for _ in range(2):
-        assert [one.run.suite.title for one in await make(words)] == ["a/tests v1", "b/tests v1"]
-    assert [one.run.suite.title for one in await make("b/tests.jsonl")] == ["b/tests v1"]
+        assert [result.run.suite.title for result in await make(words)] == ["a/tests v1", "b/tests v1"]
+    assert [result.run.suite.title for result in await make("b/tests.jsonl")] == ["b/tests v1"]
 
 
 def test_files_of_a_folder_are_told_apart_by_as_much_of_the_path_as_that_takes(
@@ -146,7 +146,7 @@ def test_a_project_that_is_copied_with_its_store_keeps_its_names(
 ) -> None:
     def titles() -> list[str]:
         with closing(open_store(".proctor/proctor.db")) as store:
-            return [one.suite.title for one in Suites(store, {}).save(".")]
+            return [result.suite.title for result in Suites(store, {}).save(".")]
 
     write("one/tests.jsonl", "a")
     write("one/deep/tests.jsonl", "b")
@@ -184,8 +184,8 @@ def test_processes_that_save_at_once_give_no_two_files_one_name(write: Write) ->
     files = [write(f"{letter}/tests.jsonl", letter) for letter in "abc"]
     processes = [subprocess.Popen([*command, file]) for file in files]
     assert [process.wait() for process in processes] == [0, 0, 0]
-    with closing(open_store("kept.db")) as opened:
-        assert [one.suite.version for one in opened.versions()] == ["v1", "v1", "v1"]
+    with closing(open_store("kept.db")) as store:
+        assert [version.suite.version for version in store.versions()] == ["v1", "v1", "v1"]
 
 
 # --- possible names ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A word for a suite to files, and files that are written whole or not at all."""
+"""Files named by a suite argument, and reports that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def test_what_can_be_written_passes(folder: Path, path: str) -> None:
     check_report_paths([path])
 
 
-class _Breaking:
+class _FailingReport:
     """Rows that cannot be read to their end."""
 
-    def __init__(self, reported: Any) -> None:
-        self.run, self.tally, self.exit_code = reported.run, reported.tally, reported.exit_code
-        self._rows, self.looks = reported.rows, reported.looks
-        self.bundle, self.calibrations = reported.bundle, reported.calibrations
-        self.people_rate = reported.people_rate
+    def __init__(self, report: Any) -> None:
+        self.run, self.tally, self.exit_code = report.run, report.tally, report.exit_code
+        self._rows, self.looks = report.rows, report.looks
+        self.bundle, self.calibrations = report.bundle, report.calibrations
+        self.people_rate = report.people_rate
 
     def rows(self) -> Iterator[Any]:
         yield from self._rows()
@@ -117,6 +117,6 @@ def test_a_file_stays_as_it_was_when_the_new_one_cannot_be_finished(folder: Path
     write_report(path, [good])
     before = Path(path).read_bytes()
     with pytest.raises(UsageError, match="No space left"):
-        write_report(path, [_Breaking(good)])  # type: ignore[list-item]  # has what a report looks at
+        write_report(path, [_FailingReport(good)])  # type: ignore[list-item]  # has what a report looks at
     assert Path(path).read_bytes() == before
     assert [entry.name for entry in folder.iterdir()] == [path]

@@ -1,4 +1,4 @@
-"""Uploads: read from memory alone, checked, and saved only where they act on nothing here."""
+"""Uploads: read from memory alone, checked, and saved only without side effects on this machine."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def save(store: Store, upload: Upload, **settings: Any) -> SaveResult:
     return save_draft(store, upload, DraftSettings(**settings))
 
 
-def codes(text: str) -> list[tuple[str, str, int | None]]:
+def list_problems(text: str) -> list[tuple[str, str, int | None]]:
     draft = check(upload_from_text(text))
-    return [(one.level, one.code, one.line) for one in draft.problems]
+    return [(problem.level, problem.code, problem.line) for problem in draft.problems]
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,13 @@ def test_files_that_are_not_utf_8_are_refused_with_the_line() -> None:
 def test_every_problem_is_at_its_line_and_the_words_are_those_of_the_linter() -> None:
     text = (LINE % ("leaky", "the answer is 42", "42")) + '{"id": "e", "input": "x", "scorer": "llm_judge"}\n'
     draft = check(upload_from_text(text))
-    assert ("warning", "leak", 1) in codes(text)
-    assert ("error", "missing-rubric", 2) in codes(text)
+    assert ("warning", "leak", 1) in list_problems(text)
+    assert ("error", "missing-rubric", 2) in list_problems(text)
     assert any(
-        "LEAK WARNING: Test 'leaky' input contains expected answer" in one.message for one in draft.warnings
+        "LEAK WARNING: Test 'leaky' input contains expected answer" in problem.message
+        for problem in draft.warnings
     )
-    assert any("uses llm_judge but missing 'rubric'" in one.message for one in draft.errors)
+    assert any("uses llm_judge but missing 'rubric'" in problem.message for problem in draft.errors)
     assert draft.read == 2
 
 
@@ -138,7 +139,7 @@ def test_a_suite_from_a_page_is_split_as_its_header_or_else_the_form_says() -> N
 # --- what a page may not say -------------------------------------------------------------------------------
 
 HEADER = '{"proctor": 1, "name": "p"}\n{"id": "a", '
-ASKED = '"input": [{"role": "user", "content": "x"}], '
+INPUT = '"input": [{"role": "user", "content": "x"}], '
 EXACT = '"assertions": [{"grader": "exact", "params": {"value": "y"}}]}\n'
 CASE = "tests:\n  - id: a\n    criteria: x\n    input: hello\n"
 FORBIDDEN = {
@@ -158,14 +159,14 @@ FORBIDDEN = {
     "a variable": "tests:\n  - id: a\n    criteria: x\n    input: 'key ${{ HOME }}'\n    assertions:\n"
     "      - {type: contains, value: x}\n",
     "a judge in proctor": HEADER
-    + ASKED
+    + INPUT
     + '"assertions": [{"grader": "llm_grader", "params": {"prompt": "ok?", "judge": "cli:x"}}]}\n',
-    "a target in proctor": f'{HEADER}{ASKED}"target": "python:os:system", {EXACT}',
+    "a target in proctor": f'{HEADER}{INPUT}"target": "python:os:system", {EXACT}',
     "a variable in proctor": HEADER
     + '"input": [{"role": "user", "content": "${{ HOME }}"}], "variables": ["HOME"], '
     + EXACT,
     "a program in proctor": HEADER
-    + ASKED
+    + INPUT
     + '"assertions": [{"grader": "program", "params": {"command": ["touch", "x"]}}]}\n',
 }
 
@@ -173,10 +174,10 @@ FORBIDDEN = {
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_what_acts_on_this_machine_is_an_error_at_its_line_and_is_not_saved(what: str, store: Store) -> None:
     upload = upload_from_text(FORBIDDEN[what])
-    found = [one for one in check(upload).errors if one.code == PAGE_CODE]
-    assert found, check(upload).problems
-    assert all(one.line is not None and one.line > 1 for one in found)
-    assert "proctor suites save" in found[0].message
+    problems = [problem for problem in check(upload).errors if problem.code == PAGE_CODE]
+    assert problems, check(upload).problems
+    assert all(problem.line is not None and problem.line > 1 for problem in problems)
+    assert "proctor suites save" in problems[0].message
     with pytest.raises(SuiteError):
         save(store, upload)
     assert store.versions() == []
@@ -193,9 +194,9 @@ def test_targets_and_judges_of_the_server_may_be_named(store: Store) -> None:
 
 def test_targets_that_a_suite_wants_to_be_run_on_are_left_out_with_a_warning(store: Store) -> None:
     wants = '"name": "p", "defaults": {"targets": ["cli:rm -rf /", "known"]}'
-    text = f"{HEADER}{ASKED}{EXACT}".replace('"name": "p"', wants)
+    text = f"{HEADER}{INPUT}{EXACT}".replace('"name": "p"', wants)
     draft = check(upload_from_text(text), own_targets=["known"])
-    assert [one.level for one in draft.problems if one.code == PAGE_CODE] == ["warning"]
+    assert [problem.level for problem in draft.problems if problem.code == PAGE_CODE] == ["warning"]
     saved = save(store, upload_from_text(text), name="one", own_targets=["known"])
     assert saved.suite.defaults.targets == ("known",)
 
@@ -204,7 +205,7 @@ def test_an_upload_sees_no_file_of_this_machine(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     (tmp_path / "secret.md").write_text("secret", encoding="utf-8")
     text = "# 👤\n\n{{_file: secret.md}}\n\n---\n\nx\n"
-    assert [one.code for one in check(upload_from_text(text)).errors] == ["missing-file"]
+    assert [problem.code for problem in check(upload_from_text(text)).errors] == ["missing-file"]
     source = source_from_upload(upload_from_files({"a/suite.jsonl": JSONL.encode(), "b.md": b"here"}))
     assert source.folder == ""
     assert not source.environ
@@ -291,8 +292,8 @@ def test_of_several_suites_the_user_chooses() -> None:
 def test_no_reference_and_no_glob_leaves_the_upload(reference: str, parts: list[str]) -> None:
     files = {"a/suite.jsonl": JSONL.encode(), "a/b.md": b"1", "c/a/b.md": b"2", ".x/b.md": b"3"}
     source = source_from_upload(upload_from_files(files))
-    found = source.find_file(reference)
-    assert found is None or found.data in files.values()
+    file = source.find_file(reference)
+    assert file is None or file.data in files.values()
     for path in source.expand_glob("/".join(parts)):
         assert path.rstrip("/") in {
             "b.md",
@@ -333,11 +334,11 @@ def test_globs_match_as_on_a_disk(tmp_path: Path) -> None:
     ):
         assert memory.expand_glob(pattern) == disk.expand_glob(pattern), pattern
     for path in ("a.md", "x/b.md", "nowhere.md", "x\\b.md", "/a.md"):
-        there, here = disk.find_file(path), memory.find_file(path)
-        assert (there and there.path) == (here and here.path), path
+        disk_file, memory_file = disk.find_file(path), memory.find_file(path)
+        assert (disk_file and disk_file.path) == (memory_file and memory_file.path), path
 
 
-# --- deleting and having back ------------------------------------------------------------------------------
+# --- deleting and restoring --------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -351,15 +352,15 @@ def test_having_back_what_was_deleted_leaves_all_as_it_was(
     texts = [JSONL, JSONL + LINE % ("u", "x", "y"), JSONL + LINE % ("v", "x", "y")]
     for text in data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=5)):
         save(store, upload_from_text(text), name="mine")
-    before = _all_of(store)
-    versions = [str(one.suite.version) for one in store.versions("mine")]
+    before = _list_suites(store)
+    versions = [str(saved.suite.version) for saved in store.versions("mine")]
     doomed = data.draw(st.lists(st.sampled_from(versions), unique=True, min_size=1))
     for version in doomed:
         trash.discard("mine", version)
     assert {one.suite.version for one in store.versions("mine")} == set(versions) - set(doomed)
     for version in data.draw(st.permutations(doomed)):
         assert trash.restore("mine", version).version == version
-    assert _all_of(store) == before
+    assert _list_suites(store) == before
     assert trash.list_deleted() == []
     store.close()
 
@@ -368,10 +369,10 @@ def test_what_was_saved_after_deleting_stays_the_current_version(tmp_path: Path,
     trash = Trash(store, lambda: _closing(tmp_path / "trash.db"))
     save(store, upload_from_text(JSONL), name="mine")
     trash.discard("mine")
-    assert [(one.name, one.version) for one in trash.list_deleted()] == [("mine", "v1")]
+    assert [(version.name, version.version) for version in trash.list_deleted()] == [("mine", "v1")]
     save(store, upload_from_text(JSONL + LINE % ("u", "x", "y")), name="mine")
     trash.restore("mine", "v1")
-    assert [(one.suite.version, one.current) for one in store.versions("mine")] == [
+    assert [(version.suite.version, version.current) for version in store.versions("mine")] == [
         ("v1", False),
         ("v2", True),
     ]
@@ -387,9 +388,9 @@ def test_a_version_that_was_saved_again_is_left_as_it_is(tmp_path: Path, store: 
     trash.discard("mine")
     tagged = JSONL.replace('"scorer"', '"tags": "new", "scorer"')
     save(store, upload_from_text(tagged), name="mine")
-    before = _all_of(store)
+    before = _list_suites(store)
     trash.restore("mine", "v1")
-    assert _all_of(store) == before
+    assert _list_suites(store) == before
 
 
 def _closing(path: Path):  # type: ignore[no-untyped-def]
@@ -398,16 +399,19 @@ def _closing(path: Path):  # type: ignore[no-untyped-def]
     return closing(open_store(str(path)))
 
 
-def _all_of(store: Store) -> list[object]:
-    return [(one, [stored.case for stored in store.cases(one.suite.content)]) for one in store.versions()]
+def _list_suites(store: Store) -> list[object]:
+    return [
+        (version, [stored_case.case for stored_case in store.cases(version.suite.content)])
+        for version in store.versions()
+    ]
 
 
 def test_an_upload_has_within_its_suites_folder_what_was_uploaded_there() -> None:
     source = source_from_upload(
         upload_from_files({"a/suite.jsonl": JSONL.encode(), "a/b.md": b"here", "c.md": b"above"})
     )
-    found = source.find_within("b.md")
-    assert found is not None
-    assert (found.path, found.data) == ("b.md", b"here")
+    file = source.find_within("b.md")
+    assert file is not None
+    assert (file.path, file.data) == ("b.md", b"here")
     for reference in ("../c.md", "/c.md", "c.md", "", "/etc/hostname"):
         assert source.find_within(reference) is None

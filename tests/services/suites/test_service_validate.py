@@ -1,4 +1,4 @@
-"""What checking a suite tells while it reads, and while it looks through another text."""
+"""Progress of the check of a suite, while it reads and while it searches other texts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def test_how_far_reading_and_searching_are_is_told(tmp_path: Path) -> None:
     rows = ({"id": f"c{n}", "input": f"Which ship is {n}?", "expected": "Ida"} for n in range(2100))
     suite.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     other.write_text("sea and sand\n" * 50_000, encoding="utf-8")
-    told: list[Event] = []
-    checked = validate_suite(suite, against=[other], listen=told.append)
-    assert checked.problems == ()
-    assert [one.cases for one in told if isinstance(one, ReadProgress)] == [1000, 2000]
-    searched = [one.characters for one in told if isinstance(one, SearchProgress)]
+    events: list[Event] = []
+    report = validate_suite(suite, against=[other], listen=events.append)
+    assert report.problems == ()
+    assert [event.cases for event in events if isinstance(event, ReadProgress)] == [1000, 2000]
+    searched = [event.characters for event in events if isinstance(event, SearchProgress)]
     assert len(searched) > 1
     assert searched == sorted(searched)
     assert searched[-1] == 650_000

@@ -26,8 +26,8 @@ HEADS = {
 }
 
 
-def sparse(path: Path, head: bytes, size: int) -> Path:
-    """A file that begins so and goes on with NUL bytes, which take no room on the disk."""
+def write_sparse(path: Path, head: bytes, size: int) -> Path:
+    """Writes a file of this head and NUL bytes, which take no room on the disk."""
     with path.open("wb") as file:
         file.write(head)
         file.truncate(len(head) + size)
@@ -36,7 +36,7 @@ def sparse(path: Path, head: bytes, size: int) -> Path:
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_line_over_64_mib_is_an_error_with_its_file_and_number(tmp_path: Path, name: str) -> None:
-    path = sparse(tmp_path / name, HEADS[name], MAX_LINE_BYTES + 1)
+    path = write_sparse(tmp_path / name, HEADS[name], MAX_LINE_BYTES + 1)
     with pytest.raises(SuiteError) as caught:
         load_suite(path)
     (problem,) = caught.value.problems
@@ -57,7 +57,7 @@ def test_a_file_over_64_mib_that_is_read_as_a_whole_is_an_error(tmp_path: Path, 
 
 
 def test_a_file_over_64_mib_that_a_suite_refers_to_is_an_error_with_its_name(tmp_path: Path) -> None:
-    sparse(tmp_path / "large.txt", b"", MAX_LINE_BYTES + 1)
+    write_sparse(tmp_path / "large.txt", b"", MAX_LINE_BYTES + 1)
     (tmp_path / "s.eval.yaml").write_text(
         "tests: [{id: a, criteria: c, input: [{role: user, content: [{type: file, value: large.txt}]}]}]\n",
         encoding="utf-8",
@@ -67,7 +67,7 @@ def test_a_file_over_64_mib_that_a_suite_refers_to_is_an_error_with_its_name(tmp
 
 
 def test_a_line_over_64_mib_of_a_recording_is_an_error_with_its_number(tmp_path: Path) -> None:
-    path = sparse(tmp_path / "r.jsonl", b'{"case_id": "a", "output": "x"}\n', MAX_LINE_BYTES + 1)
+    path = write_sparse(tmp_path / "r.jsonl", b'{"case_id": "a", "output": "x"}\n', MAX_LINE_BYTES + 1)
     with pytest.raises(UsageError, match=r"r\.jsonl:2: The line has more than 64 MiB"):
         first_case(str(path))
 
@@ -75,13 +75,13 @@ def test_a_line_over_64_mib_of_a_recording_is_an_error_with_its_number(tmp_path:
 # Not `ru_maxrss`: a process takes that over from the one that started it.
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_line_of_300_mb_is_refused_without_holding_more_than_the_limit(tmp_path: Path) -> None:
-    path = sparse(tmp_path / "s.jsonl", HEADS["s.jsonl"], 300_000_000)
+    path = write_sparse(tmp_path / "s.jsonl", HEADS["s.jsonl"], 300_000_000)
     code = (
         "import re, sys; from pathlib import Path; from proctor.cli.main import _invoke\n"
         "assert _invoke(['validate', sys.argv[1]]) == 4\n"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) // 1024)"
     )
     command = [sys.executable, "-c", code, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert "s.jsonl:2: error: The line has more than 64 MiB" in done.stdout + done.stderr
-    assert int(done.stdout.split()[-1]) < 250
+    process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert "s.jsonl:2: error: The line has more than 64 MiB" in process.stdout + process.stderr
+    assert int(process.stdout.split()[-1]) < 250

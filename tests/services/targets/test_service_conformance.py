@@ -1,4 +1,4 @@
-"""Targets put to their checks: through retries and time limits, of any kind, whatever they do."""
+"""Conformance checks of targets of any kind, with retries and time limits."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ Probe = Callable[..., Awaitable[Conformance]]
 NO_PRICES = Prices(shipped={}, own={})
 
 
-def spec_of(word: str) -> TargetSpec:
+def make_spec(word: str) -> TargetSpec:
     return TargetNames(os.environ).get_spec(word, Params(), judged=False)
 
 
 @pytest.fixture
-async def reach() -> AsyncIterator[TargetPool]:
-    opened = TargetPool(
+async def pool() -> AsyncIterator[TargetPool]:
+    pool = TargetPool(
         os.environ,
         concurrency=4,
         retry_policy=RetryPolicy(timeout_s=5, retries=0),
         prices=NO_PRICES,
         notify=lambda _line: None,
     )
-    yield opened
-    await opened.aclose()
+    yield pool
+    await pool.aclose()
 
 
 @pytest.fixture
-def probe(reach: TargetPool) -> Probe:
-    """Puts a target to all checks."""
+def probe(pool: TargetPool) -> Probe:
+    """Runs all checks on a target."""
 
-    async def put(word: str, seed: int = 7) -> Conformance:
-        asked = make_checks(seed)
-        return score_checks(asked, await collect_replies(reach, spec_of(word), asked))
+    async def run(word: str, seed: int = 7) -> Conformance:
+        checks = make_checks(seed)
+        return score_checks(checks, await collect_replies(pool, make_spec(word), checks))
 
-    return put
+    return run
 
 
 @pytest.fixture
@@ -67,27 +67,31 @@ def capable(folder: Path) -> str:
 
 
 async def test_a_capable_function_passes_all_14(probe: Probe, capable: str) -> None:
-    found = await probe(capable)
-    assert [one.reason for one in found.outcomes] == [""] * 14
-    assert found.is_certified
+    conformance = await probe(capable)
+    assert [outcome.reason for outcome in conformance.outcomes] == [""] * 14
+    assert conformance.is_certified
 
 
 async def test_a_target_that_always_fails_is_not_measured(probe: Probe, module: Any) -> None:
-    found = await probe(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
-    assert {one.verdict for one in found.outcomes} == {CheckVerdict.ERROR}
-    assert not found.is_measured
+    conformance = await probe(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
+    assert {outcome.verdict for outcome in conformance.outcomes} == {CheckVerdict.ERROR}
+    assert not conformance.is_measured
 
 
 async def test_a_target_by_case_ids_knows_which_question_is_which(probe: Probe, folder: Path) -> None:
-    right = make_checks(7)[1].questions
-    lines = [f'{{"arithmetic {n}": "{one.expected.description}"}}' for n, one in enumerate(right, 1)]
+    questions = make_checks(7)[1].questions
+    lines = [
+        f'{{"arithmetic {n}": "{question.expected.description}"}}' for n, question in enumerate(questions, 1)
+    ]
     (folder / "answers.jsonl").write_text("\n".join([*lines, '{"*": "x"}']), encoding="utf-8")
-    found = await probe("scripted:answers.jsonl")
-    assert [one.check.name for one in found.outcomes if one.verdict is CheckVerdict.PASS] == ["arithmetic"]
+    conformance = await probe("scripted:answers.jsonl")
+    assert [
+        outcome.check.name for outcome in conformance.outcomes if outcome.verdict is CheckVerdict.PASS
+    ] == ["arithmetic"]
 
 
 @pytest.mark.slow
-async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: TargetPool, module: Any) -> None:
+async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(pool: TargetPool, module: Any) -> None:
     name = module(
         "import threading\nnow = most = alone = 0\nlock = threading.Lock()\n"
         "def f(x):\n"
@@ -99,24 +103,24 @@ async def test_how_far_it_is_is_told_and_what_stands_alone_comes_last(reach: Tar
         "        most = max(most, now)\n        now -= 1\n"
         "    return 'x'\n"
     )
-    told: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
     await collect_replies(
-        reach,
-        spec_of(f"function:{name}:f"),
+        pool,
+        make_spec(f"function:{name}:f"),
         make_checks(7),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda reply_count, total: counts.append((reply_count, total)),
     )
-    assert told == [(done, 14) for done in range(1, 15)]
+    assert counts == [(reply_count, 14) for reply_count in range(1, 15)]
     import sys
 
-    seen = sys.modules[name]
-    assert (seen.alone, 1 < seen.most <= 4) == (1, True)
+    module_state = sys.modules[name]
+    assert (module_state.alone, 1 < module_state.most <= 4) == (1, True)
 
 
-async def test_no_fallback_answers_for_a_target(reach: TargetPool, module: Any) -> None:
-    broken = spec_of(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
-    spec = TargetSpec(name="both", kind=broken.kind, model=broken.model, fallbacks=(spec_of("echo"),))
-    (first,) = (await collect_replies(reach, spec, make_checks(7)[:1]))[0]
+async def test_no_fallback_answers_for_a_target(pool: TargetPool, module: Any) -> None:
+    broken = make_spec(f"function:{module('def f(x): raise RuntimeError(1)')}:f")
+    spec = TargetSpec(name="both", kind=broken.kind, model=broken.model, fallbacks=(make_spec("echo"),))
+    (first,) = (await collect_replies(pool, spec, make_checks(7)[:1]))[0]
     assert first.text is None
 
 
@@ -126,21 +130,21 @@ async def test_what_cannot_be_asked_at_all_is_said_in_one_sentence() -> None:
             return Scripted(UsageError("The variable CODE is not set."))
 
     with pytest.raises(UsageError, match="CODE"):
-        await collect_replies(Refusing(), spec_of("echo"), make_checks(1))  # type: ignore[arg-type]
+        await collect_replies(Refusing(), make_spec("echo"), make_checks(1))  # type: ignore[arg-type]
 
 
 # --- one question ------------------------------------------------------------------------------------------
 
 
 class Scripted:
-    """Answers with an output or fails with an error, and keeps what it was asked."""
+    """Answers with an output or fails with an error, and records the prompts."""
 
     def __init__(self, reply: Output | Exception) -> None:
         self.reply = reply
-        self.asked: list[Prompt] = []
+        self.prompts: list[Prompt] = []
 
     async def answer(self, prompt: Prompt) -> Output:
-        self.asked.append(prompt)
+        self.prompts.append(prompt)
         if isinstance(self.reply, Exception):
             raise self.reply
         return self.reply
@@ -152,12 +156,12 @@ class Scripted:
 QUESTION = Question(messages=(Message(role="user", content="?"),), json_answer=True, temperature=0.0)
 
 
-async def asked(reply: Output | Exception) -> Reply:
+async def ask(reply: Output | Exception) -> Reply:
     return await get_reply(Scripted(reply), QUESTION, "c")
 
 
 @pytest.mark.parametrize(
-    ("error", "refused"),
+    ("error", "is_refused"),
     [
         (TargetError("HTTP 400", kind="http"), True),
         (TargetError("blocked", kind="refused"), True),
@@ -167,8 +171,8 @@ async def asked(reply: Output | Exception) -> Reply:
         (TargetTimeout("too late"), False),
     ],
 )
-async def test_an_endpoint_that_says_no_is_not_one_that_is_broken(error: Exception, refused: bool) -> None:
-    assert await asked(error) == Reply(error=str(error), is_refused=refused)
+async def test_an_endpoint_that_says_no_is_not_one_that_is_broken(error: Exception, is_refused: bool) -> None:
+    assert await ask(error) == Reply(error=str(error), is_refused=is_refused)
 
 
 async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
@@ -181,7 +185,7 @@ async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
         cost_usd=0.25,
         model="m-1",
     )
-    reply = await asked(output)
+    reply = await ask(output)
     assert reply == Reply(
         text=reply.text,
         is_refusal=True,
@@ -198,14 +202,14 @@ async def test_all_that_an_endpoint_tells_is_in_the_reply() -> None:
 async def test_a_question_is_asked_in_its_own_form() -> None:
     target = Scripted(Output(text="x"))
     await get_reply(target, QUESTION, "JSON mode 1")
-    assert target.asked == [
+    assert target.prompts == [
         Prompt(messages=QUESTION.messages, case_id="JSON mode 1", json_answer=True, temperature=0.0)
     ]
 
 
 async def test_the_limit_of_a_question_is_that_of_its_target() -> None:
-    class Opening:
-        """Opens what keeps with which limit it was opened."""
+    class RecordingPool:
+        """A pool that records the limit of each target."""
 
         def __init__(self) -> None:
             self.limits: list[int | None] = []
@@ -214,7 +218,10 @@ async def test_the_limit_of_a_question_is_that_of_its_target() -> None:
             self.limits.append(spec.params.max_tokens)
             return Scripted(Output(text="x"))
 
-    opening, limits = Opening(), {one.max_tokens for check in make_checks(1) for one in check.questions}
+    pool, limits = (
+        RecordingPool(),
+        {question.max_tokens for check in make_checks(1) for question in check.questions},
+    )
     every: Sequence[ConformanceCheck] = make_checks(1)
-    await asyncio.wait_for(collect_replies(opening, spec_of("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
-    assert set(opening.limits) == {DEFAULT_MAX_TOKENS if limit is None else limit for limit in limits}
+    await asyncio.wait_for(collect_replies(pool, make_spec("echo"), every), PATIENCE_S)  # type: ignore[arg-type]
+    assert set(pool.limits) == {DEFAULT_MAX_TOKENS if limit is None else limit for limit in limits}
