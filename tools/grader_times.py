@@ -68,7 +68,7 @@ def graded_of(worst: Any, isolation: Isolation | None) -> GradingInput:
     output = worst.answer()
     reply = worst.reply(output.text) if worst.reply else ""
     return GradingInput(
-        case=inputs.case_of(worst),
+        case=inputs.make_case(worst),
         output=output,
         outputs=(output, output) if worst.grader == "consistency" else (),
         judges=(JudgeTarget(name="judge", target=_Judge(reply)),),

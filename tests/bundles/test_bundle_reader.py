@@ -19,14 +19,14 @@ TEXTS = {name: f"{name} one\ntwo\n".encode() for name in BUNDLE_FILES}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "bundle"
-    made.mkdir()
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
     for name, data in TEXTS.items():
-        (made / name).write_bytes(data)
-    return made
+        (bundle / name).write_bytes(data)
+    return bundle
 
 
-def refused(path: Path, words: str) -> None:
+def assert_refused(path: Path, words: str) -> None:
     with pytest.raises(BundleError) as caught, open_bundle(path):
         pass
     assert words in str(caught.value)
@@ -43,8 +43,8 @@ def test_the_five_files_are_read_whole_and_line_by_line(folder: Path) -> None:
 
 def test_a_file_is_read_twice_at_once(folder: Path) -> None:
     with open_bundle(folder) as bundle:
-        one, other = bundle.lines("suite.jsonl"), bundle.lines("suite.jsonl")
-        assert [next(one), next(other), next(one), next(other)] == [
+        first, second = bundle.lines("suite.jsonl"), bundle.lines("suite.jsonl")
+        assert [next(first), next(second), next(first), next(second)] == [
             *(b"suite.jsonl one", b"suite.jsonl one"),
             *(b"two", b"two"),
         ]
@@ -78,15 +78,15 @@ def test_a_line_that_does_not_end_and_one_that_is_too_long_are_refused(
 @pytest.mark.parametrize("name", BUNDLE_FILES)
 def test_a_file_that_is_missing_or_called_otherwise_is_refused(folder: Path, name: str) -> None:
     (folder / name).rename(folder / name.upper())
-    refused(folder, f"has {name.upper()!r}, which is not a file of a bundle")
+    assert_refused(folder, f"has {name.upper()!r}, which is not a file of a bundle")
     (folder / name.upper()).unlink()
-    refused(folder, f"lacks {name}")
+    assert_refused(folder, f"lacks {name}")
 
 
 @pytest.mark.parametrize("name", ["ﬁle", "trials.jsonl\u200b", "config.json.", "\x1b[2J", ".DS_Store"])
 def test_a_name_that_is_hard_to_see_is_refused_and_shown_as_it_is(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
-    refused(folder, f"has {name!a}")
+    assert_refused(folder, f"has {name!a}")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links, pipes and sockets as Unix has them")
@@ -105,7 +105,7 @@ def test_links_pipes_sockets_and_folders_are_no_plain_files(folder: Path, tmp_pa
         for make in makers:
             path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
             make()
-            refused(folder, "trials.jsonl is a link, a folder or a device, not a regular file")
+            assert_refused(folder, "trials.jsonl is a link, a folder or a device, not a regular file")
 
 
 def test_a_link_to_a_whole_bundle_is_one(folder: Path, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_link_to_a_whole_bundle_is_one(folder: Path, tmp_path: Path) -> None:
 def test_files_that_are_far_too_large_are_refused_unread(folder: Path) -> None:
     for name, size in (("envelope.json", 65 * 2**20), ("suite.jsonl", 2**32)):
         with (folder / name).open("r+b") as file:
-            file.truncate(size)  # a hole that takes no room
-        refused(folder, f"{name} has {size} bytes")
+            file.truncate(size)  # a sparse file
+        assert_refused(folder, f"{name} has {size} bytes")
         (folder / name).write_bytes(TEXTS[name])
 
 

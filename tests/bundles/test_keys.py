@@ -1,4 +1,4 @@
-"""Signing keys: made once, kept from others, known by their fingerprint."""
+"""Signing keys: creation, file modes, passwords, fingerprints and signatures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RFC_8032 = (  # section 7.1, test 3: public key, message, signature
 )
 
 
-def pem_of(raw: bytes) -> str:
+def make_pem(raw: bytes) -> str:
     return keys._format_pem(keys._ED25519_PREFIX + raw)
 
 
@@ -45,7 +45,7 @@ def mode(path: Path) -> int:
     return S_IMODE(path.stat().st_mode)
 
 
-# --- made --------------------------------------------------------------------------------------------------
+# --- creation ----------------------------------------------------------------------------------------------
 
 
 def test_the_first_signature_makes_the_key_and_the_next_one_finds_it(folder: Path) -> None:
@@ -72,10 +72,10 @@ def test_a_private_key_and_its_folder_are_their_owners_alone(folder: Path) -> No
 
 def test_many_that_sign_first_at_once_make_one_key(folder: Path) -> None:
     with ThreadPoolExecutor(12) as pool:
-        made = list(pool.map(lambda _: keys.get_signing_key(folder, None, {}), range(24)))
-    assert len({key.id for key in made}) == 1
-    assert sum(key.is_new for key in made) == 1
-    assert len(list(folder.iterdir())) == 2  # nothing of those who came late is left
+        new_keys = list(pool.map(lambda _: keys.get_signing_key(folder, None, {}), range(24)))
+    assert len({key.id for key in new_keys}) == 1
+    assert sum(key.is_new for key in new_keys) == 1
+    assert len(list(folder.iterdir())) == 2  # the others leave no files
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_processes_that_sign_first_at_once_make_one_key(folder: Path) -> None:
         "import sys, pathlib; from proctor.bundles.keys import get_signing_key; sys.stdin.readline(); "
         "print(get_signing_key(pathlib.Path(sys.argv[1]), None, {}).id)"
     )
-    started = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-c", program, str(folder)],
             stdin=subprocess.PIPE,
@@ -93,11 +93,11 @@ def test_processes_that_sign_first_at_once_make_one_key(folder: Path) -> None:
         )
         for _ in range(2)
     ]
-    for one in started:
-        assert one.stdin is not None
-        one.stdin.write("\n")
-        one.stdin.flush()
-    assert len({one.communicate()[0] for one in started}) == 1
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert len({process.communicate()[0] for process in processes}) == 1
 
 
 def test_where_files_cannot_be_linked_a_key_is_made_all_the_same(
@@ -107,11 +107,11 @@ def test_where_files_cannot_be_linked_a_key_is_made_all_the_same(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    made = keys.create_key(folder, "one", {})
-    assert keys.get_signing_key(folder, "one", {}).id == made.id
+    key = keys.create_key(folder, "one", {})
+    assert keys.get_signing_key(folder, "one", {}).id == key.id
     with pytest.raises(UsageError, match="already"):
         keys.create_key(folder, "one", {})
-    assert keys.get_signing_key(folder, "one", {}).id == made.id
+    assert keys.get_signing_key(folder, "one", {}).id == key.id
 
 
 def test_only_the_default_is_made_unasked(folder: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         keys.get_signing_key(tmp_path / "file" / "keys", None, {})
 
 
-# --- read --------------------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------
 
 
 @POSIX
@@ -217,17 +217,17 @@ def test_a_public_key_that_is_not_that_of_the_private_one_is_noticed(folder: Pat
 
 
 def test_a_lost_public_key_comes_back(folder: Path) -> None:
-    made = keys.get_signing_key(folder, None, {})
+    key = keys.get_signing_key(folder, None, {})
     (folder / "default.pub.pem").unlink()
-    assert keys.read_public_pem(folder, "default", {}) == made.public_pem
-    assert (folder / "default.pub.pem").read_text(encoding="utf-8") == made.public_pem
+    assert keys.read_public_pem(folder, "default", {}) == key.public_pem
+    assert (folder / "default.pub.pem").read_text(encoding="utf-8") == key.public_pem
 
 
 @POSIX
 def test_a_key_in_a_folder_that_cannot_be_written_signs(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = keys.get_signing_key(folder, None, {})
+    key = keys.get_signing_key(folder, None, {})
     before = folder.stat().st_mtime_ns
     keys.get_signing_key(folder, None, {})
     assert folder.stat().st_mtime_ns == before  # nothing is written where nothing is missing
@@ -237,7 +237,7 @@ def test_a_key_in_a_folder_that_cannot_be_written_signs(
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "open", read_only)
-    assert keys.get_signing_key(folder, None, {}).id == made.id
+    assert keys.get_signing_key(folder, None, {}).id == key.id
 
 
 @POSIX
@@ -248,19 +248,19 @@ def test_a_pipe_in_the_place_of_a_key_holds_nobody_up(folder: Path) -> None:
         keys.get_signing_key(folder, None, {})
 
 
-# --- encrypted ---------------------------------------------------------------------------------------------
+# --- encryption --------------------------------------------------------------------------------------------
 
 
 def test_a_password_encrypts_a_new_key(folder: Path) -> None:
     secret = {"PROCTOR_KEY_PASSWORD": "correct horse"}
-    made = keys.create_key(folder, "safe", secret)
+    key = keys.create_key(folder, "safe", secret)
     assert (folder / "safe.key.pem").read_bytes().startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
-    assert keys.get_signing_key(folder, "safe", secret).id == made.id
+    assert keys.get_signing_key(folder, "safe", secret).id == key.id
     with pytest.raises(UsageError, match=r"is encrypted.*PROCTOR_KEY_PASSWORD"):
         keys.get_signing_key(folder, "safe", {})
     with pytest.raises(UsageError, match="not its password"):
         keys.get_signing_key(folder, "safe", {"PROCTOR_KEY_PASSWORD": "wrong"})
-    assert keys.read_public_pem(folder, "safe", {}) == made.public_pem  # which is no secret
+    assert keys.read_public_pem(folder, "safe", {}) == key.public_pem  # which is no secret
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_a_link_that_leads_nowhere_is_no_key(folder: Path) -> None:
 
 
 def test_a_password_is_no_hindrance_to_a_key_without_one(folder: Path) -> None:
-    made = keys.create_key(folder, "plain", {})
-    assert keys.get_signing_key(folder, "plain", {"PROCTOR_KEY_PASSWORD": "x"}).id == made.id
+    key = keys.create_key(folder, "plain", {})
+    assert keys.get_signing_key(folder, "plain", {"PROCTOR_KEY_PASSWORD": "x"}).id == key.id
 
 
 # --- fingerprints and signatures ---------------------------------------------------------------------------
@@ -301,18 +301,18 @@ def test_a_fingerprint_is_the_digest_of_the_der_as_openssl_has_it(folder: Path) 
     assert key.id == sha256(der).hexdigest() == keys.fingerprint(key.public_pem)
     if which("openssl") is None:
         pytest.skip("openssl is not installed")
-    written = subprocess.run(
+    public_pem = subprocess.run(
         ["openssl", "pkey", "-in", str(folder / "default.key.pem"), "-pubout"],
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    assert written == key.public_pem
+    assert public_pem == key.public_pem
 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_however_a_public_key_is_written_its_fingerprint_is_the_same(raw: bytes) -> None:
-    pem = pem_of(raw)
+    pem = make_pem(raw)
     body = pem.splitlines()[1]
     other = pem.replace(body, f"{body[:20]}\n{body[20:]}").replace("\n", "\r\n")
     other = f"Bag Attributes\r\n{other.strip()}"
@@ -328,9 +328,9 @@ def test_however_a_public_key_is_written_its_fingerprint_is_the_same(raw: bytes)
         "-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\nMCow\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\nMCo\n-----END PUBLIC KEY-----\n",
-        pem_of(bytes(31)),
-        pem_of(bytes(33)),
-        pem_of(bytes(32)) * 2,
+        make_pem(bytes(31)),
+        make_pem(bytes(33)),
+        make_pem(bytes(32)) * 2,
     ],
 )
 def test_what_is_no_public_key_is_refused(text: str) -> None:
@@ -340,10 +340,10 @@ def test_what_is_no_public_key_is_refused(text: str) -> None:
 
 
 def test_signatures_are_those_of_the_standard() -> None:
-    public, said, signature = map(bytes.fromhex, RFC_8032)
-    assert keys.verify_signature(pem_of(public), said, signature)
-    assert not keys.verify_signature(pem_of(public), said + b"\0", signature)
-    assert not keys.verify_signature(pem_of(public[::-1]), said, signature)
+    public, message, signature = map(bytes.fromhex, RFC_8032)
+    assert keys.verify_signature(make_pem(public), message, signature)
+    assert not keys.verify_signature(make_pem(public), message + b"\0", signature)
+    assert not keys.verify_signature(make_pem(public[::-1]), message, signature)
 
 
 @given(st.binary(max_size=80), st.integers(0, 511))
@@ -362,16 +362,16 @@ def test_a_key_is_never_shown() -> None:
     assert private.hex() not in repr(_KEY) + str(vars(_KEY))
 
 
-def _made_key() -> keys.SigningKey:
+def _make_key() -> keys.SigningKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     return keys.SigningKey("test", Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 
 
-_KEY = _made_key()
+_KEY = _make_key()
 
 
-# --- where -------------------------------------------------------------------------------------------------
+# --- the folder --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_where_keys_are(environ: dict[str, str], where: str) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere a home folder is found otherwise")
 def test_without_a_home_a_folder_of_keys_is_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr("os.getuid", lambda: 2**31 - 9)  # as in a container, nobody's number
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 9)  # a user id without a user, as in a container
     with pytest.raises(UsageError, match="PROCTOR_KEYS"):
         keys.keys_folder({})
 

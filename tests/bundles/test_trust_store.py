@@ -1,4 +1,4 @@
-"""Whom a user trusts: what the trust file says, and what is made of one that is damaged."""
+"""The trust store: trusting and distrusting keys, and damaged trust files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pem(word: str) -> str:
 
 
 def names(folder: Path) -> list[str]:
-    return [one.name for one in load_trusted_keys(folder).values()]
+    return [key.name for key in load_trusted_keys(folder).values()]
 
 
 def test_nobody_is_trusted_at_first(folder: Path) -> None:
@@ -37,41 +37,41 @@ def test_nobody_is_trusted_at_first(folder: Path) -> None:
 
 
 def test_a_key_that_is_trusted_stays_so_until_it_is_not(folder: Path) -> None:
-    one, new = trust(folder, pem("a"), "alice", NOON)
+    key, new = trust(folder, pem("a"), "alice", NOON)
     assert new
-    assert one == TrustedKey(keys.fingerprint(pem("a")), "alice", pem("a"), NOON)
-    assert load_trusted_keys(folder) == {one.id: one}
-    assert distrust(folder, "alice") == one
+    assert key == TrustedKey(keys.fingerprint(pem("a")), "alice", pem("a"), NOON)
+    assert load_trusted_keys(folder) == {key.id: key}
+    assert distrust(folder, "alice") == key
     assert load_trusted_keys(folder) == {}
 
 
 def test_a_key_is_distrusted_by_its_whole_fingerprint_alone(folder: Path) -> None:
-    one, _ = trust(folder, pem("a"), "alice", NOON)
+    key, _ = trust(folder, pem("a"), "alice", NOON)
     with pytest.raises(UsageError, match="full fingerprint"):
-        distrust(folder, one.id[:-1])
-    assert distrust(folder, one.id) == one
+        distrust(folder, key.id[:-1])
+    assert distrust(folder, key.id) == key
 
 
 def test_a_key_of_your_own_is_trusted_as_yours(folder: Path) -> None:
     own = keys.get_signing_key(folder, None, {})
-    assert {one.id: (one.name, one.is_own, one.own_name) for one in load_trusted_keys(folder).values()} == {
+    assert {key.id: (key.name, key.is_own, key.own_name) for key in load_trusted_keys(folder).values()} == {
         own.id: ("yours: default", True, "default")
     }
     assert trust(folder, own.public_pem, "default", NOON) == (load_trusted_keys(folder)[own.id], False)
     with pytest.raises(UsageError, match="is your own key"):
         distrust(folder, "default")
     (folder / "default.key.pem").unlink()
-    assert load_trusted_keys(folder) == {}  # a public key that lies there is not yours
+    assert load_trusted_keys(folder) == {}  # a public key alone is not yours
 
 
-def test_a_name_is_one_keys(folder: Path) -> None:
-    one, _ = trust(folder, pem("a"), "alice", NOON)
+def test_a_name_belongs_to_one_key(folder: Path) -> None:
+    key, _ = trust(folder, pem("a"), "alice", NOON)
     before = (folder / TRUST_FILE).read_bytes()
-    with pytest.raises(UsageError, match=f"another key.*{one.id}"):
+    with pytest.raises(UsageError, match=f"another key.*{key.id}"):
         trust(folder, pem("b"), "alice", NOON)
     with pytest.raises(UsageError, match="trusted as 'alice' already"):
         trust(folder, pem("a"), "bob", NOON)
-    assert trust(folder, pem("a"), "alice", NOON) == (one, False)
+    assert trust(folder, pem("a"), "alice", NOON) == (key, False)
     assert (folder / TRUST_FILE).read_bytes() == before
 
 
@@ -87,11 +87,11 @@ def test_what_is_no_key_is_not_trusted(folder: Path) -> None:
         trust(folder, "hello", "alice", NOON)
 
 
-def test_all_who_trust_at_once_are_heard(folder: Path) -> None:
-    wanted = [f"k{n}" for n in range(16)]
+def test_concurrent_trust_loses_no_key(folder: Path) -> None:
+    key_names = [f"k{n}" for n in range(16)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda name: trust(folder, pem(name), name, NOON), wanted))
-    assert sorted(names(folder)) == sorted(wanted)
+        list(pool.map(lambda name: trust(folder, pem(name), name, NOON), key_names))
+    assert sorted(names(folder)) == sorted(key_names)
 
 
 def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ def test_the_file_reads_one_key_a_line_and_is_the_same_whatever_the_order(tmp_pa
 # --- damaged -----------------------------------------------------------------------------------------------
 
 
-def written(folder: Path, change: Any) -> None:
+def write_trust_file(folder: Path, change: Any) -> None:
     trust(folder, pem("a"), "alice", NOON)
     trust(folder, pem("b"), "bob", NOON)
     data = json.loads((folder / TRUST_FILE).read_text(encoding="utf-8"))
     change(data)
-    text = ",\n".join(json.dumps(one) for one in data.pop("keys"))
-    rest = "".join(f", {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items())
-    (folder / TRUST_FILE).write_text(f'{{"keys": [\n{text}\n]{rest}}}\n', encoding="utf-8")
+    text = ",\n".join(json.dumps(trusted_key) for trusted_key in data.pop("keys"))
+    other_fields = "".join(f", {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items())
+    (folder / TRUST_FILE).write_text(f'{{"keys": [\n{text}\n]{other_fields}}}\n', encoding="utf-8")
 
 
 def entry(place: int, **fields: Any) -> Any:
@@ -139,7 +139,7 @@ def entry(place: int, **fields: Any) -> Any:
     ],
 )
 def test_a_damaged_file_is_believed_in_nothing(folder: Path, change: Any, line: int, why: str) -> None:
-    written(folder, change)
+    write_trust_file(folder, change)
     before = (folder / TRUST_FILE).read_bytes()
     for use in (
         lambda: load_trusted_keys(folder),

@@ -25,10 +25,10 @@ from support.outcomes import make_outcomes
 
 
 def test_single_pairs_have_newcombes_interval_and_mcnemars_test() -> None:
-    found = compare_runs(
+    comparison = compare_runs(
         make_outcomes("a", "+" * 36 + "-" * 12 + "+" * 2), make_outcomes("b", "+" * 48 + "-" * 2)
     )
-    whole = found.whole
+    whole = comparison.whole
     assert (whole.fixed, whole.broken) == (12, 2)
     assert whole.value == pytest.approx(0.2)
     assert whole.ci95 == newcombe_paired(36, 12, 2, 0)
@@ -73,39 +73,41 @@ def test_every_outcome_of_what_was_not_measured_is_within_the_bounds(
     first: str, second: str, data: st.DataObject
 ) -> None:
     whole = compare_runs(make_outcomes("a", first), make_outcomes("b", second)).whole
-    ends = [
-        "".join(data.draw(st.sampled_from("+-")) if c in "!?" else c for c in each)
-        for each in (first, second)
+    completed_signs = [
+        "".join(data.draw(st.sampled_from("+-")) if c in "!?" else c for c in signs)
+        for signs in (first, second)
     ]
-    ended = compare_runs(make_outcomes("a", ends[0]), make_outcomes("b", ends[1])).whole
+    completed = compare_runs(
+        make_outcomes("a", completed_signs[0]), make_outcomes("b", completed_signs[1])
+    ).whole
     assert whole.bounds is not None
-    assert ended.value is not None
-    assert whole.bounds[0] - 1e-9 <= ended.value <= whole.bounds[1] + 1e-9
+    assert completed.value is not None
+    assert whole.bounds[0] - 1e-9 <= completed.value <= whole.bounds[1] + 1e-9
 
 
 def test_repeats_count_by_case_each_case_alike() -> None:
-    found = compare_runs(
+    comparison = compare_runs(
         make_outcomes("a", {"x": "----", "y": "+", "z": "-"}),
         make_outcomes("b", {"x": "++++", "y": "+", "z": "-"}),
     )
-    assert found.whole.value == pytest.approx(1 / 3)
+    assert comparison.whole.value == pytest.approx(1 / 3)
     # Repeats that agree are worth one trial: of the three cases only x is fixed, y passes, and z fails.
-    assert found.whole.ci95 == pytest.approx(newcombe_paired(1, 1, 0, 1))
-    assert found.whole.interval_by == "Newcombe, over cases"
-    assert found.whole.p_value == 1.0  # one case that differs can as well differ the other way
+    assert comparison.whole.ci95 == pytest.approx(newcombe_paired(1, 1, 0, 1))
+    assert comparison.whole.interval_by == "Newcombe, over cases"
+    assert comparison.whole.p_value == 1.0  # one case that differs can as well differ the other way
 
 
 def test_repeats_that_agree_show_what_one_trial_of_each_case_shows() -> None:
     cases = {"x": 50, "y": 50}
-    one, other = (
+    baseline, candidate = (
         make_outcomes(name, {case: sign * n for case, n in cases.items()})
         for name, sign in (("a", "-"), ("b", "+"))
     )
-    found = compare_runs(one, other)
-    assert (found.whole.pairs, found.whole.value) == (100, 1.0)
-    assert found.whole.ci95 == newcombe_paired(0, 2, 0, 0)  # that of one trial each
-    assert found.whole.p_value == 0.5
-    assert found.whole.direction == "perhaps better"
+    comparison = compare_runs(baseline, candidate)
+    assert (comparison.whole.pairs, comparison.whole.value) == (100, 1.0)
+    assert comparison.whole.ci95 == newcombe_paired(0, 2, 0, 0)  # that of one trial each
+    assert comparison.whole.p_value == 0.5
+    assert comparison.whole.direction == "perhaps better"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
@@ -117,8 +119,8 @@ def test_the_interval_over_cases_has_width_stays_within_bounds_and_holds_the_mea
     low, high = bounds
     assert -1 <= low < high <= 1
     assert low - 1e-12 <= sum(values) / len(values) <= high + 1e-12
-    turned = agresti_min_interval([-value for value in values])
-    assert turned == pytest.approx((-high, -low))
+    mirrored = agresti_min_interval([-value for value in values])
+    assert mirrored == pytest.approx((-high, -low))
 
 
 def test_the_interval_over_cases_has_known_values() -> None:
@@ -136,29 +138,33 @@ def test_the_interval_of_a_median_has_the_published_ranks() -> None:
 
 def test_parts_are_tested_together() -> None:
     names = {f"c{place}": "left" if place < 8 else "right" for place in range(16)}
-    one, other = make_outcomes("a", "-" * 16), make_outcomes("b", "+" * 8 + "-" * 8, category=names)
-    found = compare_runs(one, other)
-    left, right = found.parts
-    assert (left.name, left.difference.p_value, left.difference.p_holm) == ("left", 1 / 128, 2 / 128)
-    assert (right.difference.p_value, right.difference.p_holm) == (1.0, 1.0)
+    baseline, candidate = make_outcomes("a", "-" * 16), make_outcomes("b", "+" * 8 + "-" * 8, category=names)
+    comparison = compare_runs(baseline, candidate)
+    left_part, right_part = comparison.parts
+    assert (left_part.name, left_part.difference.p_value, left_part.difference.p_holm) == (
+        "left",
+        1 / 128,
+        2 / 128,
+    )
+    assert (right_part.difference.p_value, right_part.difference.p_holm) == (1.0, 1.0)
 
 
 def test_a_case_is_in_every_one_of_its_tags() -> None:
     tags = {"x": ("a", "b"), "y": ("b",)}
-    found = compare_runs(
+    comparison = compare_runs(
         make_outcomes("a", {"x": "+", "y": "+"}),
         make_outcomes("b", {"x": "-", "y": "+"}, tags=tags),
         by="tag",
     )
-    assert [(part.name, part.difference.pairs) for part in found.parts] == [("a", 1), ("b", 2)]
+    assert [(part.name, part.difference.pairs) for part in comparison.parts] == [("a", 1), ("b", 2)]
 
 
 def test_scores_are_told_where_any_is_graded() -> None:
     cases = "+++"
-    one = make_outcomes("a", cases, numbers={f"c{n}": {"score": 1.0} for n in range(3)})
-    assert compare_runs(one, one).score is None
-    other = make_outcomes("b", cases, numbers={f"c{n}": {"score": 0.5} for n in range(2)})
-    measure = compare_runs(one, other).score
+    baseline = make_outcomes("a", cases, numbers={f"c{n}": {"score": 1.0} for n in range(3)})
+    assert compare_runs(baseline, baseline).score is None
+    candidate = make_outcomes("b", cases, numbers={f"c{n}": {"score": 0.5} for n in range(2)})
+    measure = compare_runs(baseline, candidate).score
     assert measure is not None
     assert (measure.pairs, measure.baseline, measure.candidate, measure.difference) == (2, 1.0, 0.5, -0.5)
     assert measure.ci95 == pytest.approx(agresti_min_interval([-0.5, -0.5]))
@@ -166,15 +172,19 @@ def test_scores_are_told_where_any_is_graded() -> None:
 
 def test_latency_and_cost_are_of_the_pairs_that_have_them() -> None:
     cases = "+-!+"
-    one = make_outcomes("a", cases, numbers={f"c{n}": {"latency_ms": 100.0 * (n + 1)} for n in range(3)})
-    other = make_outcomes(
+    baseline = make_outcomes("a", cases, numbers={f"c{n}": {"latency_ms": 100.0 * (n + 1)} for n in range(3)})
+    candidate = make_outcomes(
         "b", cases, numbers={f"c{n}": {"latency_ms": 110.0 * (n + 1), "cost_usd": 1.0} for n in range(4)}
     )
-    found = compare_runs(one, other)
-    assert found.cost_usd is None
-    assert found.latency_ms is not None
-    assert (found.latency_ms.pairs, found.latency_ms.difference, found.latency_ms.median) == (2, 15.0, 15.0)
-    assert found.latency_ms.median_ci95 is None
+    comparison = compare_runs(baseline, candidate)
+    assert comparison.cost_usd is None
+    assert comparison.latency_ms is not None
+    assert (comparison.latency_ms.pairs, comparison.latency_ms.difference, comparison.latency_ms.median) == (
+        2,
+        15.0,
+        15.0,
+    )
+    assert comparison.latency_ms.median_ci95 is None
 
 
 def test_the_smallest_difference_is_one_that_would_be_found() -> None:
@@ -198,9 +208,9 @@ def test_an_observed_difference_that_may_be_chance_is_noise_for_the_smallest_dif
         same = "+" * (200 - fixed - broken)
         before = make_outcomes("a", "-" * fixed + "+" * broken + same)
         after = make_outcomes("b", "+" * fixed + "-" * broken + same)
-        found = compare_runs(before, after).smallest
-        assert found is not None
-        return found
+        difference = compare_runs(before, after).smallest
+        assert difference is not None
+        return difference
 
     assert smallest(10, 4) == pytest.approx(smallest(7, 7), abs=1e-5)
     # Of a difference that is shown, only what its interval does not rule out is noise.
@@ -210,9 +220,9 @@ def test_an_observed_difference_that_may_be_chance_is_noise_for_the_smallest_dif
 
 def test_repeats_make_the_smallest_difference_smaller_as_far_as_chance_is_the_noise() -> None:
     def smallest(before: dict[str, str], after: dict[str, str]) -> float:
-        found = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).smallest
-        assert found is not None
-        return found
+        difference = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).smallest
+        assert difference is not None
+        return difference
 
     signs = ["+-+-", "-++-", "--++", "-+-+"]
     noisy = {f"c{n}": signs[n % 4] for n in range(80)}, {f"c{n}": signs[(n + 1) % 4] for n in range(80)}
@@ -227,8 +237,8 @@ def test_repeats_make_the_smallest_difference_smaller_as_far_as_chance_is_the_no
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_a_difference_of_the_limit_is_found_four_times_in_five(noise: float) -> None:
-    """The mean over all comparisons of two equal runs of 30 cases: how often their limit would be found."""
-    found = weight = 0.0
+    """Averages over all comparisons of two equal runs of 30 cases how often their limit is found."""
+    expected_finds = weight = 0.0
     for fixed, broken in product(range(9), repeat=2):
         same = 30 - fixed - broken
         before = make_outcomes("a", "-" * fixed + "+" * (30 - fixed))
@@ -237,10 +247,10 @@ def test_a_difference_of_the_limit_is_found_four_times_in_five(noise: float) -> 
         assert limit is not None
         ways = comb(30, fixed) * comb(30 - fixed, broken)
         chance = ways * (noise / 2) ** (fixed + broken) * (1 - noise) ** same
-        found += chance * power_paired(30, limit, min(1.0, noise + limit))
+        expected_finds += chance * power_paired(30, limit, min(1.0, noise + limit))
         weight += chance
     assert weight > 0.99
-    assert 0.8 <= found / weight < 0.9
+    assert 0.8 <= expected_finds / weight < 0.9
 
 
 def test_more_noise_needs_more_cases() -> None:
@@ -258,22 +268,28 @@ RUNS = st.dictionaries(st.sampled_from([f"c{n}" for n in range(12)]), SIGNS, max
 CATEGORY = {f"c{n}": "odd" if n % 2 else "even" for n in range(12)}
 
 
-def outcome(found: Comparison) -> tuple[Any, ...]:
-    whole = found.whole
-    return whole.pairs, whole.value, whole.ci95, whole.p_value, set(found.fixed), set(found.broken)
+def outcome(comparison: Comparison) -> tuple[Any, ...]:
+    whole = comparison.whole
+    return whole.pairs, whole.value, whole.ci95, whole.p_value, set(comparison.fixed), set(comparison.broken)
 
 
 @given(RUNS, RUNS)
 def test_turned_round_a_comparison_is_its_mirror_image(first: Any, second: Any) -> None:
-    one, other = make_outcomes("a", first, category=CATEGORY), make_outcomes("b", second, category=CATEGORY)
-    there, back = compare_runs(one, other), compare_runs(other, one)
-    assert set(there.fixed) == set(back.broken)
-    assert there.unpaired.only_baseline == back.unpaired.only_candidate
-    assert len(there.not_measured) == len(back.not_measured)
-    assert [part.name for part in there.parts] == [part.name for part in back.parts]
+    baseline, candidate = (
+        make_outcomes("a", first, category=CATEGORY),
+        make_outcomes("b", second, category=CATEGORY),
+    )
+    forward, backward = compare_runs(baseline, candidate), compare_runs(candidate, baseline)
+    assert set(forward.fixed) == set(backward.broken)
+    assert forward.unpaired.only_baseline == backward.unpaired.only_candidate
+    assert len(forward.not_measured) == len(backward.not_measured)
+    assert [part.name for part in forward.parts] == [part.name for part in backward.parts]
     for this, that in (
-        (there.whole, back.whole),
-        *((one.difference, two.difference) for one, two in zip(there.parts, back.parts, strict=True)),
+        (forward.whole, backward.whole),
+        *(
+            (part.difference, mirrored.difference)
+            for part, mirrored in zip(forward.parts, backward.parts, strict=True)
+        ),
     ):
         assert this.pairs == that.pairs
         if this.value is None or this.ci95 is None or that.value is None or that.ci95 is None:
@@ -288,33 +304,35 @@ def test_turned_round_a_comparison_is_its_mirror_image(first: Any, second: Any) 
 
 @given(RUNS)
 def test_a_run_is_no_different_from_itself(cases: Any) -> None:
-    found = compare_runs(make_outcomes("a", cases), make_outcomes("a", cases))
-    assert found.fixed == found.broken == ()
-    assert found.unpaired.only_baseline == found.unpaired.only_candidate == ()
-    assert found.whole.value in (0.0, None)
-    assert found.whole.direction == "unclear"
+    comparison = compare_runs(make_outcomes("a", cases), make_outcomes("a", cases))
+    assert comparison.fixed == comparison.broken == ()
+    assert comparison.unpaired.only_baseline == comparison.unpaired.only_candidate == ()
+    assert comparison.whole.value in (0.0, None)
+    assert comparison.whole.direction == "unclear"
 
 
 @pytest.mark.slow
 @given(RUNS, RUNS, st.randoms())
 def test_the_order_of_cases_and_trials_does_not_matter(first: Any, second: Any, chance: Any) -> None:
-    def shuffled(facts: RunOutcomes) -> RunOutcomes:
-        mixed = [
+    def shuffle(facts: RunOutcomes) -> RunOutcomes:
+        cases = [
             replace(case, trials=tuple(chance.sample(case.trials, len(case.trials)))) for case in facts.cases
         ]
-        return replace(facts, cases=tuple(chance.sample(mixed, len(mixed))))
+        return replace(facts, cases=tuple(chance.sample(cases, len(cases))))
 
-    one, other = make_outcomes("a", first), make_outcomes("b", second)
-    assert outcome(compare_runs(shuffled(one), shuffled(other))) == outcome(compare_runs(one, other))
+    baseline, candidate = make_outcomes("a", first), make_outcomes("b", second)
+    assert outcome(compare_runs(shuffle(baseline), shuffle(candidate))) == outcome(
+        compare_runs(baseline, candidate)
+    )
 
 
 @pytest.mark.slow
 @given(st.tuples(*[st.integers(0, 40)] * 4))
 def test_nothing_is_claimed_that_the_interval_does_not_show(counts: tuple[int, ...]) -> None:
-    both, fixed, broken, neither = counts
-    one = make_outcomes("a", "+" * both + "-" * fixed + "+" * broken + "-" * neither)
-    other = make_outcomes("b", "+" * both + "+" * fixed + "-" * broken + "-" * neither)
-    whole = compare_runs(one, other).whole
+    both_pass, fixed, broken, both_fail = counts
+    baseline = make_outcomes("a", "+" * both_pass + "-" * fixed + "+" * broken + "-" * both_fail)
+    candidate = make_outcomes("b", "+" * both_pass + "+" * fixed + "-" * broken + "-" * both_fail)
+    whole = compare_runs(baseline, candidate).whole
     if whole.ci95 is not None and whole.ci95[0] <= 0 <= whole.ci95[1]:
         assert whole.direction == "unclear"
     if whole.direction in ("better", "worse"):
@@ -328,18 +346,18 @@ def test_nothing_is_claimed_that_the_interval_does_not_show(counts: tuple[int, .
 def test_related_cases_have_an_interval_and_a_test_over_their_clusters() -> None:
     clusters = {f"c{n}": f"text {n // 5}" for n in range(40)}
     before, after = "-" * 15 + "+" * 25, "+" * 40
-    alone = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
-    related = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
-    assert (alone.clusters, alone.direction) == (None, "better")
-    assert (related.clusters, related.direction) == (8, "unclear")
-    assert (related.test, related.interval_by) == ("permutation by cluster", "Newcombe, over clusters")
-    assert related.p_value == 0.25  # three of three clusters that differ do so in one direction
-    assert related.value == alone.value == 0.375
+    unclustered = compare_runs(make_outcomes("a", before), make_outcomes("b", after)).whole
+    clustered = compare_runs(make_outcomes("a", before), make_outcomes("b", after, clusters=clusters)).whole
+    assert (unclustered.clusters, unclustered.direction) == (None, "better")
+    assert (clustered.clusters, clustered.direction) == (8, "unclear")
+    assert (clustered.test, clustered.interval_by) == ("permutation by cluster", "Newcombe, over clusters")
+    assert clustered.p_value == 0.25  # three of three clusters that differ do so in one direction
+    assert clustered.value == unclustered.value == 0.375
     # Cases of a cluster agree here, so the clusters count: three are fixed, five pass in both runs.
-    assert related.ci95 == pytest.approx(newcombe_paired(5, 3, 0, 0))
-    assert related.error is not None
-    assert alone.error is not None
-    assert related.error > 2 * alone.error
+    assert clustered.ci95 == pytest.approx(newcombe_paired(5, 3, 0, 0))
+    assert clustered.error is not None
+    assert unclustered.error is not None
+    assert clustered.error > 2 * unclustered.error
 
 
 def test_clusters_of_one_case_change_nothing() -> None:
@@ -347,7 +365,10 @@ def test_clusters_of_one_case_change_nothing() -> None:
     signs = ("++--+-+-+", "+++-+-++-")
     plain, clustered = (
         compare_runs(
-            *[make_outcomes(name, each, clusters=by) for name, each in zip("ab", signs, strict=True)]
+            *[
+                make_outcomes(name, case_signs, clusters=by)
+                for name, case_signs in zip("ab", signs, strict=True)
+            ]
         )
         for by in ({}, single)
     )
@@ -361,7 +382,7 @@ def test_scores_and_costs_of_related_cases_have_an_interval_over_their_clusters(
     clusters = {f"c{n}": f"text {n // 5}" for n in range(20)}
     rises = {f"c{n}": {metric: 0.2 + 0.1 * (n // 5)} for n in range(20)}
     flat = {f"c{n}": {metric: 0.2} for n in range(20)}
-    alone, related = (
+    unclustered, clustered = (
         getattr(
             compare_runs(
                 make_outcomes("a", "+" * 20, numbers=flat, clusters=by),
@@ -371,8 +392,8 @@ def test_scores_and_costs_of_related_cases_have_an_interval_over_their_clusters(
         )
         for by in ({}, clusters)
     )
-    assert related.difference == alone.difference
-    assert related.ci95[1] - related.ci95[0] > 2 * (alone.ci95[1] - alone.ci95[0])
+    assert clustered.difference == unclustered.difference
+    assert clustered.ci95[1] - clustered.ci95[0] > 2 * (unclustered.ci95[1] - unclustered.ci95[0])
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=30))
@@ -386,11 +407,11 @@ def test_the_smallest_difference_over_clusters_is_larger_if_their_cases_differ_t
     baseline = "+-" * 50 + "-+" * 50
 
     def smallest(candidate: str) -> float:
-        found = compare_runs(
+        difference = compare_runs(
             make_outcomes("a", baseline), make_outcomes("b", candidate, clusters=clusters)
         ).smallest
-        assert found is not None
-        return found
+        assert difference is not None
+        return difference
 
     spread = "-+" + baseline[2:50] + "-+" + baseline[52:150] + "+-" + baseline[152:]
     together = "-----+++++" + baseline[10:]

@@ -17,17 +17,17 @@ from support.outcomes import make_outcomes
 Rows = Mapping[tuple[str, str], Any]
 
 
-def prompt_of(name: str) -> PromptTemplate:
+def make_prompt(name: str) -> PromptTemplate:
     return PromptTemplate(name=name, messages=(Message(role="user", content=f"{name}: {{{{ input }}}}"),))
 
 
-def compared(signs: Rows, **fields: Any) -> GridComparison:
-    """The grid of runs, each by its prompt and target with the signs of `make_outcomes`."""
+def compare_signs(signs: Rows, **fields: Any) -> GridComparison:
+    """Compares a grid of runs, each given by its prompt and target with the signs of `make_outcomes`."""
     runs = [
         make_outcomes(
             f"{prompt}-{target}",
             text,
-            prompt=prompt_of(prompt),
+            prompt=make_prompt(prompt),
             target=TargetSpec(name=target, kind="echo", model=target),
             **fields,
         )
@@ -53,7 +53,7 @@ PLAIN = {
 
 
 def test_prompts_are_compared_over_targets_and_targets_over_prompts() -> None:
-    grid = compared(PLAIN)
+    grid = compare_signs(PLAIN)
     assert grid.prompts is not None
     assert grid.targets is not None
     assert [level.name for level in grid.prompts.over] == ["small", "large"]
@@ -70,22 +70,22 @@ def test_prompts_are_compared_over_targets_and_targets_over_prompts() -> None:
 
 
 def test_the_trials_of_a_case_are_related() -> None:
-    alone = compared(
+    alone = compare_signs(
         {key: text for key, text in PLAIN.items() if key[1] == "small"} | {("x", "small"): "-" * 40}
     )
     assert alone.prompts is None  # one target: the ranking of the runs says it
-    same = compared({(prompt, target): PLAIN[prompt, "small"] for prompt, target in PLAIN})
-    single = compared(PLAIN).by_target[0].differences[0].difference
+    same = compare_signs({(prompt, target): PLAIN[prompt, "small"] for prompt, target in PLAIN})
+    single = compare_signs(PLAIN).by_target[0].differences[0].difference
     assert same.prompts is not None
-    (both,) = same.prompts.differences
-    assert both.difference.value == pytest.approx(single.value)
+    (pair,) = same.prompts.differences
+    assert pair.difference.value == pytest.approx(single.value)
     # The same answers twice tell no more than once.
-    assert both.difference.p_value == pytest.approx(1 / 2**11)
-    assert both.difference.error == pytest.approx(single.error, rel=0.02)
+    assert pair.difference.p_value == pytest.approx(1 / 2**11)
+    assert pair.difference.error == pytest.approx(single.error, rel=0.02)
 
 
 def test_interaction_is_found_where_prompts_do_not_differ_alike() -> None:
-    crossed = compared(
+    crossed = compare_signs(
         {
             ("a", "s"): "+" * 30 + "-" * 10,
             ("b", "s"): "+" * 10 + "-" * 30,
@@ -97,7 +97,7 @@ def test_interaction_is_found_where_prompts_do_not_differ_alike() -> None:
     assert crossed.interaction is not None
     assert crossed.interaction.p_value is not None
     assert crossed.interaction.p_value < 0.001
-    alike = compared(PLAIN).interaction
+    alike = compare_signs(PLAIN).interaction
     assert alike is not None
     assert alike.p_value is not None
     assert alike.p_value > 0.05
@@ -105,7 +105,7 @@ def test_interaction_is_found_where_prompts_do_not_differ_alike() -> None:
 
 def test_cases_with_errors_count_where_both_were_measured_and_are_counted_apart() -> None:
     signs = dict(PLAIN) | {("steps", "large"): "!!" + "+" * 36 + "-" * 2}
-    grid = compared(signs)
+    grid = compare_signs(signs)
     assert grid.prompts is not None
     (pair,) = grid.prompts.differences
     assert (pair.difference.pairs, pair.difference.unmeasured) == (78, 2)
@@ -115,7 +115,7 @@ def test_cases_with_errors_count_where_both_were_measured_and_are_counted_apart(
 
 def test_own_clusters_take_the_place_of_cases() -> None:
     clusters = {f"c{number}": str(number // 4) for number in range(40)}
-    grid = compared(PLAIN, clusters=clusters)
+    grid = compare_signs(PLAIN, clusters=clusters)
     assert grid.prompts is not None
     assert grid.prompts.differences[0].difference.clusters == 10
     assert grid.interaction is not None
@@ -126,7 +126,7 @@ def test_own_clusters_take_the_place_of_cases() -> None:
 def test_a_grid_without_some_run_uses_what_is_complete() -> None:
     signs = {key: text for key, text in PLAIN.items() if key != ("steps", "large")}
     signs |= {("terse", "other"): "+" * 40, ("steps", "other"): "-" * 40}
-    grid = compared(signs)
+    grid = compare_signs(signs)
     assert [(prompt.name, target.name) for prompt, target in grid.grid.missing] == [("steps", "large")]
     assert grid.prompts is not None
     assert [level.name for level in grid.prompts.over] == ["small", "other"]
@@ -134,7 +134,7 @@ def test_a_grid_without_some_run_uses_what_is_complete() -> None:
     assert [level.name for level in grid.targets.over] == ["terse"]
     assert grid.interaction is not None
     assert [level.name for level in grid.interaction.targets] == ["small", "other"]
-    diagonal = compared({("a", "s"): "+", ("b", "t"): "+", ("c", "u"): "+"})
+    diagonal = compare_signs({("a", "s"): "+", ("b", "t"): "+", ("c", "u"): "+"})
     assert (diagonal.prompts, diagonal.targets, diagonal.interaction) == (None, None, None)
 
 
@@ -142,19 +142,19 @@ def test_what_is_no_grid() -> None:
     target = {"target": TargetSpec(name="t", kind="echo")}
     without = [make_outcomes(name, "+-", target=TargetSpec(name=name, kind="echo")) for name in "abc"]
     assert compare_grid(without) is None
-    two = [make_outcomes(name, "+-", prompt=prompt_of(name), **target) for name in "ab"]
+    two = [make_outcomes(name, "+-", prompt=make_prompt(name), **target) for name in "ab"]
     assert compare_grid(two) is None
     suite = Suite(name="s", dialect="d", digest="sha256:2")
-    other = make_outcomes("c", "+-", prompt=prompt_of("c"), suite=suite, **target)
+    other = make_outcomes("c", "+-", prompt=make_prompt("c"), suite=suite, **target)
     assert compare_grid([*two, other]) is None
 
 
 def test_a_run_without_a_prompt_is_a_row_of_its_own_and_the_last_of_equal_runs_counts() -> None:
     runs = [
-        make_outcomes("first", "--", prompt=prompt_of("a")),
+        make_outcomes("first", "--", prompt=make_prompt("a")),
         make_outcomes("plain", "+-"),
-        make_outcomes("again", "++", prompt=prompt_of("a")),
-        make_outcomes("other", "++", prompt=prompt_of("b")),
+        make_outcomes("again", "++", prompt=make_prompt("a")),
+        make_outcomes("other", "++", prompt=make_prompt("b")),
     ]
     grid = make_grid(map(grid_cell, runs))
     assert grid is not None
@@ -166,7 +166,7 @@ def test_prompts_of_one_name_are_told_apart_by_their_digests() -> None:
     other = PromptTemplate(name="a", messages=(Message(role="system", content="x"),))
     runs = [
         make_outcomes(str(place), "+", prompt=prompt)
-        for place, prompt in enumerate((prompt_of("a"), other, prompt_of("c")))
+        for place, prompt in enumerate((make_prompt("a"), other, make_prompt("c")))
     ]
     grid = make_grid(map(grid_cell, runs))
     assert grid is not None
@@ -209,49 +209,49 @@ def p_values(*grids_: GridComparison) -> list[float | None]:
 
 @given(grids(max_levels=2))
 def test_swapping_prompts_turns_the_sign_of_their_difference(signs: dict[tuple[str, str], str]) -> None:
-    swapped = {key: signs[key] for key in sorted(signs, key=lambda key: (key[0] != "p1", key[1]))}
-    there, back = compared(signs), compared(swapped)
-    assert there.prompts is not None
-    assert back.prompts is not None
-    (one,), (other,) = there.prompts.differences, back.prompts.differences
-    assert (one.baseline, one.candidate) == (other.candidate, other.baseline)
-    if one.difference.value is not None:
-        assert other.difference.value == pytest.approx(-one.difference.value)
-        assert other.difference.p_value == pytest.approx(one.difference.p_value)
-        assert one.difference.ci95 is not None
-        assert other.difference.ci95 == pytest.approx([-end for end in one.difference.ci95[::-1]])
-    assert effect(there, "targets") == effect(back, "targets")
-    assert p_values(back) == pytest.approx(p_values(there))
+    swapped_signs = {key: signs[key] for key in sorted(signs, key=lambda key: (key[0] != "p1", key[1]))}
+    grid, swapped_grid = compare_signs(signs), compare_signs(swapped_signs)
+    assert grid.prompts is not None
+    assert swapped_grid.prompts is not None
+    (pair,), (swapped_pair,) = grid.prompts.differences, swapped_grid.prompts.differences
+    assert (pair.baseline, pair.candidate) == (swapped_pair.candidate, swapped_pair.baseline)
+    if pair.difference.value is not None:
+        assert swapped_pair.difference.value == pytest.approx(-pair.difference.value)
+        assert swapped_pair.difference.p_value == pytest.approx(pair.difference.p_value)
+        assert pair.difference.ci95 is not None
+        assert swapped_pair.difference.ci95 == pytest.approx([-end for end in pair.difference.ci95[::-1]])
+    assert effect(grid, "targets") == effect(swapped_grid, "targets")
+    assert p_values(swapped_grid) == pytest.approx(p_values(grid))
 
 
 @given(grids(), st.randoms(use_true_random=False))
 def test_the_order_of_the_runs_changes_nothing(signs: dict[tuple[str, str], str], random: Any) -> None:
     keys = list(signs)
     random.shuffle(keys)
-    there, back = compared(signs), compared({key: signs[key] for key in keys})
+    grid, shuffled_grid = compare_signs(signs), compare_signs({key: signs[key] for key in keys})
     for factor in ("prompts", "targets"):
-        one, other = numbers(there, factor), numbers(back, factor)
-        assert one.keys() == other.keys()
-        for pair, values in one.items():
-            assert other[pair] == pytest.approx(values)
-    assert p_values(back) == pytest.approx(p_values(there), abs=0.002)
+        expected, actual = numbers(grid, factor), numbers(shuffled_grid, factor)
+        assert expected.keys() == actual.keys()
+        for pair, values in expected.items():
+            assert actual[pair] == pytest.approx(values)
+    assert p_values(shuffled_grid) == pytest.approx(p_values(grid), abs=0.002)
 
 
 @given(grids())
 def test_other_names_of_targets_change_nothing(signs: dict[tuple[str, str], str]) -> None:
-    renamed = {(prompt, f"model {target}"): text for (prompt, target), text in signs.items()}
-    there, back = compared(signs), compared(renamed)
-    assert there.prompts is not None
-    assert back.prompts is not None
-    assert [pair.difference for pair in back.prompts.differences] == [
-        pair.difference for pair in there.prompts.differences
+    renamed_signs = {(prompt, f"model {target}"): text for (prompt, target), text in signs.items()}
+    grid, renamed_grid = compare_signs(signs), compare_signs(renamed_signs)
+    assert grid.prompts is not None
+    assert renamed_grid.prompts is not None
+    assert [pair.difference for pair in renamed_grid.prompts.differences] == [
+        pair.difference for pair in grid.prompts.differences
     ]
-    assert p_values(back) == p_values(there)
+    assert p_values(renamed_grid) == p_values(grid)
 
 
 @given(st.lists(st.text("+-", min_size=8, max_size=8), min_size=2, max_size=3))
 def test_equal_prompts_do_not_differ(rows: Sequence[str]) -> None:
-    grid = compared({(prompt, f"t{place}"): row for prompt in "ab" for place, row in enumerate(rows)})
+    grid = compare_signs({(prompt, f"t{place}"): row for prompt in "ab" for place, row in enumerate(rows)})
     assert effect(grid) == 0
     assert grid.interaction is not None
     assert grid.interaction.p_value == 1

@@ -21,8 +21,8 @@ IN_TURNS = Settings(interleave=True)
 CASES = 12
 
 
-def timed(name: str, latency_ms: float, *, offset_s: float = 0.0, **fields: Any) -> RunOutcomes:
-    """A run whose calls begin a second apart, that long after noon."""
+def make_timed_run(name: str, latency_ms: float, *, offset_s: float = 0.0, **fields: Any) -> RunOutcomes:
+    """A run whose calls begin a second apart, from `offset_s` after noon on."""
     numbers = {
         f"c{n}": {
             "latency_ms": latency_ms + n,
@@ -40,13 +40,13 @@ def latency_row(comparison: Comparison) -> str:
 @pytest.mark.parametrize(
     "other",
     [
-        timed("b", 410.0, settings=Settings()),
-        timed("b", 410.0, group="another"),
+        make_timed_run("b", 410.0, settings=Settings()),
+        make_timed_run("b", 410.0, group="another"),
     ],
     ids=["without the setting", "of another command"],
 )
 def test_runs_that_were_not_interleaved_have_no_interval_and_say_why(other: RunOutcomes) -> None:
-    comparison = compare_runs(timed("a", 62.0), other)
+    comparison = compare_runs(make_timed_run("a", 62.0), other)
     latency = comparison.latency_ms
     assert latency is not None
     assert (latency.ci95, latency.median_ci95, latency.interleaved) == (None, None, False)
@@ -59,7 +59,7 @@ def test_runs_that_were_not_interleaved_have_no_interval_and_say_why(other: RunO
 
 
 def test_interleaved_runs_have_an_interval() -> None:
-    comparison = compare_runs(timed("a", 62.0), timed("b", 410.0, offset_s=0.5))
+    comparison = compare_runs(make_timed_run("a", 62.0), make_timed_run("b", 410.0, offset_s=0.5))
     latency = comparison.latency_ms
     assert latency is not None
     assert (latency.median_ci95, latency.interleaved, latency.out_of_turn) == ((348.0, 348.0), True, 0)
@@ -70,14 +70,16 @@ def test_interleaved_runs_have_an_interval() -> None:
 
 
 def test_pairs_that_an_interruption_parted_are_left_out_and_counted() -> None:
-    def made(name: str, late: set[int]) -> RunOutcomes:
+    def make_run_with_late_cases(name: str, late: set[int]) -> RunOutcomes:
         numbers = {
             f"c{n}": {"latency_ms": 50.0, "call_s": (start := n + 3600.0 * (n in late), start + 0.05)}
             for n in range(CASES)
         }
         return make_outcomes(name, "+" * CASES, numbers=numbers, settings=IN_TURNS)
 
-    comparison = compare_runs(made("a", {8, 9, 10, 11}), made("b", {6, 7, 8, 9, 10, 11}))
+    comparison = compare_runs(
+        make_run_with_late_cases("a", {8, 9, 10, 11}), make_run_with_late_cases("b", {6, 7, 8, 9, 10, 11})
+    )
     latency = comparison.latency_ms
     assert latency is not None
     assert (latency.cases, latency.out_of_turn, latency.median_ci95 is not None) == (10, 2, True)
@@ -86,15 +88,15 @@ def test_pairs_that_an_interruption_parted_are_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize(("gap_s", "in_turn"), [(MAX_TURN_GAP_S - 1, True), (MAX_TURN_GAP_S + 1, False)])
 def test_a_pair_is_in_turn_if_its_calls_are_at_most_a_minute_apart(gap_s: float, in_turn: bool) -> None:
-    first = timed("a", 50.0)
-    for other in (timed("b", 50.0, offset_s=gap_s), timed("b", 50.0, offset_s=-gap_s)):
+    first = make_timed_run("a", 50.0)
+    for other in (make_timed_run("b", 50.0, offset_s=gap_s), make_timed_run("b", 50.0, offset_s=-gap_s)):
         latency = compare_runs(first, other).latency_ms
         assert latency is not None
         assert latency.interleaved is in_turn
 
 
 def test_a_run_is_not_interleaved_with_itself() -> None:
-    latency = compare_runs(timed("a", 50.0), timed("a", 50.0)).latency_ms
+    latency = compare_runs(make_timed_run("a", 50.0), make_timed_run("a", 50.0)).latency_ms
     assert latency is not None
     assert not latency.interleaved
 
@@ -114,7 +116,7 @@ def answer(place: int, latency_ms: float, **fields: Any) -> tuple[Trial, Any]:
     return trial, make_case(f"c{place}")
 
 
-def collected(name: str, *trials: tuple[Trial, Any], **fields: Any) -> RunOutcomes:
+def collect_outcomes(name: str, *trials: tuple[Trial, Any], **fields: Any) -> RunOutcomes:
     collector = OutcomeCollector(make_run(id=name, group="g", planned=len(trials), **fields))
     for trial, case in trials:
         collector.add(trial, Verdict.PASS, case)
@@ -127,14 +129,17 @@ def outcome(outcomes: RunOutcomes) -> TrialOutcome:
 
 def test_a_call_lasts_from_the_end_of_its_waiting_and_is_noted_in_interleaved_runs_only() -> None:
     noon = NOON.timestamp()
-    assert outcome(collected("a", answer(0, 500.0), settings=IN_TURNS)).call_s == (noon + 2, noon + 2.5)
-    assert outcome(collected("a", answer(0, 500.0))).call_s is None
-    assert outcome(collected("a", answer(0, 500.0, source_run="b"), settings=IN_TURNS)).call_s is None
+    assert outcome(collect_outcomes("a", answer(0, 500.0), settings=IN_TURNS)).call_s == (
+        noon + 2,
+        noon + 2.5,
+    )
+    assert outcome(collect_outcomes("a", answer(0, 500.0))).call_s is None
+    assert outcome(collect_outcomes("a", answer(0, 500.0, source_run="b"), settings=IN_TURNS)).call_s is None
 
 
 def test_answers_from_the_cache_and_of_other_runs_are_in_no_difference_and_counted() -> None:
-    first = collected("a", *(answer(place, 60.0) for place in range(4)))
-    second = collected(
+    first = collect_outcomes("a", *(answer(place, 60.0) for place in range(4)))
+    second = collect_outcomes(
         "b",
         answer(0, 400.0),
         answer(1, 62.0, cached=True),
@@ -154,15 +159,15 @@ def test_answers_from_the_cache_and_of_other_runs_are_in_no_difference_and_count
 
 
 def test_without_a_pair_that_was_measured_in_both_runs_it_says_so() -> None:
-    first = collected("a", answer(0, 60.0))
-    second = collected("b", answer(0, 62.0, cached=True))
+    first = collect_outcomes("a", answer(0, 60.0))
+    second = collect_outcomes("b", answer(0, 62.0, cached=True))
     assert latency_row(compare_runs(first, second)) == (
         "not measured in both runs: 1 pair with an answer from the cache or another run is left out"
     )
 
 
 def test_speeds_are_compared_as_latencies_are_where_answers_were_streamed() -> None:
-    def streamed(name: str, first_token_ms: float, settings: Settings) -> RunOutcomes:
+    def make_streamed_run(name: str, first_token_ms: float, settings: Settings) -> RunOutcomes:
         numbers = {
             f"c{n}": {
                 "latency_ms": 900.0,
@@ -178,7 +183,9 @@ def test_speeds_are_compared_as_latencies_are_where_answers_were_streamed() -> N
         (Settings(), "over 12 cases; no interval, for the same reason"),
         (IN_TURNS, "(95 % interval -100 ms to -100 ms) over 12 cases, interleaved"),
     ):
-        comparison = compare_runs(streamed("a", 300.0, settings), streamed("b", 200.0, settings))
+        comparison = compare_runs(
+            make_streamed_run("a", 300.0, settings), make_streamed_run("b", 200.0, settings)
+        )
         rows = dict(measure_facts(comparison).items)
         assert str(rows["first token"]).startswith("mean 306 ms → 206 ms · median ")
         assert str(rows["first token"]).endswith(ends)
@@ -186,6 +193,6 @@ def test_speeds_are_compared_as_latencies_are_where_answers_were_streamed() -> N
         record = comparison_record(ComparisonReport(comparisons=(comparison,))).comparisons[0]
         assert isinstance(record.first_token_ms, LatencyDifferenceRecord)
         assert record.first_token_ms.interleaved is settings.interleave
-    plain = compare_runs(timed("a", 62.0), timed("b", 63.0))
+    plain = compare_runs(make_timed_run("a", 62.0), make_timed_run("b", 63.0))
     assert (plain.first_token_ms, plain.tokens_per_second) == (None, None)
     assert "first token" not in dict(measure_facts(plain).items)

@@ -24,7 +24,7 @@ def tallies(*shapes: tuple[int, int, int]) -> dict[str, CaseTally]:
     return {f"c{place}": shape for place, shape in enumerate(rows)}
 
 
-def noise_of(chance: float, lasting: float, **fields: object) -> StudyNoise:
+def make_noise(chance: float, lasting: float, **fields: object) -> StudyNoise:
     return StudyNoise(basis="targets", noise=PairNoise(chance, lasting), is_chance_known=True, **fields)  # type: ignore[arg-type]
 
 
@@ -37,29 +37,29 @@ def test_trials_are_counted_by_case_over_all_runs_and_only_if_they_were_measured
 
 
 def test_without_a_run_half_of_the_cases_pass_and_runs_have_nothing_to_do_with_one_another() -> None:
-    found = measure_noise({}, {}, [])
-    assert (found.basis, found.noise, found.pass_rate) == ("nothing", PairNoise(0.0, 0.5), None)
-    assert not found.is_chance_known
+    noise = measure_noise({}, {}, [])
+    assert (noise.basis, noise.noise, noise.pass_rate) == ("nothing", PairNoise(0.0, 0.5), None)
+    assert not noise.is_chance_known
 
 
 def test_of_one_run_without_repeats_only_the_pass_rate_is_known() -> None:
     baseline = tallies((90, 1, 1), (10, 0, 1))
-    found = measure_noise(baseline, baseline, [])
-    assert (found.basis, found.pass_rate, found.is_chance_known) == ("rate", 0.9, False)
+    noise = measure_noise(baseline, baseline, [])
+    assert (noise.basis, noise.pass_rate, noise.is_chance_known) == ("rate", 0.9, False)
     # Its interval is 82.6 to 94.5 %: nearer to one half more pairs differ.
-    assert found.noise == pytest.approx((0.0, 2 * 0.826 * 0.174), abs=1e-3)
+    assert noise.noise == pytest.approx((0.0, 2 * 0.826 * 0.174), abs=1e-3)
     middling = tallies((55, 1, 1), (45, 0, 1))
     assert measure_noise(middling, middling, []).noise == PairNoise(0.0, 0.5)
 
 
 def test_repeats_tell_how_far_runs_of_one_target_differ_by_chance() -> None:
     baseline = tallies((60, 4, 4), (20, 2, 4), (20, 0, 4))
-    found = measure_noise(baseline, baseline, [])
-    assert (found.basis, found.is_chance_known, found.pass_rate) == ("repeats", True, 0.7)
+    noise = measure_noise(baseline, baseline, [])
+    assert (noise.basis, noise.is_chance_known, noise.pass_rate) == ("repeats", True, 0.7)
     # Of two trials of a case that passes 2 of 4 the chance to differ is 2/3; two cases are added.
-    assert found.noise.chance == pytest.approx(0.2 * 2 / 3 * 100 / 102)
-    assert found.noise.lasting == pytest.approx(1 / 102)
-    assert found.components is not None
+    assert noise.noise.chance == pytest.approx(0.2 * 2 / 3 * 100 / 102)
+    assert noise.noise.lasting == pytest.approx(1 / 102)
+    assert noise.components is not None
 
 
 def test_a_further_run_of_the_target_is_a_repeat_and_needs_no_other() -> None:
@@ -71,9 +71,9 @@ def test_another_target_tells_what_differs_besides_chance() -> None:
     baseline = tallies((40, 2, 2), (40, 0, 2))
     other = {case: (1 - passed // 2 if place % 8 == 0 else passed // 2, 1)
              for place, (case, (passed, _)) in enumerate(baseline.items())}  # fmt: skip
-    found = measure_noise(baseline, baseline, [other])
-    assert (found.basis, found.targets) == ("targets", 1)
-    assert found.noise == pytest.approx((0.0, (80 / 8 + 1) / 82))
+    noise = measure_noise(baseline, baseline, [other])
+    assert (noise.basis, noise.targets) == ("targets", 1)
+    assert noise.noise == pytest.approx((0.0, (80 / 8 + 1) / 82))
 
 
 def test_clusters_tell_how_far_their_cases_go_together() -> None:
@@ -82,8 +82,8 @@ def test_clusters_tell_how_far_their_cases_go_together() -> None:
     alike = measure_noise(whole, whole, [], names).clusters
     assert alike is not None
     assert (alike.relation, alike.mean_size, alike.case_size) == (1, 5, 5)
-    mixed = {case: (4 * (int(case[1:]) % 2), 4) for case in names}
-    unlike = measure_noise(mixed, mixed, [], names).clusters
+    alternating = {case: (4 * (int(case[1:]) % 2), 4) for case in names}
+    unlike = measure_noise(alternating, alternating, [], names).clusters
     assert unlike is not None
     assert unlike.relation == unlike.covariance == 0
     assert measure_noise(whole, whole, []).clusters is None
@@ -96,25 +96,25 @@ def test_where_another_target_differs_by_cluster_the_differences_go_together() -
         case: (1 - passed if int(names[case]) % 5 == 0 else passed, 1)
         for case, (passed, _) in baseline.items()
     }
-    found = measure_noise(baseline, baseline, [by_cluster], names)
-    assert found.clusters is not None
-    assert found.clusters.covariance == pytest.approx(found.noise.lasting, abs=0.02)
+    noise = measure_noise(baseline, baseline, [by_cluster], names)
+    assert noise.clusters is not None
+    assert noise.clusters.covariance == pytest.approx(noise.noise.lasting, abs=0.02)
 
 
 def test_without_a_run_cases_of_a_cluster_are_taken_as_alike() -> None:
-    found = measure_noise({}, {}, [], {"a": "1", "b": "1", "c": "2"}).clusters
-    assert found is not None
-    assert (found.relation, found.mean_size, found.case_size) == (1, 1.5, 5 / 3)
+    cluster_noise = measure_noise({}, {}, [], {"a": "1", "b": "1", "c": "2"}).clusters
+    assert cluster_noise is not None
+    assert (cluster_noise.relation, cluster_noise.mean_size, cluster_noise.case_size) == (1, 1.5, 5 / 3)
 
 
 def test_a_plan_over_clusters_needs_more_cases_and_says_how_many_clusters() -> None:
     clusters = ClusterNoise(0.03, 0.3, 5, 5)
-    alone, related = (
+    alone, clustered = (
         plan_study(noise, {1: 200}, StudyCosts(), difference=0.1, power=0.8, repeats=(1, 3))
-        for noise in (noise_of(0.1, 0.1), noise_of(0.1, 0.1, clusters=clusters))
+        for noise in (make_noise(0.1, 0.1), make_noise(0.1, 0.1, clusters=clusters))
     )
-    assert (alone.suite_clusters, related.suite_clusters) == (None, 40)
-    for single, row in zip(alone.rows, related.rows, strict=True):
+    assert (alone.suite_clusters, clustered.suite_clusters) == (None, 40)
+    for single, row in zip(alone.rows, clustered.rows, strict=True):
         assert single.clusters is None
         assert row.clusters is not None
         assert row.cases == 5 * row.clusters
@@ -125,9 +125,9 @@ def test_a_plan_over_clusters_needs_more_cases_and_says_how_many_clusters() -> N
 def test_of_a_difference_all_but_one_standard_error_is_no_noise() -> None:
     baseline = tallies((100, 1, 1))
     better = {case: (int(place >= 30), 1) for place, case in enumerate(baseline)}
-    found = measure_noise(baseline, baseline, [better])
-    assert found.noise.lasting == pytest.approx((0.0458 * 100 + 1) / 102, abs=1e-3)
-    assert not found.is_chance_known
+    noise = measure_noise(baseline, baseline, [better])
+    assert noise.noise.lasting == pytest.approx((0.0458 * 100 + 1) / 102, abs=1e-3)
+    assert not noise.is_chance_known
 
 
 def test_the_noise_of_simulated_runs_is_right_on_average() -> None:
@@ -157,7 +157,7 @@ def test_the_noise_of_simulated_runs_is_right_on_average() -> None:
 
 
 def test_a_plan_without_repeats_is_that_of_mcnemars_test() -> None:
-    plan = plan_study(noise_of(0.1, 0.05), {1: 200}, StudyCosts(), difference=0.05, power=0.8, repeats=(1,))
+    plan = plan_study(make_noise(0.1, 0.05), {1: 200}, StudyCosts(), difference=0.05, power=0.8, repeats=(1,))
     (row,) = plan.rows
     assert row.cases == cases_needed(0.05, 0.2) == 658
     assert (row.suite_trials, row.trials, row.cost_usd) == (200, 658, None)
@@ -167,7 +167,7 @@ def test_a_plan_without_repeats_is_that_of_mcnemars_test() -> None:
 
 def test_costs_follow_the_trials_of_a_case_with_repeats_of_its_own() -> None:
     costs = StudyCosts(cost_usd=0.01, latency_s=2.0, concurrency=10)
-    plan = plan_study(noise_of(0.2, 0.01), {1: 50, 5: 50}, costs, difference=0.1, power=0.8, repeats=(1, 3))
+    plan = plan_study(make_noise(0.2, 0.01), {1: 50, 5: 50}, costs, difference=0.1, power=0.8, repeats=(1, 3))
     assert [row.suite_trials for row in plan.rows] == [300, 400]
     assert [row.suite_cost_usd for row in plan.rows] == pytest.approx([3.0, 4.0])
     assert [row.suite_seconds for row in plan.rows] == pytest.approx([60.0, 80.0])
@@ -186,5 +186,5 @@ def test_what_repeats_gain_is_not_planned_where_it_is_not_known() -> None:
 
 
 def test_a_suite_that_is_too_small_shows_nothing() -> None:
-    plan = plan_study(noise_of(0.1, 0.1), {1: 4}, StudyCosts(), difference=0.1, power=0.8, repeats=(1,))
+    plan = plan_study(make_noise(0.1, 0.1), {1: 4}, StudyCosts(), difference=0.1, power=0.8, repeats=(1,))
     assert plan.rows[0].smallest is None

@@ -74,9 +74,9 @@ def test_pairs_are_the_same_in_columns_and_in_records(candidate: str, split: Any
     in_columns = [
         replace(run, cases=fill_table(list(run.cases))) if run.run.id == "one" else run for run in runs
     ]
-    paired, paired_in_columns = (pair_trials(pair[0], pair[1], split) for pair in (runs, in_columns))
-    assert list(paired.cases) == list(paired_in_columns.cases)
-    assert replace(paired, cases=()) == replace(paired_in_columns, cases=())
+    pairs, pairs_in_columns = (pair_trials(pair[0], pair[1], split) for pair in (runs, in_columns))
+    assert list(pairs.cases) == list(pairs_in_columns.cases)
+    assert replace(pairs, cases=()) == replace(pairs_in_columns, cases=())
 
 
 def test_values_beyond_a_byte_come_back_as_they_were() -> None:

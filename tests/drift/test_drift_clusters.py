@@ -22,7 +22,7 @@ ALONE = {f"c{number}": f"document {number}" for number in range(20)}
 
 
 def answers(*changed: int, answer: str = "yes, too") -> list[str]:
-    """Twenty answers on four documents; those on some documents are others."""
+    """Twenty answers on four documents; those on some documents are different."""
     return [answer if number // 5 in changed else "yes" for number in range(20)]
 
 
@@ -39,8 +39,8 @@ def test_the_share_of_identical_answers_has_its_interval_over_clusters() -> None
 
 
 def test_a_case_of_no_cluster_is_one_by_itself() -> None:
-    rest = {case: cluster for case, cluster in DOCUMENTS.items() if cluster != "document 0"}
-    share = identical_share(*make_series(answers(), answers(3), clusters=rest))
+    clusters = {case: cluster for case, cluster in DOCUMENTS.items() if cluster != "document 0"}
+    share = identical_share(*make_series(answers(), answers(3), clusters=clusters))
     assert share is not None
     assert share.clusters == 8
 
@@ -102,7 +102,7 @@ def test_a_change_of_one_case_of_each_cluster_counts_in_full() -> None:
     assert split == single
 
 
-def told(*rows: Any, field: str | None, clusters: dict[str, str] | None = DOCUMENTS) -> str:
+def describe(*rows: Any, field: str | None, clusters: dict[str, str] | None = DOCUMENTS) -> str:
     series = make_series(*rows, clusters=clusters, settings=Settings(cluster=field))
     return " ".join(describe_drift(DriftReport(drift=detect_drift(series))))
 
@@ -110,9 +110,9 @@ def told(*rows: Any, field: str | None, clusters: dict[str, str] | None = DOCUME
 def test_the_report_says_over_which_clusters_its_intervals_are() -> None:
     rows = answers(), answers(3)
     sentence = "Intervals are over 4 clusters of related cases (`metadata.document`). An interval over "
-    assert sentence in told(*rows, field="metadata.document")
+    assert sentence in describe(*rows, field="metadata.document")
     for unclustered in (None, ALONE):
-        assert "cluster" not in told(*rows, field="metadata.document", clusters=unclustered)
+        assert "cluster" not in describe(*rows, field="metadata.document", clusters=unclustered)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""How many answers are identical, what noise explains of it, and what the state is called."""
+"""Shares of identical answers, the noise behind them, and the state of a series."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MINUTE = timedelta(minutes=1)
 BEGAN = datetime(2026, 9, 1, tzinfo=UTC)
 
 
-def some(count: int, total: int = 100, other: str = "yes, too") -> list[str]:
-    """Answers of which the first so many are others."""
+def change_first(count: int, total: int = 100, other: str = "yes, too") -> list[str]:
+    """Answers of which the first `count` are `other`."""
     return [other] * count + ["yes"] * (total - count)
 
 
-def twice(answers: list[Any]) -> list[list[Any]]:
-    """The same answers of a target that repeats them."""
+def repeat_answers(answers: list[Any]) -> list[list[Any]]:
+    """Each answer twice, as from a target that repeats itself."""
     return [[answer, answer] for answer in answers]
 
 
@@ -62,16 +62,16 @@ def test_calls_of_tools_and_changed_files_are_a_part_of_an_answer(other: Output,
 
 def test_each_repeat_is_held_against_its_own_and_a_case_counts_once() -> None:
     first, second = make_series([["a", "b"], ["a"]], [["a", "c"], ["b"]])
-    found = identical_share(first, second)
-    assert found is not None
-    assert (found.identical, found.cases) == (0.5, 2)
+    share = identical_share(first, second)
+    assert share is not None
+    assert (share.identical, share.cases) == (0.5, 2)
 
 
 def test_only_cases_of_both_runs_are_compared() -> None:
     first, second = make_series(["a", "b", None], ["a", None, "c"])
-    found = identical_share(first, second)
-    assert found is not None
-    assert (found.identical, found.cases) == (1, 1)
+    share = identical_share(first, second)
+    assert share is not None
+    assert (share.identical, share.cases) == (1, 1)
     assert identical_share(*make_series([None], ["a"])) is None
 
 
@@ -90,13 +90,13 @@ def not_asked(**fields: Any) -> Trial:
     ],
 )
 def test_what_the_target_was_not_asked_anew_is_no_evidence(answer: Any, reason: str) -> None:
-    found = detect_drift(
+    drift = detect_drift(
         make_series(["yes"] * 4, ["yes", "yes", "yes", answer], ["yes", "other", "yes", answer])
     )
-    assert getattr(found.last.observation.excluded, reason) == 1
-    assert found.last.with_first is not None
-    assert (found.last.with_first.identical, found.last.with_first.cases) == (2, 3)
-    assert found.last.observation.passed.total == 3
+    assert getattr(drift.last.observation.excluded, reason) == 1
+    assert drift.last.with_first is not None
+    assert (drift.last.with_first.identical, drift.last.with_first.cases) == (2, 3)
+    assert drift.last.observation.passed.total == 3
 
 
 # --- the state ---------------------------------------------------------------------------------------------
@@ -116,32 +116,32 @@ def test_what_the_target_was_not_asked_anew_is_no_evidence(answer: Any, reason: 
 def test_the_state_is_that_of_the_family_of_dialect_pramana_where_repeats_show_that_it_is_no_noise(
     others: int, alone: str, repeated: str, code: int
 ) -> None:
-    once = detect_drift(make_series(some(0), some(others)))
+    once = detect_drift(make_series(change_first(0), change_first(others)))
     assert (once.state, once.exit_code, once.by_answers) == (alone, 0, False)
-    found = detect_drift(make_series(twice(some(0)), twice(some(others))))
-    assert (found.state, found.exit_code, found.by_answers) == (repeated, code, code == 1)
+    drift = detect_drift(make_series(repeat_answers(change_first(0)), repeat_answers(change_first(others))))
+    assert (drift.state, drift.exit_code, drift.by_answers) == (repeated, code, code == 1)
 
 
 def test_other_words_without_repeats_are_to_be_watched_since_they_came() -> None:
     """However many they are, however long they last, and whether they come back."""
     for rows in ([0, 0, 40], [0, 0, 100, 100, 100], [0, 40, 0]):
-        found = detect_drift(make_series(*map(some, rows)))
-        assert (found.state, found.exit_code, found.by_answers) == ("watch", 0, False)
-        assert found.since == next(
-            step.started_at for step, other in zip(found.points, rows, strict=True) if other
+        drift = detect_drift(make_series(*map(change_first, rows)))
+        assert (drift.state, drift.exit_code, drift.by_answers) == ("watch", 0, False)
+        assert drift.since == next(
+            step.started_at for step, other in zip(drift.points, rows, strict=True) if other
         )
-        assert "--repeat 2" in " ".join(describe_drift(DriftReport(drift=found)))
+        assert "--repeat 2" in " ".join(describe_drift(DriftReport(drift=drift)))
 
 
 def test_verdicts_that_change_are_drift_without_repeats() -> None:
     fails = ["no"] * 30 + ["yes"] * 70
-    found = detect_drift(make_series(some(0), some(0), *[fails] * 3))
-    assert (found.state, found.by_verdicts, found.by_answers) == ("drifting", True, False)
-    assert "--repeat" not in " ".join(describe_drift(DriftReport(drift=found)))
+    drift = detect_drift(make_series(change_first(0), change_first(0), *[fails] * 3))
+    assert (drift.state, drift.by_verdicts, drift.by_answers) == ("drifting", True, False)
+    assert "--repeat" not in " ".join(describe_drift(DriftReport(drift=drift)))
 
 
 def test_few_other_words_of_a_target_that_mostly_repeats_its_answers_are_drift_once_they_last() -> None:
-    before, after = twice(some(0, 20)), twice(some(5, 20))
+    before, after = repeat_answers(change_first(0, 20)), repeat_answers(change_first(5, 20))
     odd = [["yes", "yes, now"]] * 2 + before[2:]
     first = detect_drift(make_series(before, odd, after))
     assert (first.state, first.exit_code) == ("watch", 0)
@@ -151,44 +151,63 @@ def test_few_other_words_of_a_target_that_mostly_repeats_its_answers_are_drift_o
 
 
 def test_the_lower_of_the_two_shares_counts() -> None:
-    moved = detect_drift(make_series(twice(some(0)), twice(some(40)), twice(some(40))))
-    assert (moved.state, moved.last.lowest) == ("drifting", moved.last.with_first)
-    back = detect_drift(make_series(some(0), some(40), some(0)))
+    drift = detect_drift(
+        make_series(
+            repeat_answers(change_first(0)),
+            repeat_answers(change_first(40)),
+            repeat_answers(change_first(40)),
+        )
+    )
+    assert (drift.state, drift.last.lowest) == ("drifting", drift.last.with_first)
+    back = detect_drift(make_series(change_first(0), change_first(40), change_first(0)))
     assert (back.state, back.last.lowest) == ("watch", back.last.with_before)
-    assert detect_drift(make_series(some(0), some(40), some(0), some(0))).state == "stable"
+    assert (
+        detect_drift(make_series(change_first(0), change_first(40), change_first(0), change_first(0))).state
+        == "stable"
+    )
 
 
 def test_a_short_run_hides_nothing() -> None:
     """Each case is held against the first run, and the last one, that has it."""
-    moved = detect_drift(make_series(twice(some(0)[:3]), twice(some(0)), twice(some(40))))
-    assert (moved.state, moved.last.with_first) == ("drifting", moved.last.with_before)
-    between = detect_drift(make_series(some(0), some(1)[:3], some(1)))
+    drift = detect_drift(
+        make_series(
+            repeat_answers(change_first(0)[:3]),
+            repeat_answers(change_first(0)),
+            repeat_answers(change_first(40)),
+        )
+    )
+    assert (drift.state, drift.last.with_first) == ("drifting", drift.last.with_before)
+    between = detect_drift(make_series(change_first(0), change_first(1)[:3], change_first(1)))
     assert between.last.with_before is not None
     assert (between.last.with_before.cases, between.state) == (100, "stable")
 
 
 def test_since_is_when_the_unbroken_row_of_such_runs_began() -> None:
-    steady = make_series(some(0), some(0), some(0))
+    steady = make_series(change_first(0), change_first(0), change_first(0))
     assert detect_drift(steady).since == steady[0].run.started_at
-    found = detect_drift(make_series(some(0), some(0), some(40), some(40), some(40)))
-    assert found.since == found.points[2].started_at
-    back = detect_drift(make_series(some(0), some(40), some(0), some(0), some(0)))
+    drift = detect_drift(
+        make_series(change_first(0), change_first(0), change_first(40), change_first(40), change_first(40))
+    )
+    assert drift.since == drift.points[2].started_at
+    back = detect_drift(
+        make_series(change_first(0), change_first(40), change_first(0), change_first(0), change_first(0))
+    )
     assert back.since == back.points[3].started_at
 
 
 def test_a_run_that_could_not_be_measured_outranks_drift() -> None:
-    rows = twice(some(0)), [*twice(some(60)[:-1]), None]
-    found = detect_drift(make_series(*rows))
-    assert (found.state, found.exit_code) == ("drifting", ExitCode.NOT_MEASURED)
+    rows = repeat_answers(change_first(0)), [*repeat_answers(change_first(60)[:-1]), None]
+    drift = detect_drift(make_series(*rows))
+    assert (drift.state, drift.exit_code) == ("drifting", ExitCode.NOT_MEASURED)
     allowed = detect_drift(make_series(*rows, settings=Settings(allow_errors=1)))
     assert allowed.exit_code is ExitCode.FAILED
-    nothing = detect_drift(make_series(some(0), [None] * 100))
-    assert (nothing.state, nothing.exit_code) == ("unknown", ExitCode.NOT_MEASURED)
+    unmeasured = detect_drift(make_series(change_first(0), [None] * 100))
+    assert (unmeasured.state, unmeasured.exit_code) == ("unknown", ExitCode.NOT_MEASURED)
 
 
 def test_one_run_has_not_drifted() -> None:
     with pytest.raises(ValueError, match="two runs"):
-        detect_drift(make_series(some(0)))
+        detect_drift(make_series(change_first(0)))
 
 
 # --- the promise, by simulation ----------------------------------------------------------------------------
@@ -206,36 +225,37 @@ def test_a_target_that_words_its_answers_anew_does_not_alarm_in_thirty_nights(
 # --- noise -------------------------------------------------------------------------------------------------
 
 
-def flaky(*answers: str) -> list[list[str]]:
-    """Forty cases that were asked as often as there are answers."""
+def make_flaky_cases(*answers: str) -> list[list[str]]:
+    """Forty cases, each with a repeat for each of the answers."""
     return [list(answers)] * 40
 
 
 def test_repeats_within_a_run_show_that_a_target_does_not_repeat_itself() -> None:
-    found = detect_drift(make_series(flaky("a", "b", "c"), flaky("b", "c", "a")))
-    assert found.noise is not None
-    assert found.noise.share == 0
-    assert (found.state, found.exit_code) == ("noisy", 0)
+    drift = detect_drift(make_series(make_flaky_cases("a", "b", "c"), make_flaky_cases("b", "c", "a")))
+    assert drift.noise is not None
+    assert drift.noise.share == 0
+    assert (drift.state, drift.exit_code) == ("noisy", 0)
 
 
 def test_repeats_with_seeds_of_their_own_tell_nothing_of_noise() -> None:
-    runs = flaky("a", "b"), flaky("c", "d")
+    runs = make_flaky_cases("a", "b"), make_flaky_cases("c", "d")
     warm = TargetSpec(name="t", kind="openai", params=Params(temperature=0.7))
-    found = detect_drift(make_series(*runs, target=warm))
-    assert (found.noise, found.repeats, found.state) == (None, None, "watch")
+    drift = detect_drift(make_series(*runs, target=warm))
+    assert (drift.noise, drift.repeats, drift.state) == (None, None, "watch")
     unseeded = replace(warm, params=Params(temperature=0.7, seed=None))
     assert detect_drift(make_series(*runs, target=unseeded)).state == "noisy"
 
 
-STEADY, UNSTEADY = flaky("a", "a"), flaky("b", "c")
+STEADY, UNSTEADY = make_flaky_cases("a", "a"), make_flaky_cases("b", "c")
 
 
 @pytest.mark.parametrize(
     ("rows", "state"),
     [
         ([STEADY, UNSTEADY, UNSTEADY, UNSTEADY], "drifting"),  # it has become so, which is a change
-        ([flaky("a", "d"), flaky("b", "b"), flaky("b", "b")], "watch"),  # seen in one run of three only
-        ([flaky("a", "d"), flaky("b", "b"), UNSTEADY], "noisy"),
+        # seen in one run of three only
+        ([make_flaky_cases("a", "d"), make_flaky_cases("b", "b"), make_flaky_cases("b", "b")], "watch"),
+        ([make_flaky_cases("a", "d"), make_flaky_cases("b", "b"), UNSTEADY], "noisy"),
     ],
 )
 def test_noise_is_seen_in_the_first_run_with_repeats_and_in_half_of_them(rows: list[Any], state: str) -> None:
@@ -244,7 +264,9 @@ def test_noise_is_seen_in_the_first_run_with_repeats_and_in_half_of_them(rows: l
 
 def test_a_noisy_target_may_be_asked_once_on_most_nights() -> None:
     assert (
-        detect_drift(make_series(flaky("a", "b"), *[flaky(str(night)) for night in range(9)])).state
+        detect_drift(
+            make_series(make_flaky_cases("a", "b"), *[make_flaky_cases(str(night)) for night in range(9)])
+        ).state
         == "noisy"
     )
 
@@ -254,32 +276,32 @@ def test_more_than_the_noise_is_drift() -> None:
     before = [["a", "a"]] * 30 + [["a", "b"]] * 10
     after = [["x", "x"]] * 30 + [["x", "y"]] * 10
     assert detect_drift(make_series(before, after)).state == "noisy"  # one night could have words of its own
-    found = detect_drift(make_series(before, *[after] * 3))
-    assert found.noise is not None
-    assert (found.noise.share, found.state, found.by_answers) == (0.75, "drifting", True)
+    drift = detect_drift(make_series(before, *[after] * 3))
+    assert drift.noise is not None
+    assert (drift.noise.share, drift.state, drift.by_answers) == (0.75, "drifting", True)
     like = detect_drift(make_series(before, [["a", "a"]] * 30 + [["b", "a"]] * 10))
     assert like.state == "noisy"
 
 
 def test_a_target_that_words_each_night_anew_does_not_drift_on_every_night() -> None:
     """Its repeats are identical in each night, so that identity with another night says little."""
-    nights = [twice(some(60, other=f"yes, on night {night}")) for night in range(6)]
-    found = detect_drift(make_series(*nights))
-    assert (found.state, found.rewords_nightly, found.by_answers) == ("noisy", True, False)
-    assert "from night to night" in " ".join(describe_drift(DriftReport(drift=found)))
+    nights = [repeat_answers(change_first(60, other=f"yes, on night {night}")) for night in range(6)]
+    drift = detect_drift(make_series(*nights))
+    assert (drift.state, drift.rewords_nightly, drift.by_answers) == ("noisy", True, False)
+    assert "from night to night" in " ".join(describe_drift(DriftReport(drift=drift)))
     once = detect_drift(make_series(nights[0], *[nights[1]] * 4))
     assert (once.state, once.rewords_nightly) == ("drifting", False)
 
 
 def test_repeats_of_an_earlier_run_do_not_show_that_the_last_one_has_no_noise() -> None:
-    found = detect_drift(make_series(twice(some(0)), some(40)))
-    assert (found.state, found.exit_code, found.last_repeats) == ("watch", 0, None)
-    assert "--repeat 2" in " ".join(describe_drift(DriftReport(drift=found)))
+    drift = detect_drift(make_series(repeat_answers(change_first(0)), change_first(40)))
+    assert (drift.state, drift.exit_code, drift.last_repeats) == ("watch", 0, None)
+    assert "--repeat 2" in " ".join(describe_drift(DriftReport(drift=drift)))
 
 
 @pytest.mark.parametrize(("cases", "state"), [(7, "watch"), (8, "drifting")])
 def test_few_repeats_do_not_show_that_a_target_repeats_its_answers(cases: int, state: str) -> None:
-    first, second = twice(some(0, cases)), twice(some(cases, cases))
+    first, second = repeat_answers(change_first(0, cases)), repeat_answers(change_first(cases, cases))
     assert detect_drift(make_series(first, second)).state == state
 
 
@@ -292,17 +314,19 @@ def test_a_change_of_a_noisy_target_is_dated_and_a_small_one_is_not_drift() -> N
         return [["yes, 2"] * 2] * other + [["yes"] * 2] * (60 - other) + own
 
     for other, state in ((20, "drifting"), (10, "noisy")):
-        found = detect_drift(
+        drift = detect_drift(
             make_series(*[night(n, 0) for n in range(12)], *[night(n, other) for n in range(12, 20)])
         )
-        assert found.change_point is not None
-        assert (found.change_point.after, found.state) == (12, state)
-        assert found.since == (found.points[12].started_at if other == 20 else None)
+        assert drift.change_point is not None
+        assert (drift.change_point.after, drift.state) == (12, state)
+        assert drift.since == (drift.points[12].started_at if other == 20 else None)
 
 
 @given(st.lists(st.lists(st.sampled_from("ab"), min_size=2, max_size=4), min_size=1, max_size=5))
 def test_agreement_within_a_run_is_the_share_of_identical_pairs(cases: list[list[str]]) -> None:
-    found = share_within_run(*make_series(cases))
-    assert found is not None
-    pairs = [[one == other for one, other in combinations(answers, 2)] for answers in cases]
-    assert found.share == pytest.approx(sum(sum(each) / len(each) for each in pairs) / len(cases))
+    agreement = share_within_run(*make_series(cases))
+    assert agreement is not None
+    pairs = [[first == second for first, second in combinations(answers, 2)] for answers in cases]
+    assert agreement.share == pytest.approx(
+        sum(sum(matches) / len(matches) for matches in pairs) / len(cases)
+    )

@@ -16,16 +16,16 @@ from proctor.stats.incomplete_beta import student_tails
 def columns(nights: list[str]) -> dict[bytes, int]:
     """The values of each case over the nights: 1, 0, or a space for a night that does not know it."""
     values = {"1": YES, "0": NO, " ": 0}
-    found: dict[bytes, int] = {}
+    counts: dict[bytes, int] = {}
     for case in zip(*nights, strict=True):
         column = bytes(values[value] for value in case)
-        found[column] = found.get(column, 0) + 1
-    return found
+        counts[column] = counts.get(column, 0) + 1
+    return counts
 
 
 def random_nights(count: int, cases: int = 30) -> list[str]:
-    drawn = Random(count)
-    return ["".join("01"[drawn.random() < 0.7] for _ in range(cases)) for _ in range(count)]
+    random = Random(count)
+    return ["".join("01"[random.random() < 0.7] for _ in range(cases)) for _ in range(count)]
 
 
 @pytest.mark.parametrize(("count", "place"), [(2, 1), (5, 1), (9, 6), (40, 39)])
@@ -61,8 +61,8 @@ def test_a_night_that_knows_few_cases_has_little_weight() -> None:
 
 def test_the_share_of_the_other_value_gives_the_same() -> None:
     nights = random_nights(10)
-    found = columns(nights)
-    assert night_p_value(found, 4, NO) == pytest.approx(night_p_value(found, 4, YES))
+    counts = columns(nights)
+    assert night_p_value(counts, 4, NO) == pytest.approx(night_p_value(counts, 4, YES))
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3.5, 30, 1000])

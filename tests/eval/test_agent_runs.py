@@ -60,17 +60,17 @@ def test_a_record_becomes_a_run_with_its_turns() -> None:
 
 def test_plain_data_is_short_and_holds_the_record_only_when_asked() -> None:
     run = AgentRun.from_record(RECORD)
-    told = run.to_dict()
+    data = run.to_dict()
     keys = "question_id status wall_seconds n_turns n_candidates tool_calls tool_format_errors"
-    assert " ".join(told) == f"{keys} input_tokens output_tokens turns"
-    assert [list(turn)[5:] for turn in told["turns"]] == [["extras"], [], []]
-    assert run.to_dict(include_raw=True) == {**told, "raw": RECORD}
+    assert " ".join(data) == f"{keys} input_tokens output_tokens turns"
+    assert [list(turn)[5:] for turn in data["turns"]] == [["extras"], [], []]
+    assert run.to_dict(include_raw=True) == {**data, "raw": RECORD}
 
 
 def test_nan_in_a_record_is_null_in_plain_data() -> None:
     run = AgentRun.from_record({**record(turn_details=[{"loss": float("nan")}]), "best": float("inf")})
-    told = json.loads(json.dumps(run.to_dict(include_raw=True), allow_nan=False))
-    assert (told["turns"][0]["extras"], told["raw"]["best"]) == ({"loss": None}, None)
+    data = json.loads(json.dumps(run.to_dict(include_raw=True), allow_nan=False))
+    assert (data["turns"][0]["extras"], data["raw"]["best"]) == ({"loss": None}, None)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_fault_of_the_parser_itself_is_raised(tmp_path: Path) -> None:
         AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER), parser=parser)
 
 
-def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
+def test_a_subclass_may_define_success(tmp_path: Path) -> None:
     class Lenient(AgentRun):
         def succeeded(self) -> bool:
             return self.n_candidates > 0
@@ -203,8 +203,8 @@ def test_a_class_of_ones_own_may_say_what_success_is(tmp_path: Path) -> None:
 
 
 RUNS = AgentRuns(
-    AgentRun.from_record(record(total_time=time, status=status, final_candidates=["x"] * found))
-    for time, status, found in (
+    AgentRun.from_record(record(total_time=time, status=status, final_candidates=["x"] * candidates))
+    for time, status, candidates in (
         (10, "finished", 1),
         (20, "finished", 0),
         (40, "max_turns", 2),
@@ -214,13 +214,13 @@ RUNS = AgentRuns(
 
 
 def test_a_summary_counts_each_status_and_what_runs_took() -> None:
-    told = summarize_agent_runs(iter(RUNS), label="small")
+    summary = summarize_agent_runs(iter(RUNS), label="small")
     keys = "label n_questions n_succeeded status_counts wall_seconds turns candidates tool_calls"
-    assert " ".join(told) == f"{keys} tool_format_errors"
-    assert (told["label"], told["n_questions"], told["n_succeeded"]) == ("small", 4, 2)
-    assert list(told["status_counts"].items()) == [("finished", 3), ("max_turns", 1)]
-    assert (told["wall_seconds"]["mean"], told["wall_seconds"]["max"]) == (25.0, 40.0)
-    assert told["candidates"]["mean"] == 1.5
+    assert " ".join(summary) == f"{keys} tool_format_errors"
+    assert (summary["label"], summary["n_questions"], summary["n_succeeded"]) == ("small", 4, 2)
+    assert list(summary["status_counts"].items()) == [("finished", 3), ("max_turns", 1)]
+    assert (summary["wall_seconds"]["mean"], summary["wall_seconds"]["max"]) == (25.0, 40.0)
+    assert summary["candidates"]["mean"] == 1.5
 
 
 def test_a_summary_of_nothing_is_short() -> None:
@@ -228,17 +228,24 @@ def test_a_summary_of_nothing_is_short() -> None:
 
 
 def test_statistics_have_intervals_percentiles_tokens_and_actions() -> None:
-    told = RUNS.statistics(label="small")
-    assert (told["success_rate"], told["success_ci95"]) == (0.5, pytest.approx([0.15, 0.85], abs=5e-3))
-    wall = told["wall_seconds"]
+    statistics = RUNS.statistics(label="small")
+    assert (statistics["success_rate"], statistics["success_ci95"]) == (
+        0.5,
+        pytest.approx([0.15, 0.85], abs=5e-3),
+    )
+    wall = statistics["wall_seconds"]
     assert (wall["median"], wall["p90"], wall["total"]) == (25.0, pytest.approx(37.0), 100.0)
     assert (wall["stdev"], wall["ci95"]) == (
         pytest.approx(12.91, abs=1e-2),
         pytest.approx([4.46, 45.54], abs=1e-2),
     )
-    assert (told["input_tokens"]["total"], told["output_tokens"]["total"]) == (4 * 2830, 4 * 250)
-    assert (told["unknown_tokens"], told["turn_seconds"]["n"], told["n_empty"]) == (4, 12, 0)
-    assert told["actions"] == {
+    assert (statistics["input_tokens"]["total"], statistics["output_tokens"]["total"]) == (4 * 2830, 4 * 250)
+    assert (statistics["unknown_tokens"], statistics["turn_seconds"]["n"], statistics["n_empty"]) == (
+        4,
+        12,
+        0,
+    )
+    assert statistics["actions"] == {
         "answer": {"turns": 4, "seconds": 120.0},
         "error": {"turns": 4, "seconds": 6.0},
         "tool": {"turns": 4, "seconds": 16.0},
@@ -246,19 +253,19 @@ def test_statistics_have_intervals_percentiles_tokens_and_actions() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_statistics_of_next_to_nothing_are_null_and_no_error(count: int) -> None:
-    told = json.loads(json.dumps(AgentRuns(RUNS[:count]).statistics(), allow_nan=False))
-    assert (told["n_questions"], told["wall_seconds"]["stdev"]) == (count, None)
+def test_statistics_of_too_few_runs_are_null(count: int) -> None:
+    statistics = json.loads(json.dumps(AgentRuns(RUNS[:count]).statistics(), allow_nan=False))
+    assert (statistics["n_questions"], statistics["wall_seconds"]["stdev"]) == (count, None)
 
 
-def test_records_laid_out_otherwise_are_counted(tmp_path: Path) -> None:
+def test_records_with_other_field_names_are_counted(tmp_path: Path) -> None:
     runs = AgentRun.from_jsonl(write_lines(tmp_path / "runs.jsonl", OTHER, OTHER, RECORD))
     assert runs.statistics()["n_empty"] == 2
 
 
 def series(runs: AgentRuns, name: str) -> list[tuple[float, float]]:
     values = runs.chart(label="small").spec["data"]["values"]
-    return [(one["x"], one["y"]) for one in values if one["series"] == name]
+    return [(point["x"], point["y"]) for point in values if point["series"] == name]
 
 
 def test_a_chart_tells_how_many_had_ended_and_succeeded_by_when() -> None:
@@ -274,17 +281,17 @@ def test_a_chart_of_no_runs_is_refused() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.booleans()), min_size=1, max_size=700))
 def test_a_chart_never_falls_and_ends_at_the_success_rate(runs: list[tuple[float, bool]]) -> None:
-    made = AgentRuns(AgentRun("q", "finished", seconds, 0, int(good), []) for seconds, good in runs)
+    agent_runs = AgentRuns(AgentRun("q", "finished", seconds, 0, int(good), []) for seconds, good in runs)
     for name, last in (("ended", 1.0), ("succeeded", sum(good for _, good in runs) / len(runs))):
-        curve = series(made, name)
+        curve = series(agent_runs, name)
         assert len(curve) <= 203
         assert curve == sorted(curve)
         assert curve[-1][1] == pytest.approx(last)
 
 
 def test_a_summary_is_of_floats() -> None:
-    told = summarize_agent_runs([AgentRun("q", "finished", 3.0, 2, 1, [])])
-    assert json.dumps(told["turns"]) == '{"n": 1, "mean": 2.0, "median": 2.0, "min": 2.0, "max": 2.0}'
+    summary = summarize_agent_runs([AgentRun("q", "finished", 3.0, 2, 1, [])])
+    assert json.dumps(summary["turns"]) == '{"n": 1, "mean": 2.0, "median": 2.0, "min": 2.0, "max": 2.0}'
 
 
 def test_what_is_not_finite_never_reaches_json() -> None:
@@ -294,7 +301,7 @@ def test_what_is_not_finite_never_reaches_json() -> None:
             AgentRun("b", "finished", 4.0, 0, 1, []),
         ]
     )
-    told = json.loads(json.dumps([run.to_dict() for run in runs], allow_nan=False))
-    assert told[0]["wall_seconds"] is told[0]["turns"][0]["duration_s"] is None
+    rows = json.loads(json.dumps([run.to_dict() for run in runs], allow_nan=False))
+    assert rows[0]["wall_seconds"] is rows[0]["turns"][0]["duration_s"] is None
     seconds = json.loads(json.dumps(runs.statistics(), allow_nan=False))["wall_seconds"]
     assert (seconds["n"], seconds["mean"]) == (1, 4.0)

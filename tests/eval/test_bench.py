@@ -29,7 +29,7 @@ from support.waiting import PATIENCE_S
 NAN = float("nan")
 
 
-def measured(*latencies: float, name: str = "b", **lists: list[Any]) -> Bench:
+def make_bench(*latencies: float, name: str = "b", **lists: list[Any]) -> Bench:
     """A bench of successful calls, with lists of metrics."""
     bench = Bench(name, metrics=list(lists))
     for place, latency in enumerate(latencies):
@@ -41,7 +41,7 @@ def measured(*latencies: float, name: str = "b", **lists: list[Any]) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "summary"),
     [
         ([], {"n": 0}),
         ([None, NAN, float("inf")], {"n": 0}),
@@ -51,15 +51,15 @@ def measured(*latencies: float, name: str = "b", **lists: list[Any]) -> Bench:
         ([True, False, True], {"n": 3, "mean": 0.67, "median": True, "min": False, "max": True}),
     ],
 )
-def test_a_metric_is_summed_up(values: list[Any], told: dict[str, Any]) -> None:
-    assert summarize_metric(iter(values)) == told
-    assert list(summarize_metric(values)) == list(told)
+def test_a_metric_is_summed_up(values: list[Any], summary: dict[str, Any]) -> None:
+    assert summarize_metric(iter(values)) == summary
+    assert list(summarize_metric(values)) == list(summary)
 
 
 def test_a_text_has_no_mean() -> None:
     with pytest.raises(TypeError, match="'high' is no number"):
         summarize_metric([1, "high"])
-    bench = measured(1.0, grade=["high"])
+    bench = make_bench(1.0, grade=["high"])
     with pytest.raises(TypeError, match="Metric 'grade': 'high'"):
         bench.summary()
     assert bench.statistics()["grade"].missing == 1
@@ -70,12 +70,12 @@ def test_a_summary_is_of_the_successful_calls() -> None:
     assert bench.summary() == {"name": "s", "n": 0}
     bench.record(latency_ms=10, hits=3, undeclared=1)
     bench.record(latency_ms=900, success=False, error="E: late", hits=9)
-    told = bench.summary()
-    assert list(told) == ["name", "n", "n_success", "n_failure", "latency_ms", "hits", "never"]
-    assert (told["n"], told["n_success"], told["n_failure"]) == (2, 1, 1)
-    assert told["latency_ms"]["max"] == 10
-    assert told["hits"] == {"n": 1, "mean": 3.0, "median": 3, "min": 3, "max": 3}
-    assert told["never"] == {"n": 0}
+    summary = bench.summary()
+    assert list(summary) == ["name", "n", "n_success", "n_failure", "latency_ms", "hits", "never"]
+    assert (summary["n"], summary["n_success"], summary["n_failure"]) == (2, 1, 1)
+    assert summary["latency_ms"]["max"] == 10
+    assert summary["hits"] == {"n": 1, "mean": 3.0, "median": 3, "min": 3, "max": 3}
+    assert summary["never"] == {"n": 0}
 
 
 def test_the_seconds_are_those_between_beginning_and_end() -> None:
@@ -89,7 +89,7 @@ def test_the_seconds_are_those_between_beginning_and_end() -> None:
 
 
 def test_a_report_is_the_summary_as_a_table() -> None:
-    bench = measured(4.0, 8.0, hits=[1, 2])
+    bench = make_bench(4.0, 8.0, hits=[1, 2])
     bench.metrics.append("never")
     bench.record(latency_ms=1, success=False)
     bench.wall_seconds = 1.5
@@ -101,14 +101,14 @@ def test_a_report_is_the_summary_as_a_table() -> None:
 
 
 def test_a_share_has_its_interval_below_the_table() -> None:
-    told = measured(4.0, 8.0, hits=[0, 1]).report().splitlines()
-    assert told[-2:] == ["", "- hits: 0.500 of n = 2, 95 % interval 0.095 to 0.905"]
-    assert measured(4.0, 8.0, hits=[0, 3]).report().splitlines()[-1] == "| hits | 1.5 | 3 | 0 | 3 |"
-    assert "- hits" not in measured(4.0, 8.0, hits=[0, 1]).report(statistics=True)
+    lines = make_bench(4.0, 8.0, hits=[0, 1]).report().splitlines()
+    assert lines[-2:] == ["", "- hits: 0.500 of n = 2, 95 % interval 0.095 to 0.905"]
+    assert make_bench(4.0, 8.0, hits=[0, 3]).report().splitlines()[-1] == "| hits | 1.5 | 3 | 0 | 3 |"
+    assert "- hits" not in make_bench(4.0, 8.0, hits=[0, 1]).report(statistics=True)
 
 
 def test_statistics_stand_below_the_report() -> None:
-    bench = measured(4.0, 8.0, hits=[0, 1])
+    bench = make_bench(4.0, 8.0, hits=[0, 1])
     bench.calls[0].tags["kind|sort"] = "a|b\nc"
     longer = bench.report(by="kind|sort")
     assert longer.startswith(bench.report() + "\n\n| metric | kind\\|sort | n | mean |")
@@ -118,7 +118,7 @@ def test_statistics_stand_below_the_report() -> None:
 
 
 def test_a_bench_is_one_line_where_there_is_no_notebook() -> None:
-    bench = measured(4.0, 8.0)
+    bench = make_bench(4.0, 8.0)
     bench.record(latency_ms=1, success=False, output="long" * 9999)
     assert repr(bench) == "<Bench 'b': 3 calls, 1 failed>"
 
@@ -139,26 +139,43 @@ def test_metrics_are_a_list() -> None:
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=40))
 def test_statistics_are_unrounded_and_medians_true(values: list[float]) -> None:
-    one = measured(*values).statistics()["latency_ms"]
-    assert one.n == len(values)
-    assert one.median == pytest.approx(statistics.median(values))
-    assert one.stdev == pytest.approx(statistics.stdev(values), abs=1e-6)
-    assert one.mean is not None
-    assert one.interval is not None
-    assert one.interval[0] <= one.mean + 1e-6 <= one.interval[1] + 2e-6
-    order = [one.min, one.p5, one.p25, one.median, one.p75, one.p90, one.p95, one.p99, one.max]
+    summary = make_bench(*values).statistics()["latency_ms"]
+    assert summary.n == len(values)
+    assert summary.median == pytest.approx(statistics.median(values))
+    assert summary.stdev == pytest.approx(statistics.stdev(values), abs=1e-6)
+    assert summary.mean is not None
+    assert summary.interval is not None
+    assert summary.interval[0] <= summary.mean + 1e-6 <= summary.interval[1] + 2e-6
+    order = [
+        summary.min,
+        summary.p5,
+        summary.p25,
+        summary.median,
+        summary.p75,
+        summary.p90,
+        summary.p95,
+        summary.p99,
+        summary.max,
+    ]
     numbers = [value for value in order if value is not None]
     assert len(numbers) == len(order)
     assert all(low <= high + 1e-6 for low, high in pairwise(numbers))
 
 
 def test_percentiles_are_interpolated() -> None:
-    one = measured(*range(101)).statistics()["latency_ms"]
-    assert (one.p5, one.p25, one.p75, one.p90, one.p95, one.p99) == (5, 25, 75, 90, 95, 99)
+    summary = make_bench(*range(101)).statistics()["latency_ms"]
+    assert (summary.p5, summary.p25, summary.p75, summary.p90, summary.p95, summary.p99) == (
+        5,
+        25,
+        75,
+        90,
+        95,
+        99,
+    )
 
 
 def test_failures_count_beside_and_as_0() -> None:
-    bench = measured(1, 1, 1, right=[1, 1, 0], words=[10, 20, None])
+    bench = make_bench(1, 1, 1, right=[1, 1, 0], words=[10, 20, None])
     bench.record(latency_ms=70, success=False)
     right, words, latency = (bench.statistics()[name] for name in ("right", "words", "latency_ms"))
     assert (right.n, right.failed, right.unit) == (3, 1, "share")
@@ -189,15 +206,15 @@ def test_a_name_tells_its_unit(name: str, key: str | None, unit: str) -> None:
 
 
 def test_nothing_has_no_statistics_but_a_count() -> None:
-    one = Bench("b", metrics=["x"]).statistics()["x"].to_dict()
-    assert {name for name, value in one.items() if value is not None} == {
+    summary = Bench("b", metrics=["x"]).statistics()["x"].to_dict()
+    assert {name for name, value in summary.items() if value is not None} == {
         "name", "unit", "n", "missing", "failed",
     }  # fmt: skip
 
 
 def test_numbers_beyond_a_float_break_nothing() -> None:
-    bench = measured(1, 1, 1, huge=[1e308, 1.7e308, 10**400], odd=[NAN, 1e200, -1e200])
-    json.dumps([one.to_dict() for one in bench.statistics().values()], allow_nan=False)
+    bench = make_bench(1, 1, 1, huge=[1e308, 1.7e308, 10**400], odd=[NAN, 1e200, -1e200])
+    json.dumps([statistic.to_dict() for statistic in bench.statistics().values()], allow_nan=False)
     assert bench.statistics()["huge"].missing == 1
     assert bench.summary()["odd"]["n"] == 2
 
@@ -206,8 +223,8 @@ def test_statistics_by_a_tag() -> None:
     bench = Bench("b")
     for latency, tags in ((1, {"size": "s"}), (2, {"size": 3}), (4, {}), (8, {"size": "s"})):
         bench.record(latency_ms=latency, tags=tags)
-    found = bench.statistics(by="size")
-    means = {group: one["latency_ms"].mean for group, one in found.items()}
+    groups = bench.statistics(by="size")
+    means = {group: group_statistics["latency_ms"].mean for group, group_statistics in groups.items()}
     assert means == {"s": 4.5, "3": 2, "(no size)": 4}
     with pytest.raises(ValueError, match="No call has the tag 'sise'; their tags are size"):
         bench.statistics(by="sise")
@@ -215,7 +232,7 @@ def test_statistics_by_a_tag() -> None:
 
 
 def test_charts_are_of_percentiles_or_means() -> None:
-    bench = measured(1, 2, 3, right=[1, 0, 1], words=[5, 6, 7], took_s=[1, 2, 4])
+    bench = make_bench(1, 2, 3, right=[1, 0, 1], words=[5, 6, 7], took_s=[1, 2, 4])
     bench.record(latency_ms=5, right=1, tags={"kind": "k"})
     rows = bench.chart(by="kind").spec["data"]["values"]
     assert {(row["label"], row["series"]) for row in rows} >= {("p50", "k"), ("p99", "(no kind)")}
@@ -316,18 +333,18 @@ def test_what_ends_after_the_sweep_is_not_added() -> None:
     bench = Bench("b")
     with pytest.raises(KeyboardInterrupt):
         bench.run(slow, range(2), workers=2)
-    there = len(bench.calls)
+    count_at_end = len(bench.calls)
     go.set()
     for thread in threading.enumerate():
         if thread.name.startswith("proctor-worker"):
             thread.join(5)
-    assert len(bench.calls) == there == 0
+    assert len(bench.calls) == count_at_end == 0
 
 
 def test_what_an_interrupt_cancels_is_no_call() -> None:
     under_way = threading.Barrier(2, timeout=PATIENCE_S)
 
-    async def asked(number: int) -> None:
+    async def wait_forever(number: int) -> None:
         await asyncio.to_thread(under_way.wait)
         await asyncio.sleep(60)
 
@@ -338,7 +355,7 @@ def test_what_an_interrupt_cancels_is_no_call() -> None:
 
     bench = Bench("b")
     with pytest.raises(KeyboardInterrupt):
-        bench.run(asked, inputs(), workers=2)
+        bench.run(wait_forever, inputs(), workers=2)
     assert bench.calls == []
 
 
@@ -385,14 +402,14 @@ def test_a_bar_is_drawn_only_where_somebody_looks(capfd: pytest.CaptureFixture[s
 
 
 def test_a_bench_can_be_copied() -> None:
-    bench = measured(1, 2)
+    bench = make_bench(1, 2)
     for other in (copy.deepcopy(bench), pickle.loads(pickle.dumps(bench))):
         other.record(latency_ms=3)
         assert (len(other.calls), len(bench.calls)) == (3, 2)
     assert asdict(bench)["name"] == "b"
 
 
-class Measured:
+class ForeignNumber:
     """A number of another library, as numpy has them."""
 
     def __init__(self, value: float) -> None:
@@ -405,21 +422,21 @@ class Measured:
         return self.value < float(other)
 
 
-numbers.Real.register(Measured)
+numbers.Real.register(ForeignNumber)
 
 
 def test_numbers_of_other_libraries_are_summed_up_as_pythons_own() -> None:
-    told = summarize_metric([Measured(2.5), Fraction(1, 2), 1])
-    assert json.loads(json.dumps(told)) == {"n": 3, "mean": 1.33, "median": 1, "min": 0.5, "max": 2.5}
+    summary = summarize_metric([ForeignNumber(2.5), Fraction(1, 2), 1])
+    assert json.loads(json.dumps(summary)) == {"n": 3, "mean": 1.33, "median": 1, "min": 0.5, "max": 2.5}
 
 
 def test_where_every_call_failed_the_interval_has_width() -> None:
     bench = Bench("b", metrics=["accuracy"])
     for _ in range(4):
         bench.record(latency_ms=1, success=False)
-    told = bench.statistics()["accuracy"]
-    assert (told.mean, told.interval, told.mean_failed_as_0) == (None, None, 0.0)
-    assert told.interval_failed_as_0 == wilson(0, 4)
+    accuracy = bench.statistics()["accuracy"]
+    assert (accuracy.mean, accuracy.interval, accuracy.mean_failed_as_0) == (None, None, 0.0)
+    assert accuracy.interval_failed_as_0 == wilson(0, 4)
 
 
 def test_a_tag_may_be_what_has_no_text() -> None:
@@ -444,6 +461,6 @@ def test_names_are_no_markup_in_what_a_notebook_shows() -> None:
     bench = Bench("<img src=x onerror=alert(1)>\n# big", metrics=["![x](http://e/p.png) |"])
     metrics: dict[str, Any] = {"![x](http://e/p.png) |": 1.0, "<b>": 0.0}
     bench.record(latency_ms=1.0, **metrics)
-    for shown in (bench._repr_markdown_(), bench.report()):
-        assert not re.search(r"(?<!\\)<(?!!-- -->)|(?<!\\)!\[|(?<!\\)\]\(|^# big", shown, re.MULTILINE)
-        assert r"### Bench: \<img" in shown
+    for markdown in (bench._repr_markdown_(), bench.report()):
+        assert not re.search(r"(?<!\\)<(?!!-- -->)|(?<!\\)!\[|(?<!\\)\]\(|^# big", markdown, re.MULTILINE)
+        assert r"### Bench: \<img" in markdown

@@ -1,4 +1,4 @@
-"""Benches in files: dumps, partial files that outlive a crash, and rows of other making."""
+"""Benches in files: dumps, partial files that outlive a crash, and rows of other tools."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def sweep(**words: Any) -> Bench:
 
 
 def test_outputs_are_there_when_asked_for() -> None:
-    told = sweep().to_dict()
-    assert list(told) == ["summary", "calls"]
-    assert list(told["calls"][0]) == ["input", "latency_ms", "success", "error", "metrics", "tags"]
-    kept = sweep().to_dict(include_outputs=True)["calls"]
-    assert list(kept[0])[:3] == ["input", "output", "latency_ms"]
-    assert kept[3]["output"] == "o3"
+    data = sweep().to_dict()
+    assert list(data) == ["summary", "calls"]
+    assert list(data["calls"][0]) == ["input", "latency_ms", "success", "error", "metrics", "tags"]
+    calls = sweep().to_dict(include_outputs=True)["calls"]
+    assert list(calls[0])[:3] == ["input", "output", "latency_ms"]
+    assert calls[3]["output"] == "o3"
 
 
 def test_outputs_that_nobody_wants_are_not_touched() -> None:
@@ -102,8 +102,8 @@ def test_calls_outlive_a_crash(tmp_path: Path) -> None:
     path.write_bytes(whole[:-20])
     back = Bench.load(path)
     assert [call.input for call in back.calls] == [0, 1, 2, 3]
-    (cut,) = back.dropped
-    assert (cut.line, "not JSON" in cut.reason) == (6, True)
+    (last_row,) = back.dropped
+    assert (last_row.line, "not JSON" in last_row.reason) == (6, True)
     Bench("again", partial=path).record(input="new", latency_ms=1)
     again = Bench.load(path)
     assert [call.input for call in again.calls] == [0, 1, 2, 3, "new"]
@@ -145,7 +145,7 @@ def test_a_row_that_is_no_call_is_dropped_with_its_line(tmp_path: Path, row: Any
     good = {"latency_ms": 1}
     bench = Bench.from_jsonl(write_lines(tmp_path / "rows.jsonl", good, row, good))
     assert len(bench.calls) == 2
-    assert [(one.line, why in one.reason) for one in bench.dropped] == [(2, True)]
+    assert [(dropped_row.line, why in dropped_row.reason) for dropped_row in bench.dropped] == [(2, True)]
 
 
 def test_bare_nan_of_other_writers_is_read(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The chat client: what goes over the wire and comes back, threads, closing, and secrets that stay secret."""
+"""The chat client: requests and replies on the wire, threads, closing, and secrets that stay secret."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ KEY = "sk-very-secret-0123456789"
 
 
 class Endpoint:
-    """A chat-completions endpoint on loopback; the last reply is given for ever."""
+    """A chat-completions endpoint on loopback; it repeats its last reply."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.replies: list[tuple[int, Any, dict[str, str]]] = []
         self.wait: Event | Barrier | None = None
         self.url = ""
 
-    def says(self, text: str, **more: Any) -> None:
+    def add_reply(self, text: str, **more: Any) -> None:
         message = {"role": "assistant", "content": text}
         self.replies.append((200, {"choices": [{"message": message, "finish_reason": "stop"}], **more}, {}))
 
-    def refuses(self, status: int, message: str, **headers: str) -> None:
+    def add_error(self, status: int, message: str, **headers: str) -> None:
         self.replies.append((status, {"error": {"message": message}}, headers))
 
     def handle(self, request: JsonHandler, body: Any) -> None:
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        self.asked.append(body)
+        self.requests.append(body)
         status, reply, headers = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if self.wait is not None:
             self.wait.wait(PATIENCE_S)
@@ -52,22 +52,22 @@ class Endpoint:
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    made = Endpoint()
+    endpoint = Endpoint()
 
     class Handler(JsonHandler):
         def handle_json(self, body: Any) -> None:
-            with suppress(ConnectionError):  # the client waits no longer
-                made.handle(self, body)
+            with suppress(ConnectionError):  # the client has gone away
+                endpoint.handle(self, body)
 
     with serve_in_thread(Handler) as server:
-        made.url = f"http://127.0.0.1:{server.server_port}/v1"
-        yield made
+        endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
+        yield endpoint
 
 
 USER = [{"role": "user", "content": "How deep is the lock?"}]
 
 
-def ours() -> list[Thread]:
+def loop_threads() -> list[Thread]:
     return [thread for thread in threads() if thread.name == "proctor-loop"]
 
 
@@ -76,7 +76,7 @@ def ours() -> list[Thread]:
 
 def test_a_call_and_its_answer(endpoint: Endpoint) -> None:
     usage = {"prompt_tokens": 12, "completion_tokens": 3}
-    endpoint.says("Nine metres.", model="deep-1", usage=usage)
+    endpoint.add_reply("Nine metres.", model="deep-1", usage=usage)
     with ChatClient(endpoint.url, "deep", api_key=KEY) as client:
         reply = client.chat(
             [{"role": "system", "content": "Be brief."}, *USER], max_tokens=20, temperature=0.5
@@ -100,80 +100,80 @@ def test_a_call_and_its_answer(endpoint: Endpoint) -> None:
     }
     assert more.keys() == {"latency_ms", "cost_usd", "refused_params"}
     assert more["latency_ms"] > 0
-    (asked,) = endpoint.asked
-    assert asked["messages"] == [{"role": "system", "content": "Be brief."}, *USER]
-    assert (asked["model"], asked["max_tokens"], asked["temperature"]) == ("deep", 20, 0.5)
+    (request,) = endpoint.requests
+    assert request["messages"] == [{"role": "system", "content": "Be brief."}, *USER]
+    assert (request["model"], request["max_tokens"], request["temperature"]) == ("deep", 20, 0.5)
     assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
 def test_as_a_function_it_gives_the_text(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep", max_tokens=7, temperature=1.0) as client:
         assert client("How deep is the lock?") == "Nine metres."
-    (asked,) = endpoint.asked
-    assert (asked["messages"], asked["max_tokens"], asked["temperature"]) == (USER, 7, 1.0)
+    (request,) = endpoint.requests
+    assert (request["messages"], request["max_tokens"], request["temperature"]) == (USER, 7, 1.0)
 
 
 def test_what_is_not_said_is_left_to_the_endpoint(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         reply = client.chat(USER)
-    assert "max_tokens" not in endpoint.asked[0]
-    assert endpoint.asked[0]["temperature"] == 0
+    assert "max_tokens" not in endpoint.requests[0]
+    assert endpoint.requests[0]["temperature"] == 0
     assert (reply["model"], reply["usage"]) == ("deep", None)
 
 
 def test_the_same_question_again_gets_the_next_seed(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         client.chat(USER)
         client("And the lake?")
         client.chat(USER)
         client.chat(USER, repeat=9)
-    first, other, second, ninth = (asked["seed"] for asked in endpoint.asked)
+    first, other, second, ninth = (request["seed"] for request in endpoint.requests)
     assert (other, second, ninth) == (first, first + 1, first + 9)
 
 
 def test_json_is_asked_for_where_it_is_wanted(endpoint: Endpoint) -> None:
-    endpoint.says("{}")
+    endpoint.add_reply("{}")
     schema = {"type": "object", "properties": {"depth": {"type": "number"}}}
-    wanted = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    response_format = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     with ChatClient(endpoint.url, "deep") as client:
         client.chat(USER, response_format={"type": "json_object"})
-        client.chat(USER, response_format=wanted)
+        client.chat(USER, response_format=response_format)
         client.chat(USER, response_format={"type": "text"})
         with pytest.raises(UsageError, match=r"The response_format is {'type': 'xml'}"):
             client.chat(USER, response_format={"type": "xml"})
-    first, second, third = endpoint.asked
+    first, second, third = endpoint.requests
     assert first["response_format"] == {"type": "json_object"}
     assert second["response_format"]["json_schema"]["schema"] == schema
     assert "response_format" not in third
 
 
 def test_a_parameter_that_the_endpoint_refuses_is_left_out_and_told(endpoint: Endpoint) -> None:
-    endpoint.refuses(400, "Unsupported parameter: temperature")
-    endpoint.says("Nine metres.")
+    endpoint.add_error(400, "Unsupported parameter: temperature")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         assert client.chat(USER, temperature=0.5)["proctor"]["refused_params"] == ["temperature"]
-    assert "temperature" not in endpoint.asked[-1]
+    assert "temperature" not in endpoint.requests[-1]
 
 
 def test_parts_of_text_are_one_text(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     parts = [{"type": "text", "text": "How deep"}, {"type": "text", "text": "is it?"}]
     with ChatClient(endpoint.url, "deep") as client:
         client.chat([{"role": "user", "content": parts}, {"role": "assistant", "content": None}])
-    assert [one["content"] for one in endpoint.asked[0]["messages"]] == ["How deep\n\nis it?", ""]
+    assert [message["content"] for message in endpoint.requests[0]["messages"]] == ["How deep\n\nis it?", ""]
 
 
 def test_files_in_content_parts_are_sent(endpoint: Endpoint) -> None:
-    endpoint.says("A lock.")
+    endpoint.add_reply("A lock.")
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
     parts = [{"type": "text", "text": "What is it?"}, image, sound]
     with ChatClient(endpoint.url, "deep") as client:
         client.chat([{"role": "user", "content": parts}])
-    assert endpoint.asked[0]["messages"] == [{"role": "user", "content": parts}]
+    assert endpoint.requests[0]["messages"] == [{"role": "user", "content": parts}]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_files_in_content_parts_are_sent(endpoint: Endpoint) -> None:
 def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
     with ChatClient("http://127.0.0.1:1/v1", "deep") as client, pytest.raises(TypeError, match=complaint):
         client.chat(messages)
-    assert ours() == []
+    assert loop_threads() == []
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
@@ -199,16 +199,16 @@ def test_messages_that_cannot_be_sent(messages: Any, complaint: str) -> None:
 
 @pytest.mark.slow
 def test_a_busy_endpoint_is_asked_again(endpoint: Endpoint) -> None:
-    endpoint.refuses(429, "Slow down.", retry_after="0")
-    endpoint.says("Nine metres.")
+    endpoint.add_error(429, "Slow down.", retry_after="0")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         assert client("How deep is the lock?") == "Nine metres."
-    assert len(endpoint.asked) == 2
+    assert len(endpoint.requests) == 2
 
 
 @pytest.mark.parametrize("status", [401, 500])
 def test_no_answer_is_an_error_without_the_key(endpoint: Endpoint, status: int) -> None:
-    endpoint.refuses(status, f"The key {KEY} is not good.")
+    endpoint.add_error(status, f"The key {KEY} is not good.")
     with ChatClient(endpoint.url, "deep", api_key=KEY, retries=0) as client:
         with pytest.raises(TargetError, match=rf"answered {status} .*The key \[key\] is not good") as caught:
             client("How deep is the lock?")
@@ -218,7 +218,7 @@ def test_no_answer_is_an_error_without_the_key(endpoint: Endpoint, status: int) 
 
 
 def test_an_answer_that_comes_too_late(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     endpoint.wait = Event()
     with (
         ChatClient(endpoint.url, "deep", timeout_s=0.05) as client,
@@ -247,7 +247,7 @@ def test_a_client_that_cannot_be_made(base_url: str, model: str, api_key: str | 
 def test_the_key_of_another_service_is_not_sent(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("PROCTOR_API_KEY", raising=False)
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         client.chat(USER)
         monkeypatch.setenv("PROCTOR_API_KEY", "other")
@@ -260,45 +260,45 @@ def test_the_key_of_another_service_is_not_sent(endpoint: Endpoint, monkeypatch:
 
 
 def test_calls_of_many_threads_are_under_way_at_the_same_time(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     endpoint.wait = Barrier(8)
     with ChatClient(endpoint.url, "deep") as client, ThreadPoolExecutor(8) as pool:
         assert list(pool.map(client, map(str, range(8)))) == ["Nine metres."] * 8
-        assert len(ours()) == 1
+        assert len(loop_threads()) == 1
         assert client.totals()["calls"] == 8
-    assert ours() == []
+    assert loop_threads() == []
 
 
 def test_a_closed_client_says_so(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     client = ChatClient(endpoint.url, "deep")
     client.close()
     client.close()
     with pytest.raises(UsageError, match=r"The client is closed\. Create another one\."):
         client("How deep is the lock?")
-    assert endpoint.asked == []
+    assert endpoint.requests == []
 
 
 def test_closing_ends_what_is_under_way(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     endpoint.wait = Event()
     client = ChatClient(endpoint.url, "deep")
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(client, "How deep is the lock?")
-        wait_until(lambda: endpoint.asked)
+        wait_until(lambda: endpoint.requests)
         client.close()
         with pytest.raises(UsageError, match="The client is closed"):
             call.result(PATIENCE_S)
     endpoint.wait.set()
-    assert ours() == []
+    assert loop_threads() == []
 
 
 @pytest.mark.slow
 def test_a_client_that_nobody_closes_ends_with_its_last_name(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     client = ChatClient(endpoint.url, "deep")
     client.chat(USER)
-    (thread,) = ours()
+    (thread,) = loop_threads()
     del client
     gc.collect()
     thread.join(20)
@@ -309,7 +309,7 @@ def test_a_client_that_nobody_closes_ends_with_its_last_name(endpoint: Endpoint)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_process_that_was_forked_off_is_told_to_make_its_own(endpoint: Endpoint) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     with ChatClient(endpoint.url, "deep") as client:
         client.chat(USER)
         child = os.fork()
@@ -327,7 +327,7 @@ def test_a_process_that_was_forked_off_is_told_to_make_its_own(endpoint: Endpoin
 # --- over any target ---------------------------------------------------------------------------------------
 
 
-class Answering:
+class ScriptedTarget:
     def __init__(self, *outputs: Any) -> None:
         self.outputs = list(outputs)
         self.prompts: list[Prompt] = []
@@ -342,14 +342,14 @@ class Answering:
 
 def test_an_object_that_answers() -> None:
     call = ToolCall(name="sound", arguments={"at": "lock"}, id="c1")
-    target = Answering(
+    target = ScriptedTarget(
         Output(text="Nine metres.", cost_usd=0.25),
         Output(text="", tool_calls=(call,)),
         ValueError("odd"),
         None,
     )
     with ChatClient.over(target) as client:
-        assert repr(client) == "ChatClient(Answering)"
+        assert repr(client) == "ChatClient(ScriptedTarget)"
         assert client.chat(USER)["proctor"]["cost_usd"] == 0.25
         assert client.chat(USER)["choices"][0]["message"]["tool_calls"] == [
             {"id": "c1", "type": "function", "function": {"name": "sound", "arguments": '{"at":"lock"}'}}
@@ -363,12 +363,12 @@ def test_an_object_that_answers() -> None:
 
 
 def test_a_target_that_asks_its_own_client_does_not_wait_for_ever() -> None:
-    class Asking:
+    class SelfAsking:
         async def answer(self, _: Prompt) -> Output:
             return Output(text=client("How deep?"))
 
     with (
-        ChatClient.over(Asking()) as client,
+        ChatClient.over(SelfAsking()) as client,
         pytest.raises(UsageError, match="cannot wait for the client that called it"),
     ):
         client("How deep?")
@@ -393,7 +393,7 @@ def test_a_target_by_its_specification() -> None:
 def test_a_target_of_the_targets_file(
     endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint.says("Nine metres.")
+    endpoint.add_reply("Nine metres.")
     (tmp_path / "targets.yaml").write_text(
         f"targets:\n  - name: lock\n    provider: openai\n    base_url: {endpoint.url}\n"
         "    model: deep\n    api_key: ${{ LOCK_KEY }}\n    temperature: 0.7\n",
@@ -406,8 +406,8 @@ def test_a_target_of_the_targets_file(
     with ChatClient.over("lock") as client:
         assert client("How deep?") == "Nine metres."
         client.chat(USER, temperature=0.0, max_tokens=3)
-    assert [asked["temperature"] for asked in endpoint.asked] == [0.7, 0.0]
-    assert [asked.get("max_tokens") for asked in endpoint.asked] == [None, 3]
+    assert [request["temperature"] for request in endpoint.requests] == [0.7, 0.0]
+    assert [request.get("max_tokens") for request in endpoint.requests] == [None, 3]
     assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
@@ -420,7 +420,7 @@ def test_what_is_no_target() -> None:
 
 @pytest.mark.slow
 def test_a_long_pause_is_told(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
-    endpoint.refuses(429, "Slow down.", retry_after="30")
+    endpoint.add_error(429, "Slow down.", retry_after="30")
     client = ChatClient(endpoint.url, "deep")
     with caplog.at_level(logging.WARNING, logger="proctor"), ThreadPoolExecutor(1) as pool:
         call = pool.submit(client, "How deep is the lock?")

@@ -52,15 +52,15 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
 
 
-class Chatting:
+class FixedClient:
     def chat(self, messages: Any, **_: Any) -> dict[str, Any]:
         return {"choices": [{"message": {"content": '{"score": 4, "rationale": "Nearly."}'}}]}
 
 
 def judge() -> Judge:
-    one = Judge(Chatting(), rubric=f"Be strict. {HOSTILE}")
-    one.grade(prediction="Lima")
-    return one
+    judge = Judge(FixedClient(), rubric=f"Be strict. {HOSTILE}")
+    judge.grade(prediction="Lima")
+    return judge
 
 
 def suite_score() -> Any:
@@ -71,7 +71,7 @@ def suite_score() -> Any:
     return GradedPromptSuite(HOSTILE, prompts).score({"tide": "At 7.", HOSTILE: "There."})
 
 
-def matched() -> Any:
+def matched_comparison() -> Any:
     def rows(passed: bool) -> list[dict[str, Any]]:
         grade = {
             "passed": passed,
@@ -101,15 +101,15 @@ def pass_at_k() -> Any:
     return PassAtK(ks=(1, 2)).from_rows({"task_id": f"{HOSTILE}{n}", "n": 3, "passed": n} for n in range(3))
 
 
-RESULTS = [judge, suite_score, matched, statistic, agent_runs, pass_at_k]
+RESULTS = [judge, suite_score, matched_comparison, statistic, agent_runs, pass_at_k]
 
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_a_result_is_one_short_line_of_text(result: Any) -> None:
-    shown = repr(result())
-    assert shown.startswith("<")
-    assert len(shown) < 160
-    assert shown.isprintable()
+    text = repr(result())
+    assert text.startswith("<")
+    assert len(text) < 160
+    assert text.isprintable()
 
 
 @pytest.mark.parametrize("result", RESULTS)

@@ -33,36 +33,38 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def one(root: Path, kind: str, path: Any = "note.txt", seeds: Any = None, **more: Any) -> tuple[bool, str]:
+def check_file(
+    root: Path, kind: str, path: Any = "note.txt", seeds: Any = None, **more: Any
+) -> tuple[bool, str]:
     """Whether a single assertion passed, and its detail."""
     (result,) = GRADER.grade([{"kind": kind, "path": path, **more}], root, seed_files=seeds).assertions
     return result.passed, result.detail
 
 
-HELD = (True, "")
+PASSED = (True, "")
 
 
 @pytest.mark.parametrize(
     ("kind", "path", "more", "expected"),
     [
-        ("file_exists", "note.txt", {}, HELD),
-        ("file_exists", "logs", {}, HELD),
-        ("file_exists", "logs/../logs//./run.log", {}, HELD),
+        ("file_exists", "note.txt", {}, PASSED),
+        ("file_exists", "logs", {}, PASSED),
+        ("file_exists", "logs/../logs//./run.log", {}, PASSED),
         ("file_exists", "note.txt/x", {}, (False, "path missing")),
         ("file_exists", "no/such", {}, (False, "path missing")),
-        ("file_not_exists", "no/such", {}, HELD),
+        ("file_not_exists", "no/such", {}, PASSED),
         ("file_not_exists", "logs", {}, (False, "file still present")),
-        ("file_contents_contain", "note.txt", {"must_contain": ["milk", "bread"]}, HELD),
-        ("file_contents_contain", "note.txt", {"must_contain": "Buy milk"}, HELD),
-        ("file_contents_contain", "note.txt", {"must_contain": []}, HELD),
+        ("file_contents_contain", "note.txt", {"must_contain": ["milk", "bread"]}, PASSED),
+        ("file_contents_contain", "note.txt", {"must_contain": "Buy milk"}, PASSED),
+        ("file_contents_contain", "note.txt", {"must_contain": []}, PASSED),
         ("file_contents_contain", "note.txt", {"must_contain": ["Milk", "eggs", "bread"]},
          (False, "missing substrings: ['Milk', 'eggs']")),
         ("file_contents_contain", "logs", {"must_contain": ["x"]}, (False, "file missing")),
-        ("file_contents_match_regex", "logs/run.log", {"regex": r"(?m)^step \d failed$"}, HELD),
+        ("file_contents_match_regex", "logs/run.log", {"regex": r"(?m)^step \d failed$"}, PASSED),
         ("file_contents_match_regex", "logs/run.log", {"regex": "step 3"}, (False, "regex not matched")),
         ("file_contents_match_regex", "nothing", {"regex": "x"}, (False, "file missing")),
         ("file_unchanged", "nothing", {"seeds": {"nothing": ""}}, (False, "file missing post-rollout")),
-        ("file_unchanged", "empty", {"seeds": {"empty": ""}}, HELD),
+        ("file_unchanged", "empty", {"seeds": {"empty": ""}}, PASSED),
         ("file_unchanged", "empty", {"seeds": {"empty": "x"}}, (False, "contents diverged from seed")),
         ("file_unchanged", "note.txt", {"seeds": {"other": "x"}}, (True, "skipped (no seed content)")),
         ("file_moved", "note.txt", {}, (False, "unknown kind: file_moved")),
@@ -71,11 +73,11 @@ HELD = (True, "")
 def test_each_kind(
     root: Path, kind: str, path: str, more: dict[str, Any], expected: tuple[bool, str]
 ) -> None:
-    assert one(root, kind, path, **more) == expected
+    assert check_file(root, kind, path, **more) == expected
 
 
 @pytest.mark.parametrize(
-    ("assertion", "says"),
+    ("assertion", "message"),
     [
         ({"kind": "file_exists"}, "missing key: path"),
         ({"kind": "file_exists", "path": ""}, "path is empty"),
@@ -100,16 +102,16 @@ def test_each_kind(
     ],
 )
 def test_what_cannot_be_checked_is_a_failed_assertion_that_says_so(
-    root: Path, assertion: Any, says: str
+    root: Path, assertion: Any, message: str
 ) -> None:
     result = GRADER.grade([assertion, {"kind": "file_exists", "path": "note.txt"}], root)
-    assert says in result.assertions[0].detail
+    assert message in result.assertions[0].detail
     assert (result.passed, result.n_passed, result.n_total) == (False, 1, 2)
     assert json.loads(json.dumps(result.to_dict()))["assertions"][0]["passed"] is False
 
 
 @pytest.mark.parametrize(
-    ("task", "says"),
+    ("task", "message"),
     [
         ({"task_id": "t"}, "missing key: verifiable_assertions"),
         ({"verifiable_assertions": None}, "verifiable_assertions must be a list, not null"),
@@ -118,10 +120,10 @@ def test_what_cannot_be_checked_is_a_failed_assertion_that_says_so(
         (5, "the task must be an object or a list, not a number"),
     ],
 )
-def test_a_task_without_assertions_does_not_pass(root: Path, task: Any, says: str) -> None:
+def test_a_task_without_assertions_does_not_pass(root: Path, task: Any, message: str) -> None:
     result = GRADER.grade(task, root)
     assert not result.passed
-    assert [one.detail for one in result.assertions] == [says]
+    assert [assertion.detail for assertion in result.assertions] == [message]
 
 
 def test_no_assertions_at_all_pass(root: Path) -> None:
@@ -146,7 +148,7 @@ def test_a_task_names_itself_and_its_seeds(root: Path) -> None:
     }
     result = GRADER.grade(task, root)
     assert (result.task_id, result.passed, result.skipped) == ("12", True, 1)
-    assert [one.skipped for one in result.assertions] == [False, True]
+    assert [assertion.skipped for assertion in result.assertions] == [False, True]
     assert GRADER.grade(task, root, task_id="mine").task_id == "mine"
     assert GRADER.grade(task | {"task_id": None}, root).task_id == ""
     assert GRADER.grade(task, root, seed_files={}).skipped == 2
@@ -176,13 +178,13 @@ def links(root: Path) -> None:
 def test_a_path_out_of_the_root_fails_whatever_is_there(root: Path, path: str, kind: str) -> None:
     links(root)
     more = {"must_contain": ["kept"], "regex": "kept", "seeds": {path: SECRET}}
-    assert one(root, kind, path, **more) == (False, OUT)
-    assert one(root, kind, path, must_contain=[], regex="") == (False, OUT)
+    assert check_file(root, kind, path, **more) == (False, OUT)
+    assert check_file(root, kind, path, must_contain=[], regex="") == (False, OUT)
 
 
 def test_an_absolute_path_out_of_the_root_fails(root: Path) -> None:
-    assert one(root, "file_exists", str(root.parent / "secret.txt")) == (False, OUT)
-    assert one(root, "file_exists", str(root) + "x/note.txt") == (False, OUT)
+    assert check_file(root, "file_exists", str(root.parent / "secret.txt")) == (False, OUT)
+    assert check_file(root, "file_exists", str(root) + "x/note.txt") == (False, OUT)
 
 
 def test_what_stays_inside_is_found_by_any_way(root: Path) -> None:
@@ -190,15 +192,15 @@ def test_what_stays_inside_is_found_by_any_way(root: Path) -> None:
     (root / "to-logs").symlink_to("logs")
     (root / "absolute").symlink_to(root / "logs")
     for path in ("in", "to-logs/run.log", "to-logs/../note.txt", "absolute/run.log", str(root / "note.txt")):
-        assert one(root, "file_contents_match_regex", path, regex="step|milk") == HELD
+        assert check_file(root, "file_contents_match_regex", path, regex="step|milk") == PASSED
 
 
 @pytest.mark.parametrize("target", ["nothing", "loop", "note.txt/x"])
 def test_a_link_that_leads_nowhere_is_as_good_as_none(root: Path, target: str) -> None:
     (root / "loop").symlink_to(target)
-    assert one(root, "file_not_exists", "loop") == HELD
-    assert one(root, "file_exists", "loop") == (False, "path missing")
-    assert one(root, "file_contents_contain", "loop", must_contain=["x"]) == (False, "file missing")
+    assert check_file(root, "file_not_exists", "loop") == PASSED
+    assert check_file(root, "file_exists", "loop") == (False, "path missing")
+    assert check_file(root, "file_contents_contain", "loop", must_contain=["x"]) == (False, "file missing")
 
 
 @pytest.mark.slow
@@ -218,13 +220,14 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(root: Path)
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        seen = {
-            one(root, "file_contents_contain", "logs/run.log", must_contain=["kept"]) for _ in range(1500)
+        results = {
+            check_file(root, "file_contents_contain", "logs/run.log", must_contain=["kept"])
+            for _ in range(1500)
         }
     finally:
         stop.set()
         thread.join()
-    assert not any(passed for passed, _ in seen)
+    assert not any(passed for passed, _ in results)
 
 
 def test_where_folders_cannot_be_walked_nothing_leads_out_either(
@@ -233,18 +236,18 @@ def test_where_folders_cannot_be_walked_nothing_leads_out_either(
     links(root)
     monkeypatch.setattr(confined_files, "_HAS_DIR_FD", False)
     for path in ("../secret.txt", "out", "up/secret.txt", "far", "/etc/passwd"):
-        assert one(root, "file_contents_contain", path, must_contain=["kept"]) == (False, OUT)
-    assert one(root, "file_contents_contain", "logs/../note.txt", must_contain=["milk"]) == HELD
-    assert one(root, "file_contents_contain", "logs", must_contain=["milk"]) == (False, "file missing")
-    assert one(root, "file_not_exists", "nothing") == HELD
+        assert check_file(root, "file_contents_contain", path, must_contain=["kept"]) == (False, OUT)
+    assert check_file(root, "file_contents_contain", "logs/../note.txt", must_contain=["milk"]) == PASSED
+    assert check_file(root, "file_contents_contain", "logs", must_contain=["milk"]) == (False, "file missing")
+    assert check_file(root, "file_not_exists", "nothing") == PASSED
 
 
 def test_a_missing_root_is_an_empty_one(root: Path) -> None:
-    gone = root / "gone"
-    assert one(gone, "file_not_exists", "a/b") == HELD
-    assert one(gone, "file_exists", ".") == (False, "path missing")
-    assert one(gone, "file_not_exists", "../note.txt") == (False, OUT)
-    assert one(root / "note.txt", "file_not_exists", "x") == HELD
+    missing_root = root / "gone"
+    assert check_file(missing_root, "file_not_exists", "a/b") == PASSED
+    assert check_file(missing_root, "file_exists", ".") == (False, "path missing")
+    assert check_file(missing_root, "file_not_exists", "../note.txt") == (False, OUT)
+    assert check_file(root / "note.txt", "file_not_exists", "x") == PASSED
 
 
 @given(st.lists(st.sampled_from(["..", ".", "", "logs", "up", "out", "note.txt", "x"]), max_size=6))
@@ -258,18 +261,18 @@ def test_no_spelling_of_a_path_reaches_the_secret(
         (base / "note.txt").write_text(SECRET)
         (root / "up").symlink_to("..")
         (root / "out").symlink_to("../note.txt")
-    assert not one(root, "file_contents_contain", "/".join(parts), must_contain=["kept"])[0]
+    assert not check_file(root, "file_contents_contain", "/".join(parts), must_contain=["kept"])[0]
 
 
 # --- content -----------------------------------------------------------------------------------------------
 
 
 def test_line_ends_do_not_decide_what_is_contained(root: Path) -> None:
-    for wanted in ("one\ntwo\n", "one\r\ntwo\r\n", "one\r"):
-        assert one(root, "file_contents_contain", "dos.txt", must_contain=[wanted]) == HELD
+    for text in ("one\ntwo\n", "one\r\ntwo\r\n", "one\r"):
+        assert check_file(root, "file_contents_contain", "dos.txt", must_contain=[text]) == PASSED
     for regex in ("(?m)^one$", r"one\r\n", r"\Aone\ntwo\n\Z"):
-        assert one(root, "file_contents_match_regex", "dos.txt", regex=regex) == HELD
-    assert not one(root, "file_contents_contain", "note.txt", must_contain=["milk\r\n"])[0]
+        assert check_file(root, "file_contents_match_regex", "dos.txt", regex=regex) == PASSED
+    assert not check_file(root, "file_contents_contain", "note.txt", must_contain=["milk\r\n"])[0]
 
 
 @pytest.mark.parametrize(
@@ -284,26 +287,26 @@ def test_line_ends_do_not_decide_what_is_contained(root: Path) -> None:
     ],
 )
 def test_unchanged_means_the_same_bytes(root: Path, seed: str | bytes, same: bool) -> None:
-    assert one(root, "file_unchanged", "dos.txt", {"dos.txt": seed})[0] is same
+    assert check_file(root, "file_unchanged", "dos.txt", {"dos.txt": seed})[0] is same
 
 
 def test_bytes_that_are_no_text_are_searched_around(root: Path) -> None:
-    assert one(root, "file_contents_contain", "bad.bin", must_contain=["start", "end"]) == HELD
-    assert one(root, "file_contents_match_regex", "bad.bin", regex="start . end") == HELD
-    assert one(root, "file_unchanged", "bad.bin", {"bad.bin": "��start � end"})[0] is False
+    assert check_file(root, "file_contents_contain", "bad.bin", must_contain=["start", "end"]) == PASSED
+    assert check_file(root, "file_contents_match_regex", "bad.bin", regex="start . end") == PASSED
+    assert check_file(root, "file_unchanged", "bad.bin", {"bad.bin": "��start � end"})[0] is False
 
 
 @pytest.mark.parametrize("spelled", ["note.txt", "./note.txt", "logs/../note.txt", ".//note.txt"])
 def test_seeds_are_found_by_any_spelling_of_their_path(root: Path, spelled: str) -> None:
-    for asked in ("note.txt", "./note.txt", "logs//../note.txt"):
-        assert one(root, "file_unchanged", asked, {spelled: "other"}) == (
+    for path in ("note.txt", "./note.txt", "logs//../note.txt"):
+        assert check_file(root, "file_unchanged", path, {spelled: "other"}) == (
             False,
             "contents diverged from seed",
         )
 
 
 def test_a_seed_of_another_type_is_told(root: Path) -> None:
-    assert one(root, "file_unchanged", seeds={"note.txt": 5}) == (
+    assert check_file(root, "file_unchanged", seeds={"note.txt": 5}) == (
         False,
         "seed content must be a text, not a number",
     )
@@ -312,33 +315,36 @@ def test_a_seed_of_another_type_is_told(root: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 def test_a_fifo_or_device_is_never_opened(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    assert one(root, "file_exists", "pipe") == HELD
-    assert one(root, "file_contents_contain", "pipe", must_contain=["x"]) == (
+    assert check_file(root, "file_exists", "pipe") == PASSED
+    assert check_file(root, "file_contents_contain", "pipe", must_contain=["x"]) == (
         False,
         "file missing: there is a FIFO",
     )
-    detail = one(root, "file_unchanged", "pipe", {"pipe": ""})[1]
+    detail = check_file(root, "file_unchanged", "pipe", {"pipe": ""})[1]
     assert detail == "file missing post-rollout: there is a FIFO"
 
 
 def test_a_file_over_the_limit_is_told_and_not_read(root: Path) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(10**12)
-    says = "file too large: it has 1,000,000,000,000 bytes, and 16,777,216 are read at most"
-    assert one(root, "file_contents_match_regex", "huge", regex="x") == (False, says)
+    message = "file too large: it has 1,000,000,000,000 bytes, and 16,777,216 are read at most"
+    assert check_file(root, "file_contents_match_regex", "huge", regex="x") == (False, message)
     small = AssertionGrader(size_limit=19)
-    found = {"kind": "file_contents_contain", "path": "note.txt", "must_contain": ["milk"]}
-    assert small.grade([found], root).passed
-    assert not AssertionGrader(size_limit=18).grade([found], root).passed
+    assertion = {"kind": "file_contents_contain", "path": "note.txt", "must_contain": ["milk"]}
+    assert small.grade([assertion], root).passed
+    assert not AssertionGrader(size_limit=18).grade([assertion], root).passed
 
 
 @pytest.mark.slow
 def test_a_search_that_does_not_end_is_ended(root: Path) -> None:
     (root / "trap").write_text("a" * 40 + "!")
-    passed, detail = one(root, "file_contents_match_regex", "trap", regex="(a|aa)+$")
+    passed, detail = check_file(root, "file_contents_match_regex", "trap", regex="(a|aa)+$")
     assert not passed
     assert "did not end within" in detail
-    assert "repeats too often" in one(root, "file_contents_match_regex", "trap", regex="(x{5000}){5000}")[1]
+    assert (
+        "repeats too often"
+        in check_file(root, "file_contents_match_regex", "trap", regex="(x{5000}){5000}")[1]
+    )
 
 
 # --- many --------------------------------------------------------------------------------------------------
@@ -392,15 +398,15 @@ def test_no_handle_stays_open(root: Path) -> None:
     before = count()
     for path in ("logs/../note.txt", "up/x", "logs/deep", "nothing", "a\0b", "logs/run.log/x"):
         for kind in ASSERTION_KINDS:
-            one(root, kind, path, must_contain=["x"], regex="x", seeds={path: "x"})
+            check_file(root, kind, path, must_contain=["x"], regex="x", seeds={path: "x"})
     assert count() == before
 
 
 def test_a_deep_path_does_not_use_up_the_handles_of_a_process(root: Path) -> None:
     (root / ("d/" * 250)).mkdir(parents=True)
-    assert one(root, "file_exists", "d/" * 150) == HELD
-    assert "more than 200 folders deep" in one(root, "file_exists", "d/" * 250)[1]
-    assert one(root, "file_exists", "d/../" * 250 + "note.txt") == HELD
+    assert check_file(root, "file_exists", "d/" * 150) == PASSED
+    assert "more than 200 folders deep" in check_file(root, "file_exists", "d/" * 250)[1]
+    assert check_file(root, "file_exists", "d/../" * 250 + "note.txt") == PASSED
 
 
 def test_the_kinds_are_named() -> None:

@@ -30,12 +30,12 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    def written(*prompts: Any, name: str = "harbour.json", **fields: Any) -> Path:
+    def write_suite(*prompts: Any, name: str = "harbour.json", **fields: Any) -> Path:
         path = tmp_path / name
         path.write_text(json.dumps({"prompts": list(prompts), **fields}), encoding="utf-8")
         return path
 
-    return written
+    return write_suite
 
 
 def prompt(prompt_id: str = "tide", **fields: Any) -> dict[str, Any]:
@@ -90,22 +90,22 @@ def test_an_answer_is_checked_and_told_why(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("pattern", "says"),
+    ("pattern", "message"),
     [("(", "is not valid"), ("(x+x+)+y", "did not end"), ("x{40000}", "repeats too often")],
 )
-def test_a_pattern_that_is_none_or_has_no_end_fails_and_says_so(pattern: str, says: str) -> None:
+def test_a_pattern_that_is_none_or_has_no_end_fails_and_says_so(pattern: str, message: str) -> None:
     result = score_answer("x" * 5000, CheckSpec("regex", all=(pattern,)))
     assert not result.passed
-    assert says in result.why
+    assert message in result.why
 
 
 def test_a_rubric_passes_when_every_check_does() -> None:
-    both = Rubric((CheckSpec("substring", any=("ferry",)), CheckSpec("numeric", value=9)))
-    assert score_answer("The ferry leaves at 9.", both) == CheckResult(
+    rubric = Rubric((CheckSpec("substring", any=("ferry",)), CheckSpec("numeric", value=9)))
+    assert score_answer("The ferry leaves at 9.", rubric) == CheckResult(
         True, "matched 'ferry' + got 9.0 (±0.0 of 9)"
     )
-    assert not score_answer("The boat leaves at 9.", both).passed
-    assert Rubric.single(both.checks[0]).checks == both.checks[:1]
+    assert not score_answer("The boat leaves at 9.", rubric).passed
+    assert Rubric.single(rubric.checks[0]).checks == rubric.checks[:1]
     with pytest.raises(ValueError, match="at least one"):
         Rubric(())
 
@@ -144,16 +144,16 @@ def test_the_kinds() -> None:
 
 
 def test_a_check_out_of_json() -> None:
-    found = CheckSpec.from_dict(
+    check = CheckSpec.from_dict(
         {"kind": "substring", "any": ["a", "b"], "all": None, "value": 2, "colour": "red"}
     )
-    assert found == CheckSpec("substring", any=("a", "b"), value=2)
+    assert check == CheckSpec("substring", any=("a", "b"), value=2)
     assert CheckSpec.from_dict({"kind": "substring", "any": "whole"}).any == ("whole",)
     assert CheckSpec.from_dict({"kind": "numeric", "tolerance": 1}).tolerance == 1.0
 
 
 @pytest.mark.parametrize(
-    ("written", "says"),
+    ("data", "message"),
     [
         ({}, "check.kind must be a string, got None"),
         ({"kind": "mood"}, "one of substring"),
@@ -163,9 +163,9 @@ def test_a_check_out_of_json() -> None:
         ({"kind": "numeric", "tolerance": float("inf")}, "tolerance must be a finite number, not inf"),
     ],
 )
-def test_a_check_that_is_none_is_refused(written: dict[str, Any], says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        CheckSpec.from_dict(written)
+def test_a_check_that_is_none_is_refused(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CheckSpec.from_dict(data)
 
 
 def test_an_empty_text_where_a_list_belongs_says_nothing() -> None:
@@ -176,10 +176,10 @@ def test_an_empty_text_where_a_list_belongs_says_nothing() -> None:
 
 def test_placeholders_are_filled_and_those_left_are_listed() -> None:
     spec = CheckSpec("substring", any=("{{boat}} {{pier}}",), all=("{{pier}}",), keys=("k",))
-    filled = spec.with_substitutions({"boat": "Heron", "crew": 4})
-    assert filled.any == ("Heron {{pier}}",)
-    assert filled.placeholders() == ("pier",)
-    assert filled.with_substitutions({"pier": 7}).placeholders() == ()
+    filled_spec = spec.with_substitutions({"boat": "Heron", "crew": 4})
+    assert filled_spec.any == ("Heron {{pier}}",)
+    assert filled_spec.placeholders() == ("pier",)
+    assert filled_spec.with_substitutions({"pier": 7}).placeholders() == ()
     assert spec.any == ("{{boat}} {{pier}}",)
     assert Rubric((spec,)).with_substitutions({"boat": "x"}).placeholders() == ("pier",)
 
@@ -188,7 +188,7 @@ def test_placeholders_are_filled_and_those_left_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         (None, None),
         ("no object", None),
@@ -200,8 +200,8 @@ def test_placeholders_are_filled_and_those_left_are_listed() -> None:
         ('{"a": 1} and {"a": NaN}', {"a": 1}),
     ],
 )
-def test_the_last_object_of_a_text(text: str | None, found: Any) -> None:
-    assert extract_last_json(text) == found
+def test_the_last_object_of_a_text(text: str | None, expected: Any) -> None:
+    assert extract_last_json(text) == expected
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[]", "expected top-level object with a `prompts` list"),
         ('{"prompts": null}', "expected top-level object with a `prompts` list"),
@@ -290,15 +290,15 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
         ("{", "Expecting"),
     ],
 )
-def test_a_file_that_is_no_suite_is_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_a_file_that_is_no_suite_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "suite.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         GradedPromptSuite.load(path)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "ids"),
+    ("selection", "ids"),
     [
         ({}, ["plain", "extra"]),
         ({"core_only": True}, ["plain"]),
@@ -306,11 +306,11 @@ def test_a_file_that_is_no_suite_is_refused(tmp_path: Path, text: str, says: str
         ({"available_conditions": "radio", "core_only": True}, ["plain", "radio"]),
     ],
 )
-def test_what_should_run_is_selected(write: Write, chosen: dict[str, Any], ids: list[str]) -> None:
+def test_what_should_run_is_selected(write: Write, selection: dict[str, Any], ids: list[str]) -> None:
     path = write(
         prompt("plain", conditional=""), prompt("extra", core=False), prompt("radio", conditional="radio")
     )
-    assert [one.id for one in GradedPromptSuite.load(path).select(**chosen)] == ids
+    assert [graded_prompt.id for graded_prompt in GradedPromptSuite.load(path).select(**selection)] == ids
 
 
 # --- scores ------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def suite(write: Write) -> GradedPromptSuite:
 def test_the_answers_of_a_suite_are_counted(suite: GradedPromptSuite) -> None:
     score = suite.score({"tide": "At 7.", "wind": "From the north.", "ghost": "boo"})
     assert (score.passed, score.total, score.unanswered, score.unknown) == (1, 3, ("pier",), ("ghost",))
-    assert [one.why for one in score.results] == [
+    assert [result.why for result in score.results] == [
         "got 7.0 (±0.0 of 7)",
         "asserted an answer without hedging (review)",
         "no answer",
@@ -353,40 +353,40 @@ def test_only_some_prompts_can_be_scored(suite: GradedPromptSuite) -> None:
 
 
 def test_a_model_is_asked_every_prompt(suite: GradedPromptSuite) -> None:
-    asked = []
+    prompts = []
 
     def model(text: str) -> str:
-        asked.append(text)
+        prompts.append(text)
         return "Sold out: 7 or four."
 
     assert suite.run(model, workers=3).passed == 2
-    assert len(asked) == 3
+    assert len(prompts) == 3
     assert suite.run(model, hedges=("sold out",)).passed == 3
 
 
 def test_a_model_that_fails_passes_nothing_and_keeps_the_rest(suite: GradedPromptSuite) -> None:
-    said: list[Any] = [OSError("line is dead"), None, 4]
+    replies: list[Any] = [OSError("line is dead"), None, 4]
 
     def model(text: str) -> Any:
-        word = said.pop(0)
-        if isinstance(word, Exception):
-            raise word
-        return word
+        reply = replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     score = suite.run(model)
-    assert [one.why for one in score.results] == [
+    assert [result.why for result in score.results] == [
         "OSError: line is dead",
         "no answer",
         "TypeError: the model answered 4, which is not a text",
     ]
-    assert [one.error is None for one in score.results] == [False, True, False]
+    assert [result.error is None for result in score.results] == [False, True, False]
     assert score.passed == 0
 
 
 def test_the_chart_has_a_bar_for_each_category_and_one_for_all(suite: GradedPromptSuite) -> None:
-    drawn = suite.score({"tide": "7"}).chart().spec["data"]["values"]
-    assert [bar["label"] for bar in drawn] == ["sea (1/2)", "land (0/1)", "all (1/3)"]
-    assert all(0 <= bar["low"] <= bar["value"] <= bar["high"] <= 1 for bar in drawn)
+    bars = suite.score({"tide": "7"}).chart().spec["data"]["values"]
+    assert [bar["label"] for bar in bars] == ["sea (1/2)", "land (0/1)", "all (1/3)"]
+    assert all(0 <= bar["low"] <= bar["value"] <= bar["high"] <= 1 for bar in bars)
 
 
 def test_a_suite_of_nothing_has_no_share() -> None:

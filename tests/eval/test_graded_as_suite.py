@@ -48,9 +48,9 @@ WORDS = {"boat": "Heron"}
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prompts = [{"id": f"p{n}", "prompt": "What?", "check": check} for n, check in enumerate(CHECKS)]
-    written = tmp_path_factory.mktemp("graded") / "harbour.json"
-    written.write_text(json.dumps({"suite": "Harbour", "prompts": prompts}), encoding="utf-8")
-    return written
+    suite_path = tmp_path_factory.mktemp("graded") / "harbour.json"
+    suite_path.write_text(json.dumps({"suite": "Harbour", "prompts": prompts}), encoding="utf-8")
+    return suite_path
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +69,18 @@ def cases(path: Path) -> list[Case]:
 def verdict(case: Case, answer: str) -> Verdict:
     output = Output(text=answer)
     scores = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     return decide_verdict(
-        Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=begun),
+        Trial(case_id=case.id, position=0, sent="", output=output, scores=scores, started_at=start),
         PassRule(),
     )
 
 
 def assert_same(suite: GradedPromptSuite, cases: list[Case], answer: str) -> None:
-    told = suite.score({one.id: answer for one in suite.prompts})
-    for one, case in zip(told.results, cases, strict=True):
-        assert one.id == case.id
-        assert verdict(case, answer) is (Verdict.PASS if one.passed else Verdict.FAIL), (one, answer)
+    score = suite.score({prompt.id: answer for prompt in suite.prompts})
+    for result, case in zip(score.results, cases, strict=True):
+        assert result.id == case.id
+        assert verdict(case, answer) is (Verdict.PASS if result.passed else Verdict.FAIL), (result, answer)
 
 
 @pytest.mark.parametrize("answer", ["", *PIECES])

@@ -80,8 +80,8 @@ def test_a_prompt_in_prose_and_a_body_over_lines_are_understood() -> None:
         "test": "items = [1, 2]\nassert half(items) is None\nassert items == [1]",
     }
     assert humaneval_run("middle = len(items) // 2\nitems[:] = items[:middle]", changes)
-    lost = "middle = floor(len(text) / 2)\nif not text:\n    return ''\nreturn text[:middle]"
-    assert humaneval_run(lost, PROBLEM)
+    body = "middle = floor(len(text) / 2)\nif not text:\n    return ''\nreturn text[:middle]"
+    assert humaneval_run(body, PROBLEM)
 
 
 def test_a_problem_that_is_none_is_told() -> None:
@@ -96,4 +96,4 @@ def test_a_problem_that_is_none_is_told() -> None:
 
 @given(st.text(st.sampled_from("`~ \n\tdefhal(tx):~ python<think>/")))
 def test_any_text_makes_programs(text: str) -> None:
-    assert all(isinstance(one, str) for one in build_programs(text, parse_problem(PROBLEM)))
+    assert all(isinstance(program, str) for program in build_programs(text, parse_problem(PROBLEM)))

@@ -1,4 +1,4 @@
-"""What JSON can say of anything, and files that are there whole or not at all."""
+"""Values as strict JSON, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Mute:
 
 
 @pytest.mark.parametrize(
-    ("value", "written"),
+    ("value", "plain"),
     [
         (float("nan"), None),
         (float("-inf"), None),
@@ -62,8 +62,8 @@ class Mute:
         (int, "<class 'int'>"),
     ],
 )
-def test_each_value_has_a_form(value: Any, written: Any) -> None:
-    assert to_plain(value) == written
+def test_each_value_has_a_form(value: Any, plain: Any) -> None:
+    assert to_plain(value) == plain
 
 
 def test_records_of_the_model_are_their_fields() -> None:

@@ -1,4 +1,4 @@
-"""JSON Lines for tools that go on: what is read, and what is named as left out."""
+"""Reading JSON Lines: which rows are read, and which are listed as dropped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from proctor.eval.jsonl_rows import read_object_rows, read_rows, read_single_obj
 def read(folder: Path, data: bytes) -> tuple[list[tuple[int, Any]], list[DroppedRow]]:
     path = folder / "rows.jsonl"
     path.write_bytes(data)
-    dropped: list[DroppedRow] = []
-    return list(read_rows(path, dropped)), dropped
+    dropped_rows: list[DroppedRow] = []
+    return list(read_rows(path, dropped_rows)), dropped_rows
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,25 @@ def test_a_file_is_read(tmp_path: Path, data: bytes, values: list[tuple[int, Any
 def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_kept(
     tmp_path: Path, data: bytes, line: int, reason: str
 ) -> None:
-    values, dropped = read(tmp_path, data)
+    values, dropped_rows = read(tmp_path, data)
     assert [value for _, value in values] == [{"a": 1}, {"a": 2}]
-    assert [one.line for one in dropped] == [line]
-    assert reason in dropped[0].reason
+    assert [row.line for row in dropped_rows] == [line]
+    assert reason in dropped_rows[0].reason
 
 
 def test_a_broken_list_is_named_as_a_whole(tmp_path: Path) -> None:
-    values, dropped = read(tmp_path, b'[{"a": 1},\n{"a": 2}\n')
+    values, dropped_rows = read(tmp_path, b'[{"a": 1},\n{"a": 2}\n')
     assert values == []
-    assert [one.line for one in dropped] == [1]
-    assert "starts like a JSON list" in dropped[0].reason
+    assert [row.line for row in dropped_rows] == [1]
+    assert "starts like a JSON list" in dropped_rows[0].reason
 
 
 def test_what_is_no_object_is_left_out_of_objects(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"a": 1}\n3\n{"a": 2}\n', encoding="utf-8")
-    dropped: list[DroppedRow] = []
-    assert [row for _, row in read_object_rows(path, dropped)] == [{"a": 1}, {"a": 2}]
-    assert dropped == [DroppedRow(2, "The line is JSON, but not an object.")]
+    dropped_rows: list[DroppedRow] = []
+    assert [row for _, row in read_object_rows(path, dropped_rows)] == [{"a": 1}, {"a": 2}]
+    assert dropped_rows == [DroppedRow(2, "The line is JSON, but not an object.")]
 
 
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "found"),
+    ("content", "expected"),
     [
         (b'{"a": 1}', {"a": 1}),
         (b'\xef\xbb\xbf\n{\n"a": 1\n}\n\n', {"a": 1}),
@@ -85,7 +85,7 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         (b"", None),
     ],
 )
-def test_a_file_of_one_object_is_that_object(tmp_path: Path, content: bytes, found: object) -> None:
+def test_a_file_of_one_object_is_that_object(tmp_path: Path, content: bytes, expected: object) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
-    assert read_single_object(path) == found
+    assert read_single_object(path) == expected

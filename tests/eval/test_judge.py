@@ -1,4 +1,4 @@
-"""Judges: what they are asked, what their replies are read as, and who may be one."""
+"""Judges: their prompts, how their replies are read, and which objects can judge."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FINE = '{"score": 1, "rationale": "As it should be."}'
 
 
 class Client:
-    """A client in the seed's shape; the last reply is given for ever."""
+    """A client in the seed's shape; it repeats its last reply."""
 
     def __init__(self, *replies: Any) -> None:
         self.replies = list(replies or (FINE,))
-        self.asked: list[list[dict[str, str]]] = []
-        self.given: list[dict[str, Any]] = []
+        self.requests: list[list[dict[str, str]]] = []
+        self.options: list[dict[str, Any]] = []
 
-    def chat(self, messages: list[dict[str, str]], **given: Any) -> Any:
-        self.asked.append(messages)
-        self.given.append(given)
+    def chat(self, messages: list[dict[str, str]], **options: Any) -> Any:
+        self.requests.append(messages)
+        self.options.append(options)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, Exception):
             raise reply
@@ -48,7 +48,7 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    ("shown", "user"),
+    ("fields", "user"),
     [
         ({"prediction": "9 m"}, "Predicted answer: 9 m\n\nGrade:"),
         (
@@ -64,12 +64,12 @@ class Client:
         ),
     ],
 )
-def test_what_a_judge_is_asked(shown: dict[str, str], user: str) -> None:
+def test_what_a_judge_is_asked(fields: dict[str, str], user: str) -> None:
     client = Client()
-    result = Judge(client, "Be fair.", max_tokens=50, temperature=0.5).grade(**shown)
+    result = Judge(client, "Be fair.", max_tokens=50, temperature=0.5).grade(**fields)
     assert result == JudgeResult(1.0, "As it should be.", FINE)
-    assert client.asked == [[{"role": "system", "content": "Be fair."}, {"role": "user", "content": user}]]
-    assert client.given == [{"max_tokens": 50, "temperature": 0.5}]
+    assert client.requests == [[{"role": "system", "content": "Be fair."}, {"role": "user", "content": user}]]
+    assert client.options == [{"max_tokens": 50, "temperature": 0.5}]
 
 
 def test_the_usual_judge_grades_correctness_in_160_tokens_at_temperature_0() -> None:
@@ -173,18 +173,23 @@ def test_whatever_the_client_raises_is_an_error_of_the_judge() -> None:
 def test_many_answers_in_their_order_with_what_is_missing() -> None:
     judge = Judge(Client("score: 5", "Hm.", OSError("gone"), "score: 2"))
     graded = judge.grade_all([{"id": "a", "prediction": "x", "question": "q"}, *[{"prediction": "y"}] * 3])
-    assert [(one.id, one.score) for one in graded.answers] == [("a", 5), ("2", None), ("3", None), ("4", 2)]
+    assert [(answer.id, answer.score) for answer in graded.answers] == [
+        ("a", 5),
+        ("2", None),
+        ("3", None),
+        ("4", 2),
+    ]
     assert graded.answers[2].error == "The call to the judge failed: OSError: gone"
     assert graded.scores() == [5, None, None, 2]
-    found = graded.statistics()
-    assert {name: found[name] for name in ("n", "scored", "unscored", "failed", "mean")} == {
+    statistics = graded.statistics()
+    assert {name: statistics[name] for name in ("n", "scored", "unscored", "failed", "mean")} == {
         "n": 4,
         "scored": 2,
         "unscored": 1,
         "failed": 1,
         "mean": 3.5,
     }
-    assert found["ci95"][0] == pytest.approx(3.5 - 12.7062 * 1.5, rel=1e-4)
+    assert statistics["ci95"][0] == pytest.approx(3.5 - 12.7062 * 1.5, rel=1e-4)
     assert graded.chart().spec["title"] == "Scores of 2 of 4 answers; 2 without"
     assert [row["label"] for row in graded.chart().spec["data"]["values"]] == ["a", "4"]
 
@@ -241,7 +246,7 @@ def test_answers_are_checked_before_anybody_is_asked(row: dict[str, str], compla
     client = Client()
     with pytest.raises(ValueError, match=complaint):
         Judge(client).grade_all([{"prediction": "x"}, row])
-    assert client.asked == []
+    assert client.requests == []
 
 
 # --- who may judge -----------------------------------------------------------------------------------------
@@ -251,7 +256,7 @@ OBJECT = '{"score": 4, "rationale": "Nearly."}'
 
 
 class Answering:
-    """A target of Proctor that somebody made."""
+    """A target of Proctor that a user wrote."""
 
     def __init__(self) -> None:
         self.prompts: list[Prompt] = []
@@ -323,7 +328,7 @@ def test_hints_are_sorted_and_stand_in_the_context(scorer: Any) -> None:
     client = Client()
     hints: dict[Any, Any] = {"z": ("US1", "US2"), "b": {"y": 1, "x": [2]}, "a": None, "c": [], 1: "one"}
     scorer("A claim.", "", judge=Judge(client, "Be fair."), rubric=hints)
-    assert client.asked[0][1]["content"] == (
+    assert client.requests[0][1]["content"] == (
         "Context passages:\n\nHints:\n- 1: one\n- a: None\n"
         '- b: {"x": [2], "y": 1}\n- c:\n- z:\n  - US1\n  - US2\n'
         "Predicted answer: A claim.\n\nGrade:"
@@ -334,7 +339,7 @@ def test_hints_are_sorted_and_stand_in_the_context(scorer: Any) -> None:
 def test_without_hints_and_reference_only_the_answer_is_shown(hints: Any) -> None:
     client = Client()
     patent_claim_validity("A claim.", "", judge=Judge(client, "Be fair."), rubric=hints)
-    assert client.asked[0][1]["content"] == "Predicted answer: A claim.\n\nGrade:"
+    assert client.requests[0][1]["content"] == "Predicted answer: A claim.\n\nGrade:"
 
 
 @pytest.mark.parametrize(("scorer", "rubric"), SCORERS)
@@ -345,7 +350,7 @@ def test_a_judge_with_another_known_rubric_is_refused(scorer: Any, rubric: str, 
     client = Client()
     with pytest.raises(ValueError, match=r"The judge uses another rubric\. Create it with Judge"):
         scorer("A claim.", "", judge=Judge(client, other))
-    assert client.asked == []
+    assert client.requests == []
 
 
 def test_a_judge_with_another_scale_is_refused() -> None:

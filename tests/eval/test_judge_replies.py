@@ -228,9 +228,9 @@ PLAIN = st.text(st.characters(exclude_characters="{}<>", exclude_categories=["Cs
 @given(PLAIN, st.floats(0, 5), st.text(st.characters(exclude_categories=["Cs"])), PLAIN)
 def test_an_object_is_read_whatever_stands_around(before: str, score: float, why: str, after: str) -> None:
     assume('"score"' not in after.lower())
-    written = json.dumps({"score": score, "rationale": why})
-    found = Judge.parse(f"{before}{written}{after}", scale=(0, 5))
-    assert (found.score, found.rationale) == (score, why)
+    reply = json.dumps({"score": score, "rationale": why})
+    grade = Judge.parse(f"{before}{reply}{after}", scale=(0, 5))
+    assert (grade.score, grade.rationale) == (score, why)
 
 
 @given(st.text(st.sampled_from('{}":,score0159.-/ \n\\<think>`eEN')))

@@ -47,11 +47,11 @@ def test_the_names_are_the_same_for_people_type_checkers_and_python() -> None:
 
 @pytest.mark.parametrize("name", toolbox.__all__)
 def test_a_name_is_what_its_module_has_and_says_what_it_is(name: str) -> None:
-    found = getattr(toolbox, name)
-    assert found is getattr(import_module(f"proctor.eval.{toolbox._MODULE_BY_NAME[name]}"), name)
-    if callable(found):
-        assert found.__doc__
-        assert not found.__doc__.startswith(f"{name}(")
+    value = getattr(toolbox, name)
+    assert value is getattr(import_module(f"proctor.eval.{toolbox._MODULE_BY_NAME[name]}"), name)
+    if callable(value):
+        assert value.__doc__
+        assert not value.__doc__.startswith(f"{name}(")
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -61,11 +61,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 @pytest.mark.slow
 def test_all_names_together_load_nothing_heavy() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-I", "-c", EVERY_NAME],
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE_S,
         check=True,
     )
-    assert HEAVY & set(json.loads(done.stdout)) == set()
+    assert HEAVY & set(json.loads(process.stdout)) == set()

@@ -1,4 +1,4 @@
-"""Functions over items, several at once: order, bounds, and how it ends."""
+"""Functions over items in parallel: order, bounds, errors and closing."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from proctor.eval.parallel import MAX_AHEAD, CallOutcome, map_ordered
 from support.waiting import PATIENCE_S
 
 
-async def doubled_soon(number: int) -> int:
+async def double_later(number: int) -> int:
     await asyncio.sleep(0.001 * (number % 3))
     return number * 2
 
 
-def doubled(number: int) -> int:
+def double(number: int) -> int:
     return number * 2
 
 
-def broken_at_two(number: int) -> int:
+def fail_at_two(number: int) -> int:
     if number == 2:
         raise LookupError("no two")
     return number
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
-@pytest.mark.parametrize("function", [doubled, doubled_soon])
+@pytest.mark.parametrize("function", [double, double_later])
 def test_outcomes_come_in_the_order_of_the_items(function: Any, workers: int) -> None:
-    found = [(one.item, one.result()) for one in map_ordered(function, range(20), workers=workers)]
-    assert found == [(number, number * 2) for number in range(20)]
+    pairs = [
+        (outcome.item, outcome.result()) for outcome in map_ordered(function, range(20), workers=workers)
+    ]
+    assert pairs == [(number, number * 2) for number in range(20)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_an_exception_is_an_outcome(workers: int) -> None:
-    outcomes = list(map_ordered(broken_at_two, range(4), workers=workers))
-    assert [one.value for one in outcomes] == [0, 1, None, 3]
+    outcomes = list(map_ordered(fail_at_two, range(4), workers=workers))
+    assert [outcome.value for outcome in outcomes] == [0, 1, None, 3]
     assert isinstance(outcomes[2].error, LookupError)
     with pytest.raises(LookupError, match="no two"):
         outcomes[2].result()
@@ -68,7 +70,7 @@ def test_errors_of_the_items_are_raised_after_nothing_else(workers: int) -> None
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(map_ordered(doubled, items(), workers=workers))
+        list(map_ordered(double, items(), workers=workers))
 
 
 def test_one_worker_calls_in_this_thread_and_nothing_ahead() -> None:
@@ -90,17 +92,17 @@ def test_as_many_run_at_once_as_there_are_workers(function: bool) -> None:
     async def meet(_: int) -> int:
         return await asyncio.to_thread(together.wait)
 
-    found = list(map_ordered(meet if function else lambda _: together.wait(), range(6), workers=3))
-    assert [one.error for one in found] == [None] * 6
+    outcomes = list(map_ordered(meet if function else lambda _: together.wait(), range(6), workers=3))
+    assert [outcome.error for outcome in outcomes] == [None] * 6
 
 
 def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
-    taken: list[int] = []
+    started_items: list[int] = []
     free = threading.Event()
 
     def items() -> Iterator[int]:
         for number in range(10_000):
-            taken.append(number)
+            started_items.append(number)
             if number == MAX_AHEAD * 2 - 1:
                 free.set()  # the first ends only now
             yield number
@@ -112,27 +114,28 @@ def test_a_slow_item_holds_no_more_than_the_look_ahead_back() -> None:
 
     with closing(map_ordered(work, items(), workers=2)) as outcomes:
         assert next(outcomes).result() == 0
-        assert len(taken) == MAX_AHEAD * 2
+        assert len(started_items) == MAX_AHEAD * 2
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_once_it_should_stop_nothing_begins_and_what_began_is_given(workers: int) -> None:
-    asked: list[int] = []
+    polls: list[int] = []
 
     def should_stop() -> bool:
-        asked.append(len(asked))
-        return len(asked) > 4
+        polls.append(len(polls))
+        return len(polls) > 4
 
-    found = [
-        one.result() for one in map_ordered(doubled, range(99), workers=workers, should_stop=should_stop)
+    results = [
+        outcome.result()
+        for outcome in map_ordered(double, range(99), workers=workers, should_stop=should_stop)
     ]
-    assert found == [0, 2, 4, 6]
-    assert len(asked) == 5
+    assert results == [0, 2, 4, 6]
+    assert len(polls) == 5
 
 
 def test_it_works_inside_a_running_loop() -> None:
     async def notebook() -> list[int]:
-        return [one.result() for one in map_ordered(doubled_soon, range(4), workers=2)]
+        return [outcome.result() for outcome in map_ordered(double_later, range(4), workers=2)]
 
     assert asyncio.run(notebook()) == [0, 2, 4, 6]
 
@@ -141,7 +144,7 @@ def test_coroutines_share_one_loop() -> None:
     async def loop(_: int) -> int:
         return id(asyncio.get_running_loop())
 
-    assert len({one.result() for one in map_ordered(loop, range(8), workers=4)}) == 1
+    assert len({outcome.result() for outcome in map_ordered(loop, range(8), workers=4)}) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -177,19 +180,19 @@ def test_a_coroutine_that_cancels_itself_is_an_outcome() -> None:
 
 def test_workers_are_at_least_one() -> None:
     with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
-        list(map_ordered(doubled, [1], workers=0))
+        list(map_ordered(double, [1], workers=0))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_each_outcome_is_heard_when_it_is_there(workers: int) -> None:
-    heard: list[CallOutcome[int]] = []
-    given = list(map_ordered(broken_at_two, range(6), workers=workers, on_outcome=heard.append))
-    assert sorted(heard, key=lambda one: one.item) == given
-    assert all(one.seconds >= 0 for one in given)
+def test_on_outcome_gets_each_outcome(workers: int) -> None:
+    notices: list[CallOutcome[int]] = []
+    outcomes = list(map_ordered(fail_at_two, range(6), workers=workers, on_outcome=notices.append))
+    assert sorted(notices, key=lambda outcome: outcome.item) == outcomes
+    assert all(outcome.seconds >= 0 for outcome in outcomes)
 
 
-def test_nothing_is_heard_of_what_the_end_cancelled() -> None:
-    heard: list[CallOutcome[int]] = []
+def test_on_outcome_gets_no_cancelled_item() -> None:
+    notices: list[CallOutcome[int]] = []
     under_way = threading.Event()
 
     async def work(number: int) -> None:
@@ -197,16 +200,16 @@ def test_nothing_is_heard_of_what_the_end_cancelled() -> None:
             under_way.set()
             await asyncio.sleep(60)
 
-    with closing(map_ordered(work, range(3), workers=3, on_outcome=heard.append)) as outcomes:
+    with closing(map_ordered(work, range(3), workers=3, on_outcome=notices.append)) as outcomes:
         next(outcomes)
         under_way.wait(5)
-    assert [one.item for one in heard] == [0]
+    assert [outcome.item for outcome in notices] == [0]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_hearing_raises_is_raised(workers: int) -> None:
-    def full(_: object) -> None:
+def test_an_exception_of_on_outcome_is_raised(workers: int) -> None:
+    def fail(_: object) -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        list(map_ordered(doubled, range(6), workers=workers, on_outcome=full))
+        list(map_ordered(double, range(6), workers=workers, on_outcome=fail))

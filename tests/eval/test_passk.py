@@ -32,14 +32,14 @@ from support.waiting import PATIENCE_S
 
 
 @st.composite
-def drawn(draw: st.DrawFn, most: int = 60) -> tuple[int, int, int]:
+def sample_counts(draw: st.DrawFn, most: int = 60) -> tuple[int, int, int]:
     n = draw(st.integers(1, most))
     return n, draw(st.integers(0, n)), draw(st.integers(1, n))
 
 
-@given(drawn(most=400))
-def test_both_are_what_exact_fractions_give(given: tuple[int, int, int]) -> None:
-    n, c, k = given
+@given(sample_counts(most=400))
+def test_both_are_what_exact_fractions_give(counts: tuple[int, int, int]) -> None:
+    n, c, k = counts
     assert pass_at_k_estimator(n, c, k) == pytest.approx(
         float(1 - Fraction(comb(n - c, k), comb(n, k))), abs=1e-12
     )
@@ -93,12 +93,12 @@ TOWNS = [
 ANSWERS = [["paris", "lyon", "paris"], ["rome", "rome", "rome"], ["bergen", "", "turku"]]
 
 
-def names_it(text: str, task: dict[str, Any]) -> bool:
+def is_capital(text: str, task: dict[str, Any]) -> bool:
     return bool(text == task["want"])
 
 
 def test_every_answer_is_graded_and_counted_for_its_task() -> None:
-    result = PassAtK(ks=(1, 3)).score(TOWNS, ANSWERS, names_it)
+    result = PassAtK(ks=(1, 3)).score(TOWNS, ANSWERS, is_capital)
     assert result.to_dict() == {
         "n_problems": 3,
         "samples_per_problem": 3,
@@ -113,7 +113,7 @@ def test_every_answer_is_graded_and_counted_for_its_task() -> None:
 
 
 def test_a_k_that_is_there_twice_counts_once() -> None:
-    assert PassAtK(ks=(1, 1)).score(TOWNS, ANSWERS, names_it).pass_at == {1: pytest.approx(5 / 9)}
+    assert PassAtK(ks=(1, 1)).score(TOWNS, ANSWERS, is_capital).pass_at == {1: pytest.approx(5 / 9)}
 
 
 def test_whatever_is_true_passes_and_an_id_may_have_another_key() -> None:
@@ -127,7 +127,7 @@ def test_extras_stand_in_the_row_and_change_no_number() -> None:
     result = PassAtK(ks=(1,)).score(
         TOWNS,
         ANSWERS,
-        names_it,
+        is_capital,
         extras_fn=lambda task, texts: {"first": texts[0], "passed": 99, "cost": float("nan")},
     )
     assert result.per_task[1] == {
@@ -150,17 +150,19 @@ def test_several_workers_grade_at_once_and_give_the_same(workers: int) -> None:
         if text in ("lyon", "paris"):
             together.wait()
         time.sleep(0.002 * len(text))
-        return names_it(text, task)
+        return is_capital(text, task)
 
     samples = [["paris", "lyon"], ["rome", "milan"], ["oslo", "bergen"]]
-    assert PassAtK().score(TOWNS, samples, slow, workers=workers) == PassAtK().score(TOWNS, samples, names_it)
+    assert PassAtK().score(TOWNS, samples, slow, workers=workers) == PassAtK().score(
+        TOWNS, samples, is_capital
+    )
 
 
-def breaks_on(*bad: str) -> Callable[[str, dict[str, Any]], bool]:
+def make_grader_failing_on(*bad: str) -> Callable[[str, dict[str, Any]], bool]:
     def grade(text: str, task: dict[str, Any]) -> bool:
         if text in bad:
             raise LookupError(f"no map of {text}")
-        return names_it(text, task)
+        return is_capital(text, task)
 
     return grade
 
@@ -168,15 +170,15 @@ def breaks_on(*bad: str) -> Callable[[str, dict[str, Any]], bool]:
 @pytest.mark.parametrize("workers", [1, 4])
 def test_what_a_grader_raises_goes_on_to_the_caller_the_first_in_order(workers: int) -> None:
     with pytest.raises(LookupError, match="lyon"):
-        PassAtK().score(TOWNS, ANSWERS, breaks_on("turku", "lyon"), workers=workers)
+        PassAtK().score(TOWNS, ANSWERS, make_grader_failing_on("turku", "lyon"), workers=workers)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_recorded_errors_are_listed_and_count_neither_way(workers: int) -> None:
     result = PassAtK(ks=(1, 2, 3)).score(
-        TOWNS, ANSWERS, breaks_on("lyon"), workers=workers, on_error="record"
+        TOWNS, ANSWERS, make_grader_failing_on("lyon"), workers=workers, on_error="record"
     )
-    assert [(one.task_id, one.answer, one.reason) for one in result.ungraded] == [
+    assert [(answer.task_id, answer.answer, answer.reason) for answer in result.ungraded] == [
         ("capital/fr", 1, "LookupError: no map of lyon")
     ]
     assert result.per_task[0] == {"task_id": "capital/fr", "n": 2, "passed": 2}
@@ -185,7 +187,7 @@ def test_recorded_errors_are_listed_and_count_neither_way(workers: int) -> None:
 
 
 def test_a_task_of_which_nothing_is_graded_is_left_out_and_named() -> None:
-    result = PassAtK(ks=(1, 3)).score(TOWNS, ANSWERS, breaks_on("rome"), on_error="record")
+    result = PassAtK(ks=(1, 3)).score(TOWNS, ANSWERS, make_grader_failing_on("rome"), on_error="record")
     assert result.n_problems == 2
     assert result.pass_at == {1: pytest.approx(1 / 3), 3: pytest.approx(1 / 2)}
     assert result.statistics()["ungraded_tasks"] == ["capital/it"]
@@ -200,13 +202,13 @@ def test_of_nothing_graded_there_is_no_pass_at_k() -> None:
 
 
 def test_no_problems_give_zeros() -> None:
-    for result in (PassAtK(ks=(1, 8)).score([], [], names_it), PassAtK(ks=(1, 8)).from_rows([])):
+    for result in (PassAtK(ks=(1, 8)).score([], [], is_capital), PassAtK(ks=(1, 8)).from_rows([])):
         assert (result.n_problems, result.samples_per_problem, result.pass_at) == (0, 0, {1: 0.0, 8: 0.0})
         assert (result.estimate(1), result.interval(1), result.pass_hat(2)) == (None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("ks", "problems", "samples", "error", "says"),
+    ("ks", "problems", "samples", "error", "message"),
     [
         ((1,), TOWNS, ANSWERS[:2], ValueError, "3 problems have 2"),
         ((), TOWNS, ANSWERS, ValueError, "ks is empty"),
@@ -219,13 +221,13 @@ def test_no_problems_give_zeros() -> None:
     ],
 )
 def test_what_cannot_be_scored_is_refused_before_anything_is_graded(
-    ks: Any, problems: Any, samples: Any, error: type[Exception], says: str
+    ks: Any, problems: Any, samples: Any, error: type[Exception], message: str
 ) -> None:
-    def never(_text: str, _task: dict[str, Any]) -> bool:
+    def fail_if_called(_text: str, _task: dict[str, Any]) -> bool:
         raise AssertionError("graded")
 
-    with pytest.raises(error, match=says):
-        PassAtK(ks=ks).score(problems, samples, never)
+    with pytest.raises(error, match=message):
+        PassAtK(ks=ks).score(problems, samples, fail_if_called)
 
 
 # --- answers that are counted or graded already ------------------------------------------------------------
@@ -241,7 +243,7 @@ def test_rows_may_be_objects_or_triples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "says"),
+    ("rows", "error", "message"),
     [
         ([("a", 2, 1), ("b", 3, 1)], ValueError, "n is 2 to 3"),
         ([{"task_id": "a", "passed": 1}], ValueError, "Row 1 has n=None"),
@@ -256,14 +258,14 @@ def test_rows_may_be_objects_or_triples() -> None:
     ],
 )
 def test_rows_that_say_nothing_are_refused_with_their_place(
-    rows: Any, error: type[Exception], says: str
+    rows: Any, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         PassAtK(ks=(3,)).from_rows(rows)
 
 
 def trials(**grades: list[bool | None]) -> list[dict[str, Any]]:
-    return [{"task_id": name, "passed": passed} for name, each in grades.items() for passed in each]
+    return [{"task_id": name, "passed": passed} for name, verdicts in grades.items() for passed in verdicts]
 
 
 def test_single_answers_are_put_together_by_task() -> None:
@@ -282,7 +284,7 @@ def test_an_answer_that_was_not_graded_counts_neither_way() -> None:
     ]
     result = PassAtK().from_trials(rows)
     assert (result.n_problems, result.pass_at) == (1, {1: 1.0})
-    assert [(one.task_id, one.answer, one.reason) for one in result.ungraded] == [
+    assert [(answer.task_id, answer.answer, answer.reason) for answer in result.ungraded] == [
         ("a", 1, "passed is null"),
         ("b", 0, "passed is null"),
         ("a", 2, "the host went down"),
@@ -290,7 +292,7 @@ def test_an_answer_that_was_not_graded_counts_neither_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "error", "says"),
+    ("rows", "error", "message"),
     [
         (trials(a=[True, True], b=[True]), ValueError, "k=2 is more than the 1 graded answers of task 'b'"),
         ([{"passed": True}], ValueError, "Row 1 has no 'task_id'"),
@@ -299,14 +301,14 @@ def test_an_answer_that_was_not_graded_counts_neither_way() -> None:
         ([("a", True)], TypeError, "Row 1"),
     ],
 )
-def test_single_answers_that_say_nothing_are_refused(rows: Any, error: type[Exception], says: str) -> None:
-    with pytest.raises(error, match=says):
+def test_single_answers_that_say_nothing_are_refused(rows: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         PassAtK(ks=(2,)).from_trials(rows)
 
 
 # --- intervals, statistics, charts -------------------------------------------------------------------------
 
-MIXED = PassAtK(ks=(1, 4)).from_rows(
+MIXED_RESULT = PassAtK(ks=(1, 4)).from_rows(
     [(f"t{place}", 8, passed) for place, passed in enumerate([0, 1, 2, 3, 5, 8] * 5)]
 )
 
@@ -315,10 +317,12 @@ MIXED = PassAtK(ks=(1, 4)).from_rows(
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=12), st.integers(1, 6))
 def test_an_interval_holds_its_value_whatever_the_order_of_the_tasks(passes: list[int], k: int) -> None:
     result = PassAtK().from_rows([(place, 6, passed) for place, passed in enumerate(passes)])
-    turned = PassAtK().from_rows([(place, 6, passed) for place, passed in enumerate(reversed(passes))])
+    reversed_result = PassAtK().from_rows(
+        [(place, 6, passed) for place, passed in enumerate(reversed(passes))]
+    )
     for value, bounds, again in (
-        (result.estimate(k), result.interval(k), turned.interval(k)),
-        (result.pass_hat(k), result.pass_hat_interval(k), turned.pass_hat_interval(k)),
+        (result.estimate(k), result.interval(k), reversed_result.interval(k)),
+        (result.pass_hat(k), result.pass_hat_interval(k), reversed_result.pass_hat_interval(k)),
     ):
         assert value is not None
         assert bounds is not None
@@ -350,10 +354,15 @@ def test_many_tasks_have_the_interval_of_their_standard_error() -> None:
 
 
 def test_any_k_can_be_asked_of_a_result_up_to_its_answers() -> None:
-    values = [MIXED.estimate(k) for k in range(1, 9)]
+    values = [MIXED_RESULT.estimate(k) for k in range(1, 9)]
     assert values == sorted(values, key=lambda value: value or 0)
-    assert MIXED.estimate(4) == MIXED.pass_at[4]
-    for ask in (MIXED.estimate, MIXED.interval, MIXED.pass_hat, MIXED.pass_hat_interval):
+    assert MIXED_RESULT.estimate(4) == MIXED_RESULT.pass_at[4]
+    for ask in (
+        MIXED_RESULT.estimate,
+        MIXED_RESULT.interval,
+        MIXED_RESULT.pass_hat,
+        MIXED_RESULT.pass_hat_interval,
+    ):
         for k in (0, 9):
             with pytest.raises(ValueError, match=f"k={k}"):
                 ask(k)
@@ -363,50 +372,55 @@ def test_any_k_can_be_asked_of_a_result_up_to_its_answers() -> None:
 
 @pytest.mark.slow
 def test_statistics_have_both_measures_with_their_intervals() -> None:
-    told = MIXED.statistics()
-    assert list(told) == ["tasks", "answers", "ungraded", "ungraded_tasks", "pass_at", "pass_hat"]
-    assert (told["tasks"], told["answers"]) == (30, {"total": 240, "min": 8, "max": 8})
-    assert told["pass_at"]["pass@4"] == {"value": MIXED.pass_at[4], "ci95": list(MIXED.interval(4) or ())}
-    assert told["pass_hat"]["pass^4"]["value"] == MIXED.pass_hat(4)
-    json.dumps(told, allow_nan=False)
+    statistics = MIXED_RESULT.statistics()
+    assert list(statistics) == ["tasks", "answers", "ungraded", "ungraded_tasks", "pass_at", "pass_hat"]
+    assert (statistics["tasks"], statistics["answers"]) == (30, {"total": 240, "min": 8, "max": 8})
+    assert statistics["pass_at"]["pass@4"] == {
+        "value": MIXED_RESULT.pass_at[4],
+        "ci95": list(MIXED_RESULT.interval(4) or ()),
+    }
+    assert statistics["pass_hat"]["pass^4"]["value"] == MIXED_RESULT.pass_hat(4)
+    json.dumps(statistics, allow_nan=False)
 
 
 def test_a_result_made_by_hand_counts_what_its_rows_say() -> None:
     rows = [{"task_id": "a", "n": 4, "passed": 1}, {"task_id": "b", "n": 4, "passed": 3}]
-    made = PassAtKResult(n_problems=2, samples_per_problem=4, per_task=rows, pass_at={1: 0.5})
-    assert made.estimate(2) == PassAtK().from_rows(rows).estimate(2)
-    assert made == PassAtK().from_rows(rows)
+    result = PassAtKResult(n_problems=2, samples_per_problem=4, per_task=rows, pass_at={1: 0.5})
+    assert result.estimate(2) == PassAtK().from_rows(rows).estimate(2)
+    assert result == PassAtK().from_rows(rows)
 
 
 def points(result: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = result.spec["data"]["values"]
-    return found
+    values: list[dict[str, Any]] = result.spec["data"]["values"]
+    return values
 
 
 @pytest.mark.slow
 def test_a_chart_has_both_curves_over_every_k_with_their_bands() -> None:
-    drawn = points(MIXED.chart())
-    assert [(one["series"], one["x"]) for one in drawn if one["series"] == "pass^k"] == [
+    values = points(MIXED_RESULT.chart())
+    assert [(point["series"], point["x"]) for point in values if point["series"] == "pass^k"] == [
         ("pass^k", k) for k in range(1, 9)
     ]
-    top = next(one for one in drawn if one["x"] == 4 and one["series"] == "pass@k")
-    assert (top["y"], (top["low"], top["high"])) == (MIXED.estimate(4), MIXED.interval(4))
+    top = next(point for point in values if point["x"] == 4 and point["series"] == "pass@k")
+    assert (top["y"], (top["low"], top["high"])) == (MIXED_RESULT.estimate(4), MIXED_RESULT.interval(4))
 
 
 def test_a_chart_of_many_answers_has_few_points_and_both_ends() -> None:
-    drawn = points(PassAtK().from_rows([("a", 5000, 40)]).chart())
-    assert len(drawn) <= 24
-    assert {1, 5000} <= {one["x"] for one in drawn}
+    values = points(PassAtK().from_rows([("a", 5000, 40)]).chart())
+    assert len(values) <= 24
+    assert {1, 5000} <= {point["x"] for point in values}
 
 
 @pytest.mark.slow
 def test_several_results_stand_in_one_chart_under_their_names() -> None:
     empty = PassAtK().from_rows([])
-    drawn = points(draw_curves({"old": MIXED, "new": PassAtK().from_rows([("a", 3, 1)]), "none": empty}))
-    assert {(one["series"], one["dashed"]) for one in drawn} == {
+    values = points(
+        draw_curves({"old": MIXED_RESULT, "new": PassAtK().from_rows([("a", 3, 1)]), "none": empty})
+    )
+    assert {(point["series"], point["dashed"]) for point in values} == {
         (name, dashed) for name in ("old", "new") for dashed in (False, True)
     }
-    assert [(one["x"], one["y"]) for one in drawn if one["series"] == "new" and one["dashed"]] == [
+    assert [(point["x"], point["y"]) for point in values if point["series"] == "new" and point["dashed"]] == [
         (1, 1 / 3),
         (2, 0.0),
         (3, 0.0),
@@ -415,8 +429,8 @@ def test_several_results_stand_in_one_chart_under_their_names() -> None:
 
 @pytest.mark.parametrize(("count", "banded"), [(1, True), (2, True), (3, False)])
 def test_bands_are_drawn_where_they_do_not_hide_one_another(count: int, banded: bool) -> None:
-    drawn = points(draw_curves({str(place): MIXED for place in range(count)}))
-    assert all(("low" in one) == banded for one in drawn)
+    values = points(draw_curves({str(place): MIXED_RESULT for place in range(count)}))
+    assert all(("low" in point) == banded for point in values)
 
 
 def test_an_interval_of_many_tasks_stays_within_0_and_1() -> None:
@@ -429,11 +443,11 @@ def test_an_interval_of_many_tasks_stays_within_0_and_1() -> None:
 @pytest.mark.parametrize("tasks", [5, 20])
 def test_an_interval_of_few_tasks_contains_the_truth_as_often_as_it_promises(tasks: int, k: int) -> None:
     """Tasks of which seven in ten are nearly never solved, and the rest half of the time."""
-    drawn, hits, samples = Random(tasks + k), 0, 400
+    random, hits, samples = Random(tasks + k), 0, 400
     for _ in range(samples):
-        rates = [0.03 if drawn.random() < 0.7 else 0.5 for _ in range(tasks)]
+        rates = [0.03 if random.random() < 0.7 else 0.5 for _ in range(tasks)]
         counts = [
-            (task, 10, sum(drawn.random() < rate for _ in range(10))) for task, rate in enumerate(rates)
+            (task, 10, sum(random.random() < rate for _ in range(10))) for task, rate in enumerate(rates)
         ]
         low, high = PassAtK((k,)).from_rows(counts).interval(k) or (1.0, 0.0)
         hits += low <= 1 - 0.7 * 0.97**k - 0.3 * 0.5**k <= high
@@ -441,14 +455,14 @@ def test_an_interval_of_few_tasks_contains_the_truth_as_often_as_it_promises(tas
 
 
 def test_ks_may_be_an_iterator() -> None:
-    both = PassAtK(iter((1, 2)))  # type: ignore[arg-type]  # what a caller may do
+    grader = PassAtK(iter((1, 2)))  # type: ignore[arg-type]  # what a caller may do
     for _ in range(2):
-        assert list(both.from_rows([("t", 2, 1)]).pass_at) == [1, 2]
+        assert list(grader.from_rows([("t", 2, 1)]).pass_at) == [1, 2]
 
 
 def test_a_result_that_says_whether_it_passed_is_believed() -> None:
     tasks, answers = [{"task_id": "t"}], [["it is 42", "it is 41"]]
-    found = PassAtK().score(
+    result = PassAtK().score(
         tasks, answers, lambda text, _: score_answer(text, CheckSpec("numeric", value=42))
     )
-    assert found.pass_at == {1: 0.5}
+    assert result.pass_at == {1: 0.5}

@@ -68,7 +68,7 @@ PLAIN = [name for name in NAMES if "," not in name]
 
 
 @pytest.mark.parametrize(
-    "written",
+    "reply",
     [
         PLAIN,
         tuple(PLAIN),
@@ -83,9 +83,9 @@ PLAIN = [name for name in NAMES if "," not in name]
         '```json\n["EP-1", "2020/0123", "lid.pdf", "Øre", 10987654]\n```',
     ],
 )
-def test_a_ranking_is_read_from_what_models_write(written: Any) -> None:
-    assert prior_art_relevance_full(written, PLAIN) == PriorArtRelevanceResult(1.0, None, 5)
-    assert prior_art_relevance(PLAIN[::-1], written) == -1.0
+def test_a_ranking_is_read_from_what_models_write(reply: Any) -> None:
+    assert prior_art_relevance_full(reply, PLAIN) == PriorArtRelevanceResult(1.0, None, 5)
+    assert prior_art_relevance(PLAIN[::-1], reply) == -1.0
 
 
 def test_a_name_keeps_its_digits() -> None:
@@ -171,50 +171,50 @@ class TestRankingAgreement:
         assert ranking_agreement([4, 5], [5, 4]).n == ranking_agreement([4, 4, 5], [5, 4, 5]).n == 2
 
 
-def plain_spearman(one: list[float], two: list[float]) -> float:
+def plain_spearman(xs: list[float], ys: list[float]) -> float:
     """By the book: Pearson's correlation of mean ranks."""
 
     def ranks(values: list[float]) -> list[float]:
         return [sum(v < own for v in values) + (sum(v == own for v in values) + 1) / 2 for own in values]
 
-    a, b = ranks(one), ranks(two)
+    a, b = ranks(xs), ranks(ys)
     mean = sum(a) / len(a)
     over = sum((x - mean) * (y - mean) for x, y in zip(a, b, strict=True))
     under = sqrt(sum((x - mean) ** 2 for x in a) * sum((y - mean) ** 2 for y in b))
     return over / under if under else 0.0
 
 
-NAMED = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=12, unique=True)
+RANKINGS = st.lists(st.text("abcdefgh", min_size=1, max_size=4), min_size=2, max_size=12, unique=True)
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=15)
 
 
-@given(NAMED)
+@given(RANKINGS)
 def test_a_ranking_agrees_with_itself_and_not_with_its_reverse(names: list[str]) -> None:
     assert prior_art_relevance(names, names) == ranking_agreement(names, names).rho == 1.0
     assert prior_art_relevance(names[::-1], names) == ranking_agreement(names[::-1], names).rho == -1.0
 
 
 @pytest.mark.slow
-@given(NAMED, st.randoms(use_true_random=False), st.data())
+@given(RANKINGS, st.randoms(use_true_random=False), st.data())
 def test_new_names_for_the_same_documents_change_nothing(names: list[str], random: Any, data: Any) -> None:
     predicted = data.draw(st.lists(st.sampled_from([*names, "other"]), max_size=15))
-    renamed = {name: f"doc {place}" for place, name in enumerate(random.sample(names, len(names)))}
+    new_names = {name: f"doc {place}" for place, name in enumerate(random.sample(names, len(names)))}
     again = prior_art_relevance(
-        [renamed.get(name, "elsewhere") for name in predicted], [renamed[name] for name in names]
+        [new_names.get(name, "elsewhere") for name in predicted], [new_names[name] for name in names]
     )
     assert again == prior_art_relevance(predicted, names)
 
 
 @given(PAIRS)
 def test_rho_of_ratings_is_spearmans(pairs: list[tuple[int, int]]) -> None:
-    one, two = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    result = prior_art_relevance_full(one, two)
-    assert isclose(result.spearman_rho, plain_spearman(one, two), abs_tol=1e-12)
+    xs, ys = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    result = prior_art_relevance_full(xs, ys)
+    assert isclose(result.spearman_rho, plain_spearman(xs, ys), abs_tol=1e-12)
     assert result.mse_likert is not None
     assert isclose(result.mse_likert, sum((a - b) ** 2 for a, b in pairs) / len(pairs))
 
 
-@given(NAMED, st.permutations(range(12)))
+@given(RANKINGS, st.permutations(range(12)))
 def test_rho_of_rankings_is_spearmans(names: list[str], order: list[int]) -> None:
     predicted = [names[place] for place in order if place < len(names)]
     assume(len(predicted) == len(names))

@@ -241,14 +241,14 @@ def test_the_page_has_the_figures_of_now(tool: Any) -> None:
 def test_the_catalogues_are_right_at_least_so_often_on_what_they_were_made_with(
     tool: Any, name: str, precision: float, recall: float
 ) -> None:
-    found = tool.figures(name, tool.rows_of("development"))
-    assert found.precision >= precision
-    assert found.recall >= recall
+    figures = tool.figures(name, tool.rows_of("development"))
+    assert figures.precision >= precision
+    assert figures.recall >= recall
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "zh"])
 def test_no_language_is_far_behind(tool: Any, language: str) -> None:
     rows = [row for row in tool.rows_of("development") if row["language"] == language]
-    found = tool.figures("`is_refusal`", rows)
-    assert found.precision >= 0.9
-    assert found.recall >= 0.9
+    figures = tool.figures("`is_refusal`", rows)
+    assert figures.precision >= 0.9
+    assert figures.recall >= 0.9

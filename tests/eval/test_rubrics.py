@@ -68,7 +68,7 @@ def test_it_stays_the_same_where_it_is_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "text", "scale"),
+    ("content", "text", "scale"),
     [
         ("---\nscale: 0..10\n---\n\nGrade it.\n", "Grade it.", (0, 10)),
         ("\ufeff---\r\nscale: -1 .. 2.5\r\n---\r\nGrade it.", "Grade it.", (-1, 2.5)),
@@ -79,17 +79,17 @@ def test_it_stays_the_same_where_it_is_copied() -> None:
     ],
 )
 def test_a_file_of_ones_own(
-    written: str, text: str, scale: tuple[float, float] | None, tmp_path: Path
+    content: str, text: str, scale: tuple[float, float] | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.md"
-    path.write_bytes(written.encode("utf-8"))
+    path.write_bytes(content.encode("utf-8"))
     rubric = RubricText.from_file(path)
     assert (rubric, rubric.scale) == (text, scale)
     assert RubricText.from_file(path, scale=(1, 9)).scale == (1, 9)
 
 
 @pytest.mark.parametrize(
-    ("written", "complaint"),
+    ("content", "complaint"),
     [
         (b"---\nsclae: 0..5\n---\nGrade it.", r"mine\.md:2: 'sclae: 0\.\.5' cannot be read"),
         (b"---\n\nscale: 0-5\n---\nGrade it.", r"mine\.md:3: 'scale: 0-5' cannot be read"),
@@ -99,9 +99,9 @@ def test_a_file_of_ones_own(
         (b"Grade \xff it.", "is not UTF-8"),
     ],
 )
-def test_a_file_that_cannot_be_understood(written: bytes, complaint: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_understood(content: bytes, complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.md"
-    path.write_bytes(written)
+    path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint):
         RubricText.from_file(path)
 

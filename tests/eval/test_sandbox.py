@@ -210,15 +210,15 @@ def test_a_deep_and_closed_folder_is_removed_too(tmp_path: Path) -> None:
 
 
 def test_what_a_link_leads_to_is_not_removed(tmp_path: Path) -> None:
-    kept = tmp_path / "mine" / "kept"
-    kept.parent.mkdir()
-    kept.touch()
+    own_file = tmp_path / "mine" / "kept"
+    own_file.parent.mkdir()
+    own_file.touch()
     (tmp_path / "left").mkdir()
-    (tmp_path / "left" / "link").symlink_to(kept.parent)
-    (tmp_path / "swapped").symlink_to(kept.parent)
+    (tmp_path / "left" / "link").symlink_to(own_file.parent)
+    (tmp_path / "swapped").symlink_to(own_file.parent)
     for name in ("left", "swapped"):
         remove_folder(tmp_path / name)
-    assert kept.exists()
+    assert own_file.exists()
     assert not (tmp_path / "left").exists()
 
 
@@ -250,7 +250,7 @@ def test_without_isolation_a_grandchild_in_a_session_of_its_own_is_killed() -> N
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is no mere entry that nobody has collected yet."""
+    """Whether the process runs and is no zombie."""
     try:
         return " Z " not in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
@@ -309,7 +309,7 @@ def test_a_kernel_that_refuses_a_part_is_told(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 def test_many_run_at_once_and_come_in_order() -> None:
     batch = CodeSandbox(**LIMITS).run_many([f"print({n})" if n % 4 else "1/0" for n in range(12)], workers=4)
-    assert [one.stdout for one in batch.results] == ["" if n % 4 == 0 else f"{n}\n" for n in range(12)]
+    assert [result.stdout for result in batch.results] == ["" if n % 4 == 0 else f"{n}\n" for n in range(12)]
     assert batch.counts() == {"passed": 9, "failed": 3, "timeout": 0, "memory": 0, "output": 0, "crashed": 0}
     assert "12 programs" in batch.chart().spec["title"]
     assert batch.results[0].to_dict()["status"] == "failed"

@@ -98,7 +98,7 @@ def test_a_cheat_does_not_pass(program: str) -> None:
     assert result.reason
 
 
-FORGED = {
+FORGED_FRAMES = {
     "nonsense": "b'V', b'x' * 20",
     "nothing": "b'V', b''",
     "a verdict": "b'V', many(b't', text('passed'), text(''))",
@@ -114,7 +114,7 @@ FORGED = {
 }
 
 
-@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED.keys())
+@pytest.mark.parametrize("forged", FORGED_FRAMES.values(), ids=FORGED_FRAMES.keys())
 def test_a_forged_frame_does_not_pass(forged: str) -> None:
     assert check(f"{FRAMES}\ndef double(n):\n    send({forged})\n    return 0").status == "failed"
 
@@ -267,7 +267,7 @@ def test_a_function_of_the_tests_may_be_called_by_threads() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("test", "says"),
+    ("test", "message"),
     [
         ("def check(:", "they are not Python"),
         ("def check(candidate):\n    candidate(object())", "they hand a value of type object to the program"),
@@ -278,6 +278,6 @@ def test_a_function_of_the_tests_may_be_called_by_threads() -> None:
         ("  \n", "every program would pass"),
     ],
 )
-def test_tests_that_cannot_be_run_are_the_callers_to_know_of(test: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
+def test_invalid_tests_raise_in_the_caller(test: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         check("def double(n): return n", test)

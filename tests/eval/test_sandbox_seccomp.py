@@ -27,12 +27,12 @@ def test_a_filter_is_whole_and_every_jump_stays_in_it(machine: str) -> None:
 def test_the_numbers_are_those_of_the_kernel(header: str, place: int) -> None:
     if not Path(header).exists():
         pytest.skip("the kernel's headers are not installed")
-    there = {}
+    kernel_numbers = {}
     for line in Path(header).read_text().splitlines():
         match line.split():
             case ["#define", name, number] if number.isdigit():
-                there[name.removeprefix("__NR3264_").removeprefix("__NR_")] = int(number)
-    there.setdefault("newfstatat", there.get("fstatat", -1))
-    ours = _parse_numbers(f"{_UNCONDITIONAL},{_NETWORK},{_CONDITIONAL}", place)
-    assert len(ours) > 100
-    assert {name: there.get(name) for name in ours} == ours
+                kernel_numbers[name.removeprefix("__NR3264_").removeprefix("__NR_")] = int(number)
+    kernel_numbers.setdefault("newfstatat", kernel_numbers.get("fstatat", -1))
+    numbers = _parse_numbers(f"{_UNCONDITIONAL},{_NETWORK},{_CONDITIONAL}", place)
+    assert len(numbers) > 100
+    assert {name: kernel_numbers.get(name) for name in numbers} == numbers

@@ -58,19 +58,19 @@ HOSTILE = {
 
 @pytest.fixture(scope="module")
 def refusals() -> dict[str, str]:
-    """What each of them gets to see, one after the other in one process; empty where nothing is refused."""
+    """The error of each attempt, all in one process; empty where it is allowed."""
     result = run(f"""
-        seen = {{}}
+        errors = {{}}
         for name, program in {HOSTILE}.items():
             try:
                 exec(program, {{}})
-                seen[name] = ""
+                errors[name] = ""
             except Exception as error:
-                seen[name] = type(error).__name__
-        print(seen)
+                errors[name] = type(error).__name__
+        print(errors)
         """)
-    seen: dict[str, str] = literal_eval(result.stdout)
-    return seen
+    errors: dict[str, str] = literal_eval(result.stdout)
+    return errors
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -181,9 +181,9 @@ def test_a_program_ends_with_the_process_that_started_it(tmp_path: Path) -> None
 
 def inhabitants(folder: Path) -> list[str]:
     """The processes that work in a folder or below it."""
-    found = []
+    names = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (process / "cwd").readlink().is_relative_to(folder):
-                found.append(process.name)
-    return found
+                names.append(process.name)
+    return names

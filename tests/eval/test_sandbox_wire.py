@@ -17,13 +17,13 @@ from proctor.eval.sandbox.calls import CallChannel
 from proctor.eval.sandbox.wire import MAX_ITEMS, NotPlain, ValueReader, ValueWriter
 
 
-def packed(value: Any) -> bytes:
+def pack_value(value: Any) -> bytes:
     writer = ValueWriter(CallChannel(-1, -1))
     writer.write(value)
     return bytes(writer.parts)
 
 
-def unpacked(content: bytes) -> Any:
+def unpack_value(content: bytes) -> Any:
     return ValueReader(content, CallChannel(-1, -1)).read_value()
 
 
@@ -51,7 +51,7 @@ VALUES = st.recursive(
 @pytest.mark.slow
 @given(VALUES)
 def test_plain_values_arrive_as_they_were(value: object) -> None:
-    arrived = unpacked(packed(value))
+    arrived = unpack_value(pack_value(value))
     assert (arrived, type(arrived)) == (value, type(value))
 
 
@@ -65,34 +65,34 @@ def test_plain_values_arrive_as_they_were(value: object) -> None:
     ids=repr,
 )  # fmt: skip
 def test_so_do_rarer_ones(value: object) -> None:
-    arrived = unpacked(packed(value))
+    arrived = unpack_value(pack_value(value))
     assert (arrived, type(arrived), repr(arrived)) == (value, type(value), repr(value))
 
 
 def test_what_stands_in_several_places_is_one_thing_there_too() -> None:
     inner: list[object] = []
-    held = deque([inner])
-    inner.append(held)
-    first, second, third = unpacked(packed((inner, held, {"a": inner})))
+    outer = deque([inner])
+    inner.append(outer)
+    first, second, third = unpack_value(pack_value((inner, outer, {"a": inner})))
     assert first[0] is second
     assert second[0] is third["a"] is first
 
 
 @pytest.mark.slow
-@given(st.binary(max_size=60) | VALUES.map(lambda value: packed(value)[:-1]))
+@given(st.binary(max_size=60) | VALUES.map(lambda value: pack_value(value)[:-1]))
 def test_bytes_of_a_hostile_writer_make_a_plain_value_or_a_value_error(content: bytes) -> None:
     with suppress(ValueError):
-        packed(unpacked(content))
+        pack_value(unpack_value(content))
 
 
 def test_iterators_cross_as_their_items_and_objects_do_not() -> None:
     for value in (object(), [object()], iter([object()])):
         with pytest.raises(NotPlain, match="a value of type object"):
-            packed(value)
-    assert list(unpacked(packed(map(str, [1, 2])))) == ["1", "2"]
-    assert list(unpacked(packed({"a": 1}.values()))) == [1]
+            pack_value(value)
+    assert list(unpack_value(pack_value(map(str, [1, 2])))) == ["1", "2"]
+    assert list(unpack_value(pack_value({"a": 1}.values()))) == [1]
     with pytest.raises(RuntimeError, match="Only the first 10,000 items"):
-        list(unpacked(packed(iter(range(MAX_ITEMS + 1)))))
+        list(unpack_value(pack_value(iter(range(MAX_ITEMS + 1)))))
 
 
 def test_what_derives_from_a_plain_value_becomes_plain() -> None:
@@ -105,5 +105,5 @@ def test_what_derives_from_a_plain_value_becomes_plain() -> None:
     class Own(list[int]):
         pass
 
-    assert unpacked(packed(Liar(3))) != 4
-    assert type(unpacked(packed(Own([1])))) is list
+    assert unpack_value(pack_value(Liar(3))) != 4
+    assert type(unpack_value(pack_value(Own([1])))) is list

@@ -184,7 +184,7 @@ HOSTILE = (
 @pytest.mark.slow
 @pytest.mark.parametrize("scorer", [exact_match, contains, numeric_match, numeric_equal, mcq_letter])
 def test_long_hostile_answers_take_time_in_proportion(scorer: Scorer) -> None:
-    """Each of 100,000 characters would take an hour if it were by the square."""
+    """Each of 100,000 characters, which would take an hour in quadratic time."""
     for text in HOSTILE:
         assert (scorer(text, "B"), scorer(text, "77")) == (0.0, 0.0)
 
@@ -197,5 +197,5 @@ def test_the_scorers_import_nothing_heavy() -> None:
         heavy = {"msgspec", "decimal", "regex", "asyncio"}
         print(numeric_equal("5 kg", "5000 g"), *sorted(heavy & set(sys.modules)))
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "1.0\n"
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert process.stdout == "1.0\n"

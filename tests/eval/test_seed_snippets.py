@@ -19,20 +19,20 @@ from support.endpoints import JsonHandler, serve_in_thread
 
 
 class Endpoint(JsonHandler):
-    """Judges everything alike, and keeps what it was asked."""
+    """Gives every answer the same grade, and records its requests."""
 
-    asked: list[dict[str, Any]]
+    requests: list[dict[str, Any]]
     reply: str
 
     def handle_json(self, body: Any) -> None:
-        self.asked.append(body)
+        self.requests.append(body)
         message = {"role": "assistant", "content": self.reply}
         self.send_json({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
 @pytest.fixture
 def endpoint() -> Iterator[tuple[type[Endpoint], str]]:
-    kind = type("Kind", (Endpoint,), {"asked": [], "reply": '{"score": 0.75, "rationale": "close"}'})
+    kind = type("Kind", (Endpoint,), {"requests": [], "reply": '{"score": 0.75, "rationale": "close"}'})
     with serve_in_thread(kind) as server:
         yield kind, f"http://127.0.0.1:{server.server_port}/v1"
 
@@ -80,12 +80,12 @@ def test_bench_as_a_context_manager(tmp_path: Path) -> None:
 
     assert report.startswith("### Bench: naive-rag (n=3)")
     assert "| retrieve | 4.5 | 4.5 | 4.5 | 4.5 |" in report
-    dumped = json.loads((tmp_path / "benchmark.json").read_text(encoding="utf-8"))
-    assert dumped.keys() == {"summary", "calls"}
-    assert dumped["summary"]["end_to_end"]["mean"] == 36.5
-    assert [call["success"] for call in dumped["calls"]] == [True, False, True]
-    assert dumped["calls"][1]["error"] == "ValueError: empty question"
-    assert all("output" not in call for call in dumped["calls"])
+    data = json.loads((tmp_path / "benchmark.json").read_text(encoding="utf-8"))
+    assert data.keys() == {"summary", "calls"}
+    assert data["summary"]["end_to_end"]["mean"] == 36.5
+    assert [call["success"] for call in data["calls"]] == [True, False, True]
+    assert data["calls"][1]["error"] == "ValueError: empty question"
+    assert all("output" not in call for call in data["calls"])
 
 
 # --- Judge -------------------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def test_judge_over_a_client(endpoint: tuple[type[Endpoint], str]) -> None:
         judge = Judge.builtin(c, "correctness")
         result = judge.grade(question="How tall is the mast?", prediction="12 m", reference="12 metres")
     assert (result.score, result.rationale) == (5.0, "The same amount.")
-    (asked,) = kind.asked
-    assert asked["model"] == "some-judge"
-    assert [message["role"] for message in asked["messages"]] == ["system", "user"]
-    assert "Reference answer: 12 metres" in asked["messages"][1]["content"]
+    (request,) = kind.requests
+    assert request["model"] == "some-judge"
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert "Reference answer: 12 metres" in request["messages"][1]["content"]
 
 
 # --- AssertionGrader ---------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_assertion_grader(tmp_path: Path) -> None:
     result = grader.grade(task, post_state_root=tmp_path)
     assert (result.passed, result.n_passed, result.n_total) == (True, 5, 5)
     bare = grader.grade([{"kind": "file_is_nice", "path": "notes.md"}], tmp_path, seed_files={})
-    assert [each.detail for each in bare.assertions] == ["unknown kind: file_is_nice"]
+    assert [assertion.detail for assertion in bare.assertions] == ["unknown kind: file_is_nice"]
     assert json.loads(json.dumps(bare.to_dict()))["passed"] is False
 
 
@@ -241,17 +241,17 @@ def test_vertical_bench(tmp_path: Path) -> None:
     assert vb.summary()["n"] == 2
     assert len(vb.dropped) == 2
 
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def model_fn(prompt: str) -> str:
-        asked.append(prompt)
+        prompts.append(prompt)
         return (
             "$1.5B, as the filing says." if "year 1" in prompt else "The context does not contain the answer."
         )
 
     bench = vb.run(model_fn, extra_tags={"variant": "Q4_K_M"})
-    assert asked[0].startswith("Context from ACME_10K:")
-    assert asked[0].endswith("Answer with just the numeric value.")
+    assert prompts[0].startswith("Context from ACME_10K:")
+    assert prompts[0].endswith("Answer with just the numeric value.")
     report = bench.report()
     assert "| accuracy | 0.5 |" in report
     assert "| refusal | 0.5 |" in report

@@ -1,4 +1,4 @@
-"""Questions of a trade: read from four forms of rows, asked, scored, summed up."""
+"""Questions of a trade: reading four forms of rows, asking, scoring and reporting."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def file(tmp_path: Path) -> Callable[..., Path]:
     return partial(write_lines, tmp_path / "set.jsonl")
 
 
-def asked(path: Path, **options: Any) -> list[tuple[str, str, str, Row]]:
+def load_questions(path: Path, **options: Any) -> list[tuple[str, str, str, Row]]:
     return [
-        (one.qid, one.question, one.expected, one.tags)
-        for one in VerticalBench.from_jsonl(path, **options).questions
+        (question.qid, question.question, question.expected, question.tags)
+        for question in VerticalBench.from_jsonl(path, **options).questions
     ]
 
 
@@ -73,10 +73,12 @@ def test_finance_is_asked_after_its_evidence_and_scored_by_number(file: Callable
 
 
 def test_a_closed_book_has_no_evidence(file: Callable[..., Path]) -> None:
-    assert asked(file(FINANCE), open_book=False)[0][1] == "What was the margin?"
-    assert asked(file(FINANCE | {"evidence": None}))[0][1] == "What was the margin?"
-    assert asked(file({"question": "Q", "answer": "1", "evidence": "E"}), open_book=True)[0][1] == "Q"
-    assert asked(file(FINANCE), format="generic")[0][1] == "What was the margin?"
+    assert load_questions(file(FINANCE), open_book=False)[0][1] == "What was the margin?"
+    assert load_questions(file(FINANCE | {"evidence": None}))[0][1] == "What was the margin?"
+    assert (
+        load_questions(file({"question": "Q", "answer": "1", "evidence": "E"}), open_book=True)[0][1] == "Q"
+    )
+    assert load_questions(file(FINANCE), format="generic")[0][1] == "What was the margin?"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +102,7 @@ def test_each_form_has_its_fields_scorer_and_tags(
 ) -> None:
     bench = VerticalBench.from_jsonl(file(row))
     assert bench.dropped == ()
-    assert [(one.qid, one.question, one.expected, one.tags) for one in bench.questions] == [question]
+    assert [(item.qid, item.question, item.expected, item.tags) for item in bench.questions] == [question]
     assert bench.scorer is scorer
 
 
@@ -123,7 +125,7 @@ def test_each_form_has_its_fields_scorer_and_tags(
 def test_a_patent_question_shows_what_its_mode_allows(
     file: Callable[..., Path], row: Row, prompt: str
 ) -> None:
-    assert asked(file(PATENT | {"question": "Q", "gold_label": "A"} | row))[0][1] == prompt
+    assert load_questions(file(PATENT | {"question": "Q", "gold_label": "A"} | row))[0][1] == prompt
 
 
 def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
@@ -138,10 +140,10 @@ def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
     ]
     for row in rows:
         path = file(row)
-        written = path.read_bytes()
-        source = SuiteSource(path=path.name, read_lines=partial(iter, [written]))
+        content = path.read_bytes()
+        source = SuiteSource(path=path.name, read_lines=partial(iter, [content]))
         case = next(item.case for item in DIALECT.read(source) if isinstance(item, CaseAtLine))
-        question = asked(path)[0]
+        question = load_questions(path)[0]
         assert (question[1], question[2]) == (case.input[0].content, case.expected)
 
 
@@ -149,7 +151,7 @@ def test_the_dialect_asks_the_same(file: Callable[..., Path]) -> None:
     ("answer", "expected"), [(0, "0"), (False, "false"), (0.0, "0.0"), (["é", 2], '["é", 2]')]
 )
 def test_an_answer_that_is_no_text_is_kept(file: Callable[..., Path], answer: Any, expected: str) -> None:
-    assert asked(file({"question": "Q", "answer": answer}))[0][2] == expected
+    assert load_questions(file({"question": "Q", "answer": answer}))[0][2] == expected
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_the_first_row_with_a_question_and_an_answer_tells_the_format(
     file: Callable[..., Path], rows: list[Row], questions: list[str], scorer: Any
 ) -> None:
     bench = VerticalBench.from_jsonl(file(*rows))
-    assert [one.question for one in bench.questions] == questions
+    assert [question.question for question in bench.questions] == questions
     assert bench.scorer is scorer
 
 
@@ -183,7 +185,7 @@ def test_what_cannot_be_used_is_left_out_and_listed(file: Callable[..., Path]) -
             {"question": "last", "answer": "A"},
         )
     )
-    assert [one.qid for one in bench.questions] == ["q-0", "q-7"]
+    assert [question.qid for question in bench.questions] == ["q-0", "q-7"]
     assert [row.line for row in bench.dropped] == [2, 3, 5, 6, 7]
     reasons = [row.reason for row in bench.dropped]
     for reason, part in zip(
@@ -213,15 +215,15 @@ def test_an_empty_file_has_no_questions(file: Callable[..., Path]) -> None:
 def test_a_subset_is_taken_before_the_limit_and_of_finance_only(file: Callable[..., Path]) -> None:
     rows = [FINANCE | {"financebench_id": str(n), "question_type": "ab"[n % 2]} for n in range(6)]
     bench = VerticalBench.from_jsonl(file(*rows), subset="b", limit=2, name="mine", scorer=contains)
-    assert [one.qid for one in bench.questions] == ["1", "3"]
+    assert [question.qid for question in bench.questions] == ["1", "3"]
     assert (bench.name, bench.scorer, bench.not_in_subset) == ("mine", contains, 2)
-    assert len(asked(file({"question": "Q", "answer": "A"}), subset="b")) == 1
+    assert len(load_questions(file({"question": "Q", "answer": "A"}), subset="b")) == 1
 
 
 @pytest.mark.parametrize(("limit", "count"), [(None, 3), (0, 0), (2, 2), (9, 3)])
 def test_a_limit_holds_back_questions(file: Callable[..., Path], limit: int | None, count: int) -> None:
     path = file(*({"question": str(n), "answer": "A"} for n in range(3)))
-    assert len(asked(path, limit=limit)) == count
+    assert len(load_questions(path, limit=limit)) == count
     assert len(VerticalBench.from_jsonl(path).run(str, limit=limit).calls) == count
 
 
@@ -233,30 +235,33 @@ def test_what_makes_no_sense_is_refused(file: Callable[..., Path], options: Row,
     with pytest.raises(ValueError, match=message):
         VerticalBench.from_jsonl(file(FINANCE), **options)
     with pytest.raises(ValueError, match="limit must be 0 or more"):
-        bench_of(1).run(str, limit=-1)
+        make_bench(1).run(str, limit=-1)
 
 
-ANYTHING = (
+FIELD_VALUES = (
     st.none() | st.booleans() | st.integers(-1, 1) | st.sampled_from(["", " ", "x", [], ["x"], {}, {"x": 1}])
 )
-NAMED = st.sampled_from(
+FIELD_NAMES = st.sampled_from(
     ["financebench_id", "gold_standard", "question", "text", "answer", "label", "id", "evidence", "options"]
 )  # fmt: skip
 
 
 @pytest.mark.slow
-@given(st.lists(st.dictionaries(NAMED, ANYTHING, max_size=4), max_size=6))
+@given(st.lists(st.dictionaries(FIELD_NAMES, FIELD_VALUES, max_size=4), max_size=6))
 def test_every_row_is_a_question_or_listed(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
     path = write_lines(tmp_path_factory.getbasetemp() / "rows.jsonl", *rows)
     bench = VerticalBench.from_jsonl(path)
     assert len(bench.questions) + len(bench.dropped) == len(rows)
-    assert all(one.question.strip() and one.expected.strip() and one.qid for one in bench.questions)
+    assert all(
+        question.question.strip() and question.expected.strip() and question.qid
+        for question in bench.questions
+    )
 
 
 # --- runs --------------------------------------------------------------------------------------------------
 
 
-def bench_of(count: int, **options: Any) -> VerticalBench:
+def make_bench(count: int, **options: Any) -> VerticalBench:
     """Questions `0`, `1` … whose right answers are themselves; the even ones are tagged so."""
     questions = [VerticalQA(f"q{n}", str(n), str(n), {"even": n % 2 == 0}) for n in range(count)]
     return VerticalBench("numbers", questions, **options)
@@ -264,7 +269,7 @@ def bench_of(count: int, **options: Any) -> VerticalBench:
 
 def test_each_answer_is_scored_and_tagged() -> None:
     answers = {"0": "0", "1": "I do not know", "2": "three"}
-    run = bench_of(3).run(answers.__getitem__, extra_tags={"variant": "small", "even": "own"})
+    run = make_bench(3).run(answers.__getitem__, extra_tags={"variant": "small", "even": "own"})
     assert isinstance(run, Bench)
     assert run.name == "numbers"
     assert [call.metrics for call in run.calls] == [
@@ -275,9 +280,9 @@ def test_each_answer_is_scored_and_tagged() -> None:
     assert run.calls[2].tags == {"qid": "q2", "even": "own", "variant": "small"}
     assert (run.calls[2].input, run.calls[2].output) == ("2", "three")
     assert run.summary()["accuracy"]["n"] == 3
-    told = run.report().splitlines()
-    assert "| accuracy | 0.33 | 0.0 | 0.0 | 1.0 |" in told
-    assert "- accuracy: 0.333 of n = 3, 95 % interval 0.061 to 0.792" in told
+    lines = run.report().splitlines()
+    assert "| accuracy | 0.33 | 0.0 | 0.0 | 1.0 |" in lines
+    assert "- accuracy: 0.333 of n = 3, 95 % interval 0.061 to 0.792" in lines
 
 
 async def echo_later(prompt: str) -> str:
@@ -293,15 +298,15 @@ def echo_in_turn(prompt: str) -> str:
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("model", [echo_in_turn, echo_later])
 def test_results_are_in_the_order_of_the_questions(model: Any, workers: int) -> None:
-    ended = []
-    run = bench_of(9).run(model, workers=workers, on_row=lambda: ended.append(threading.get_ident()))
+    thread_ids = []
+    run = make_bench(9).run(model, workers=workers, on_row=lambda: thread_ids.append(threading.get_ident()))
     assert [call.tags["qid"] for call in run.calls] == [f"q{n}" for n in range(9)]
     assert run.accuracy().mean == 1.0
-    assert len(ended) == 9
+    assert len(thread_ids) == 9
     assert all(call.latency_ms >= 0.9 for call in run.calls)
 
 
-def failing(prompt: str) -> Any:
+def fail_on_some(prompt: str) -> Any:
     if prompt == "1":
         raise RuntimeError("no connection")
     return {"2": None, "3": ["3"]}.get(prompt, prompt)
@@ -313,7 +318,7 @@ def test_a_failure_is_recorded_and_ends_nothing(workers: int) -> None:
         return {"4": float("nan"), "5": "high"}.get(predicted, 1.0)
 
     rows = []
-    run = bench_of(7, scorer=score).run(failing, workers=workers, on_row=lambda: rows.append(1))
+    run = make_bench(7, scorer=score).run(fail_on_some, workers=workers, on_row=lambda: rows.append(1))
     assert [call.success for call in run.calls] == [True, False, False, False, False, False, True]
     errors = [str(call.error) for call in run.calls]
     assert errors[1] == "RuntimeError: no connection"
@@ -323,9 +328,9 @@ def test_a_failure_is_recorded_and_ends_nothing(workers: int) -> None:
     assert "could not convert" in errors[5]
     assert [call.output for call in run.calls] == ["0", None, None, ["3"], "4", "5", "6"]
     assert len(rows) == 7
-    found = run.accuracy()
-    assert (found.n, found.failed, found.mean) == (2, 5, 1.0)
-    assert found.mean_failed_as_0 == pytest.approx(2 / 7)
+    accuracy = run.accuracy()
+    assert (accuracy.n, accuracy.failed, accuracy.mean) == (2, 5, 1.0)
+    assert accuracy.mean_failed_as_0 == pytest.approx(2 / 7)
     assert "- accuracy with failures as 0: 0.286 (95 % interval 0.082 to 0.641)" in run.report()
 
 
@@ -334,56 +339,56 @@ def test_a_failure_is_recorded_and_ends_nothing(workers: int) -> None:
 def test_a_failure_is_raised_on_request(prompt: str, workers: int) -> None:
     bench = VerticalBench("b", [VerticalQA("q", prompt, "x")])
     with pytest.raises((RuntimeError, TypeError)):
-        bench.run(failing, on_error="raise", workers=workers)
+        bench.run(fail_on_some, on_error="raise", workers=workers)
 
 
-async def cancelled(prompt: str) -> str:
+async def cancel_itself(prompt: str) -> str:
     raise asyncio.CancelledError("given up")
 
 
 def test_a_model_that_cancels_itself_is_a_failure() -> None:
-    assert bench_of(1).run(cancelled).calls[0].error == "CancelledError: given up"
+    assert make_bench(1).run(cancel_itself).calls[0].error == "CancelledError: given up"
 
 
-def near(predicted: str, expected: str, off: float = 0.0) -> float:
+def is_near(predicted: str, expected: str, off: float = 0.0) -> float:
     return float(abs(float(predicted) - float(expected)) <= off)
 
 
 def test_a_scorer_is_given_its_arguments() -> None:
     answers = [VerticalQA("q", "101", "100")]
-    for scorer, name in ((near, "off"), (numeric_match, "rel_tolerance")):
+    for scorer, name in ((is_near, "off"), (numeric_match, "rel_tolerance")):
         assert VerticalBench("b", answers, scorer, {name: 1.0}).run(str).accuracy().mean == 1.0
         assert VerticalBench("b", answers, scorer, {name: 0.0}).run(str).accuracy().mean == 0.0
 
 
 @pytest.mark.parametrize(
-    ("scorer", "given", "message"),
+    ("scorer", "scorer_kwargs", "message"),
     [
-        (near, {"of": 1.0}, "unexpected keyword argument 'of'"),
+        (is_near, {"of": 1.0}, "unexpected keyword argument 'of'"),
         (exact_match, {"tolerance": 1}, "exact_match cannot be called"),
         (patent_claim_validity, {}, "judge"),
-        (near, {"expected": "x"}, "expected"),
+        (is_near, {"expected": "x"}, "expected"),
     ],
 )
 def test_arguments_that_a_scorer_does_not_take_are_refused_first(
-    scorer: Any, given: Row, message: str
+    scorer: Any, scorer_kwargs: Row, message: str
 ) -> None:
-    said: list[str] = []
+    prompts: list[str] = []
 
     def model(prompt: str) -> str:
-        said.append(prompt)
+        prompts.append(prompt)
         return prompt
 
     with pytest.raises(TypeError, match=message):
-        bench_of(2, scorer=scorer, scorer_kwargs=given).run(model)
-    assert said == []
+        make_bench(2, scorer=scorer, scorer_kwargs=scorer_kwargs).run(model)
+    assert prompts == []
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(("after", "aborted"), [(0, True), (2, True), (4, False)])
 def test_an_aborted_run_keeps_what_is_done_and_says_so(after: int, aborted: bool, workers: int) -> None:
     polls = iter(range(9))
-    run = bench_of(4).run(str, should_abort=lambda: next(polls) >= after, workers=workers)
+    run = make_bench(4).run(str, should_abort=lambda: next(polls) >= after, workers=workers)
     assert [call.tags["qid"] for call in run.calls] == [f"q{n}" for n in range(after)]
     assert (run.aborted, run.planned) == (aborted, 4)
     assert (f"- aborted after {after} of 4 questions" in run.report()) == aborted
@@ -395,16 +400,19 @@ def test_what_is_done_outlives_an_interrupted_run(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return prompt
 
-    done = tmp_path / "done.jsonl"
+    partial_path = tmp_path / "done.jsonl"
     with pytest.raises(KeyboardInterrupt):
-        bench_of(5, partial=done).run(interrupted)
-    assert [call.tags["qid"] for call in Bench.load(done).calls] == ["q0", "q1", "q2"]
+        make_bench(5, partial=partial_path).run(interrupted)
+    assert [call.tags["qid"] for call in Bench.load(partial_path).calls] == ["q0", "q1", "q2"]
 
 
 def test_results_are_grouped_by_tag_and_drawn() -> None:
-    run = bench_of(5).run(lambda prompt: prompt if int(prompt) % 2 == 0 else "?")
+    run = make_bench(5).run(lambda prompt: prompt if int(prompt) % 2 == 0 else "?")
     slices = run.by("even")
-    assert [(name, one.n, one.mean) for name, one in slices.items()] == [("True", 3, 1.0), ("False", 2, 0.0)]
+    assert [(name, statistic.n, statistic.mean) for name, statistic in slices.items()] == [
+        ("True", 3, 1.0),
+        ("False", 2, 0.0),
+    ]
     assert run.accuracy().interval == pytest.approx((0.2307, 0.8824), abs=1e-4)
     rows = run.chart(by="even").spec["data"]["values"]
     assert [row["label"] for row in rows] == ["all (n = 5)", "True (n = 3)", "False (n = 2)"]
@@ -414,24 +422,24 @@ def test_results_are_grouped_by_tag_and_drawn() -> None:
     with pytest.raises(ValueError, match="'odd'"):
         run.by("odd")
     with pytest.raises(ValueError, match="nothing to draw"):
-        bench_of(0).run(str).chart()
+        make_bench(0).run(str).chart()
 
 
 # --- judges ------------------------------------------------------------------------------------------------
 
 
 class EchoJudge:
-    """Notes what it is shown, and scores the answers that are numbers."""
+    """Records its calls, and scores the answers that are numbers."""
 
     rubric = "a rubric of my own"
     score_range = None
 
     def __init__(self) -> None:
-        self.shown: list[Row] = []
+        self.requests: list[Row] = []
 
-    def grade(self, **shown: Any) -> SimpleNamespace:
-        self.shown.append(shown)
-        text = shown["prediction"]
+    def grade(self, **fields: Any) -> SimpleNamespace:
+        self.requests.append(fields)
+        text = fields["prediction"]
         return SimpleNamespace(score=float(text) if text.isdigit() else None)
 
 
@@ -444,9 +452,9 @@ def test_hints_of_a_row_reach_the_judge(file: Callable[..., Path]) -> None:
         scorer=patent_claim_validity,
         scorer_kwargs={"judge": judge, "rubric": {"claim_type": "any", "statutory_focus": "103"}},
     )
-    assert [type(one) for one in bench.questions] == [HintedQA, VerticalQA, VerticalQA]
+    assert [type(question) for question in bench.questions] == [HintedQA, VerticalQA, VerticalQA]
     assert bench.run(str).accuracy().mean == 1.0
-    assert [shown["context"] for shown in judge.shown] == [
+    assert [request["context"] for request in judge.requests] == [
         "Hints:\n- claim_type: method\n- statutory_focus: 103",
         *["Hints:\n- claim_type: any\n- statutory_focus: 103"] * 2,
     ]
@@ -470,10 +478,10 @@ def test_a_judge_without_a_score_is_counted_apart(workers: int) -> None:
 
 def test_a_judge_that_is_down_fails_the_row_alone() -> None:
     class Down(EchoJudge):
-        def grade(self, **shown: Any) -> SimpleNamespace:
+        def grade(self, **fields: Any) -> SimpleNamespace:
             raise ConnectionError("refused")
 
-    run = bench_of(2, scorer=patent_claim_validity, scorer_kwargs={"judge": Down()}).run(str)
+    run = make_bench(2, scorer=patent_claim_validity, scorer_kwargs={"judge": Down()}).run(str)
     assert {call.error for call in run.calls} == {
         "ConnectionError: refused (from the scorer patent_claim_validity)"
     }
@@ -491,7 +499,7 @@ def test_each_family_of_patent_questions_has_a_scorer() -> None:
 def test_a_run_comes_back_from_its_file_as_a_run(tmp_path: Path) -> None:
     vb = VerticalBench("v", [VerticalQA("a", "a" * 9999, "yes")])
     run = vb.run(lambda _prompt: "yes")
-    loaded = VerticalRun.load(run.dump(tmp_path / "run.json"))
-    assert (type(loaded), loaded.name, loaded.accuracy().mean) == (VerticalRun, "v", 1.0)
+    loaded_run = VerticalRun.load(run.dump(tmp_path / "run.json"))
+    assert (type(loaded_run), loaded_run.name, loaded_run.accuracy().mean) == (VerticalRun, "v", 1.0)
     assert repr(vb) == "<VerticalBench 'v': 1 questions, exact_match>"
-    assert repr(run) == repr(loaded) == "<VerticalRun 'v': 1 calls, 0 failed>"
+    assert repr(run) == repr(loaded_run) == "<VerticalRun 'v': 1 calls, 0 failed>"

@@ -36,7 +36,7 @@ PIECES = [
 ]
 
 
-def mark_of(answer: str, question: str = PHONE) -> GraderResult:
+def grade(answer: str, question: str = PHONE) -> GraderResult:
     case = Case(id="c", input=(Message(role="user", content=question),))
     return grade_answer("abstention", {}, answer, case=case)
 
@@ -70,7 +70,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     ],
 )
 def test_an_answer_that_leaves_the_question_open_passes(question: str, answer: str) -> None:
-    assert mark_of(answer, question).passed
+    assert grade(answer, question).passed
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_an_answer_that_leaves_the_question_open_passes(question: str, answer: s
     ],
 )
 def test_an_answer_that_gives_what_was_asked_fails(question: str, answer: str) -> None:
-    assert not mark_of(answer, question).passed
+    assert not grade(answer, question).passed
 
 
 def test_the_reason_quotes_what_the_answer_gives_after_all() -> None:
-    assert mark_of("I don't know. Its number is 555-1234.").reason == (
+    assert grade("I don't know. Its number is 555-1234.").reason == (
         "The answer says \"i don't know\" and then gives an answer: 'Its number is 555-1234.'."
     )
 
@@ -134,15 +134,15 @@ def test_it_is_right_at_least_so_often(tool: Any, part: str, precision: float, r
 @pytest.mark.slow
 @given(st.text(), st.text())
 def test_no_text_breaks_it(answer: str, question: str) -> None:
-    assert mark_of(answer, question).reason
+    assert grade(answer, question).reason
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
-    """These 50,000 characters would take a quarter of an hour if it were by the square."""
+    """These 50,000 characters would take a quarter of an hour in quadratic time."""
     answer = "I don't know. " + piece * (50_000 // len(piece))
-    assert mark_of(answer, "what is the number of the a b?").reason
+    assert grade(answer, "what is the number of the a b?").reason
 
 
 def test_every_pattern_and_word_of_the_file_is_looked_for() -> None:

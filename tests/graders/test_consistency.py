@@ -12,7 +12,7 @@ from proctor.model import GraderResult, Output
 from support.grading import grade_answer
 
 
-def mark_of(params: dict[str, Any], *answers: str) -> GraderResult:
+def grade(params: dict[str, Any], *answers: str) -> GraderResult:
     outputs = tuple(Output(text=answer) for answer in answers)
     return grade_answer("consistency", params, outputs=outputs)
 
@@ -39,25 +39,25 @@ def mark_of(params: dict[str, Any], *answers: str) -> GraderResult:
 def test_the_value_is_the_share_of_the_most_frequent_answer(
     params: dict[str, Any], answers: list[str], value: float, passed: bool
 ) -> None:
-    mark = mark_of(params, *answers)
+    mark = grade(params, *answers)
     assert mark.value == pytest.approx(value)
     assert mark.passed is passed
 
 
 def test_share_and_counts_are_kept_also_when_the_answer_is_wrong() -> None:
-    mark = mark_of({"expected": "b"}, "a", "A", "b")
+    mark = grade({"expected": "b"}, "a", "A", "b")
     assert mark.details == {"share": pytest.approx(2 / 3), "answers": {"a": 2, "b": 1}}
 
 
 @pytest.mark.parametrize("answers", [[], ["alone"]])
 def test_fewer_than_two_answers_are_unscored(answers: list[str]) -> None:
     with pytest.raises(CannotScore, match="needs at least two"):
-        mark_of({}, *answers)
+        grade({}, *answers)
 
 
 @given(st.lists(st.text(), min_size=2, max_size=8))
 def test_the_share_is_that_of_one_of_the_answers(answers: list[str]) -> None:
-    mark = mark_of({}, *answers)
+    mark = grade({}, *answers)
     share = mark.details["share"]
     assert 1 / len(answers) <= share <= 1
     assert mark.value in (0.0, share)
@@ -69,4 +69,4 @@ def test_an_answer_agrees_with_itself_in_capitals_folded(text: str) -> None:
 
 
 def test_many_different_answers_are_not_all_kept() -> None:
-    assert len(mark_of({}, *[str(number) for number in range(100)]).details["answers"]) == 20
+    assert len(grade({}, *[str(number) for number in range(100)]).details["answers"]) == 20

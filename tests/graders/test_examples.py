@@ -1,4 +1,4 @@
-"""What graders of a text make of it, an example a line."""
+"""The values that graders of texts give, one example a line."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from proctor.model import Case, GraderResult
 from support.grading import grade_answer
 
 
-def mark_of(
+def grade(
     fields: list[dict[str, Any]], answer: Any, expected: Any, aggregation: str = "weighted_average"
 ) -> GraderResult:
     text = answer if isinstance(answer, str) else json.dumps(answer)
@@ -26,15 +26,15 @@ def mark_of(
     return grade_answer("field_accuracy", params, text, case=Case(id="c", input=(), expected=expected))
 
 
-def right(got: Any, wanted: Any, **field: Any) -> bool:
-    return bool(mark_of([{"path": "x", **field}], {"x": got}, {"x": wanted}).passed)
+def is_right(actual: Any, expected: Any, **field: Any) -> bool:
+    return bool(grade([{"path": "x", **field}], {"x": actual}, {"x": expected}).passed)
 
 
 # --- exact -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "same"),
+    ("actual", "expected", "same"),
     [
         (1, 1, True),
         (1.0, 1, True),
@@ -54,8 +54,8 @@ def right(got: Any, wanted: Any, **field: Any) -> bool:
         ([], {}, False),
     ],
 )
-def test_exact_is_equal_in_value_and_type_all_the_way_down(got: Any, wanted: Any, same: bool) -> None:
-    assert right(got, wanted) is same
+def test_exact_is_equal_in_value_and_type_all_the_way_down(actual: Any, expected: Any, same: bool) -> None:
+    assert is_right(actual, expected) is same
 
 
 JSON = st.recursive(
@@ -67,16 +67,18 @@ JSON = st.recursive(
 
 @pytest.mark.slow
 @given(JSON, JSON)
-def test_equal_is_what_equal_text_is(one: Any, other: Any) -> None:
-    assert json_equal(one, json.loads(json.dumps(one)))
-    assert json_equal(one, other) == (json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True))
+def test_equal_is_what_equal_text_is(value: Any, other_value: Any) -> None:
+    assert json_equal(value, json.loads(json.dumps(value)))
+    assert json_equal(value, other_value) == (
+        json.dumps(value, sort_keys=True) == json.dumps(other_value, sort_keys=True)
+    )
 
 
 # --- numbers -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "field", "near"),
+    ("actual", "expected", "field", "near"),
     [
         (10.5, 10, {"tolerance": 0.5}, True),
         (10.51, 10, {"tolerance": 0.5}, False),
@@ -102,9 +104,9 @@ def test_equal_is_what_equal_text_is(one: Any, other: Any) -> None:
     ],
 )
 def test_a_number_may_be_off_by_the_tolerance(
-    got: Any, wanted: Any, field: dict[str, Any], near: bool
+    actual: Any, expected: Any, field: dict[str, Any], near: bool
 ) -> None:
-    assert right(got, wanted, match="numeric_tolerance", **field) is near
+    assert is_right(actual, expected, match="numeric_tolerance", **field) is near
 
 
 DECIMALS = st.decimals(-10000, 10000, places=3)
@@ -113,17 +115,19 @@ DECIMALS = st.decimals(-10000, 10000, places=3)
 @pytest.mark.slow
 @given(DECIMALS, st.decimals(0, 100, places=3), st.sampled_from([str, float]), st.sampled_from([str, float]))
 def test_the_tolerance_ends_where_decimals_say(
-    wanted: Decimal, off: Decimal, got_as: Callable[..., Any], wanted_as: Callable[..., Any]
+    expected: Decimal, tolerance: Decimal, actual_type: Callable[..., Any], expected_type: Callable[..., Any]
 ) -> None:
-    field = {"match": "numeric_tolerance", "tolerance": float(off)}
-    for got in (wanted - off, wanted, wanted + off):
-        assert right(got_as(got), wanted_as(wanted), **field)
-    assert not right(got_as(wanted + off + Decimal("0.000001")), wanted_as(wanted), **field)
+    field = {"match": "numeric_tolerance", "tolerance": float(tolerance)}
+    for actual in (expected - tolerance, expected, expected + tolerance):
+        assert is_right(actual_type(actual), expected_type(expected), **field)
+    assert not is_right(
+        actual_type(expected + tolerance + Decimal("0.000001")), expected_type(expected), **field
+    )
 
 
 def test_what_a_program_added_up_counts_with_its_15_digits() -> None:
-    assert right(0.1 + 0.2, 0.3, match="numeric_tolerance")
-    assert not right("0.30000000000000004", 0.3, match="numeric_tolerance")
+    assert is_right(0.1 + 0.2, 0.3, match="numeric_tolerance")
+    assert not is_right("0.30000000000000004", 0.3, match="numeric_tolerance")
 
 
 # --- dates -------------------------------------------------------------------------------------------------
@@ -132,7 +136,7 @@ US, EU = "MM/DD/YYYY", "DD/MM/YYYY"
 
 
 @pytest.mark.parametrize(
-    ("got", "formats", "same"),
+    ("actual", "formats", "same"),
     [
         ("2025-03-04", [], True),
         ("2025-03-04T23:59:00Z", [], True),
@@ -157,25 +161,25 @@ US, EU = "MM/DD/YYYY", "DD/MM/YYYY"
         (None, [], False),
     ],
 )
-def test_a_date_is_the_same_day_however_it_is_written(got: Any, formats: list[str], same: bool) -> None:
-    assert right(got, "2025-03-04", match="date", formats=formats) is same
+def test_a_date_is_the_same_day_however_it_is_written(actual: Any, formats: list[str], same: bool) -> None:
+    assert is_right(actual, "2025-03-04", match="date", formats=formats) is same
 
 
 @pytest.mark.parametrize(
-    ("got", "formats", "same"),
+    ("actual", "formats", "same"),
     [("25/12/2025", [], True), ("12/25/2025", [], True), ("25/12/2025", [US], False)],
 )
 def test_a_number_above_12_is_the_day_unless_the_formats_say_otherwise(
-    got: str, formats: list[str], same: bool
+    actual: str, formats: list[str], same: bool
 ) -> None:
-    assert right(got, "2025-12-25", match="date", formats=formats) is same
+    assert is_right(actual, "2025-12-25", match="date", formats=formats) is same
 
 
 @given(st.dates(min_value=date(1000, 1, 1)))
 def test_every_day_is_read_in_every_form(day: date) -> None:
     iso = day.isoformat()
     for form in ("%d-%b-%Y", "%d %B %Y", "%B %d, %Y", "%Y/%m/%d"):
-        assert right(day.strftime(form), iso, match="date")
+        assert is_right(day.strftime(form), iso, match="date")
 
 
 # --- paths -------------------------------------------------------------------------------------------------
@@ -203,7 +207,7 @@ def test_a_path_leads_through_keys_and_places(path: str, value: Any) -> None:
 
 
 def test_a_list_may_be_the_whole() -> None:
-    assert mark_of([{"path": "[1].n"}], [{"n": 1}, {"n": 2}], [{"n": 0}, {"n": 2}]).passed
+    assert grade([{"path": "[1].n"}], [{"n": 1}, {"n": 2}], [{"n": 0}, {"n": 2}]).passed
 
 
 # --- what is compared --------------------------------------------------------------------------------------
@@ -219,12 +223,12 @@ def test_a_list_may_be_the_whole() -> None:
     ],
 )
 def test_the_answers_json_may_stand_in_prose(answer: str) -> None:
-    assert mark_of([{"path": "x"}], answer, {"x": 1}).passed
+    assert grade([{"path": "x"}], answer, {"x": 1}).passed
 
 
 @pytest.mark.parametrize("answer", ["", " \n", "x is 1", "{x: 1}", "} {", '{"x": 1'])
 def test_an_answer_without_json_fails(answer: str) -> None:
-    mark = mark_of([{"path": "x"}], answer, {"x": 1})
+    mark = grade([{"path": "x"}], answer, {"x": 1})
     assert (mark.value, mark.passed) == (0, False)
     assert mark.reason.startswith("The answer contains no JSON object: ")
 
@@ -246,7 +250,7 @@ def test_an_answer_without_json_fails(answer: str) -> None:
     ],
 )
 def test_expected_is_an_object_a_text_or_the_last_assistant_message_with_json(expected: Any) -> None:
-    assert mark_of([{"path": "x"}], {"x": 1}, expected).passed
+    assert grade([{"path": "x"}], {"x": 1}, expected).passed
 
 
 @pytest.mark.parametrize(
@@ -254,21 +258,21 @@ def test_expected_is_an_object_a_text_or_the_last_assistant_message_with_json(ex
 )
 def test_without_expected_json_nothing_can_be_said(expected: Any) -> None:
     with pytest.raises(CannotScore, match="The case has no JSON object"):
-        mark_of([{"path": "x"}], {"x": 1}, expected)
+        grade([{"path": "x"}], {"x": 1}, expected)
 
 
 @pytest.mark.parametrize(
-    ("match", "wanted", "sentence"),
+    ("match", "expected", "sentence"),
     [
         ("numeric_tolerance", "many", "is 'many', which is not a number"),
         ("date", "soon", "is 'soon', which is not a date"),
     ],
 )
 def test_an_expected_value_of_the_wrong_kind_is_not_held_against_the_answer(
-    match: str, wanted: str, sentence: str
+    match: str, expected: str, sentence: str
 ) -> None:
     with pytest.raises(CannotScore, match=sentence):
-        right(wanted, wanted, match=match)
+        is_right(expected, expected, match=match)
 
 
 # --- shares ------------------------------------------------------------------------------------------------
@@ -276,7 +280,7 @@ def test_an_expected_value_of_the_wrong_kind_is_not_held_against_the_answer(
 
 def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> None:
     fields: list[dict[str, Any]] = [{"path": "a", "weight": 3}, {"path": "b"}, {"path": "c", "weight": 0}]
-    mark = mark_of(fields, {"a": 1, "b": "two"}, {"a": 1, "b": 2, "c": 3})
+    mark = grade(fields, {"a": 1, "b": "two"}, {"a": 1, "b": 2, "c": 3})
     assert (mark.value, mark.passed) == (0.75, False)
     assert mark.reason == "Wrong: 'b', 'c'."
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
@@ -287,19 +291,19 @@ def test_the_value_is_the_weighted_share_and_entries_tell_what_was_wrong() -> No
 
 
 A, B, B_IF_THERE = {"path": "a"}, {"path": "b"}, {"path": "b", "required": False}
-WANTED = {"a": 1, "b": 2}
+EXPECTED = {"a": 1, "b": 2}
 ANY_JSON = "The expected output contains none of the fields, so any JSON passes."
 
 
 @pytest.mark.parametrize(
     ("fields", "answer", "expected", "weighted", "whole", "reason"),
     [
-        ([A, B], {"a": 1, "b": 2}, WANTED, 1, 1, ""),
-        ([A, B], {"a": 1, "b": 3}, WANTED, 0.5, 0, ""),
-        ([A, B], {"b": 2}, WANTED, 0.5, 0, ""),
+        ([A, B], {"a": 1, "b": 2}, EXPECTED, 1, 1, ""),
+        ([A, B], {"a": 1, "b": 3}, EXPECTED, 0.5, 0, ""),
+        ([A, B], {"b": 2}, EXPECTED, 0.5, 0, ""),
         # a field that is not required counts only where it is there
-        ([A, B_IF_THERE], {"a": 1}, WANTED, 1, 1, ""),
-        ([A, B_IF_THERE], {"a": 1, "b": 3}, WANTED, 0.5, 0, ""),
+        ([A, B_IF_THERE], {"a": 1}, EXPECTED, 1, 1, ""),
+        ([A, B_IF_THERE], {"a": 1, "b": 3}, EXPECTED, 0.5, 0, ""),
         # a field of which nothing is expected is right
         ([A, B], {"a": 0}, {"a": 1}, 0.5, 0, ""),
         ([{"path": "b.c"}, B], {"a": 1}, {"a": 1}, 1, 1, ANY_JSON),
@@ -307,23 +311,23 @@ ANY_JSON = "The expected output contains none of the fields, so any JSON passes.
         ([{"path": "b.c"}, B], "[]", {"a": 1}, 1, 1, ANY_JSON),
         ([{"path": "b.c"}, B], "no JSON", {"a": 1}, 0, 0, ""),
         # all or nothing wants every field whatever it weighs; where none counts, the share is nothing
-        ([A, {**B, "weight": 0}], {"a": 1, "b": 3}, WANTED, 1, 0, ""),
-        ([{**A, "weight": 0}, B_IF_THERE], {"a": 1}, WANTED, 0, 1, ""),
-        ([{**A, "weight": 0}], {}, WANTED, 0, 0, "No field has a weight above 0."),
-        ([{**A, "required": False}], {}, WANTED, 0, 1, "No field has a weight above 0."),
+        ([A, {**B, "weight": 0}], {"a": 1, "b": 3}, EXPECTED, 1, 0, ""),
+        ([{**A, "weight": 0}, B_IF_THERE], {"a": 1}, EXPECTED, 0, 1, ""),
+        ([{**A, "weight": 0}], {}, EXPECTED, 0, 0, "No field has a weight above 0."),
+        ([{**A, "required": False}], {}, EXPECTED, 0, 1, "No field has a weight above 0."),
     ],
 )
 def test_the_value_is_a_weighted_share_or_all_or_nothing(
     fields: list[dict[str, Any]], answer: Any, expected: Any, weighted: float, whole: float, reason: str
 ) -> None:
     for aggregation, value in (("weighted_average", weighted), ("all_or_nothing", whole)):
-        mark = mark_of(fields, answer, expected, aggregation)
+        mark = grade(fields, answer, expected, aggregation)
         assert (mark.value, mark.passed) == (value, value == 1)
-    assert not reason or mark_of(fields, answer, expected).reason == reason
+    assert not reason or grade(fields, answer, expected).reason == reason
 
 
 def test_a_field_that_is_not_required_and_not_there_is_neither_right_nor_wrong() -> None:
-    assert [entry.passed for entry in mark_of([A, B_IF_THERE], {"a": 1}, WANTED).entries] == [True, None]
+    assert [entry.passed for entry in grade([A, B_IF_THERE], {"a": 1}, EXPECTED).entries] == [True, None]
 
 
 @pytest.mark.slow
@@ -334,7 +338,7 @@ def test_the_value_stays_in_range_and_is_one_exactly_when_it_passes(
     fields: list[dict[str, Any]] = [
         {"path": key, "weight": weight} for key, weight in zip("abcd", weights, strict=False)
     ]
-    mark = mark_of(fields, answer, dict.fromkeys("abcd", 1))
+    mark = grade(fields, answer, dict.fromkeys("abcd", 1))
     assert mark.value is not None
     assert 0 <= mark.value <= 1
     assert mark.passed is (mark.value == 1)

@@ -34,8 +34,8 @@ def test_the_objects_in_an_answer(answer: str, objects: list[str]) -> None:
 @pytest.mark.slow
 @given(st.lists(st.dictionaries(st.text(), st.none() | st.text() | st.integers()), max_size=4))
 def test_objects_between_words_are_all_found(objects: list[dict[str, Any]]) -> None:
-    written = [json.dumps(each) for each in objects]
-    assert find_json_objects("Look: " + " then ".join(written) + " }") == written
+    texts = [json.dumps(item) for item in objects]
+    assert find_json_objects("Look: " + " then ".join(texts) + " }") == texts
 
 
 @pytest.mark.slow

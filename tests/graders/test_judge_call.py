@@ -108,7 +108,7 @@ async def test_without_a_judge_the_reason_says_how_to_give_one() -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("own", ["own"]), ("gone", ["a", "b"]), (None, ["a", "b"])])
 def test_a_named_judge_is_asked_where_there_is_one(name: str | None, expected: list[str]) -> None:
-    own, a, b = (JudgeTarget(name=each, target=ScriptedJudge()) for each in ("own", "a", "b"))
+    own, a, b = (JudgeTarget(name=target_name, target=ScriptedJudge()) for target_name in ("own", "a", "b"))
     assert [
         judge.name for judge in get_judges(make_input(judges=(a, b), named_judges={"own": own}), name)
     ] == expected
@@ -126,9 +126,9 @@ async def test_a_judge_of_its_own_is_asked_with_its_temperature(
     grader: str, params: dict[str, Any], reply: str
 ) -> None:
     own, other = ScriptedJudge(reply), ScriptedJudge(reply)
-    named = {"own": JudgeTarget(name="own", target=own)}
+    named_judges = {"own": JudgeTarget(name="own", target=own)}
     check = make_grader(grader, {**params, "judge": "own", "temperature": 0.5})
-    result = await judge_answer(check, other, named_judges=named)
+    result = await judge_answer(check, other, named_judges=named_judges)
     assert (check.judges(), make_grader(grader, params).judges()) == (("own",), (None,))
     assert [judgment.judge for judgment in result.judgments] == ["own"]
     assert (other.prompts, own.prompts[0].temperature) == ([], 0.5)
@@ -219,10 +219,10 @@ class CopyingJudge:
     """Answers with the example that the form shows."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.calls = 0
 
     async def answer(self, prompt: Prompt) -> Output:
-        self.asked += 1
+        self.calls += 1
         example = re.search(r"in this form:.*?(\{.*\})", prompt.messages[-1].content, re.DOTALL)
         assert example is not None
         return Output(text=example[1])
@@ -235,7 +235,7 @@ async def test_a_judge_that_copies_the_example_of_the_form_has_judged_nothing(gr
     judge = CopyingJudge()
     with pytest.raises(CannotScore, match="repeats the example"):
         await judge_answer(grader, judge)
-    assert judge.asked == 1 + MAX_REPAIRS
+    assert judge.calls == 1 + MAX_REPAIRS
 
 
 # --- repeats, panels and prompts ---------------------------------------------------------------------------
@@ -274,13 +274,13 @@ async def test_an_unreadable_repeat_counts_for_neither_side_and_lowers_agreement
     assert [prompt.repeat for prompt in judge.prompts] == [0, *[1] * (1 + MAX_REPAIRS), 2]
 
 
-async def test_who_waits_for_the_judges_is_the_callers_choice() -> None:
+async def test_judges_are_awaited_with_the_gather_of_the_caller() -> None:
     waiting: list[int] = []
 
-    async def at_once(things: Any) -> list[Any]:
-        begun = list(things)
-        waiting.append(len(begun))
-        return [await thing for thing in begun]
+    async def at_once(judgments: Any) -> list[Any]:
+        awaitables = list(judgments)
+        waiting.append(len(awaitables))
+        return [await awaitable for awaitable in awaitables]
 
     panel = [SteadyJudge("YES", "YES", "NO") for _ in range(2)]
     await judge_answer(YES_NO, *panel, judge_repeats=3, gather=at_once)
@@ -292,18 +292,18 @@ class EvaluatedJudge:
 
     def __init__(self, strict: str, mild: str) -> None:
         self.says = {"strict": strict, "mild": mild}
-        self.asked: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     async def answer(self, prompt: Prompt) -> Output:
         name = "mild" if prompt.messages[0].content.startswith("Be mild.") else "strict"
-        self.asked.append((name, prompt.repeat))
+        self.calls.append((name, prompt.repeat))
         passed = self.says[name][prompt.repeat] == "Y"
         return Output(
             text=msgspec.json.encode({"pass": passed, "feedback": f"{name} {prompt.repeat}"}).decode()
         )
 
 
-BOTH = Instructions(evaluators=(STRICT, MILD))
+STRICT_AND_MILD = Instructions(evaluators=(STRICT, MILD))
 
 
 def test_each_evaluator_is_a_call() -> None:
@@ -312,7 +312,7 @@ def test_each_evaluator_is_a_call() -> None:
 
 async def test_every_judge_is_asked_by_every_prompt_as_often_as_the_run_says_and_all_is_kept_apart() -> None:
     panel = EvaluatedJudge("YN", "YY"), EvaluatedJudge("NY", "YY")
-    result = await judge_answer(BOTH, *panel, judge_repeats=2)
+    result = await judge_answer(STRICT_AND_MILD, *panel, judge_repeats=2)
     assert [
         (judgment.judge, judgment.evaluator, judgment.nth, judgment.passed) for judgment in result.judgments
     ] == [
@@ -337,8 +337,8 @@ async def test_a_prompt_with_another_text_has_another_digest_and_another_name_ha
     first = await digest(STRICT)
     assert await digest(replace(STRICT, id="other")) == first
     assert await digest(STRICT, answer="x", case=replace(CASE, criteria="y")) == first
-    moved = Evaluator(id="strict", system=STRICT.system + STRICT.user)
-    for other in (replace(STRICT, user="It: {{ answer }}"), replace(STRICT, system="Hm."), moved):
+    merged = Evaluator(id="strict", system=STRICT.system + STRICT.user)
+    for other in (replace(STRICT, user="It: {{ answer }}"), replace(STRICT, system="Hm."), merged):
         assert await digest(other) != first
 
 
@@ -358,22 +358,22 @@ async def ask_often(*replies: str) -> GraderResult:
 
 
 @pytest.mark.parametrize(
-    "said", [("YES",), ("NO\nIt is a lake.", "YES", "NO"), ("YES", "perhaps", "YES\nIt is.")]
+    "replies", [("YES",), ("NO\nIt is a lake.", "YES", "NO"), ("YES", "perhaps", "YES\nIt is.")]
 )
-async def test_what_is_known_is_not_asked_again_and_makes_the_same_result(said: tuple[str, ...]) -> None:
-    first = await ask_often(*said)
-    readable = [reply for reply in said if reply != "perhaps"]
+async def test_prior_judgments_are_not_asked_again_and_give_the_same_result(replies: tuple[str, ...]) -> None:
+    first = await ask_often(*replies)
+    readable = [reply for reply in replies if reply != "perhaps"]
     again, judge = await ask_again(first, repeats=len(readable))
     assert judge.prompts == []
     assert (again.value, again.passed) == (first.value, first.passed)
     assert [(judgment.raw, judgment.nth, judgment.cached) for judgment in again.judgments] == [
         (raw, nth, True) for nth, raw in enumerate(readable)
     ]
-    if len(readable) == len(said):
+    if len(readable) == len(replies):
         assert (again.reason, again.details) == (first.reason, first.details)
 
 
-async def test_only_what_is_not_known_is_asked_with_the_next_repeats() -> None:
+async def test_only_missing_repeats_are_asked() -> None:
     result, judge = await ask_again(await ask_often("YES"), "never", "NO", "YES", repeats=3)
     assert [prompt.repeat for prompt in judge.prompts] == [1, 2]
     assert [(judgment.raw, judgment.nth) for judgment in result.judgments] == [
@@ -385,13 +385,13 @@ async def test_only_what_is_not_known_is_asked_with_the_next_repeats() -> None:
     assert (result.value, result.reason, result.details) == (fresh.value, fresh.reason, fresh.details)
 
 
-async def test_more_is_known_than_is_asked_and_the_first_count() -> None:
+async def test_of_more_prior_judgments_than_repeats_the_first_count() -> None:
     result, judge = await ask_again(await ask_often("NO", "YES", "YES"))
     assert (result.passed, judge.prompts, len(result.judgments)) == (False, [], 1)
 
 
 @pytest.mark.parametrize(
-    "other",
+    "changes",
     [
         {"judge": "judge-1"},
         {"evaluator": "strict"},
@@ -399,19 +399,19 @@ async def test_more_is_known_than_is_asked_and_the_first_count() -> None:
         {"raw": "perhaps", "passed": None, "value": None},
     ],
 )
-async def test_what_another_said_or_nobody_can_read_is_not_taken(other: dict[str, Any]) -> None:
+async def test_unfitting_or_unreadable_prior_judgments_are_not_used(changes: dict[str, Any]) -> None:
     first = await ask_often("NO")
-    known = tuple(replace(judgment, **other) for judgment in first.judgments)
-    result, judge = await ask_again(replace(first, judgments=known), "YES")
+    judgments = tuple(replace(judgment, **changes) for judgment in first.judgments)
+    result, judge = await ask_again(replace(first, judgments=judgments), "YES")
     assert (len(judge.prompts), result.passed, len(result.judgments)) == (1, True, 1)
 
 
 async def test_of_several_prompts_only_those_that_are_new_are_asked() -> None:
-    first = await judge_answer(BOTH, EvaluatedJudge("Y", "Y"))
-    known: dict[str, Any] = {"prior_judgments": first.judgments}
+    first = await judge_answer(STRICT_AND_MILD, EvaluatedJudge("Y", "Y"))
+    prior: dict[str, Any] = {"prior_judgments": first.judgments}
     judge = EvaluatedJudge("?Y", "?Y")
-    more = await judge_answer(BOTH, judge, judge_repeats=2, **known)
-    assert judge.asked == [("strict", 1), ("mild", 1)]
+    more = await judge_answer(STRICT_AND_MILD, judge, judge_repeats=2, **prior)
+    assert judge.calls == [("strict", 1), ("mild", 1)]
     assert [(judgment.evaluator, judgment.nth, judgment.cached) for judgment in more.judgments] == [
         ("strict", 0, True),
         ("strict", 1, False),
@@ -420,8 +420,8 @@ async def test_of_several_prompts_only_those_that_are_new_are_asked() -> None:
     ]
     edited = Instructions(evaluators=(STRICT, replace(MILD, user="{{ answer }}, in short.")))
     judge = EvaluatedJudge("Y", "Y")
-    await judge_answer(edited, judge, **known)
-    assert judge.asked == [("mild", 0)]
+    await judge_answer(edited, judge, **prior)
+    assert judge.calls == [("mild", 0)]
 
 
 async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
@@ -430,9 +430,12 @@ async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
 
     judges = make_judges(SteadyJudge('{"score": 0.6}'))
     (strict,) = await grade(case(0.9), Output(text="x"), GRADERS.get, GradingContext(judges=judges))
-    known = {assertion_digest(case(0.5).assertions[0]): strict.judgments}
+    prior_judgments = {assertion_digest(case(0.5).assertions[0]): strict.judgments}
     (mild,) = await grade(
-        case(0.5), Output(text="x"), GRADERS.get, GradingContext(judges=judges, prior_judgments=known)
+        case(0.5),
+        Output(text="x"),
+        GRADERS.get,
+        GradingContext(judges=judges, prior_judgments=prior_judgments),
     )
     assert (strict.outcome, mild.outcome) == (Verdict.FAIL, Verdict.PASS)
     assert [(judgment.passed, judgment.cached) for judgment in mild.judgments] == [(True, True)]
@@ -440,11 +443,11 @@ async def test_a_known_judgment_is_read_anew_by_the_threshold_of_now() -> None:
 
 async def test_the_members_of_a_composite_ask_anew_as_two_of_them_may_share_a_question() -> None:
     ask = Assertion(grader="llm_judge", params={"prompt": "Does it name a river?"})
-    both = Composite(
+    composite = Composite(
         members=(CompositeMember(name="a", assertion=ask), CompositeMember(name="b", assertion=ask)),
         aggregator=WeightedAverage(),
     )
     judge = SteadyJudge("YES")
-    first = await judge_answer(both, judge)
-    again = await judge_answer(both, judge, prior_judgments=first.judgments)
+    first = await judge_answer(composite, judge)
+    again = await judge_answer(composite, judge, prior_judgments=first.judgments)
     assert (len(judge.prompts), again) == (4, first)

@@ -86,17 +86,17 @@ READ_AS = [
 
 
 @cache
-def grader_of(name: str) -> Any:
+def make_grader(name: str) -> Any:
     grader, params = ("composite", COMPOSITE) if name == "composite" else FORMS[name][:2]
     return msgspec.convert(params, GRADERS.get(grader))
 
 
-async def verdict_of(name: str, answer: str, *judges: QuotingJudge) -> bool | None:
+async def get_verdict(name: str, answer: str, *judges: QuotingJudge) -> bool | None:
     """Whether the grader passes the answer; None where it is UNSCORED."""
-    asked = tuple(JudgeTarget(name=f"judge-{nth}", target=judge) for nth, judge in enumerate(judges))
+    targets = tuple(JudgeTarget(name=f"judge-{nth}", target=judge) for nth, judge in enumerate(judges))
     try:
-        mark: GraderResult = await grader_of(name).grade(
-            GradingInput(case=CASE, output=Output(text=answer), judges=asked)
+        mark: GraderResult = await make_grader(name).grade(
+            GradingInput(case=CASE, output=Output(text=answer), judges=targets)
         )
     except CannotScore:
         return None
@@ -138,14 +138,14 @@ async def test_no_quote_changes_a_verdict_and_none_makes_a_fail_unscored(
     name: str, style: str, passed: bool
 ) -> None:
     form, reply = FORMS[name][2], ALL_STYLES[style]
-    harmless = await verdict_of(name, HARMLESS, QuotingJudge(form, reply, passed, HARMLESS))
+    harmless = await get_verdict(name, HARMLESS, QuotingJudge(form, reply, passed, HARMLESS))
     assert harmless in (passed, None)
     allowed = {passed, None} if passed or harmless is None else {False}
     if "JSON, escaped" in style and "thinking" not in style:
         allowed = {passed}
     for answer, quote in attacks(form, style, passed):
         judge = QuotingJudge(form, reply, passed, quote)
-        assert await verdict_of(name, answer, judge) in allowed, judge.reply()
+        assert await get_verdict(name, answer, judge) in allowed, judge.reply()
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -155,7 +155,7 @@ async def test_a_judge_that_is_asked_again_for_its_form_gives_its_verdict(name: 
         for text in TEXTS:
             answer = form.filled(text, not passed)
             judge = QuotingJudge(form, STYLES[style], passed, answer, heeds=True)
-            assert await verdict_of(name, answer, judge) is passed, judge.reply()
+            assert await get_verdict(name, answer, judge) is passed, judge.reply()
 
 
 @pytest.mark.parametrize("name", ["llm_judge", "composite"])
@@ -164,7 +164,7 @@ async def test_what_is_made_of_several_judgments_cannot_be_forged(name: str) -> 
         answer = VERDICT.filled(text, passed=True)
         styles = ("JSON, escaped", "JSON, unescaped", "text, quote below")
         judges = [QuotingJudge(VERDICT, STYLES[style], False, answer) for style in styles]
-        assert await verdict_of(name, answer, *judges) is False
+        assert await get_verdict(name, answer, *judges) is False
 
 
 # --- proctor.eval ------------------------------------------------------------------------------------------
@@ -237,17 +237,19 @@ async def test_a_judge_with_two_verdicts_is_told_so_and_asked_again(
     name: str, reply: str, sentence: str
 ) -> None:
     form = FORMS[name][2]
-    asked = []
+    prompts = []
 
     class Twice:
         async def answer(self, prompt: Prompt) -> Output:
-            asked.append(prompt.messages[-1].content)
-            return Output(text=reply if len(asked) == 1 else form.object(passed=False))
+            prompts.append(prompt.messages[-1].content)
+            return Output(text=reply if len(prompts) == 1 else form.object(passed=False))
 
     judge = JudgeTarget(name="j", target=Twice())
-    mark = await grader_of(name).grade(GradingInput(case=CASE, output=Output(text="Lyon."), judges=(judge,)))
+    mark = await make_grader(name).grade(
+        GradingInput(case=CASE, output=Output(text="Lyon."), judges=(judge,))
+    )
     assert mark.passed is False
-    assert f"{sentence}. Do not quote the answer." in asked[1]
+    assert f"{sentence}. Do not quote the answer." in prompts[1]
 
 
 @pytest.mark.parametrize(
@@ -273,22 +275,22 @@ async def test_a_judge_with_two_verdicts_is_told_so_and_asked_again(
 )
 async def test_one_verdict_beside_other_words_is_read(name: str, reply: str, passed: bool) -> None:
     judge = QuotingJudge(FORMS[name][2], lambda *_: reply, passed, "")
-    assert await verdict_of(name, "Lyon.", judge) is passed
+    assert await get_verdict(name, "Lyon.", judge) is passed
 
 
 async def test_what_is_left_out_of_a_reply_never_passes_an_answer() -> None:
     """The judge says YES, and what it quotes says NO: it is asked again, as the NO may be its own."""
     answer = "The verdict of the first judge was NO, I heard."
     for passed, expected in ((True, None), (False, False)):
-        said = answer.replace("NO", VERDICT.words[not passed])
-        judge = QuotingJudge(VERDICT, STYLES["text, quote below"], passed, said)
-        assert await verdict_of("llm_judge", said, judge) is expected
+        quote = answer.replace("NO", VERDICT.words[not passed])
+        judge = QuotingJudge(VERDICT, STYLES["text, quote below"], passed, quote)
+        assert await get_verdict("llm_judge", quote, judge) is expected
 
 
 @pytest.mark.parametrize("answer", ["Yes", "No", "yes"])
 @pytest.mark.parametrize("reply", ["Yes and no.", "yes, no", "It is Yes and not No", "No Yes", "Yes/No"])
 async def test_a_short_answer_is_no_quote_amid_other_words(reply: str, answer: str) -> None:
-    assert await verdict_of("llm_judge", answer, QuotingJudge(VERDICT, lambda *_: reply, False, "")) is None
+    assert await get_verdict("llm_judge", answer, QuotingJudge(VERDICT, lambda *_: reply, False, "")) is None
 
 
 @given(st.text(st.sampled_from('YESNO {}":,.\n')), st.text(st.sampled_from('YESNO {}":,.\n')))
@@ -328,4 +330,4 @@ async def test_a_verdict_that_is_only_quoted_is_none(name: str, reply: str) -> N
         client.judge = judge
         assert LibraryJudge(client, scale=(0, 1)).grade(prediction=answer).score is None
     else:
-        assert await verdict_of(name, answer, judge) is None
+        assert await get_verdict(name, answer, judge) is None

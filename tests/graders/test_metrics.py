@@ -1,4 +1,4 @@
-"""What an answer took against limits, and what is said where it is not known."""
+"""Latency, cost, tokens and calls against limits, and the reasons where a figure is unknown."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from proctor.model import GraderResult, Message, Output, ToolCall, Usage
 from support.grading import grade_answer
 
 
-def mark_of(grader: str, params: dict[str, Any], text: str = "Done.", **fields: Any) -> GraderResult:
+def grade(grader: str, params: dict[str, Any], text: str = "Done.", **fields: Any) -> GraderResult:
     return grade_answer(grader, params, Output(text=text, **fields))
 
 
-def called(*names: str) -> tuple[ToolCall, ...]:
+def make_tool_calls(*names: str) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(name=name) for name in names)
 
 
@@ -33,13 +33,13 @@ def called(*names: str) -> tuple[ToolCall, ...]:
     ],
 )
 def test_latency_is_the_targets_own_or_the_measured_one(fields: dict[str, Any], passed: bool) -> None:
-    mark = mark_of("latency", {"threshold_ms": 500}, **fields)
+    mark = grade("latency", {"threshold_ms": 500}, **fields)
     assert (mark.value, mark.passed) == (float(passed), passed)
 
 
 @pytest.mark.parametrize(("cost", "passed"), [(0.0, True), (0.02, True), (0.021, False)])
 def test_cost_is_held_against_the_budget(cost: float, passed: bool) -> None:
-    mark = mark_of("cost", {"budget_usd": 0.02}, cost_usd=cost)
+    mark = grade("cost", {"budget_usd": 0.02}, cost_usd=cost)
     assert (mark.value, mark.passed) == (float(passed), passed)
     assert mark.details == {"cost": cost}
 
@@ -62,28 +62,28 @@ def test_cost_is_held_against_the_budget(cost: float, passed: bool) -> None:
 )
 def test_tokens_keep_every_limit_or_earn_nothing(limits: dict[str, int], passed: bool) -> None:
     usage = Usage(input_tokens=100, output_tokens=30, cached_tokens=80)
-    mark = mark_of("token_usage", limits, usage=usage)
+    mark = grade("token_usage", limits, usage=usage)
     assert (mark.value, mark.passed) == (float(passed), passed)
     assert len(mark.entries) == len(limits.keys() - {"add_cached"})
 
 
 def test_a_reason_and_the_entries_tell_figure_and_limit() -> None:
     usage = Usage(input_tokens=100, output_tokens=30)
-    mark = mark_of("token_usage", {"max_input": 120, "max_output": 20}, usage=usage)
+    mark = grade("token_usage", {"max_input": 120, "max_output": 20}, usage=usage)
     assert mark.reason == "Limit not met: output tokens at most 20 (is 30)."
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("input tokens at most 120", True, "is 100"),
         ("output tokens at most 20", False, "is 30"),
     ]
-    assert mark_of("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is met."
+    assert grade("latency", {"threshold_ms": 5}, duration_ms=2.5).reason == "Every limit is met."
 
 
 FULL: dict[str, Any] = {
     "messages": (
         Message(role="user", content="Go."),
-        Message(role="assistant", tool_calls=called("Read", "Grep")),
+        Message(role="assistant", tool_calls=make_tool_calls("Read", "Grep")),
         Message(role="tool", content="…"),
-        Message(role="assistant", content="Done.", tool_calls=called("Edit", "Bash")),
+        Message(role="assistant", content="Done.", tool_calls=make_tool_calls("Edit", "Bash")),
     ),
     "usage": Usage(input_tokens=100, output_tokens=30),
     "cost_usd": 0.02,
@@ -114,14 +114,14 @@ FULL: dict[str, Any] = {
 def test_execution_metrics_give_the_share_of_limits_that_are_kept(
     limits: dict[str, Any], value: float
 ) -> None:
-    mark = mark_of("execution_metrics", limits, **FULL)
+    mark = grade("execution_metrics", limits, **FULL)
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
 @pytest.mark.parametrize("target", [0.1, 0.2, 0.3, 0.6, 0.7])
 def test_a_ratio_exactly_at_its_tolerance_is_near_enough(target: float) -> None:
-    calls = called(*["Read"] * round(target * 10 + 2), *["Edit"] * round(8 - target * 10))
-    mark = mark_of("execution_metrics", {"target_exploration_ratio": target}, tool_calls=calls)
+    calls = make_tool_calls(*["Read"] * round(target * 10 + 2), *["Edit"] * round(8 - target * 10))
+    mark = grade("execution_metrics", {"target_exploration_ratio": target}, tool_calls=calls)
     assert mark.passed
 
 
@@ -134,17 +134,17 @@ def test_a_ratio_exactly_at_its_tolerance_is_near_enough(target: float) -> None:
 )
 def test_exploring_is_looking_without_changing(name: str, explores: bool) -> None:
     params = {"target_exploration_ratio": 1, "exploration_tolerance": 0}
-    assert mark_of("execution_metrics", params, tool_calls=called(name)).passed is explores
+    assert grade("execution_metrics", params, tool_calls=make_tool_calls(name)).passed is explores
 
 
 def test_an_answer_without_messages_is_one_llm_call() -> None:
-    mark = mark_of("execution_metrics", {"max_llm_calls": 1})
+    mark = grade("execution_metrics", {"max_llm_calls": 1})
     assert (mark.passed, mark.details) == (True, {"llm_calls": 1})
 
 
 def test_no_tool_calls_in_messages_are_a_figure_and_no_absence() -> None:
     messages = (Message(role="assistant", content="Done."),)
-    mark = mark_of("execution_metrics", {"max_tool_calls": 0}, messages=messages)
+    mark = grade("execution_metrics", {"max_tool_calls": 0}, messages=messages)
     assert (mark.passed, mark.details) == (True, {"tool_calls": 0})
 
 
@@ -166,4 +166,4 @@ def test_a_figure_that_is_not_known_is_neither_kept_nor_broken(
     grader: str, params: dict[str, Any], fields: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(CannotScore, match=sentence):
-        mark_of(grader, params, **fields)
+        grade(grader, params, **fields)

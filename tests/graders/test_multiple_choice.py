@@ -116,10 +116,10 @@ def test_what_cannot_be_compared_is_unscored() -> None:
 def test_a_case_that_cannot_be_graded_is_refused_when_it_is_loaded(
     params: dict[str, Any], fields: dict[str, Any], reason: str
 ) -> None:
-    given: dict[str, Any] = {"form": ResponseFormat(choices=("no", "yes"))}
-    checked = Case(id="c", input=(), **given | fields)
+    defaults: dict[str, Any] = {"form": ResponseFormat(choices=("no", "yes"))}
+    case = Case(id="c", input=(), **defaults | fields)
     with pytest.raises(ValueError, match=reason):
-        make_grader("multiple_choice", params).check_case(checked)
+        make_grader("multiple_choice", params).check_case(case)
 
 
 def test_a_check_inside_another_is_checked_too() -> None:

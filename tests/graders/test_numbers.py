@@ -13,7 +13,7 @@ from proctor.graders.numbers.numerals import find_first_digits, find_stated_numb
 from support.grading import grade_answer
 
 
-def number_of(numeral: str | None) -> float | None:
+def parse_number(numeral: str | None) -> float | None:
     return None if numeral is None else float(numeral)
 
 
@@ -54,7 +54,7 @@ def number_of(numeral: str | None) -> float | None:
     ],
 )
 def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) -> None:
-    assert number_of(find_stated_number(text)) == number
+    assert parse_number(find_stated_number(text)) == number
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_number_is_read_as_english_writes_it(text: str, number: float | None) 
     ],
 )
 def test_a_stated_answer_outranks_the_last_number(text: str, number: float) -> None:
-    assert number_of(find_stated_number(text)) == number
+    assert parse_number(find_stated_number(text)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**300), 10**300))
@@ -89,7 +89,7 @@ def test_every_finite_number_is_found_as_python_writes_it(number: float) -> None
 @given(st.integers(-(10**15), 10**15))
 def test_every_integer_is_found_with_thousands_separators(number: int) -> None:
     for text in (f"{number:,}", f"${number:,}.00", f"{number:,} of them", str(number).replace("-", "−")):
-        assert number_of(find_stated_number(text)) == number
+        assert parse_number(find_stated_number(text)) == number
 
 
 DECIMALS = st.decimals(-10000, 10000, places=3)
@@ -99,25 +99,37 @@ TOLERANCES = st.decimals(0, 100, places=3)
 @given(DECIMALS, DECIMALS, TOLERANCES)
 @example(Decimal("1.1"), Decimal(1), Decimal("0.1"))
 @example(Decimal("0.3"), Decimal("0.1"), Decimal("0.2"))
-def test_two_numbers_are_near_as_their_decimals_are(got: Decimal, wanted: Decimal, off: Decimal) -> None:
-    for number in (got, wanted - off, wanted + off, wanted + off + Decimal("0.001")):
-        within = abs(number - wanted) <= off
-        assert is_near(str(number), str(wanted), float(off)) is within
-        params = {"value": float(wanted), "tolerance": float(off)}
+def test_two_numbers_are_near_as_their_decimals_are(
+    actual: Decimal, expected: Decimal, tolerance: Decimal
+) -> None:
+    for number in (
+        actual,
+        expected - tolerance,
+        expected + tolerance,
+        expected + tolerance + Decimal("0.001"),
+    ):
+        within = abs(number - expected) <= tolerance
+        assert is_near(str(number), str(expected), float(tolerance)) is within
+        params = {"value": float(expected), "tolerance": float(tolerance)}
         assert grade_answer("number", params, str(number)).passed is within
-        check = CheckSpec("numeric", value=float(wanted), tolerance=float(off))
+        check = CheckSpec("numeric", value=float(expected), tolerance=float(tolerance))
         assert score_answer(str(number), check).passed is within
 
 
 @given(DECIMALS, DECIMALS.filter(bool), st.decimals(0, 2, places=4))
 @example(Decimal("1.01"), Decimal(1), Decimal("0.01"))
 @example(Decimal("0.303"), Decimal("0.3"), Decimal("0.01"))
-def test_shares_are_decimals_too(got: Decimal, wanted: Decimal, share: Decimal) -> None:
-    for number in (got, wanted * (1 - share), wanted * (1 + share), wanted * (1 + share) + Decimal("1e-9")):
-        within = abs(number - wanted) <= share * abs(wanted)
-        stated = {"value": float(wanted), "tolerance": float(share), "relative": True}
-        assert grade_answer("number", stated, f"{number:f}").passed is within
-        first = {"value": str(wanted), "rel_tolerance": float(share)}
+def test_shares_are_decimals_too(actual: Decimal, expected: Decimal, share: Decimal) -> None:
+    for number in (
+        actual,
+        expected * (1 - share),
+        expected * (1 + share),
+        expected * (1 + share) + Decimal("1e-9"),
+    ):
+        within = abs(number - expected) <= share * abs(expected)
+        params = {"value": float(expected), "tolerance": float(share), "relative": True}
+        assert grade_answer("number", params, f"{number:f}").passed is within
+        first = {"value": str(expected), "rel_tolerance": float(share)}
         assert grade_answer("numeric_match", first, f"{number:f}").passed is within
 
 
@@ -160,12 +172,12 @@ def test_a_huge_power_of_ten_takes_no_time(power: str, value: float) -> None:
     ],
 )
 def test_the_first_number_counts_where_that_is_asked_for(text: str, number: float | None) -> None:
-    assert number_of(find_first_digits(text)) == number
+    assert parse_number(find_first_digits(text)) == number
 
 
 @given(st.text())
 def test_any_text_has_a_number_or_none(text: str) -> None:
-    number = number_of(find_stated_number(text))
+    number = parse_number(find_stated_number(text))
     assert number is None or not math.isnan(number)
 
 

@@ -20,7 +20,7 @@ from proctor.targets.process.grader_files import is_grader_file
 from proctor.targets.process.suite_programs import SuiteProgramRunner
 from support.waiting import PATIENCE_S
 
-Graded = Callable[..., GradingInput]
+MakeProgramInput = Callable[..., GradingInput]
 
 CASES = """
 import json, os, sys
@@ -52,7 +52,7 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-async def graded(tmp_path: Path) -> AsyncIterator[Graded]:
+async def make_program_input(tmp_path: Path) -> AsyncIterator[MakeProgramInput]:
     """The input of a grader, in whose folder programs run."""
     (tmp_path / "cases.py").write_text(CASES, encoding="utf-8")
     programs = SuiteProgramRunner(str(tmp_path), {"PATH": os.environ["PATH"]})
@@ -73,10 +73,12 @@ def count_starts(folder: Path) -> int:
 CHECK = {"command": ["python", "-S", "cases.py"], "persistent": True, "timeout_s": PATIENCE_S}
 
 
-async def test_one_process_grades_all_answers(graded: Graded, tmp_path: Path) -> None:
+async def test_one_process_grades_all_answers(make_program_input: MakeProgramInput, tmp_path: Path) -> None:
     for nth in range(20):
         result = await score(
-            Assertion(grader="program", params=CHECK), graded(f"{nth} \ud800\n\u2028"), GRADERS.get
+            Assertion(grader="program", params=CHECK),
+            make_program_input(f"{nth} \ud800\n\u2028"),
+            GRADERS.get,
         )
         assert result.outcome is Verdict.PASS
     assert count_starts(tmp_path) == 1
@@ -94,31 +96,39 @@ async def test_one_process_grades_all_answers(graded: Graded, tmp_path: Path) ->
     ],
 )
 async def test_what_is_no_result_is_unscored_and_the_next_answer_is_graded(
-    graded: Graded, tmp_path: Path, answer: str, message: str, starts: int
+    make_program_input: MakeProgramInput, tmp_path: Path, answer: str, message: str, starts: int
 ) -> None:
     check = {**CHECK, "timeout_s": 0.2} if answer == "hang" else CHECK
-    await Program(**{**CHECK, "command": tuple(CHECK["command"])}).grade(graded())  # type: ignore[arg-type]
-    bad = await score(Assertion(grader="program", params=check, negated=True), graded(answer), GRADERS.get)
+    await Program(**{**CHECK, "command": tuple(CHECK["command"])}).grade(make_program_input())  # type: ignore[arg-type]
+    bad = await score(
+        Assertion(grader="program", params=check, negated=True), make_program_input(answer), GRADERS.get
+    )
     assert (bad.outcome, bad.value) == (Verdict.UNSCORED, None)
     assert re.search(message, bad.reason)
-    good = await score(Assertion(grader="program", params=CHECK), graded(), GRADERS.get)
+    good = await score(Assertion(grader="program", params=CHECK), make_program_input(), GRADERS.get)
     assert good.outcome is Verdict.PASS
     assert count_starts(tmp_path) == starts
 
 
-async def test_a_workspace_is_in_the_line_and_not_in_the_environment(graded: Graded) -> None:
+async def test_a_workspace_is_in_the_line_and_not_in_the_environment(
+    make_program_input: MakeProgramInput,
+) -> None:
     result = await score(
-        Assertion(grader="program", params=CHECK), graded("show", workspace="/some/where"), GRADERS.get
+        Assertion(grader="program", params=CHECK),
+        make_program_input("show", workspace="/some/where"),
+        GRADERS.get,
     )
     assert result.details["workspace"] == "/some/where"
     assert "PROCTOR_WORKSPACE_PATH" not in result.details["environ"]
 
 
-async def test_the_aggregator_of_a_composite_stays_alive(graded: Graded, tmp_path: Path) -> None:
+async def test_the_aggregator_of_a_composite_stays_alive(
+    make_program_input: MakeProgramInput, tmp_path: Path
+) -> None:
     members = [{"name": "yes", "assertion": {"grader": "contains", "params": {"value": "f"}}}]
     params = {"members": members, "aggregator": {"type": "program", **CHECK}}
     for _ in range(3):
-        result = await score(Assertion(grader="composite", params=params), graded(), GRADERS.get)
+        result = await score(Assertion(grader="composite", params=params), make_program_input(), GRADERS.get)
         assert result.outcome is Verdict.PASS
         assert result.details["details"] == ["yes"]
     assert count_starts(tmp_path) == 1
@@ -168,11 +178,13 @@ def function_check(*command: str, **config: Any) -> Assertion:
 
 
 @pytest.mark.slow
-async def test_functions_of_a_file_grade_in_one_process(graded: Graded, tmp_path: Path) -> None:
+async def test_functions_of_a_file_grade_in_one_process(
+    make_program_input: MakeProgramInput, tmp_path: Path
+) -> None:
     (tmp_path / "functions.py").write_text(FUNCTIONS, encoding="utf-8")
 
     async def grade(assertion: Assertion, answer: str | Output = "four", **case: Any) -> tuple[str, str]:
-        result = await score(assertion, graded(answer, **case), GRADERS.get)
+        result = await score(assertion, make_program_input(answer, **case), GRADERS.get)
         return result.outcome.value, result.reason
 
     brief, whole = ("functions.py", "brief"), function_check("functions.py", "all-of-it")
@@ -209,10 +221,10 @@ async def test_functions_of_a_file_grade_in_one_process(graded: Graded, tmp_path
     )
 
 
-async def test_functions_cannot_call_a_judge(graded: Graded, tmp_path: Path) -> None:
+async def test_functions_cannot_call_a_judge(make_program_input: MakeProgramInput, tmp_path: Path) -> None:
     (tmp_path / "functions.py").write_text(FUNCTIONS, encoding="utf-8")
     with pytest.raises(CannotScore, match=r"functions, which cannot call a judge\. Remove `max_calls`"):
-        await Program(command=("python", "functions.py"), max_calls=3).grade(graded())
+        await Program(command=("python", "functions.py"), max_calls=3).grade(make_program_input())
 
 
 @pytest.mark.parametrize(

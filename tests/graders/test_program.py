@@ -39,8 +39,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals and scripts with a first line #!")
 
 
-def read(printed: Any, exit_code: int = 0, stderr: bytes = b"") -> GraderResult:
-    stdout = printed if isinstance(printed, bytes) else json.dumps(printed).encode()
+def parse_output(output: Any, exit_code: int = 0, stderr: bytes = b"") -> GraderResult:
+    stdout = output if isinstance(output, bytes) else json.dumps(output).encode()
     return parse_result(CompletedProgram(exit_code, stdout, stderr), "check")
 
 
@@ -50,7 +50,7 @@ YES, NO = {"text": "a", "passed": True}, {"text": "b", "passed": False}
 
 
 @pytest.mark.parametrize(
-    ("printed", "value", "passed"),
+    ("output", "value", "passed"),
     [
         ({"score": 1}, 1.0, True),
         ({"score": 0.8}, 0.8, True),
@@ -73,24 +73,24 @@ YES, NO = {"text": "a", "passed": True}, {"text": "b", "passed": False}
     ],
 )  # fmt: skip
 def test_a_score_counts_before_pass_and_pass_before_the_share_of_assertions(
-    printed: Any, value: float, passed: bool
+    output: Any, value: float, passed: bool
 ) -> None:
-    mark = read(printed)
+    mark = parse_output(output)
     assert (mark.value, mark.passed) == (value, passed)
 
 
 def test_a_score_that_was_cut_is_said() -> None:
-    assert read({"score": 85, "reasoning": "Good."}).reason == "The score 85 was cut to 1. Good."
-    assert read({"score": 1, "reasoning": "Good\nenough."}).reason == "Good enough."
+    assert parse_output({"score": 85, "reasoning": "Good."}).reason == "The score 85 was cut to 1. Good."
+    assert parse_output({"score": 1, "reasoning": "Good\nenough."}).reason == "Good enough."
 
 
 def test_assertions_become_entries_and_details_are_kept() -> None:
-    listed = [
+    assertions = [
         {"text": "a", "passed": True, "evidence": "line 3"},
         {"passed": False, "evidence": {"found": 2}},
         {"text": "c"},
     ]
-    mark = read({"score": 0.5, "assertions": listed, "details": {"words": 7}})
+    mark = parse_output({"score": 0.5, "assertions": assertions, "details": {"words": 7}})
     assert mark.entries == (
         Evidence(text="a", passed=True, evidence="line 3"),
         Evidence(text="assertion 2", passed=False, evidence='{"found": 2}'),
@@ -98,11 +98,11 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
     )
     assert mark.details == {"words": 7}
     assert mark.reason == "1 of 3 checks of the program failed: 'assertion 2'."
-    assert read({"score": 1, "details": [1]}).details == {"details": [1]}
+    assert parse_output({"score": 1, "details": [1]}).details == {"details": [1]}
 
 
 @pytest.mark.parametrize(
-    ("printed", "said"),
+    ("output", "message"),
     [
         (b"", "printed nothing"),
         (b" \n", "printed nothing"),
@@ -126,27 +126,29 @@ def test_assertions_become_entries_and_details_are_kept() -> None:
         (b"[" * 100_000, "incomplete"),
     ],
 )
-def test_what_is_no_result_is_unscored_and_says_what_is_wanted(printed: bytes, said: str) -> None:
-    with pytest.raises(CannotScore, match=said) as caught:
-        read(printed, stderr=b"warming up\nlost the thread")
+def test_what_is_no_result_is_unscored_and_says_what_is_wanted(output: bytes, message: str) -> None:
+    with pytest.raises(CannotScore, match=message) as caught:
+        parse_output(output, stderr=b"warming up\nlost the thread")
     assert str(caught.value).startswith("The program 'check' printed ")
     assert str(caught.value).endswith("Its stderr ends with: warming up\nlost the thread")
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "said"),
+    ("exit_code", "message"),
     [(1, "ended with exit code 1."), (-9, "was killed by SIGKILL."), (-63, "was killed by signal 63.")],
 )
 @posix
-def test_a_program_that_did_not_end_well_is_unscored_whatever_it_printed(exit_code: int, said: str) -> None:
+def test_a_program_that_did_not_end_well_is_unscored_whatever_it_printed(
+    exit_code: int, message: str
+) -> None:
     with pytest.raises(CannotScore) as caught:
-        read({"score": 1}, exit_code)
-    assert str(caught.value) == f"The program 'check' {said} Its stdout ends with: {{\"score\": 1}}"
+        parse_output({"score": 1}, exit_code)
+    assert str(caught.value) == f"The program 'check' {message} Its stdout ends with: {{\"score\": 1}}"
 
 
 def test_what_a_program_printed_before_it_failed_is_told() -> None:
     with pytest.raises(CannotScore) as caught:
-        read(b'{"score": 0, "why": "no corpus"}\n', 1, b"warming up\n")
+        parse_output(b'{"score": 0, "why": "no corpus"}\n', 1, b"warming up\n")
     assert str(caught.value) == (
         "The program 'check' ended with exit code 1. Its stdout ends with: "
         '{"score": 0, "why": "no corpus"} Its stderr ends with: warming up'
@@ -155,7 +157,7 @@ def test_what_a_program_printed_before_it_failed_is_told() -> None:
 
 def test_only_the_ends_of_long_outputs_are_told() -> None:
     with pytest.raises(CannotScore) as caught:
-        read(b"y" * 60_000 + b"what it printed", 3, b"x" * 60_000 + b"the cause")
+        parse_output(b"y" * 60_000 + b"what it printed", 3, b"x" * 60_000 + b"the cause")
     assert "yyywhat it printed Its stderr" in str(caught.value)
     assert str(caught.value).endswith("xxx" + "the cause")
     assert len(str(caught.value)) < 4200
@@ -176,7 +178,7 @@ def test_only_the_ends_of_long_outputs_are_told() -> None:
 )
 def test_any_output_is_a_mark_in_range_or_nothing_measured(stdout: Any, exit_code: int) -> None:
     try:
-        mark = read(stdout, exit_code)
+        mark = parse_output(stdout, exit_code)
     except CannotScore:
         return
     assert exit_code == 0
@@ -207,11 +209,11 @@ def test_what_is_expected_is_a_list_of_messages_in_every_form(expected: Any, mes
     assert expected_messages(expected) == messages
 
 
-def test_a_plain_answer_is_told_with_what_is_unknown_empty_or_null() -> None:
+def test_unknown_fields_of_the_payload_are_empty_or_null() -> None:
     case = Case(id="c1", input=(Message(role="user", content="2 + 2?"),))
-    told = build_payload(GradingInput(case=case, output=Output(text="4")))
+    payload = build_payload(GradingInput(case=case, output=Output(text="4")))
     message = {"role": "assistant", "content": "4"}
-    assert told == {
+    assert payload == {
         "test_id": "c1",
         "criteria": "",
         "input": [{"role": "user", "content": "2 + 2?"}],
@@ -234,7 +236,7 @@ def test_a_plain_answer_is_told_with_what_is_unknown_empty_or_null() -> None:
     }
 
 
-def test_all_that_is_known_is_told() -> None:
+def test_the_payload_has_every_known_field() -> None:
     parts = (
         "Read these.",
         Attachment(kind="file", path="docs/a.md", text="# A"),
@@ -265,8 +267,8 @@ def test_all_that_is_known_is_told() -> None:
         latency_ms=80.0,
         file_changes="--- a",
     )
-    told = build_payload(GradingInput(case=case, output=output, workspace="/w"), {"depth": 2})
-    assert told["input"][0]["content"] == [
+    payload = build_payload(GradingInput(case=case, output=output, workspace="/w"), {"depth": 2})
+    assert payload["input"][0]["content"] == [
         {"type": "text", "value": "Read these.", "text": "Read these."},
         {
             "type": "file",
@@ -283,28 +285,28 @@ def test_all_that_is_known_is_told() -> None:
             "source": "data:image/png;base64,iVA=",
         },
     ]
-    assert told["input_files"] == ["docs/a.md"]
-    assert [message["role"] for message in told["output"]] == ["assistant", "tool", "assistant"]
-    assert told["output"][1] == {"role": "tool", "content": "ok", "name": "Edit"}
-    assert told["output"][0]["tool_calls"][0] == {
+    assert payload["input_files"] == ["docs/a.md"]
+    assert [message["role"] for message in payload["output"]] == ["assistant", "tool", "assistant"]
+    assert payload["output"][1] == {"role": "tool", "content": "ok", "name": "Edit"}
+    assert payload["output"][0]["tool_calls"][0] == {
         "tool": "Read",
         "input": {"path": "a"},
         "output": "text",
         "id": "t1",
         "duration_ms": 12.5,
     }
-    assert told["output"][0]["tool_calls"][1] == {"tool": "Read", "input": {}, "output": None}
-    assert told["trace"] == {
+    assert payload["output"][0]["tool_calls"][1] == {"tool": "Read", "input": {}, "output": None}
+    assert payload["trace"] == {
         "event_count": 3,
         "tool_calls": {"Read": 2, "Edit": 1},
         "error_count": 0,
         "llm_call_count": 2,
         "tool_durations": {"Read": [12.5], "Edit": [0.0]},
     }
-    assert told["token_usage"] == {"input": 10, "output": 3, "cached": 4}
-    assert (told["cost_usd"], told["duration_ms"], told["file_changes"]) == (0.25, 0.0, "--- a")
-    assert (told["criteria"], told["workspace_path"]) == ("Is right.", "/w")
-    assert (told["metadata"], told["config"]) == ({"language": "python"}, {"depth": 2})
+    assert payload["token_usage"] == {"input": 10, "output": 3, "cached": 4}
+    assert (payload["cost_usd"], payload["duration_ms"], payload["file_changes"]) == (0.25, 0.0, "--- a")
+    assert (payload["criteria"], payload["workspace_path"]) == ("Is right.", "/w")
+    assert (payload["metadata"], payload["config"]) == ({"language": "python"}, {"depth": 2})
 
 
 def test_the_time_measured_here_stands_where_the_target_reports_none() -> None:
@@ -314,13 +316,15 @@ def test_the_time_measured_here_stands_where_the_target_reports_none() -> None:
 # --- programs that run -------------------------------------------------------------------------------------
 
 
-def graded(folder: Path, answer: str = "four", workspace: str | None = None, **of_case: Any) -> GradingInput:
+def make_program_input(
+    folder: Path, answer: str = "four", workspace: str | None = None, **of_case: Any
+) -> GradingInput:
     programs = SuiteProgramRunner(str(folder), {"PATH": os.environ["PATH"]})
     case = Case(id="c", input=(Message(role="user", content="2 + 2?"),), **of_case)
     return GradingInput(case=case, output=Output(text=answer), programs=programs, workspace=workspace)
 
 
-def python(code: str, **fields: Any) -> Program:
+def make_python_grader(code: str, **fields: Any) -> Program:
     return Program(command=("python", "-S", "-c", code), **fields)
 
 
@@ -331,9 +335,11 @@ given = json.load(sys.stdin)
 half = given.pop("answer").endswith("\\ud800")
 print(json.dumps({"pass": half, "details": {name: given[name] for name in ("metadata", "config")}}))
 """
-    seen = await python(code, config={"é": 1}).grade(graded(tmp_path, "zwölf \ud800", metadata={"a": "ü"}))
-    assert seen.passed
-    assert seen.details == {"metadata": {"a": "ü"}, "config": {"é": 1}}
+    mark = await make_python_grader(code, config={"é": 1}).grade(
+        make_program_input(tmp_path, "zwölf \ud800", metadata={"a": "ü"})
+    )
+    assert mark.passed
+    assert mark.details == {"metadata": {"a": "ü"}, "config": {"é": 1}}
 
 
 @pytest.mark.parametrize(
@@ -345,19 +351,19 @@ async def test_a_program_reads_the_output_in_the_form_that_it_asks_for(
     code = (
         "import json, sys; print(json.dumps({'score': 1, 'details': {'it': json.load(sys.stdin)['output']}}))"
     )
-    seen = await python(code, output=output).grade(graded(tmp_path, "Four"))
-    assert seen.details == {"it": read}
+    mark = await make_python_grader(code, output=output).grade(make_program_input(tmp_path, "Four"))
+    assert mark.details == {"it": read}
 
 
 async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path: Path) -> None:
     code = "import os; os.close(0); print('{\"score\": 0.5}')"
-    mark = await python(code).grade(graded(tmp_path, "x" * 1_000_000))
+    mark = await make_python_grader(code).grade(make_program_input(tmp_path, "x" * 1_000_000))
     assert (mark.value, mark.passed) == (0.5, False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         (
             "import os, sys; print('{\"score\": 1}', flush=True); sys.stderr.write('why\\n'); os.abort()",
@@ -376,48 +382,52 @@ async def test_a_program_that_reads_nothing_is_judged_by_what_it_prints(tmp_path
 )
 @posix
 async def test_a_program_that_did_not_measure_is_unscored_even_when_negated(
-    tmp_path: Path, code: str, said: str
+    tmp_path: Path, code: str, message: str
 ) -> None:
     for timeout_s in (1, 8, 64) if "sleep" in code else (PATIENCE_S,):  # until it has written to stderr
         params = {"command": ["python", "-S", "-c", code], "timeout_s": timeout_s}
         assertion = Assertion(grader="program", params=params, negated=True)
-        came = await score(assertion, graded(tmp_path), GRADERS.get)
-        assert (came.outcome, came.value) == (Verdict.UNSCORED, None)
-        if "stderr" in came.reason:
+        result = await score(assertion, make_program_input(tmp_path), GRADERS.get)
+        assert (result.outcome, result.value) == (Verdict.UNSCORED, None)
+        if "stderr" in result.reason:
             break
-    assert re.search(said, came.reason)
+    assert re.search(message, result.reason)
 
 
 async def test_a_program_that_is_not_there_is_unscored(tmp_path: Path) -> None:
     with pytest.raises(CannotScore, match=r"no program './nothing.sh'; its path is relative to the folder"):
-        await Program(command=("./nothing.sh",)).grade(graded(tmp_path))
+        await Program(command=("./nothing.sh",)).grade(make_program_input(tmp_path))
 
 
 async def test_without_anybody_to_run_programs_nothing_is_measured() -> None:
     alone = GradingContext().input_for(Case(id="c", input=()), Output(text="4"))
     with pytest.raises(CannotScore, match="programs are not run"):
-        await python("print(1)").grade(alone)
+        await make_python_grader("print(1)").grade(alone)
 
 
 async def test_a_program_that_may_ask_needs_a_judge(tmp_path: Path) -> None:
-    asking = python("print('{\"score\": 1}')", max_calls=1, judge="big")
-    assert (asking.requirements(), asking.judges()) == (frozenset({"judge"}), ("big",))
-    assert (python("").requirements(), python("").judges()) == (frozenset(), ())
+    grader = make_python_grader("print('{\"score\": 1}')", max_calls=1, judge="big")
+    assert (grader.requirements(), grader.judges()) == (frozenset({"judge"}), ("big",))
+    assert (make_python_grader("").requirements(), make_python_grader("").judges()) == (frozenset(), ())
     with pytest.raises(CannotScore, match="choose one with --judge"):
-        await asking.grade(graded(tmp_path))
+        await grader.grade(make_program_input(tmp_path))
 
 
 async def test_what_json_cannot_say_is_not_given_to_a_program(tmp_path: Path) -> None:
     with pytest.raises(CannotScore, match="cannot be written as JSON"):
-        await python("print(1)").grade(graded(tmp_path, metadata={"share": float("nan")}))
+        await make_python_grader("print(1)").grade(
+            make_program_input(tmp_path, metadata={"share": float("nan")})
+        )
 
 
 async def test_the_workspace_is_in_two_variables_and_in_neither_where_there_is_none(tmp_path: Path) -> None:
     code = "import json, os; print(json.dumps({'score': 1, 'details': dict(os.environ)}))"
     names = ("PROCTOR_WORKSPACE_PATH", "AGENTV_WORKSPACE_PATH")
-    there = (await python(code).grade(graded(tmp_path, workspace="/some/where"))).details
-    assert [there[name] for name in names] == ["/some/where"] * 2
-    absent = (await python(code).grade(graded(tmp_path))).details
+    details = (
+        await make_python_grader(code).grade(make_program_input(tmp_path, workspace="/some/where"))
+    ).details
+    assert [details[name] for name in names] == ["/some/where"] * 2
+    absent = (await make_python_grader(code).grade(make_program_input(tmp_path))).details
     assert not absent.keys() & set(names)
 
 
@@ -434,7 +444,9 @@ async def test_the_workspace_is_in_two_variables_and_in_neither_where_there_is_n
 )
 async def test_the_example_of_a_code_grader_works(answer: str, value: float, failed: list[str]) -> None:
     program = Program(command=("python", "graders/covers.py"), config={"max_words": 6})
-    mark = await program.grade(graded(EXAMPLES, answer, metadata={"terms": ["salt", "rain", "river"]}))
+    mark = await program.grade(
+        make_program_input(EXAMPLES, answer, metadata={"terms": ["salt", "rain", "river"]})
+    )
     assert mark.value == value
     assert [entry.text for entry in mark.entries if not entry.passed] == failed
 
@@ -447,4 +459,4 @@ async def test_the_example_of_a_custom_assertion_works(
     if content is not None:
         (tmp_path / "CHANGELOG.md").write_text(content, encoding="utf-8")
     program = Program(command=(".agentv/assertions/has_changelog",))
-    assert (await program.grade(graded(EXAMPLES, workspace=str(tmp_path)))).passed is passed
+    assert (await program.grade(make_program_input(EXAMPLES, workspace=str(tmp_path)))).passed is passed

@@ -20,7 +20,7 @@ from proctor.protocols import GradingInput
 # --- what `@agentv/eval` 4.9 takes; it refuses attachments and expected objects under AgentV as well --------
 
 
-def _either(*types: str) -> dict[str, Any]:
+def _type_schema(*types: str) -> dict[str, Any]:
     return {"type": list(types)}
 
 
@@ -28,8 +28,8 @@ def _object(required: dict[str, Any], optional: dict[str, Any]) -> dict[str, Any
     return {"type": "object", "required": list(required), "properties": required | optional}
 
 
-_TEXT: Final = _either("string")
-_NUMBER: Final = _either("number")
+_TEXT: Final = _type_schema("string")
+_NUMBER: Final = _type_schema("number")
 _CALL: Final = _object(
     {"tool": _TEXT}, {"id": _TEXT, "start_time": _TEXT, "end_time": _TEXT, "duration_ms": _NUMBER}
 )
@@ -55,7 +55,7 @@ _TRACE: Final = _object(
     },
 )
 _USAGE: Final = _object({"input": _NUMBER, "output": _NUMBER}, {"cached": _NUMBER})
-_NULL: Final = _either("null")
+_NULL: Final = _type_schema("null")
 _REQUIRED: Final = {
     "criteria": _TEXT,
     "expected_output": _MESSAGES,
@@ -67,13 +67,13 @@ _OPTIONAL: Final = {
     "output_path": _TEXT,
     "trace": {"anyOf": [_TRACE, _NULL]},
     "token_usage": {"anyOf": [_USAGE, _NULL]},
-    "cost_usd": _either("number", "null"),
-    "duration_ms": _either("number", "null"),
-    "start_time": _either("string", "null"),
-    "end_time": _either("string", "null"),
-    "file_changes": _either("string", "null"),
-    "workspace_path": _either("string", "null"),
-    "config": _either("object", "null"),
+    "cost_usd": _type_schema("number", "null"),
+    "duration_ms": _type_schema("number", "null"),
+    "start_time": _type_schema("string", "null"),
+    "end_time": _type_schema("string", "null"),
+    "file_changes": _type_schema("string", "null"),
+    "workspace_path": _type_schema("string", "null"),
+    "config": _type_schema("object", "null"),
 }
 SDK: Final = Draft202012Validator(_object(_REQUIRED, _OPTIONAL))
 
@@ -98,9 +98,9 @@ SDK_5: Final = Draft202012Validator(
         _REQUIRED,
         {
             **_OPTIONAL,
-            "output": _either("string", "null"),
+            "output": _type_schema("string", "null"),
             "messages": _MESSAGES,
-            "metadata": _either("object", "null"),
+            "metadata": _type_schema("object", "null"),
             "trace": {"anyOf": [{"allOf": [_TRACE, _object(_EVENTS, {})]}, _NULL]},
             "trace_summary": {"anyOf": [_TRACE, _NULL]},
         },

@@ -218,15 +218,15 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_quantity_may_be_written_differently(one: str, other: str) -> None:
-    assert numeric_equal(one, other) == 1.0
-    assert numeric_equal(other, one, rel_tolerance=0.011) == 1.0
+@pytest.mark.parametrize(("text", "other_text"), SAME)
+def test_the_same_quantity_may_be_written_differently(text: str, other_text: str) -> None:
+    assert numeric_equal(text, other_text) == 1.0
+    assert numeric_equal(other_text, text, rel_tolerance=0.011) == 1.0
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_what_is_another_quantity_or_no_answer_is_refused(one: str, other: str) -> None:
-    assert numeric_equal(one, other) == 0.0
+@pytest.mark.parametrize(("text", "other_text"), DIFFERENT)
+def test_what_is_another_quantity_or_no_answer_is_refused(text: str, other_text: str) -> None:
+    assert numeric_equal(text, other_text) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -269,9 +269,9 @@ def test_what_is_another_quantity_or_no_answer_is_refused(one: str, other: str) 
     ],
 )
 def test_the_number_that_is_stated_counts(answer: str, expected: str) -> None:
-    found, wanted = find_quantity(answer), find_quantity(expected)
-    assert (found and [reading[:2] for reading in found.readings]) == (
-        wanted and [reading[:2] for reading in wanted.readings]
+    quantity, expected_quantity = find_quantity(answer), find_quantity(expected)
+    assert (quantity and [reading[:2] for reading in quantity.readings]) == (
+        expected_quantity and [reading[:2] for reading in expected_quantity.readings]
     )
 
 
@@ -317,10 +317,10 @@ def test_the_tolerance_is_an_exact_share(number: Any, thousandths: int, off: int
 
 @given(st.text() | st.text("0123456789.,-−–()$€%/ eEkKmMbB^×\n<think>/").map(str))
 def test_any_text_has_a_quantity_or_none(text: str) -> None:
-    found = find_quantity(text)
-    if found is not None:
-        assert found.source_text in strip_reasoning(text)
-        assert all(reading.denominator > 0 for reading in found.readings)
+    quantity = find_quantity(text)
+    if quantity is not None:
+        assert quantity.source_text in strip_reasoning(text)
+        assert all(reading.denominator > 0 for reading in quantity.readings)
         assert numeric_equal(text, text) == 1.0
 
 
@@ -339,7 +339,7 @@ def test_a_tolerance_is_the_decimal_that_is_written(tolerance: float, share: Any
 
 
 @pytest.mark.parametrize(
-    ("text", "rest"),
+    ("text", "answer"),
     [
         ("a <think>b</think> c", "a   c"),
         ("a <THINK>b", "a  "),
@@ -349,8 +349,8 @@ def test_a_tolerance_is_the_decimal_that_is_written(tolerance: float, share: Any
         ("plain", "plain"),
     ],
 )
-def test_thoughts_are_left_out(text: str, rest: str) -> None:
-    assert strip_reasoning(text) == rest
+def test_thoughts_are_left_out(text: str, answer: str) -> None:
+    assert strip_reasoning(text) == answer
 
 
 @pytest.mark.slow
@@ -373,7 +373,7 @@ def test_thoughts_are_left_out(text: str, rest: str) -> None:
     ],
 )
 def test_a_long_hostile_answer_takes_time_in_proportion(text: str) -> None:
-    """These 100,000 characters would take an hour if it were by the square."""
+    """These 100,000 characters would take an hour in quadratic time."""
     assert numeric_equal(text, "77") == 0.0
 
 

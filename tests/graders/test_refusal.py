@@ -86,5 +86,5 @@ def test_a_refusal_in_a_paragraph_of_its_own_is_seen_anywhere(before: str, refus
     "piece", ["i ", "i can't ", "really ", "\n", "abcly ", "i'm not ", ". but sorry ", "a"]
 )
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
-    """These 100,000 characters would take an hour if it were by the square."""
+    """These 100,000 characters would take an hour in quadratic time."""
     assert find_refusal("i" + piece * (100_000 // len(piece)) + "\n\nI can't help with that.")

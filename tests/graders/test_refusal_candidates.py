@@ -35,28 +35,28 @@ def assert_none_is_left_out(text: str) -> None:
     text = normalize_apostrophes(text.lower())
     searched = set(find_candidates(text))
     for kind, name in product(KINDS, LANGUAGES):
-        for one in load_catalogue(kind, name).patterns:
-            assert one in searched or not one.pattern.search(text), (one, text)
+        for refusal in load_catalogue(kind, name).patterns:
+            assert refusal in searched or not refusal.pattern.search(text), (refusal, text)
 
 
-def written(parts: Iterable[Any], random: Random) -> str:
-    """A text that a parsed regular expression is likely to match, looking around left aside."""
-    return "".join(_written(kind, value, random) for kind, value in parts)
+def write_text(parts: Iterable[Any], random: Random) -> str:
+    """A text that a parsed regular expression is likely to match; lookarounds are ignored."""
+    return "".join(_write_part(kind, value, random) for kind, value in parts)
 
 
-def _written(kind: Any, value: Any, random: Random) -> str:
+def _write_part(kind: Any, value: Any, random: Random) -> str:
     if kind is _constants.LITERAL:
         return chr(value)
     if kind is _constants.BRANCH:
-        return written(random.choice(value[1]), random)
+        return write_text(random.choice(value[1]), random)
     if kind is _constants.SUBPATTERN:
-        return written(value[3], random)
+        return write_text(value[3], random)
     if kind in (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT):
         least, most, part = value
-        return "".join(written(part, random) for _ in range(random.randint(least, min(most, least + 2))))
+        return "".join(write_text(part, random) for _ in range(random.randint(least, min(most, least + 2))))
     if kind is _constants.IN and value[0][0] is not _constants.NEGATE:
         part, of = random.choice(value)
-        return _written(part, of, random)
+        return _write_part(part, of, random)
     if kind is _constants.RANGE:
         return chr(value[0])
     if kind is _constants.CATEGORY:
@@ -70,24 +70,24 @@ def _written(kind: Any, value: Any, random: Random) -> str:
 def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str) -> None:
     random = Random(7)
     patterns = load_catalogue(kind, name).patterns
-    matched = 0
-    for one in patterns:
-        parsed = _parser.parse(one.pattern.pattern)
-        for text in {written(parsed, random).lower() for _ in range(20)}:
+    n_matches = 0
+    for refusal in patterns:
+        parts = _parser.parse(refusal.pattern.pattern)
+        for text in {write_text(parts, random).lower() for _ in range(20)}:
             for around in (text, f"so {text} it", f"Well. {text}. ok", f"a{text}b"):
                 plain = normalize_apostrophes(around.lower())
-                if one.pattern.search(plain):
-                    matched += 1
-                    assert one in set(find_candidates(plain)), plain
-    assert matched > 15 * len(patterns)
+                if refusal.pattern.search(plain):
+                    n_matches += 1
+                    assert refusal in set(find_candidates(plain)), plain
+    assert n_matches > 15 * len(patterns)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: str) -> None:
-    for one in load_catalogue(kind, name).patterns:
-        assert has_part_of(one.pattern.pattern, load_telltales(name)), one
+    for refusal in load_catalogue(kind, name).patterns:
+        assert has_part_of(refusal.pattern.pattern, load_telltales(name)), refusal
 
 
 @pytest.mark.parametrize(

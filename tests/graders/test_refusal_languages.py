@@ -71,7 +71,7 @@ def test_an_ordinary_no_is_no_refusal(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("aside", "outright"),
+    ("ignored_text", "outright"),
     [
         ('The sign says "no answer is available" in red letters.', "No answer is available."),
         ("Call `fail('not specified')` when it is empty.", "Not specified."),
@@ -82,8 +82,10 @@ def test_an_ordinary_no_is_no_refusal(text: str) -> None:
         ("Das ist unklar, aber vermutlich sind es 12.", "Das ist unklar."),
     ],
 )
-def test_what_is_quoted_or_a_condition_or_answered_after_all_is_left_aside(aside: str, outright: str) -> None:
-    assert find_refusal(aside, not_knowing=True) is None
+def test_what_is_quoted_or_a_condition_or_answered_after_all_is_left_aside(
+    ignored_text: str, outright: str
+) -> None:
+    assert find_refusal(ignored_text, not_knowing=True) is None
     assert find_refusal(outright, not_knowing=True)
 
 
@@ -106,5 +108,5 @@ def test_the_patterns_find_what_the_functions_find(text: str) -> None:
     ["ich kann nicht ", "je ne peux ", "no puedo ", "non posso ", "我不能", "not specified but is ", '"'],
 )
 def test_a_long_hostile_answer_takes_time_in_proportion(piece: str) -> None:
-    """These 200,000 characters would take hours if it were by the square."""
+    """These 200,000 characters would take hours in quadratic time."""
     assert find_refusal(piece * (200_000 // len(piece)) + "3 x", not_knowing=True) is None

@@ -280,14 +280,14 @@ def test_only_the_first_entries_are_kept() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.booleans(), st.integers(0, 9)), min_size=1))
-def test_every_item_is_in_the_denominator(said: dict[str, tuple[bool, int]]) -> None:
-    total = sum(weight for _, weight in said.values())
+def test_every_item_is_in_the_denominator(decisions: dict[str, tuple[bool, int]]) -> None:
+    total = sum(weight for _, weight in decisions.values())
     if not total:
         return
-    items = tuple(RubricItem(id=name, outcome="o", weight=weight) for name, (_, weight) in said.items())
-    reading = read_checks(checks(**{name: met for name, (met, _) in said.items()}), Rubrics(items=items))
+    items = tuple(RubricItem(id=name, outcome="o", weight=weight) for name, (_, weight) in decisions.items())
+    reading = read_checks(checks(**{name: met for name, (met, _) in decisions.items()}), Rubrics(items=items))
     assert reading is not None
-    assert reading.value == pytest.approx(sum(weight for met, weight in said.values() if met) / total)
+    assert reading.value == pytest.approx(sum(weight for met, weight in decisions.values() if met) / total)
 
 
 @pytest.mark.parametrize(
@@ -295,5 +295,5 @@ def test_every_item_is_in_the_denominator(said: dict[str, tuple[bool, int]]) -> 
     ["yes ", "no ", "no, ", "answer ", "the ", "**", "\n", ". ", "so, ", "i'd say ", "[[yes", "\\boxed{yes"],
 )
 def test_a_long_reply_is_read_in_proportion(piece: str) -> None:
-    """These 200,000 characters would take hours if it were by the square."""
+    """These 200,000 characters would take hours in quadratic time."""
     read_verdict(piece * (200_000 // len(piece)) + "x")

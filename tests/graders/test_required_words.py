@@ -10,7 +10,7 @@ from support.grading import grade_answer
 
 
 @pytest.mark.parametrize(
-    ("word", "answer", "there"),
+    ("word", "answer", "is_present"),
     [
         ("cat", "The cat sat.", True),
         ("cat", "concatenate", False),
@@ -89,13 +89,13 @@ from support.grading import grade_answer
         ("10", "10: the last one", True),
     ],
 )
-def test_a_word_or_number_is_there_as_a_whole(word: str, answer: str, there: bool) -> None:
-    assert grade_answer("required_words", {"words": [word]}, answer).passed is there
-    assert grade_answer("forbidden_words", {"words": [word]}, answer).passed is not there
+def test_a_word_or_number_is_there_as_a_whole(word: str, answer: str, is_present: bool) -> None:
+    assert grade_answer("required_words", {"words": [word]}, answer).passed is is_present
+    assert grade_answer("forbidden_words", {"words": [word]}, answer).passed is not is_present
 
 
 @pytest.mark.parametrize(
-    ("word", "answer", "there"),
+    ("word", "answer", "is_present"),
     [
         ("division", "It has three divisions.", True),
         ("Division", "DIVISIONS", True),
@@ -128,8 +128,8 @@ def test_a_word_or_number_is_there_as_a_whole(word: str, answer: str, there: boo
         ("haus", "häuser", False),
     ],
 )
-def test_a_required_word_is_there_in_its_inflected_forms(word: str, answer: str, there: bool) -> None:
-    assert grade_answer("required_words", {"words": [word]}, answer).passed is there
+def test_a_required_word_is_there_in_its_inflected_forms(word: str, answer: str, is_present: bool) -> None:
+    assert grade_answer("required_words", {"words": [word]}, answer).passed is is_present
 
 
 @given(
@@ -150,7 +150,7 @@ def test_words_are_there_or_not_and_never_an_error(words: list[str], answer: str
 @pytest.mark.parametrize("word", ["a b", " a", "5 kg", "1:5", "new"])
 @pytest.mark.parametrize("piece", [" ", "a ", "a  ", "5", "1.", "C+"])
 def test_a_long_hostile_answer_takes_time_in_proportion(word: str, piece: str) -> None:
-    """These 200,000 characters would take minutes if it were by the square."""
+    """These 200,000 characters would take minutes in quadratic time."""
     assert grade_answer("required_words", {"words": [word]}, piece * (200_000 // len(piece))).reason
 
 

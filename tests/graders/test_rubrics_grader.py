@@ -35,10 +35,10 @@ def reply(**checks: bool | int) -> str:
             "checks": [
                 {
                     "id": name,
-                    "satisfied" if isinstance(said, bool) else "score": said,
+                    "satisfied" if isinstance(decision, bool) else "score": decision,
                     "reasoning": f"{name}!",
                 }
-                for name, said in checks.items()
+                for name, decision in checks.items()
             ],
             "overall_reasoning": "All in all.",
         }
@@ -50,37 +50,37 @@ async def judge_items(grader: Rubrics, *replies: str) -> GraderResult:
 
 
 async def grade_items(
-    params: dict[str, Any], said: str, *others: Assertion, **fields: Any
+    params: dict[str, Any], reply_text: str, *others: Assertion, **fields: Any
 ) -> tuple[Score, ...]:
     """The scores of an assertion with items that a judge decides, and of others beside it."""
     check = Assertion(grader="rubrics", params=params, label="list", **fields)
     case = Case(id="c", input=(), assertions=(check, *others))
-    context = GradingContext(judges=make_judges(ScriptedJudge(said)))
+    context = GradingContext(judges=make_judges(ScriptedJudge(reply_text)))
     return await grade(case, Output(text="x"), GRADERS.get, context)
 
 
 async def test_the_value_is_the_share_of_the_weights_and_each_item_an_entry() -> None:
     mark = await judge_items(TWO, reply(finds=True, why=False))
     assert (mark.value, mark.passed) == (0.625, False)
-    assert [(one.text, one.passed, one.evidence) for one in mark.entries] == [
+    assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("[finds] Finds the firm", True, "finds!"),
         ("[why] Says why", False, "why!"),
     ]
     assert mark.reason == "The judge 'judge-0' finds 1 of 2 items met: All in all."
     assert mark.details == {}
-    assert [(one.value, one.passed) for one in mark.judgments] == [(0.625, False)]
+    assert [(judgment.value, judgment.passed) for judgment in mark.judgments] == [(0.625, False)]
 
 
 async def test_scored_items_count_by_tenths_and_say_what_their_score_means() -> None:
     mark = await judge_items(SCORED, reply(depth=8, tone=6))
     assert mark.value == pytest.approx((3 * 0.8 + 0.6) / 4)
-    assert [(one.text, one.passed) for one in mark.entries] == [
+    assert [(entry.text, entry.passed) for entry in mark.entries] == [
         ("[depth]: 8/10 (strong)", True),
         ("[tone] Is kind: 6/10", False),
     ]
     assert mark.details == {"raw_scores": {"depth": 8, "tone": 6}}
-    shown = "- [depth]\n    0 to 4: weak\n    5 to 7: fair\n    8 to 10: strong\n- [tone] Is kind"
-    assert format_items(SCORED.items) == shown
+    items_text = "- [depth]\n    0 to 4: weak\n    5 to 7: fair\n    8 to 10: strong\n- [tone] Is kind"
+    assert format_items(SCORED.items) == items_text
     assert mark.reason.startswith("The judge 'judge-0' scores the items 0.75")
 
 
@@ -91,7 +91,7 @@ async def test_an_item_that_is_met_unless_contradicted_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "said", "failed"),
+    ("item", "decision", "failed"),
     [
         ({"required": True}, False, True),
         ({"required": True}, True, False),
@@ -107,12 +107,12 @@ async def test_an_item_that_is_met_unless_contradicted_says_so() -> None:
     ],
 )
 async def test_a_required_item_that_is_not_met_fails_whatever_the_rest_says(
-    item: dict[str, Any], said: bool | int, failed: bool
+    item: dict[str, Any], decision: bool | int, failed: bool
 ) -> None:
-    rest = RubricItem(id="rest", outcome="Everything else", weight=99)
-    grader = Rubrics(items=(RubricItem(**{"id": "must", "outcome": "Must", **item}), rest))
+    other_item = RubricItem(id="rest", outcome="Everything else", weight=99)
+    grader = Rubrics(items=(RubricItem(**{"id": "must", "outcome": "Must", **item}), other_item))
     met: bool | int = 10 if grader.has_scores else True
-    mark = await judge_items(grader, reply(must=said, rest=met))
+    mark = await judge_items(grader, reply(must=decision, rest=met))
     assert mark.passed is not failed
     if failed:
         share = mark.details["raw_score"]
@@ -136,7 +136,7 @@ async def test_no_threshold_of_the_assertion_lets_a_failed_required_item_pass() 
     }
     (score,) = await grade_items(params, reply(must=False, may=True), pass_at=0.1)
     assert (score.outcome, score.value, score.required) == (Verdict.FAIL, 0.9, 1.0)
-    assert [(one.passed, one.value) for one in score.judgments] == [(False, 0.9)]
+    assert [(judgment.passed, judgment.value) for judgment in score.judgments] == [(False, 0.9)]
 
 
 @pytest.mark.parametrize("item", [{}, {"required": True}, {"min_score": 0.5}])
@@ -144,12 +144,12 @@ async def test_the_value_is_the_share_of_what_is_met_whether_or_not_the_rest_is_
     item: dict[str, Any],
 ) -> None:
     items = [{"id": name, "outcome": name} for name in "abcd"] + [{"id": "e", "outcome": "e", **item}]
-    said = reply(a=True, b=True, c=True, d=True, e=False)
-    (score,) = await grade_items({"items": items}, said, pass_at=0.8)
-    made = make_trial("x", score)
+    reply_text = reply(a=True, b=True, c=True, d=True, e=False)
+    (score,) = await grade_items({"items": items}, reply_text, pass_at=0.8)
+    trial = make_trial("x", score)
     assert score.value == 0.8
-    assert failed_gates(made) == (["list"] if item else [])
-    assert decide_verdict(made, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
+    assert failed_gates(trial) == (["list"] if item else [])
+    assert decide_verdict(trial, PassRule(threshold=0.8)) is (Verdict.FAIL if item else Verdict.PASS)
 
 
 @pytest.mark.parametrize("met", [True, False])
@@ -171,6 +171,6 @@ async def test_a_required_item_that_is_not_met_fails_its_trial_however_little_it
     items = [{"id": "must", "outcome": "Must", "required": True}]
     words = Assertion(grader="contains", params={"value": "x"}, weight=99)
     scores = await grade_items({"items": items}, reply(must=met), words, pass_at=0.8)
-    made = make_trial("x", *scores)
-    assert decide_verdict(made, PassRule(threshold=0.8)) is verdict
-    assert failed_gates(made) == ([] if met else ["list"])
+    trial = make_trial("x", *scores)
+    assert decide_verdict(trial, PassRule(threshold=0.8)) is verdict
+    assert failed_gates(trial) == ([] if met else ["list"])

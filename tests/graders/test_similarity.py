@@ -39,7 +39,7 @@ VECTORS = {
 }
 
 
-async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> GraderResult:
+async def grade(params: dict[str, Any], answer: str, embedder: Any = None) -> GraderResult:
     table = Table(VECTORS) if embedder is None else embedder
     grader: SemanticSimilarity = make_grader("semantic_similarity", params)
     return await grader.grade(make_input(answer, embedder=lambda: table))
@@ -56,7 +56,7 @@ async def mark_of(params: dict[str, Any], answer: str, embedder: Any = None) -> 
     ],
 )
 async def test_the_nearest_reference_counts(value: Any, answer: str, near: float, passed: bool) -> None:
-    mark = await mark_of({"value": value}, answer)
+    mark = await grade({"value": value}, answer)
     assert mark.value == pytest.approx(near, abs=0.001)
     assert mark.passed is passed
     assert len(mark.entries) == (1 if isinstance(value, str) else len(value))
@@ -64,11 +64,11 @@ async def test_the_nearest_reference_counts(value: Any, answer: str, near: float
 
 async def test_a_text_reaches_the_highest_threshold_with_itself() -> None:
     table = Table({"x": [0.1, 0.2, 0.3, 0.7]})
-    assert (await mark_of({"value": "x", "threshold": 1}, "x", table)).passed
+    assert (await grade({"value": "x", "threshold": 1}, "x", table)).passed
 
 
 async def test_each_reference_shows_its_own_cosine() -> None:
-    mark = await mark_of({"value": ["cat", "anti"]}, "cat")
+    mark = await grade({"value": ["cat", "anti"]}, "cat")
     assert [(entry.passed, entry.evidence) for entry in mark.entries] == [
         (True, "cosine 1.000"),
         (False, "cosine -1.000"),
@@ -76,7 +76,7 @@ async def test_each_reference_shows_its_own_cosine() -> None:
 
 
 async def test_an_empty_answer_fails_without_a_model() -> None:
-    mark = await mark_of({"value": "cat", "threshold": 0}, " ", Table({}, TargetError("down")))
+    mark = await grade({"value": "cat", "threshold": 0}, " ", Table({}, TargetError("down")))
     assert (mark.passed, mark.value) == (False, 0.0)
 
 
@@ -94,7 +94,7 @@ async def test_an_empty_answer_fails_without_a_model() -> None:
 )
 async def test_without_comparable_vectors_nothing_is_scored(embedder: Table) -> None:
     with pytest.raises(CannotScore):
-        await mark_of({"value": "cat"}, "kitten", embedder)
+        await grade({"value": "cat"}, "kitten", embedder)
 
 
 async def test_without_a_model_the_reason_says_how_to_get_one() -> None:
@@ -103,17 +103,17 @@ async def test_without_a_model_the_reason_says_how_to_get_one() -> None:
 
 
 async def test_a_model_that_cannot_be_opened_is_unscored() -> None:
-    def broken() -> Embedder:
+    def fail() -> Embedder:
         raise UsageError("The package onnxruntime is not installed.")
 
     with pytest.raises(CannotScore, match="onnxruntime"):
-        await SemanticSimilarity(value="cat").grade(make_input("cat", embedder=broken))
+        await SemanticSimilarity(value="cat").grade(make_input("cat", embedder=fail))
 
 
 @given(st.lists(st.tuples(*[st.floats(-1e150, 1e150).filter(lambda x: abs(x) > 1e-150)] * 2), min_size=1))
 def test_a_cosine_is_symmetric_and_within_one(pairs: list[tuple[float, float]]) -> None:
-    one, other = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    near = cosine_similarity(one, other)
-    assert -1 <= near <= 1
-    assert near == cosine_similarity(other, one)
-    assert cosine_similarity(one, one) == 1
+    xs, ys = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    similarity = cosine_similarity(xs, ys)
+    assert -1 <= similarity <= 1
+    assert similarity == cosine_similarity(ys, xs)
+    assert cosine_similarity(xs, xs) == 1

@@ -12,23 +12,23 @@ from proctor.errors import CannotScore
 from proctor.model import GraderResult, Message, Output, ToolCall
 from support.grading import grade_answer
 
-SAID = (Message(role="assistant", content="Done."),)
+MESSAGES = (Message(role="assistant", content="Done."),)
 
 
 def call(name: str, duration_ms: float | None = None, /, **arguments: Any) -> ToolCall:
     return ToolCall(name=name, arguments=arguments, duration_ms=duration_ms)
 
 
-def mark_of(grader: str, params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
+def grade(grader: str, params: dict[str, Any], *calls: ToolCall, **fields: Any) -> GraderResult:
     return grade_answer(
-        grader, params, Output(text="Done.", **{"tool_calls": calls, "messages": SAID} | fields)
+        grader, params, Output(text="Done.", **{"tool_calls": calls, "messages": MESSAGES} | fields)
     )
 
 
-def walked(mode: str, expected: str, called: str) -> GraderResult:
+def grade_letters(mode: str, expected: str, called: str) -> GraderResult:
     """The mark of tools named by single letters."""
     params = {"mode": mode, "expected": [{"tool": letter} for letter in expected]}
-    return mark_of("tool_trajectory", params, *map(call, called))
+    return grade("tool_trajectory", params, *map(call, called))
 
 
 # --- modes -------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def walked(mode: str, expected: str, called: str) -> GraderResult:
 def test_the_value_is_the_share_of_checks_that_hold(
     mode: str, expected: str, called: str, value: float
 ) -> None:
-    mark = walked(mode, expected, called)
+    mark = grade_letters(mode, expected, called)
     assert mark.value == pytest.approx(value)
     assert mark.passed is (value == 1)
 
@@ -81,7 +81,7 @@ def test_the_value_is_the_share_of_checks_that_hold(
     ],
 )
 def test_any_order_counts_each_tool(minimums: dict[str, int], called: str, value: float) -> None:
-    mark = mark_of("tool_trajectory", {"mode": "any_order", "minimums": minimums}, *map(call, called))
+    mark = grade("tool_trajectory", {"mode": "any_order", "minimums": minimums}, *map(call, called))
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
@@ -91,12 +91,12 @@ MODES = ["in_order", "exact", "superset", "subset"]
 
 @given(LETTERS, st.sampled_from(MODES))
 def test_what_was_expected_to_the_letter_passes_in_every_mode(letters: str, mode: str) -> None:
-    assert walked(mode, letters, letters).passed
+    assert grade_letters(mode, letters, letters).passed
 
 
 @given(LETTERS, LETTERS, st.sampled_from(MODES))
 def test_the_value_is_the_share_of_entries_that_passed(expected: str, called: str, mode: str) -> None:
-    mark = walked(mode, expected, called)
+    mark = grade_letters(mode, expected, called)
     assert mark.value is not None
     passed = [entry.passed for entry in mark.entries]
     assert mark.value == pytest.approx(sum(map(bool, passed)) / len(passed) if passed else 1)
@@ -104,27 +104,27 @@ def test_the_value_is_the_share_of_entries_that_passed(expected: str, called: st
 
 @given(LETTERS, LETTERS)
 def test_exact_is_the_strictest_and_order_is_more_than_presence(expected: str, called: str) -> None:
-    exact, ordered, there = (
-        walked(mode, expected, called).passed for mode in ("exact", "in_order", "superset")
+    exact, in_order, present = (
+        grade_letters(mode, expected, called).passed for mode in ("exact", "in_order", "superset")
     )
-    assert ordered or not exact
-    assert there or not ordered
+    assert in_order or not exact
+    assert present or not in_order
 
 
 # --- arguments ---------------------------------------------------------------------------------------------
 
-ASKED = {"query": "tea", "options": {"limit": 5, "deep": True}}
+ARGUMENTS = {"query": "tea", "options": {"limit": 5, "deep": True}}
 
 
 @pytest.mark.parametrize(
     ("match", "arguments", "fits"),
     [
-        (None, ASKED, True),
-        (None, {**ASKED, "extra": 1}, False),
+        (None, ARGUMENTS, True),
+        (None, {**ARGUMENTS, "extra": 1}, False),
         ("exact", {"query": "tea", "options": {"deep": True, "limit": 5.0}}, True),
         ("exact", {"query": "tea", "options": {"limit": 5, "deep": 1}}, False),
         ("exact", {"query": "tea", "options": {"limit": "5", "deep": True}}, False),
-        ("superset", {**ASKED, "extra": 1}, True),
+        ("superset", {**ARGUMENTS, "extra": 1}, True),
         ("superset", {"query": "tea"}, False),
         ("superset", {"query": "tea", "options": {"limit": 5, "deep": True, "more": 1}}, False),
         ("subset", {"query": "tea"}, True),
@@ -144,44 +144,44 @@ ASKED = {"query": "tea", "options": {"limit": 5, "deep": True}}
 def test_arguments_are_compared_as_asked(
     mode: str, match: Any, arguments: dict[str, Any], fits: bool
 ) -> None:
-    step = {"tool": "search", "args": ASKED}
-    given = {"mode": mode, "expected": [step]} | ({} if match is None else {"args_match": match})
-    assert mark_of("tool_trajectory", given, call("search", **arguments)).passed is fits
+    step = {"tool": "search", "args": ARGUMENTS}
+    params = {"mode": mode, "expected": [step]} | ({} if match is None else {"args_match": match})
+    assert grade("tool_trajectory", params, call("search", **arguments)).passed is fits
     if match is not None:
-        own = {"mode": mode, "expected": [step | {"args_match": match}], "args_match": "exact"}
-        assert mark_of("tool_trajectory", own, call("search", **arguments)).passed is fits
+        params_of_step = {"mode": mode, "expected": [step | {"args_match": match}], "args_match": "exact"}
+        assert grade("tool_trajectory", params_of_step, call("search", **arguments)).passed is fits
 
 
 @pytest.mark.parametrize("args", [{}, {"args": "any"}, {"args": None}])
 def test_no_arguments_or_any_asks_for_none_in_particular(args: dict[str, Any]) -> None:
     params = {"mode": "exact", "expected": [{"tool": "search", **args}]}
-    assert mark_of("tool_trajectory", params, call("search", q=1)).passed
+    assert grade("tool_trajectory", params, call("search", q=1)).passed
 
 
 def test_empty_arguments_are_asked_for_exactly() -> None:
     params = {"mode": "exact", "expected": [{"tool": "now", "args": {}}]}
-    assert mark_of("tool_trajectory", params, call("now")).passed
-    assert not mark_of("tool_trajectory", params, call("now", zone="x")).passed
+    assert grade("tool_trajectory", params, call("now")).passed
+    assert not grade("tool_trajectory", params, call("now", zone="x")).passed
 
 
 @pytest.mark.parametrize(("called", "value"), [("ab", 1), ("a", 0), ("", 0)])
 def test_without_partial_credit_all_checks_must_hold(called: str, value: float) -> None:
     steps = [{"tool": "a"}, {"tool": "b"}]
     params = {"mode": "in_order", "expected": steps, "partial_credit": False}
-    mark = mark_of("tool_trajectory", params, *map(call, called))
+    mark = grade("tool_trajectory", params, *map(call, called))
     assert (mark.value, mark.passed) == (value, value == 1)
 
 
 def test_in_order_a_call_with_wrong_arguments_is_used_up() -> None:
     params = {"mode": "in_order", "expected": [{"tool": "a", "args": {"n": 1}}, {"tool": "a"}]}
-    assert mark_of("tool_trajectory", params, call("a", n=2), call("a", n=1)).value == 0.5
-    assert mark_of("tool_trajectory", params, call("a", n=2)).value == 0
+    assert grade("tool_trajectory", params, call("a", n=2), call("a", n=1)).value == 0.5
+    assert grade("tool_trajectory", params, call("a", n=2)).value == 0
 
 
 def test_superset_gives_each_call_to_one_expected_call() -> None:
     params = {"mode": "superset", "expected": [{"tool": "a", "args": {"n": 1}}, {"tool": "a"}]}
-    assert mark_of("tool_trajectory", params, call("a", n=2), call("a", n=1)).passed
-    assert mark_of("tool_trajectory", params, call("a", n=1)).value == 0.5
+    assert grade("tool_trajectory", params, call("a", n=2), call("a", n=1)).passed
+    assert grade("tool_trajectory", params, call("a", n=1)).value == 0.5
 
 
 # --- durations ---------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_a_duration_is_a_check_of_its_own_where_it_is_known(
     mode: str, took: float | None, value: float, passed: bool
 ) -> None:
     params = {"mode": mode, "expected": [{"tool": "search", "max_duration_ms": 500}]}
-    mark = mark_of("tool_trajectory", params, call("search", took))
+    mark = grade("tool_trajectory", params, call("search", took))
     assert (mark.value, mark.passed) == (value, passed)
     assert [entry.passed for entry in mark.entries] == [True, None if took is None else passed]
     assert ("of unknown duration: 'search within 500 ms'" in mark.reason) is (took is None)
@@ -203,7 +203,7 @@ def test_a_duration_is_a_check_of_its_own_where_it_is_known(
 
 def test_the_duration_of_a_wrong_call_is_not_checked() -> None:
     params = {"mode": "exact", "expected": [{"tool": "a", "args": {"n": 1}, "max_duration_ms": 5}]}
-    mark = mark_of("tool_trajectory", params, call("a", 1.0, n=2))
+    mark = grade("tool_trajectory", params, call("a", 1.0, n=2))
     assert [entry.passed for entry in mark.entries] == [False]
 
 
@@ -212,7 +212,7 @@ def test_the_duration_of_a_wrong_call_is_not_checked() -> None:
 
 def test_entries_name_what_was_missing_wrong_and_too_much() -> None:
     params = {"mode": "exact", "expected": [{"tool": "plan"}, {"tool": "read", "args": {"path": "a"}}]}
-    mark = mark_of("tool_trajectory", params, call("plan"), call("read", path="b"), call("write"))
+    mark = grade("tool_trajectory", params, call("plan"), call("read", path="b"), call("write"))
     assert [(entry.text, entry.passed, entry.evidence) for entry in mark.entries] == [
         ("plan", True, "called: plan {}"),
         ("read {'path': 'a'}", False, "called: read {'path': 'b'}"),
@@ -229,8 +229,8 @@ def test_calls_inside_messages_count_where_they_are_not_listed_beside_them() -> 
         Message(role="assistant", content="Done.", tool_calls=(call("b"),)),
     )
     params = {"mode": "exact", "expected": [{"tool": "a"}, {"tool": "b"}]}
-    assert mark_of("tool_trajectory", params, messages=messages).passed
-    assert not mark_of("tool_trajectory", params, call("c"), messages=messages).passed
+    assert grade("tool_trajectory", params, messages=messages).passed
+    assert not grade("tool_trajectory", params, call("c"), messages=messages).passed
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_calls_inside_messages_count_where_they_are_not_listed_beside_them() -> 
         *({"mode": mode, "expected": [{"tool": "a"}]} for mode in ("in_order", "exact", "superset")),
     ],
 )
-@pytest.mark.parametrize("messages", [(), SAID])
+@pytest.mark.parametrize("messages", [(), MESSAGES])
 def test_calls_that_must_be_there_fail_when_none_was_reported(
     params: dict[str, Any], messages: tuple[Message, ...]
 ) -> None:
-    mark = mark_of("tool_trajectory", params, messages=messages)
+    mark = grade("tool_trajectory", params, messages=messages)
     assert (mark.value, mark.passed) == (0, False)
     assert mark.reason.endswith("the target reported no tool call.")
 
@@ -258,15 +258,13 @@ def test_calls_that_must_be_there_fail_when_none_was_reported(
     ],
 )
 def test_the_absence_of_calls_is_right_only_for_a_target_that_reports(params: dict[str, Any]) -> None:
-    assert mark_of("tool_trajectory", params).passed
+    assert grade("tool_trajectory", params).passed
     with pytest.raises(CannotScore, match="reported neither messages nor tool calls"):
-        mark_of("tool_trajectory", params, messages=())
+        grade("tool_trajectory", params, messages=())
 
 
 def test_thousands_of_calls_leave_a_bounded_mark() -> None:
-    mark = mark_of(
-        "tool_trajectory", {"mode": "subset", "expected": []}, *(call(f"t{n}") for n in range(3000))
-    )
+    mark = grade("tool_trajectory", {"mode": "subset", "expected": []}, *(call(f"t{n}") for n in range(3000)))
     assert mark.value == 0
     assert len(mark.entries) == 200
     assert len(mark.details["calls"]) == 30
@@ -277,7 +275,7 @@ def test_thousands_of_calls_leave_a_bounded_mark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "used"),
+    ("skill_call", "is_used"),
     [
         (call("Skill", skill="csv"), True),
         (call("Skill", skill="tables:csv"), True),
@@ -295,19 +293,19 @@ def test_thousands_of_calls_leave_a_bounded_mark() -> None:
         (ToolCall(name="Bash", output=7), False),
     ],
 )
-def test_a_skill_is_used_by_name_by_reading_it_or_in_an_output(made: ToolCall, used: bool) -> None:
-    calls = (call("Bash", command="ls"), made)
-    wanted = mark_of("skill_trigger", {"skill": "csv"}, *calls)
-    unwanted = mark_of("skill_trigger", {"skill": "csv", "should_trigger": False}, *calls)
-    assert (wanted.value, wanted.passed) == (float(used), used)
-    assert (unwanted.value, unwanted.passed) == (float(not used), not used)
-    assert wanted.reason == f"The skill 'csv' was {'' if used else 'not '}used."
-    assert (wanted.entries[0].evidence is not None) is used
+def test_a_skill_is_used_by_name_by_reading_it_or_in_an_output(skill_call: ToolCall, is_used: bool) -> None:
+    calls = (call("Bash", command="ls"), skill_call)
+    mark = grade("skill_trigger", {"skill": "csv"}, *calls)
+    inverse_mark = grade("skill_trigger", {"skill": "csv", "should_trigger": False}, *calls)
+    assert (mark.value, mark.passed) == (float(is_used), is_used)
+    assert (inverse_mark.value, inverse_mark.passed) == (float(not is_used), not is_used)
+    assert mark.reason == f"The skill 'csv' was {'' if is_used else 'not '}used."
+    assert (mark.entries[0].evidence is not None) is is_used
 
 
 def test_a_target_that_reports_nothing_may_have_used_the_skill() -> None:
-    assert not mark_of("skill_trigger", {"skill": "csv"}).passed
+    assert not grade("skill_trigger", {"skill": "csv"}).passed
     for should_trigger in (True, False):
         params = {"skill": "csv", "should_trigger": should_trigger}
         with pytest.raises(CannotScore, match="whether it used the skill 'csv'"):
-            mark_of("skill_trigger", params, messages=())
+            grade("skill_trigger", params, messages=())

@@ -32,7 +32,7 @@ RULES: tuple[JudgeRule, ...] = ("majority", "all", "any")
 
 
 @pytest.mark.parametrize(
-    ("said", "majority", "all_", "any_"),
+    ("verdicts", "majority", "all_", "any_"),
     [
         ("Y", True, True, True),
         ("N", False, False, False),
@@ -51,9 +51,9 @@ RULES: tuple[JudgeRule, ...] = ("majority", "all", "any")
     ],
 )
 async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
-    said: str, majority: bool | None, all_: bool | None, any_: bool | None
+    verdicts: str, majority: bool | None, all_: bool | None, any_: bool | None
 ) -> None:
-    replies = [{"Y": "YES", "N": "NO", "?": "perhaps"}[each] for each in said]
+    replies = [{"Y": "YES", "N": "NO", "?": "perhaps"}[verdict] for verdict in verdicts]
     for rule, passed in zip(RULES, (majority, all_, any_), strict=True):
         call = judge_answer(YES_NO, SteadyJudge(*replies), judge_repeats=len(replies), judge_rule=rule)
         if passed is None:
@@ -62,9 +62,9 @@ async def test_the_rule_decides_and_what_cannot_be_read_speaks_for_neither_side(
             continue
         result = await call
         assert (result.passed, result.value) == (passed, float(passed)), rule
-        if len(said) > 1:
+        if len(verdicts) > 1:
             counts = [result.details[name] for name in ("rule", "for", "against", "unread")]
-            assert counts == [rule, *(said.count(each) for each in "YN?")]
+            assert counts == [rule, *(verdicts.count(verdict) for verdict in "YN?")]
 
 
 def vote(judge: str, value: float | None) -> Vote:
@@ -74,7 +74,7 @@ def vote(judge: str, value: float | None) -> Vote:
 
 
 @pytest.mark.parametrize(
-    ("rule", "said", "reason"),
+    ("rule", "verdicts", "reason"),
     [
         ("majority", "YYN", "2 of 3 judges pass it (majority); 'j0' says YES."),
         ("all", "YYN", "1 of 3 judges fail it (all must pass it); 'j2' says NO."),
@@ -96,26 +96,28 @@ def vote(judge: str, value: float | None) -> Vote:
         ),
     ],
 )
-def test_the_reason_says_by_which_rule_how_many_decided(rule: PanelRule, said: str, reason: str) -> None:
-    votes = [vote(f"j{nth}", {"Y": 1.0, "N": 0.0, "?": None}[each]) for nth, each in enumerate(said)]
+def test_the_reason_says_by_which_rule_how_many_decided(rule: PanelRule, verdicts: str, reason: str) -> None:
+    votes = [
+        vote(f"j{nth}", {"Y": 1.0, "N": 0.0, "?": None}[verdict]) for nth, verdict in enumerate(verdicts)
+    ]
     try:
-        told = decide(votes, rule).reason
+        actual_reason = decide(votes, rule).reason
     except CannotScore as error:
-        told = str(error)
-    assert told == reason
+        actual_reason = str(error)
+    assert actual_reason == reason
 
 
 @given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=7), st.sampled_from(RULES))
 def test_it_is_decided_exactly_where_no_unread_judgment_could_change_it(
-    said: list[bool | None], rule: JudgeRule
+    verdicts: list[bool | None], rule: JudgeRule
 ) -> None:
     def decision(votes: Sequence[bool | None]) -> bool | None:
-        counts = [votes.count(each) for each in (True, False, None)]
+        counts = [votes.count(verdict) for verdict in (True, False, None)]
         return VoteCount(rule=rule, in_favour=counts[0], against=counts[1], unreadable=counts[2]).decision
 
-    choices = [[each] if each is not None else [True, False] for each in said]
+    choices = [[verdict] if verdict is not None else [True, False] for verdict in verdicts]
     completed = {decision(votes) for votes in product(*choices)}
-    assert decision(said) == (completed.pop() if len(completed) == 1 else None)
+    assert decision(verdicts) == (completed.pop() if len(completed) == 1 else None)
 
 
 @pytest.mark.parametrize(
@@ -220,10 +222,10 @@ async def test_a_threshold_of_the_assertion_decides_each_judgment_of_a_rubric_to
 # --- the mean ----------------------------------------------------------------------------------------------
 
 
-async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: Any) -> Score:
-    """The score of judges who each say one of these: Y passes the answer, N fails it, ? cannot be read."""
+async def score_by_mean(verdicts: str, rule: JudgeRule = "majority", **assertion: Any) -> Score:
+    """The score of judges with one verdict each: Y passes the answer, N fails it, ? cannot be read."""
     replies = {"Y": '{"pass": true}', "N": '{"pass": false}', "?": "Hm."}
-    judges = make_judges(*[ScriptedJudge(replies[each]) for each in said])
+    judges = make_judges(*[ScriptedJudge(replies[verdict]) for verdict in verdicts])
     check = Assertion(grader="instructions", **{"params": {"rule": "mean"}} | assertion)
     context = GradingContext(judges=judges, judge_rule=rule)
     (score,) = await grade(replace(CASE, assertions=(check,)), Output(text="The Nile."), GRADERS.get, context)
@@ -231,7 +233,7 @@ async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: An
 
 
 @pytest.mark.parametrize(
-    ("said", "fields", "outcome", "value"),
+    ("verdicts", "fields", "outcome", "value"),
     [
         ("Y", {}, Verdict.PASS, 1.0),
         ("NN", {}, Verdict.FAIL, 0.0),
@@ -254,9 +256,9 @@ async def score_by_mean(said: str, rule: JudgeRule = "majority", **assertion: An
     ],
 )
 async def test_judges_that_disagree_come_to_their_mean(
-    said: str, fields: dict[str, Any], outcome: Verdict, value: float | None
+    verdicts: str, fields: dict[str, Any], outcome: Verdict, value: float | None
 ) -> None:
-    score = await score_by_mean(said, **fields)
+    score = await score_by_mean(verdicts, **fields)
     assert score.outcome is outcome
     assert score.value == (None if value is None else pytest.approx(value))
 
@@ -292,7 +294,8 @@ async def test_a_gate_holds_by_the_rule_as_well(
     must = RubricItem(id="m", outcome="Must", required=True)
     grader = Rubrics(items=(must, RubricItem(id="a", outcome="A"), RubricItem(id="b", outcome="B")))
     replies = [
-        json.dumps({"checks": [{"id": name, "satisfied": name in said} for name in ALL]}) for said in met
+        json.dumps({"checks": [{"id": name, "satisfied": name in item_names} for name in ALL]})
+        for item_names in met
     ]
     result = await judge_answer(grader, SteadyJudge(*replies), judge_repeats=len(met), judge_rule=rule)
     assert (result.passed, result.gate) == (passed, gate)

@@ -13,8 +13,8 @@ INF, NAN = float("inf"), float("nan")
 ONE_ITEM = {"id": "a", "outcome": "o"}
 
 
-def ranged(*ends: tuple[int, int]) -> dict[str, Any]:
-    """An item of `rubrics` with these ranges of scores."""
+def make_ranged_items(*ends: tuple[int, int]) -> dict[str, Any]:
+    """An item of `rubrics` with ranges of scores."""
     ranges = [{"low": low, "high": high, "outcome": "o"} for low, high in ends]
     return {"items": [{"id": "a", "score_ranges": ranges}]}
 
@@ -226,13 +226,13 @@ WRONG: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"items": [{**ONE_ITEM, "min_score": 0}]}, "above 0 and at most 1"),
         ({"items": [{**ONE_ITEM, "min_score": 7}]}, "above 0 and at most 1"),
         ({"items": [{**ONE_ITEM, "optional": True}]}, "unknown field `optional`"),
-        (ranged((0, 9)), "do not cover 0 to 10"),
-        (ranged((1, 10)), "do not cover 0 to 10"),
-        (ranged((0, 5), (5, 10)), "do not cover 0 to 10"),
-        (ranged((0, 5), (7, 10)), "do not cover 0 to 10"),
-        (ranged((0, 10), (0, 10)), "do not cover 0 to 10"),
-        (ranged((0, 10**15)), "do not cover 0 to 10"),
-        (ranged((0, 7), (8, 6), (7, 10)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 9)), "do not cover 0 to 10"),
+        (make_ranged_items((1, 10)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 5), (5, 10)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 5), (7, 10)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 10), (0, 10)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 10**15)), "do not cover 0 to 10"),
+        (make_ranged_items((0, 7), (8, 6), (7, 10)), "do not cover 0 to 10"),
         (
             {"items": [{"id": "a", "score_ranges": [{"low": 0, "high": 10, "outcome": ""}]}]},
             "empty `outcome`",
@@ -257,4 +257,4 @@ def test_parameters_that_cannot_be_meant_are_refused(
     "ends", [[(0, 10)], [(0, 4), (5, 10)], [(6, 10), (0, 5)], [(number, number) for number in range(11)]]
 )
 def test_ranges_that_cover_every_score_once_are_taken(ends: list[tuple[int, int]]) -> None:
-    assert make_grader("rubrics", ranged(*ends)).has_scores
+    assert make_grader("rubrics", make_ranged_items(*ends)).has_scores

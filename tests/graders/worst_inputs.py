@@ -1,4 +1,4 @@
-"""The worst input that is known for each grader: what takes it longest, up to the largest answer there is."""
+"""The slowest known input for each grader, up to the largest answer that is graded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Worst(NamedTuple):
 
 
 def text(piece: str, size: int = MAX_ANSWER, end: str = "") -> Callable[[], Output]:
-    """An answer of one piece, again and again."""
+    """An answer that repeats one piece."""
     return lambda: Output(text=piece * ((size - len(end)) // len(piece)) + end)
 
 
@@ -220,7 +220,7 @@ WORST: tuple[Worst, ...] = (
 )
 
 
-def case_of(worst: Worst) -> Case:
+def make_case(worst: Worst) -> Case:
     """The case that is graded."""
     return Case(
         id="worst",

@@ -46,15 +46,15 @@ def test_a_system_prompt_goes_before_the_messages_of_a_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "sent"),
+    ("prompt", "messages"),
     [
         (ASK, [("system", "Be kind."), ("user", "The city of 2 + 2??")]),
         (ROLE, [("system", "Speak es.\n\nBe kind."), ("user", "2 + 2?")]),
     ],
 )
-def test_the_system_message_of_a_case_stays(prompt: PromptTemplate, sent: list[tuple[str, str]]) -> None:
+def test_the_system_message_of_a_case_stays(prompt: PromptTemplate, messages: list[tuple[str, str]]) -> None:
     case = make_case(vars={"lang": "es"})
-    assert texts(fill_prompt(prompt, Case(id="c", input=(SYSTEM, *case.input), vars=case.vars))) == sent
+    assert texts(fill_prompt(prompt, Case(id="c", input=(SYSTEM, *case.input), vars=case.vars))) == messages
 
 
 def test_prefix_and_suffix_go_around_the_text_of_the_user() -> None:
@@ -131,8 +131,8 @@ def find_problems(prompt: PromptTemplate | None, *cases: Case, of_suite: bool = 
 def test_a_prompt_that_the_cases_cannot_fill_in_is_described(
     prompt: PromptTemplate | None, cases: list[Case], problem: str
 ) -> None:
-    (found,) = find_problems(prompt, *cases)
-    assert found.startswith(problem)
+    (sentence,) = find_problems(prompt, *cases)
+    assert sentence.startswith(problem)
 
 
 @pytest.mark.parametrize(

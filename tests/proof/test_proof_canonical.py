@@ -1,4 +1,4 @@
-"""The one way to write a thing: RFC 8785's own examples, its reference package, and that nothing is lost."""
+"""Canonical JSON: RFC 8785's examples, its reference package, and that nothing is lost."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from proctor.proof.canonical import canonical_json, check_canonical, parse_canon
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """A noun with a field of each kind of float."""
+    """A struct with a field of each kind of float."""
 
     numbers: tuple[float, ...] = ()
-    one: float | None = None
+    number: float | None = None
     pair: tuple[float, float] | None = None
-    anything: Any = None
+    value: Any = None
     string: str = ""
     literals: list[Any] = []
 
@@ -99,16 +99,16 @@ def test_the_numbers_of_appendix_b(line: str) -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_refused(number: float) -> None:
-    for thing in (number, Sample(one=number), [number]):
+    for value in (number, Sample(number=number), [number]):
         with pytest.raises(UsageError, match="cannot store"):
-            canonical_json(thing)
+            canonical_json(value)
 
 
 # --- the package of that name ------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 keys = texts.filter(lambda key: key != "$number")
-plain_floats = st.floats(allow_nan=False, allow_infinity=False).filter(lambda one: not one.is_integer())
+plain_floats = st.floats(allow_nan=False, allow_infinity=False).filter(lambda number: not number.is_integer())
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(1 - 2**53, 2**53 - 1) | plain_floats | texts,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
@@ -128,14 +128,14 @@ def test_keys_are_sorted_as_the_package_sorts_them(data: dict[str, None]) -> Non
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_whose_type_a_noun_knows_is_written_as_the_package_writes_it(number: float) -> None:
-    written = rfc8785.dumps(number).decode()
-    assert canonical_json(Sample(numbers=(number,))).decode() == f'{{"numbers":[{written}]}}'
+def test_a_number_whose_type_a_struct_declares_is_written_as_the_package_writes_it(number: float) -> None:
+    text = rfc8785.dumps(number).decode()
+    assert canonical_json(Sample(numbers=(number,))).decode() == f'{{"numbers":[{text}]}}'
 
 
 # --- nothing is lost ---------------------------------------------------------------------------------------
 
-anything = st.recursive(
+json_values = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
@@ -161,14 +161,14 @@ def exact(data: Any) -> Any:
     return type(data), repr(data)
 
 
-@given(anything)
+@given(json_values)
 def test_whatever_is_written_is_read_back_to_the_type(data: Any) -> None:
     assert exact(parse_canonical(canonical_json(data))) == exact(data)
 
 
-@given(anything, anything)
-def test_two_things_are_written_alike_only_when_they_are_the_same(one: Any, other: Any) -> None:
-    assert (canonical_json(one) == canonical_json(other)) == (exact(one) == exact(other))
+@given(json_values, json_values)
+def test_two_things_are_written_alike_only_when_they_are_the_same(value: Any, other_value: Any) -> None:
+    assert (canonical_json(value) == canonical_json(other_value)) == (exact(value) == exact(other_value))
 
 
 @pytest.mark.parametrize(
@@ -186,23 +186,23 @@ def test_what_json_would_mix_up_is_told_apart(data: Any, text: str) -> None:
     assert exact(parse_canonical(text.encode())) == exact(data)
 
 
-def test_a_noun_leaves_out_what_is_at_its_default_however_that_was_given() -> None:
+def test_a_struct_leaves_out_what_is_at_its_default_however_that_was_given() -> None:
     given_otherwise = msgspec.structs.replace(Assertion(grader="exact"), weight=1, params={})
     assert (
         canonical_json(given_otherwise) == canonical_json(Assertion(grader="exact")) == b'{"grader":"exact"}'
     )
 
 
-@given(st.tuples(st.floats(0, 1), st.floats(0, 1)) | st.none(), st.floats(-1, 1) | st.none(), anything)
-def test_a_noun_is_read_back_whole(pair: Any, one: float | None, data: Any) -> None:
-    sample = Sample(pair=pair, one=one, anything=data)
+@given(st.tuples(st.floats(0, 1), st.floats(0, 1)) | st.none(), st.floats(-1, 1) | st.none(), json_values)
+def test_a_struct_is_read_back_whole(pair: Any, number: float | None, data: Any) -> None:
+    sample = Sample(pair=pair, number=number, value=data)
     read = msgspec.convert(parse_json(canonical_json(sample)), Sample)
     assert read == sample
-    assert exact(read.anything) == exact(data)
+    assert exact(read.value) == exact(data)
     check_canonical(read, canonical_json(sample))
 
 
-def test_intervals_are_plain_numbers_in_a_noun() -> None:
+def test_intervals_are_plain_numbers_in_a_struct() -> None:
     assert canonical_json(Sample(pair=(0.0, 1.0))) == b'{"pair":[0,1]}'
 
 

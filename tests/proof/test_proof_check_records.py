@@ -1,4 +1,4 @@
-"""A trial beside its case: what no trial of an invalid case can say."""
+"""Checks of a trial against its case: what a trial of an invalid case cannot have."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def test_an_envelope_is_read_back(envelope: Envelope) -> None:
 
 
 @given(st.binary(), st.binary())
-def test_two_payloads_are_never_signed_alike(one: bytes, other: bytes) -> None:
-    assert (signed_bytes(one) == signed_bytes(other)) == (one == other)
+def test_two_payloads_are_never_signed_alike(payload: bytes, other_payload: bytes) -> None:
+    assert (signed_bytes(payload) == signed_bytes(other_payload)) == (payload == other_payload)
 
 
 WHOLE = envelope_data(Envelope(b"{}", (Signature("k", b"s", "PEM"),)))

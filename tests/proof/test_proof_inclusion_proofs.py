@@ -1,4 +1,4 @@
-"""Proofs of one trial: what leads to the statement is believed, and nothing else is."""
+"""Inclusion proofs of one trial: accepted only if they lead to the statement."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ class Lines:
             for n in range(SIZE)
         ]
 
-    def proof(self, number: int, of_case: int | None = None) -> dict[str, Any]:
-        """The proof of one trial, perhaps with another's case."""
-        trial_leaves, case_leaves = (list(map(merkle.leaf_hash, one)) for one in (self.trials, self.cases))
+    def proof(self, number: int, case_number: int | None = None) -> dict[str, Any]:
+        """The proof of a trial, with the case of another if `case_number` is given."""
+        trial_leaves, case_leaves = (
+            list(map(merkle.leaf_hash, lines)) for lines in (self.trials, self.cases)
+        )
         statement = Statement(
             files=dict.fromkeys(FILES, "0" * 64),
             result="FAILED",
@@ -70,7 +72,7 @@ class Lines:
             looks=AccessCounts(0, 0),
         )
         envelope = Envelope(canonical_json(statement_data(statement)), (Signature("k", b"s", "PEM"),))
-        at = number if of_case is None else of_case
+        at = number if case_number is None else case_number
         return proof_data(
             envelope,
             prove_line(self.trials[number], trial_leaves, number),
@@ -99,7 +101,7 @@ def test_a_proof_has_nothing_of_the_other_lines(lines: Lines) -> None:
         assert merkle.line_salt(b"s" * 32, "trials", number) not in whole
 
 
-def forged(proof: dict[str, Any], part: str, **fields: Any) -> dict[str, Any]:
+def forge_proof(proof: dict[str, Any], part: str, **fields: Any) -> dict[str, Any]:
     proof = copy.deepcopy(proof)
     proof[part] = {**proof[part], **fields}
     return proof
@@ -108,30 +110,30 @@ def forged(proof: dict[str, Any], part: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("part", ["trial", "case"])
 def test_a_changed_line_place_or_path_is_refused(lines: Lines, part: str) -> None:
     proof = lines.proof(2)
-    given = proof[part]
+    line_proof = proof[part]
     for fields in (
-        {"line": given["line"].replace("2", "3", 1)},
-        {"line": given["line"] + " "},
+        {"line": line_proof["line"].replace("2", "3", 1)},
+        {"line": line_proof["line"] + " "},
         {"index": 3},
         {"index": -1},
         {"index": 2.0},
         {"index": "2"},
         {"index": SIZE},
-        {"path": given["path"][1:]},
-        {"path": [*given["path"], "0" * 64]},
-        {"path": given["path"][::-1]},
-        {"path": [step.upper() for step in given["path"]]},
+        {"path": line_proof["path"][1:]},
+        {"path": [*line_proof["path"], "0" * 64]},
+        {"path": line_proof["path"][::-1]},
+        {"path": [step.upper() for step in line_proof["path"]]},
         {"path": ["zz"]},
         {"path": "no list"},
         {"extra": 1},
     ):
         with pytest.raises(ValueError, match=r"."):
-            check_proof(forged(proof, part, **fields))
+            check_proof(forge_proof(proof, part, **fields))
 
 
 def test_a_trial_with_the_case_of_another_is_refused(lines: Lines) -> None:
     with pytest.raises(ValueError, match="does not belong to its case"):
-        check_proof(lines.proof(2, of_case=3))
+        check_proof(lines.proof(2, case_number=3))
 
 
 def test_a_trial_that_was_sent_something_else_than_its_case_is_refused(lines: Lines) -> None:

@@ -83,8 +83,8 @@ def test_every_leaf_leads_to_the_root_and_no_other_place_does(
         if wrong != steps:
             assert merkle.root_from_path(leaves[index], index, len(leaves), wrong) != root
     for other in {index - 1, index + 1, len(leaves)} - {index}:
-        found = merkle.root_from_path(leaves[index], other, len(leaves), steps)
-        assert found != root or leaves[other % len(leaves)] == leaves[index]
+        other_root = merkle.root_from_path(leaves[index], other, len(leaves), steps)
+        assert other_root != root or leaves[other % len(leaves)] == leaves[index]
 
 
 def test_a_node_cannot_be_passed_off_as_a_leaf() -> None:

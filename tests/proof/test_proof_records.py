@@ -130,7 +130,7 @@ def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(c
 
 
 @pytest.mark.parametrize(
-    "written",
+    "key_order",
     [
         "",
         "no JSON",
@@ -143,12 +143,12 @@ def test_a_case_is_read_back_with_its_keys_in_the_order_in_which_they_are_sent(c
         '[[{"role":"user"}],{"schema":{"b":1,"a":1}}]',  # an input without tool calls
     ],
 )
-def test_an_order_that_is_not_that_of_what_the_case_sends_is_refused(written: str) -> None:
+def test_an_order_that_is_not_that_of_what_the_case_sends_is_refused(key_order: str) -> None:
     case = Case(id="c", input=(Message(role="user"),), form=ResponseFormat(schema={"b": 1, "a": 1}))
     line = case_line(0, SALT, case, sent_digest(case))
     assert b'"written":' in line
     with pytest.raises(ValueError, match="`written`"):
-        parse_case_line(edited(line, written=written))
+        parse_case_line(edit_line(line, written=key_order))
 
 
 @pytest.mark.slow
@@ -168,16 +168,16 @@ def test_a_header_has_no_folder() -> None:
 
 def test_a_hidden_line_has_the_leaf_of_the_whole_one() -> None:
     line = case_line(1, SALT, make_case(), "sha256:1")
-    hidden = redacted_line(1, merkle.leaf_hash(line))
-    assert parse_case_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
-    assert parse_trial_line(hidden) == RedactedLine(1, merkle.leaf_hash(line).hex())
+    redacted = redacted_line(1, merkle.leaf_hash(line))
+    assert parse_case_line(redacted) == RedactedLine(1, merkle.leaf_hash(line).hex())
+    assert parse_trial_line(redacted) == RedactedLine(1, merkle.leaf_hash(line).hex())
 
 
-def edited(line: bytes, **fields: Any) -> bytes:
-    """The line with other fields, written as canonical JSON; None takes one away."""
+def edit_line(line: bytes, **fields: Any) -> bytes:
+    """Replaces fields of a line and writes it as canonical JSON; None removes a field."""
     whole = {**json.loads(line), **fields}
-    kept = {name: value for name, value in whole.items() if value is not None}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    fields_to_write = {name: value for name, value in whole.items() if value is not None}
+    return json.dumps(fields_to_write, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 @pytest.mark.parametrize(
@@ -217,13 +217,13 @@ def edited(line: bytes, **fields: Any) -> bytes:
 def test_a_trial_written_otherwise_is_refused(fields: dict[str, Any]) -> None:
     line = trial_line(0, SALT, make_trial("4"), Verdict.PASS)
     with pytest.raises(ValueError, match=r"."):
-        parse_trial_line(edited(line, **fields))
+        parse_trial_line(edit_line(line, **fields))
 
 
 @pytest.mark.parametrize("leaf", ["", "00", "AA" * 32, "zz" * 32, " " * 64])
 def test_a_leaf_that_is_no_digest_is_refused(leaf: str) -> None:
     with pytest.raises(ValueError, match="64 hexadecimal digits"):
-        parse_case_line(edited(redacted_line(0, b"1" * 32), leaf=leaf))
+        parse_case_line(edit_line(redacted_line(0, b"1" * 32), leaf=leaf))
 
 
 def test_spaces_and_ends_are_refused() -> None:

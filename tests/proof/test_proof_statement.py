@@ -70,8 +70,11 @@ def test_a_statement_is_an_in_toto_statement_of_test_results() -> None:
     data = statement_data(STATEMENT)
     assert data["_type"] == "https://in-toto.io/Statement/v1"
     assert data["predicateType"] == "https://in-toto.io/attestation/test-result/v0.1"
-    assert [one["name"] for one in data["subject"]] == list(FILES)
-    assert all(set(one) == {"name", "digest"} and set(one["digest"]) == {"sha256"} for one in data["subject"])
+    assert [subject["name"] for subject in data["subject"]] == list(FILES)
+    assert all(
+        set(subject) == {"name", "digest"} and set(subject["digest"]) == {"sha256"}
+        for subject in data["subject"]
+    )
     predicate = data["predicate"]
     assert set(predicate) == {"result", "configuration", "passedTests", "failedTests", "proctor_attestation"}
     assert predicate["configuration"] == [
@@ -108,18 +111,18 @@ def test_the_headline_is_the_holdouts() -> None:
     )
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def list_paths(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path to every value of the data."""
-    found = [path] if path else []
+    paths = [path] if path else []
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
-    return found + [place for key, value in inner for place in places(value, (*path, key))]
+    return paths + [place for key, value in inner for place in list_paths(value, (*path, key))]
 
 
 @pytest.mark.parametrize(
     "path",
     [
         path
-        for path in places(statement_data(STATEMENT))
+        for path in list_paths(statement_data(STATEMENT))
         if path[-2:] != ("claims", "dev") and "shapes" not in path[:-1]
     ],
 )
@@ -171,9 +174,9 @@ def test_what_is_no_statement_at_all_is_refused(data: Any) -> None:
 
 @pytest.mark.parametrize("field", ["started_at", "finished_at"])
 def test_a_time_without_a_zone_is_refused(field: str) -> None:
-    nowhere = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
+    naive = replace(STATEMENT, **{field: NOON.replace(tzinfo=None)})
     with pytest.raises(ValueError, match=f"the field `{field}` is .*, which it cannot be"):
-        parse_statement(statement_data(nowhere))
+        parse_statement(statement_data(naive))
 
 
 @pytest.mark.parametrize(
@@ -259,16 +262,16 @@ def test_what_the_user_wrote_stays() -> None:
 
 def test_a_command_line_and_a_models_name_stay_as_they_were_written() -> None:
     agent = TargetSpec(name="mine", kind="cli", model="/opt/agent --data /srv/data {PROMPT}")
-    served = TargetSpec(name="other", kind="openai", model="/models/small")
-    shown = portable_run(replace(RUN, target=agent, judges=(served,)), has_file_model)
-    assert (shown.target, shown.judges) == (agent, (served,))
+    judge = TargetSpec(name="other", kind="openai", model="/models/small")
+    portable = portable_run(replace(RUN, target=agent, judges=(judge,)), has_file_model)
+    assert (portable.target, portable.judges) == (agent, (judge,))
 
 
 def test_of_a_kind_whose_model_is_a_file_the_files_name_stays() -> None:
     spec = TargetSpec(name="mine", kind="tape", model="/home/me/tapes/a.tape")
     assert portable_run(replace(RUN, target=spec), has_file_model).target == spec
-    shown = portable_run(replace(RUN, target=spec), lambda spec: spec.kind == "tape")
-    assert shown.target == replace(spec, model="a.tape")
+    portable = portable_run(replace(RUN, target=spec), lambda spec: spec.kind == "tape")
+    assert portable.target == replace(spec, model="a.tape")
 
 
 def test_an_address_stays_as_it_was_written() -> None:
@@ -287,7 +290,7 @@ def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("message", "portable_message"),
     [
         (f"No file {HOME}/suites/x.sh in {HOME}/suites.", "No file x.sh in .."),
         (f"No file {HOME}/suites2/x.sh.", f"No file {HOME}/suites2/x.sh."),
@@ -295,14 +298,14 @@ def test_a_warning_names_its_file_and_no_folder_of_it() -> None:
         ("https://example.org/r is down", "https://example.org/r is down"),
     ],
 )
-def test_what_went_wrong_is_told_without_folders_of_the_maker(said: str, shown: str) -> None:
-    failed, graded = make_trial(None), make_trial("x", replace(make_score(0), reason=said))
+def test_messages_lose_the_folders_of_the_maker(message: str, portable_message: str) -> None:
+    failed, graded = make_trial(None), make_trial("x", replace(make_score(0), reason=message))
     assert failed.failure is not None
-    failed = replace(failed, failure=replace(failed.failure, message=said))
-    told = portable_trial(failed, make_case("a"), RUN).failure
-    assert told is not None
-    assert told.message == shown
-    assert portable_trial(graded, make_case("a"), RUN).scores[0].reason == shown
+    failed = replace(failed, failure=replace(failed.failure, message=message))
+    failure = portable_trial(failed, make_case("a"), RUN).failure
+    assert failure is not None
+    assert failure.message == portable_message
+    assert portable_trial(graded, make_case("a"), RUN).scores[0].reason == portable_message
 
 
 @pytest.mark.parametrize("folder", ["", "/"])
@@ -315,29 +318,29 @@ def test_a_suite_without_a_folder_takes_nothing_out_of_what_is_told(folder: str)
 
 
 def test_the_value_of_a_variable_cannot_be_guessed_by_a_digest() -> None:
-    asked = replace(
+    case = replace(
         make_case("a"),
         variables=("PIN",),
         assertions=(Assertion(grader="contains", params={"value": "${{ PIN }}"}),),
     )
-    of_value = assertion_digest(Assertion(grader="contains", params={"value": "4711"}))
-    shown = portable_trial(make_trial("x", replace(make_score(1), assertion=of_value)), asked, RUN)
-    assert [one.assertion for one in shown.scores] == [assertion_digest(asked.assertions[0])]
+    value_digest = assertion_digest(Assertion(grader="contains", params={"value": "4711"}))
+    portable = portable_trial(make_trial("x", replace(make_score(1), assertion=value_digest)), case, RUN)
+    assert [score.assertion for score in portable.scores] == [assertion_digest(case.assertions[0])]
 
 
 # --- counting ----------------------------------------------------------------------------------------------
 
 
-def run_of(rule: str = "each", **settings: Any) -> Run:
+def make_rule_run(rule: str = "each", **settings: Any) -> Run:
     suite = Suite(name="s", dialect="meridian", repeats_rule=rule, pass_rule=PassRule())  # type: ignore[arg-type]
     return replace(RUN, suite=suite, settings=Settings(**settings))
 
 
-def counted(run: Run, rows: list[tuple[Trial, Case]]) -> ClaimCounter:
-    counting = ClaimCounter(run)
+def count_claims(run: Run, rows: list[tuple[Trial, Case]]) -> ClaimCounter:
+    counter = ClaimCounter(run)
     for trial, case in rows:
-        counting.add(trial, case)
-    return counting
+        counter.add(trial, case)
+    return counter
 
 
 @pytest.fixture
@@ -356,57 +359,59 @@ def rows() -> list[tuple[Trial, Case]]:
             ),
             make_case(name),
         )
-        for position, (name, both) in enumerate(values.items())
-        for repeat, value in enumerate(both)
+        for position, (name, trial_values) in enumerate(values.items())
+        for repeat, value in enumerate(trial_values)
     ]
 
 
 def test_each_trial_counts_in_its_split(rows: list[tuple[Trial, Case]]) -> None:
-    counting = counted(run_of(repeats=2), rows)
-    claims = counting.claims()
+    counter = count_claims(make_rule_run(repeats=2), rows)
+    claims = counter.claims()
     assert list(claims) == ["all", "dev", "holdout"]
-    assert [(one.passed, one.failed, one.errors, one.total, one.cases) for one in claims.values()] == [
+    assert [
+        (claim.passed, claim.failed, claim.errors, claim.total, claim.cases) for claim in claims.values()
+    ] == [
         *((4, 1, 1, 6, 3), (3, 0, 1, 4, 2), (1, 1, 0, 2, 1)),
     ]
-    assert counting.result == "FAILED"
+    assert counter.result == "FAILED"
 
 
-def read_names(counting: ClaimCounter, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(counting.passed_names(public=public)), tuple(counting.failed_names(public=public))
+def read_names(counter: ClaimCounter, *, public: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return tuple(counter.passed_names(public=public)), tuple(counter.failed_names(public=public))
 
 
 def test_names_are_those_of_reports_and_the_public_gets_none_that_is_held_out(
     rows: list[tuple[Trial, Case]],
 ) -> None:
-    counting = counted(run_of(repeats=2), rows)
-    assert read_names(counting, public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
-    assert read_names(counting, public=True) == (("a", "a (repeat 1)", "c"), ())
+    counter = count_claims(make_rule_run(repeats=2), rows)
+    assert read_names(counter, public=False) == (("a", "a (repeat 1)", "b (repeat 1)", "c"), ("b",))
+    assert read_names(counter, public=True) == (("a", "a (repeat 1)", "c"), ())
 
 
 def test_names_come_in_order_from_memory_and_from_a_file(
     rows: list[tuple[Trial, Case]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_memory = read_names(counted(run_of(repeats=2), rows), public=False)
+    in_memory = read_names(count_claims(make_rule_run(repeats=2), rows), public=False)
     monkeypatch.setattr(spools, "MAX_ROWS", 2)
-    assert read_names(counted(run_of(repeats=2), rows), public=False) == in_memory
+    assert read_names(count_claims(make_rule_run(repeats=2), rows), public=False) == in_memory
 
 
 @pytest.mark.parametrize("rule", ["each", "any", "mean", "lower_bound"])
 def test_names_and_numbers_are_those_that_reports_have(rows: list[tuple[Trial, Case]], rule: str) -> None:
-    run = run_of(rule, repeats=2)
-    shown = make_report(*rows, suite=run.suite, settings=run.settings)
-    counting = counted(run, rows)
-    named: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
-    for one in case_results(shown):
-        named.setdefault(one.verdict, []).append(one.name)
-    assert read_names(counting, public=False) == (tuple(named[Verdict.PASS]), tuple(named[Verdict.FAIL]))
-    assert counting.claims()["all"] == make_claim(shown.tally.result_counts)
+    run = make_rule_run(rule, repeats=2)
+    report = make_report(*rows, suite=run.suite, settings=run.settings)
+    counter = count_claims(run, rows)
+    names: dict[Verdict, list[str]] = {Verdict.PASS: [], Verdict.FAIL: []}
+    for result in case_results(report):
+        names.setdefault(result.verdict, []).append(result.name)
+    assert read_names(counter, public=False) == (tuple(names[Verdict.PASS]), tuple(names[Verdict.FAIL]))
+    assert counter.claims()["all"] == make_claim(report.tally.result_counts)
 
 
 def test_a_run_passes_by_its_own_gate(rows: list[tuple[Trial, Case]]) -> None:
-    assert counted(run_of(repeats=2, min_pass_rate=0.6, allow_errors=1), rows).result == "PASSED"
-    assert counted(run_of(repeats=2, min_pass_rate=0.6), rows).result == "FAILED"
+    assert count_claims(make_rule_run(repeats=2, min_pass_rate=0.6, allow_errors=1), rows).result == "PASSED"
+    assert count_claims(make_rule_run(repeats=2, min_pass_rate=0.6), rows).result == "FAILED"
 
 
 def test_nothing_counted_is_a_claim_without_a_rate() -> None:
-    assert counted(run_of(), []).claims() == {"all": make_claim(Counts())}
+    assert count_claims(make_rule_run(), []).claims() == {"all": make_claim(Counts())}

@@ -17,7 +17,7 @@ RATINGS = st.lists(st.lists(st.none() | st.integers(0, 4), max_size=5), min_size
 LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
 
 
-def pairs_of(table: list[list[int]]) -> list[tuple[int, int]]:
+def list_pairs(table: list[list[int]]) -> list[tuple[int, int]]:
     return [
         (first, second)
         for first, row in enumerate(table)
@@ -26,42 +26,42 @@ def pairs_of(table: list[list[int]]) -> list[tuple[int, int]]:
     ]
 
 
-def agreed(pairs: Sequence[tuple[object, object]]) -> Kappa:
-    found = kappa(pairs)
-    assert found is not None
-    return found
+def get_kappa(pairs: Sequence[tuple[object, object]]) -> Kappa:
+    result = kappa(pairs)
+    assert result is not None
+    return result
 
 
 def test_kappa_has_its_published_value() -> None:
     # Two film critics: A. Agresti and L. Winner, "Evaluating agreement and disagreement among movie
     # reviewers", Chance 10 (1997), 10-14; kappa 0.389 with a standard error of 0.060.
-    found = agreed(pairs_of([[24, 8, 13], [8, 13, 11], [10, 9, 64]]))
-    assert found.value == pytest.approx(0.389, abs=5e-4)
-    assert (found.high - found.low) / 2 / 1.96 == pytest.approx(0.060, abs=1e-3)
+    result = get_kappa(list_pairs([[24, 8, 13], [8, 13, 11], [10, 9, 64]]))
+    assert result.value == pytest.approx(0.389, abs=5e-4)
+    assert (result.high - result.low) / 2 / 1.96 == pytest.approx(0.060, abs=1e-3)
 
 
 @given(LABELS)
 def test_kappa_is_within_its_interval_and_even(pairs: list[tuple[int, int]]) -> None:
-    found = kappa(pairs)
-    if found is not None:
-        assert -1 <= found.low <= found.value + 1e-9
-        assert found.value - 1e-9 <= found.high <= 1
-        assert found.low < found.high
-        assert agreed([(other, one) for one, other in pairs]) == pytest.approx(found)
+    result = kappa(pairs)
+    if result is not None:
+        assert -1 <= result.low <= result.value + 1e-9
+        assert result.value - 1e-9 <= result.high <= 1
+        assert result.low < result.high
+        assert get_kappa([(second, first) for first, second in pairs]) == pytest.approx(result)
 
 
 @given(LABELS, st.permutations("abcd"))
 def test_kappa_does_not_depend_on_what_labels_are_called(
     pairs: list[tuple[int, int]], names: list[str]
 ) -> None:
-    found = kappa(pairs)
-    renamed = kappa([(names[one], names[other]) for one, other in reversed(pairs)])
-    assert (renamed is None) == (found is None)
-    assert renamed == pytest.approx(found)
+    result = kappa(pairs)
+    result_of_new_names = kappa([(names[first], names[second]) for first, second in reversed(pairs)])
+    assert (result_of_new_names is None) == (result is None)
+    assert result_of_new_names == pytest.approx(result)
 
 
 def test_full_agreement_on_few_is_not_certain() -> None:
-    few, many = agreed([(True, True), (False, False)]), agreed([(True, True), (False, False)] * 50)
+    few, many = get_kappa([(True, True), (False, False)]), get_kappa([(True, True), (False, False)] * 50)
     assert few.value == many.value == few.high == many.high == 1
     assert few.low < 0 < 0.9 < many.low < 1
 
@@ -70,24 +70,24 @@ def test_full_agreement_on_few_is_not_certain() -> None:
 def test_the_interval_of_few_items_contains_the_truth_as_often_as_it_promises(
     passed: float, agreeing: float, items: int
 ) -> None:
-    """Two raters who both pass such a share, and of whom the second repeats the first so often."""
-    drawn, hits, samples = Random(items), 0, 400
+    """Both raters pass the share `passed`; the second repeats the first with probability `agreeing`."""
+    random, hits, samples = Random(items), 0, 400
     for _ in range(samples):
-        first = [drawn.random() < passed for _ in range(items)]
-        second = [rating if drawn.random() < agreeing else drawn.random() < passed for rating in first]
-        found = kappa(list(zip(first, second, strict=True)))
-        hits += found is None or found.low <= agreeing <= found.high
+        first = [random.random() < passed for _ in range(items)]
+        second = [rating if random.random() < agreeing else random.random() < passed for rating in first]
+        result = kappa(list(zip(first, second, strict=True)))
+        hits += result is None or result.low <= agreeing <= result.high
     assert 0.93 <= hits / samples <= 1
 
 
 def test_full_disagreement_on_few_is_not_certain() -> None:
-    found = agreed([(True, False), (False, True)])
-    assert found.value == found.low == -1
-    assert found.high > 0
+    result = get_kappa([(True, False), (False, True)])
+    assert result.value == result.low == -1
+    assert result.high > 0
 
 
 def test_raters_who_ignore_the_question_agree_by_chance() -> None:
-    assert agreed([(1, 1), (1, 0), (0, 1), (0, 0)]).value == 0
+    assert get_kappa([(1, 1), (1, 0), (0, 1), (0, 0)]).value == 0
 
 
 @pytest.mark.parametrize("pairs", [[], [("a", "a")], [("a", "a")] * 9])
@@ -111,22 +111,22 @@ def test_alpha_has_its_published_values(level: Level, value: float) -> None:
 def test_alpha_does_not_depend_on_any_order(
     level: Level, ratings: list[list[int | None]], data: st.DataObject
 ) -> None:
-    found = alpha(ratings, level)
+    expected = alpha(ratings, level)
     shuffled = [data.draw(st.permutations(row)) for row in data.draw(st.permutations(ratings))]
-    assert alpha(shuffled, level) == pytest.approx(found, abs=1e-9)
-    assert found is None or found <= 1
+    assert alpha(shuffled, level) == pytest.approx(expected, abs=1e-9)
+    assert expected is None or expected <= 1
 
 
 @given(RATINGS)
 def test_alpha_keeps_what_each_level_keeps(ratings: list[list[int | None]]) -> None:
-    def turned(change: dict[int, object]) -> list[list[object]]:
+    def map_ratings(change: dict[int, object]) -> list[list[object]]:
         return [[None if rating is None else change[rating] for rating in row] for row in ratings]
 
-    assert alpha(turned(dict(enumerate("xyabc"))), "nominal") == pytest.approx(alpha(ratings), abs=1e-9)
-    squares = turned({rating: rating**2 for rating in range(5)})
+    assert alpha(map_ratings(dict(enumerate("xyabc"))), "nominal") == pytest.approx(alpha(ratings), abs=1e-9)
+    squares = map_ratings({rating: rating**2 for rating in range(5)})
     assert alpha(squares, "ordinal") == pytest.approx(alpha(ratings, "ordinal"), abs=1e-9)
-    moved = turned({rating: 3 * rating - 7 for rating in range(5)})
-    assert alpha(moved, "interval") == pytest.approx(alpha(ratings, "interval"), abs=1e-9)
+    linear = map_ratings({rating: 3 * rating - 7 for rating in range(5)})
+    assert alpha(linear, "interval") == pytest.approx(alpha(ratings, "interval"), abs=1e-9)
 
 
 @pytest.mark.parametrize("level", LEVELS)

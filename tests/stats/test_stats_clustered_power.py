@@ -19,8 +19,8 @@ from proctor.stats import (
 )
 
 NOISE = PairNoise(0.1, 0.1)
-UNRELATED = ClusterNoise(0.0, 0.0, 5, 5)
-RELATED = ClusterNoise(0.03, 0.3, 5, 5)
+INDEPENDENT = ClusterNoise(0.0, 0.0, 5, 5)
+CORRELATED = ClusterNoise(0.03, 0.3, 5, 5)
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 5])
@@ -40,12 +40,12 @@ def test_clusters_whose_cases_are_all_alike_tell_as_much_as_one_case_each() -> N
 def test_related_cases_need_more_clusters_and_clusters_of_unequal_size_still_more() -> None:
     needed = [
         clusters_needed(0.1, 1, NOISE, clusters)
-        for clusters in (UNRELATED, RELATED, RELATED._replace(case_size=8))
+        for clusters in (INDEPENDENT, CORRELATED, CORRELATED._replace(case_size=8))
     ]
     assert needed[0] < needed[1] < needed[2]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("clusters", [UNRELATED, RELATED])
+@pytest.mark.parametrize("clusters", [INDEPENDENT, CORRELATED])
 def test_what_a_number_of_clusters_shows_needs_that_number(clusters: ClusterNoise) -> None:
     size = smallest_difference_clustered(200, 3, NOISE, clusters)
     assert size is not None
@@ -54,13 +54,13 @@ def test_what_a_number_of_clusters_shows_needs_that_number(clusters: ClusterNois
 
 @pytest.mark.parametrize("cases", [0, 3, 5, 9])
 def test_too_few_clusters_show_nothing(cases: int) -> None:
-    assert power_clustered(cases, 1, 0.5, NOISE, RELATED) == 0
-    assert smallest_difference_clustered(cases, 1, NOISE, RELATED) is None
+    assert power_clustered(cases, 1, 0.5, NOISE, CORRELATED) == 0
+    assert smallest_difference_clustered(cases, 1, NOISE, CORRELATED) is None
 
 
 def test_no_difference_is_shown_in_at_most_one_of_twenty() -> None:
-    assert power_clustered(200, 1, 0.0, NOISE, RELATED) <= 0.05
-    assert clusters_needed(0.0, 1, NOISE, RELATED) is None
+    assert power_clustered(200, 1, 0.0, NOISE, CORRELATED) <= 0.05
+    assert clusters_needed(0.0, 1, NOISE, CORRELATED) is None
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_the_clusters_of_simulated_studies(
     noise: PairNoise, repeats: int, relation: float, clusters: int
 ) -> None:
     """`tools/study_figures.py` simulated them: 79 to 83 % of comparisons found 10 points."""
-    related = ClusterNoise(relation * noise.lasting, relation, 5, 5)
-    assert clusters_needed(0.1, repeats, noise, related) == pytest.approx(clusters, abs=1)
+    correlated = ClusterNoise(relation * noise.lasting, relation, 5, 5)
+    assert clusters_needed(0.1, repeats, noise, correlated) == pytest.approx(clusters, abs=1)
 
 
 def test_simulated_comparisons_find_as_much() -> None:
@@ -92,7 +92,7 @@ def test_simulated_comparisons_find_as_much() -> None:
         interval = clustered_difference_interval(groups)
         p_value = permutation([part for part, _ in groups])
         hits += interval is not None and interval[0] > 0 and p_value is not None and p_value < 0.05
-    power = power_clustered(370, 1, 0.1, PairNoise(0.0, 0.1), RELATED)
+    power = power_clustered(370, 1, 0.1, PairNoise(0.0, 0.1), CORRELATED)
     assert hits / rounds == pytest.approx(power, abs=0.05)
 
 

@@ -35,8 +35,8 @@ def test_the_page_has_the_simulated_figures_of_now_to_what_few_samples_tell(tool
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in list(tool.related(200))[2:]:
         label = line.split(" | ")[0]
-        shown = next(each for each in lines if each.startswith(label))
-        for few, many in zip(line.split(" | ")[1:], shown.split(" | ")[1:], strict=True):
+        page_line = next(candidate for candidate in lines if candidate.startswith(label))
+        for few, many in zip(line.split(" | ")[1:], page_line.split(" | ")[1:], strict=True):
             assert float(few.strip(" |%")) == pytest.approx(float(many.strip(" |%")), abs=9)
 
 
@@ -47,9 +47,9 @@ def test_the_exact_interval_never_covers_less_than_it_promises(tool: Any, total:
 
 @pytest.mark.parametrize("total", [5, 12, 30])
 def test_wilsons_interval_covers_what_it_promises_on_average(tool: Any, total: int) -> None:
-    found = [tool.coverage_of_share(wilson, total, share) for share in tool.GRID]
-    assert sum(found) / len(found) == pytest.approx(0.953, abs=0.004)
-    assert min(found) > 0.82
+    coverages = [tool.coverage_of_share(wilson, total, share) for share in tool.GRID]
+    assert sum(coverages) / len(coverages) == pytest.approx(0.953, abs=0.004)
+    assert min(coverages) > 0.82
 
 
 def test_coverage_is_the_probability_of_what_covers(tool: Any) -> None:
@@ -60,8 +60,8 @@ def test_coverage_is_the_probability_of_what_covers(tool: Any) -> None:
 
 
 def test_the_picture_draws_the_figures_of_the_table(tool: Any) -> None:
-    drawn = tool.chart().spec["data"]["values"]
-    least = min(point["y"] for point in drawn if point["series"] == "Wilson's interval")
+    points = tool.chart().spec["data"]["values"]
+    least = min(point["y"] for point in points if point["series"] == "Wilson's interval")
     assert f"| 20 | 85.1 % | 9.5 % | 95.3 % | {100 * least:.1f} % |" in PAGE.read_text(encoding="utf-8")
     assert "How often the interval of 20 cases contains" in (
         ROOT / "docs" / "images/statistics.svg"

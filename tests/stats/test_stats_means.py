@@ -38,17 +38,17 @@ def test_quantile_interpolates_between_its_neighbours(share: float, value: float
 
 
 @given(NUMBERS, st.integers(2, 20))
-def test_quantile_is_definition_7(ordered: list[float], parts: int) -> None:
-    found = [quantile(ordered, place / parts) for place in range(1, parts)]
-    assert found == pytest.approx(quantiles(ordered, n=parts, method="inclusive"), abs=1e-6)
+def test_quantile_is_definition_7(ascending: list[float], parts: int) -> None:
+    values = [quantile(ascending, place / parts) for place in range(1, parts)]
+    assert values == pytest.approx(quantiles(ascending, n=parts, method="inclusive"), abs=1e-6)
 
 
 @given(NUMBERS, st.floats(0, 1), st.floats(0, 1))
-def test_quantile_grows_with_the_share(ordered: list[float], one: float, other: float) -> None:
-    low, high = (quantile(ordered, share) for share in sorted((one, other)))
+def test_quantile_grows_with_the_share(ascending: list[float], share_1: float, share_2: float) -> None:
+    low, high = (quantile(ascending, share) for share in sorted((share_1, share_2)))
     assert low is not None
     assert high is not None
-    assert ordered[0] <= low <= high + 1e-6 <= ordered[-1] + 2e-6
+    assert ascending[0] <= low <= high + 1e-6 <= ascending[-1] + 2e-6
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_repeats_that_always_agree_tell_no_more_than_one_of_them(values: list[in
 
 @given(CLUSTERED)
 def test_neither_the_order_nor_the_names_of_groups_matter(rows: list[tuple[int, int]]) -> None:
-    renamed = sorted((value, f"g{-group}") for value, group in rows)
-    found = clustered_error([value for value, _ in rows], [group for _, group in rows])
-    other = clustered_error([value for value, _ in renamed], [group for _, group in renamed])
-    assert other == pytest.approx(found, abs=1e-9)
+    renamed_rows = sorted((value, f"g{-group}") for value, group in rows)
+    error = clustered_error([value for value, _ in rows], [group for _, group in rows])
+    other_error = clustered_error([value for value, _ in renamed_rows], [group for _, group in renamed_rows])
+    assert other_error == pytest.approx(error, abs=1e-9)
 
 
 def test_values_that_go_together_in_groups_tell_less() -> None:
@@ -161,22 +161,22 @@ def test_each_value_must_have_its_group() -> None:
 
 def test_the_bootstrap_is_the_same_every_time_and_another_with_another_seed() -> None:
     values = [0.0, 1.0, 1.0, 0.5, 0.25] * 8
-    found, again, other = (bootstrap(values, draws=500, seed=seed) for seed in (0, 0, 1))
-    assert found == again != other
+    interval, again, other = (bootstrap(values, draws=500, seed=seed) for seed in (0, 0, 1))
+    assert interval == again != other
 
 
 def test_the_bootstrap_is_near_the_normal_interval_for_many_values() -> None:
     values = [float(place % 2) for place in range(400)]
-    found = bootstrap(values, draws=1000)
-    assert found is not None
-    assert found == pytest.approx((0.5 - 0.049, 0.5 + 0.049), abs=0.004)
+    interval = bootstrap(values, draws=1000)
+    assert interval is not None
+    assert interval == pytest.approx((0.5 - 0.049, 0.5 + 0.049), abs=0.004)
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=8))
 def test_the_bootstrap_stays_within_the_values(values: list[float]) -> None:
-    found = bootstrap(values, draws=50)
-    assert found is not None
-    assert min(values) - 1e-6 <= found[0] <= found[1] <= max(values) + 1e-6
+    interval = bootstrap(values, draws=50)
+    assert interval is not None
+    assert min(values) - 1e-6 <= interval[0] <= interval[1] <= max(values) + 1e-6
     assert deviation(values) == pytest.approx(stdev(values), abs=1e-6)
 
 
@@ -198,8 +198,8 @@ def test_the_bootstrap_draws_what_it_always_drew() -> None:
 
 def test_bca_is_the_same_every_time_and_another_with_another_seed() -> None:
     values = [0.0, 1.0, 1.0, 0.5, 0.25] * 8
-    found, again, other = (bca(values, draws=500, seed=seed) for seed in (0, 0, 1))
-    assert found == again != other
+    interval, again, other = (bca(values, draws=500, seed=seed) for seed in (0, 0, 1))
+    assert interval == again != other
 
 
 def test_bca_leans_to_the_long_side_of_a_lopsided_sample() -> None:
@@ -211,12 +211,12 @@ def test_bca_leans_to_the_long_side_of_a_lopsided_sample() -> None:
     assert better[1] > plain[1]
 
 
-@given(st.lists(st.integers(-50, 50), min_size=2, max_size=8).filter(lambda found: len(set(found)) > 1))
+@given(st.lists(st.integers(-50, 50), min_size=2, max_size=8).filter(lambda values: len(set(values)) > 1))
 def test_bca_stays_within_the_values_around_the_mean(values: list[int]) -> None:
-    found = bca(values, draws=100)
-    assert found is not None
-    assert min(values) <= found[0] <= fmean(values) + 1e-9
-    assert fmean(values) - 1e-9 <= found[1] <= max(values)
+    interval = bca(values, draws=100)
+    assert interval is not None
+    assert min(values) <= interval[0] <= fmean(values) + 1e-9
+    assert fmean(values) - 1e-9 <= interval[1] <= max(values)
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [0.7] * 9])
@@ -226,14 +226,14 @@ def test_bca_of_values_that_do_not_vary_is_none(values: list[float]) -> None:
 
 @pytest.mark.slow
 def test_bca_of_many_values_is_near_the_normal_interval() -> None:
-    found = bca([float(place % 3 == 0) for place in range(3000)], draws=500)
-    assert found == pytest.approx((1 / 3 - 0.01687, 1 / 3 + 0.01687), abs=0.0025)
+    interval = bca([float(place % 3 == 0) for place in range(3000)], draws=500)
+    assert interval == pytest.approx((1 / 3 - 0.01687, 1 / 3 + 0.01687), abs=0.0025)
 
 
 @given(st.lists(st.booleans(), min_size=2, max_size=60))
 def test_the_bounded_interval_of_zeros_and_ones_is_wilsons(passed: list[bool]) -> None:
-    found = bounded_interval([float(each) for each in passed])
-    assert found == pytest.approx(wilson(sum(passed), len(passed)), abs=1e-9)
+    interval = bounded_interval([float(is_pass) for is_pass in passed])
+    assert interval == pytest.approx(wilson(sum(passed), len(passed)), abs=1e-9)
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
@@ -244,8 +244,8 @@ def test_the_bounded_interval_has_width_contains_the_mean_and_stays_within_0_and
     assert 0 <= low <= fsum(values) / len(values) + 1e-12
     assert fsum(values) / len(values) - 1e-12 <= high <= 1
     assert high - low > 0.01
-    turned = bounded_interval([1 - value for value in values])
-    assert turned == pytest.approx((1 - high, 1 - low), abs=1e-6)
+    mirrored = bounded_interval([1 - value for value in values])
+    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-6)
 
 
 def test_the_bounded_interval_of_many_values_is_students() -> None:

@@ -18,15 +18,15 @@ DRAWS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.integers(0
 
 
 @given(DRAWS)
-def test_pass_at_k_and_pass_hat_k_are_the_shares_of_draws(drawn: tuple[int, int, int]) -> None:
-    n, c, k = drawn
+def test_pass_at_k_and_pass_hat_k_are_the_shares_of_draws(counts: tuple[int, int, int]) -> None:
+    n, c, k = counts
     assert isclose(pass_at_k(n, c, k), 1 - Fraction(comb(n - c, k), comb(n, k)), abs_tol=1e-12)
     assert isclose(pass_hat_k(n, c, k), Fraction(comb(c, k), comb(n, k)), abs_tol=1e-12)
 
 
 @given(DRAWS)
-def test_all_of_k_pass_no_more_often_than_one_of_them(drawn: tuple[int, int, int]) -> None:
-    n, c, k = drawn
+def test_all_of_k_pass_no_more_often_than_one_of_them(counts: tuple[int, int, int]) -> None:
+    n, c, k = counts
     assert 0 <= pass_hat_k(n, c, k) <= c / n + 1e-12
     assert c / n - 1e-12 <= pass_at_k(n, c, k) <= 1
 
@@ -76,16 +76,16 @@ def test_adjusting_makes_no_p_value_smaller_and_holm_is_the_stricter(p_values: l
         assert p <= discoveries * (1 + 1e-12) <= alarms * (1 + 1e-9) <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("adjusted", [holm, benjamini_hochberg])
+@pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])
 @given(p_values=P_VALUES, data=st.data())
 def test_adjusting_keeps_the_order_and_does_not_depend_on_it(
-    adjusted: type, p_values: list[float], data: st.DataObject
+    adjust: type, p_values: list[float], data: st.DataObject
 ) -> None:
     order = data.draw(st.permutations(range(len(p_values))))
-    found = adjusted(p_values)
-    assert adjusted([p_values[place] for place in order]) == [found[place] for place in order]
-    ascending = sorted(zip(p_values, found, strict=True))
-    assert [p for _, p in ascending] == sorted(found)
+    adjusted_values = adjust(p_values)
+    assert adjust([p_values[place] for place in order]) == [adjusted_values[place] for place in order]
+    ascending = sorted(zip(p_values, adjusted_values, strict=True))
+    assert [p for _, p in ascending] == sorted(adjusted_values)
 
 
 @pytest.mark.parametrize("adjusted", [holm, benjamini_hochberg])

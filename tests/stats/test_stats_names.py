@@ -19,11 +19,11 @@ print(*sys.modules)
 """
 
 
-def loaded(code: str) -> set[str]:
-    done = subprocess.run(
+def run_code(code: str) -> set[str]:
+    process = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, encoding="utf-8", check=True
     )
-    return set(done.stdout.split())
+    return set(process.stdout.split())
 
 
 def test_the_names_are_the_same_for_people_type_checkers_and_python() -> None:
@@ -36,16 +36,16 @@ def test_the_names_are_the_same_for_people_type_checkers_and_python() -> None:
 
 
 @pytest.mark.parametrize("name", stats.__all__)
-def test_a_name_is_what_its_module_has_(name: str) -> None:
-    found = getattr(stats, name)
-    assert found is getattr(import_module(f"proctor.stats.{stats._HOMES[name]}"), name)
+def test_a_name_is_what_its_module_has(name: str) -> None:
+    value = getattr(stats, name)
+    assert value is getattr(import_module(f"proctor.stats.{stats._HOMES[name]}"), name)
 
 
 def test_a_module_does_not_stand_for_its_function_after_another_name_of_it() -> None:
     code = (
         "from proctor.stats import pass_hat_k; from proctor.stats import pass_at_k; print(pass_at_k(2, 1, 1))"
     )
-    assert loaded(code) == {"0.5"}
+    assert run_code(code) == {"0.5"}
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -54,11 +54,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_statistics_need_the_standard_library_alone() -> None:
-    modules = loaded(EVERY_NAME)
+    modules = run_code(EVERY_NAME)
     foreign = {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
     assert foreign - {"__main__", "_distutils_hack", "__mp_main__"} == {"proctor"}
 
 
 def test_importing_the_package_loads_none_of_its_files() -> None:
-    modules = loaded("import sys, proctor.stats; print(*sys.modules)")
+    modules = run_code("import sys, proctor.stats; print(*sys.modules)")
     assert {name for name in modules if name.startswith("proctor")} == {"proctor", "proctor.stats"}

@@ -34,24 +34,24 @@ def test_the_paired_interval_refuses_negative_counts(counts: tuple[int, int, int
 def test_the_paired_interval_contains_the_difference_and_turns_round(
     table: tuple[int, int, int, int],
 ) -> None:
-    both, first, second, neither = table
-    found, turned = (
-        newcombe_paired(both, first, second, neither),
-        newcombe_paired(both, second, first, neither),
+    both_pass, first, second, both_fail = table
+    interval, mirrored = (
+        newcombe_paired(both_pass, first, second, both_fail),
+        newcombe_paired(both_pass, second, first, both_fail),
     )
-    assert found is not None
-    assert turned is not None
+    assert interval is not None
+    assert mirrored is not None
     difference = (first - second) / sum(table)
-    assert -1 <= found[0] <= difference + 1e-12
-    assert difference - 1e-12 <= found[1] <= 1
-    assert (-turned[1], -turned[0]) == pytest.approx(found, abs=1e-9)
+    assert -1 <= interval[0] <= difference + 1e-12
+    assert difference - 1e-12 <= interval[1] <= 1
+    assert (-mirrored[1], -mirrored[0]) == pytest.approx(interval, abs=1e-9)
 
 
 def test_pairs_that_agree_tell_more_than_independent_answers_do() -> None:
-    paired, independent = newcombe_paired(60, 8, 2, 30), newcombe(68, 100, 62, 100)
-    assert paired is not None
-    assert independent is not None
-    assert paired[1] - paired[0] < independent[1] - independent[0]
+    paired_interval, independent_interval = newcombe_paired(60, 8, 2, 30), newcombe(68, 100, 62, 100)
+    assert paired_interval is not None
+    assert independent_interval is not None
+    assert paired_interval[1] - paired_interval[0] < independent_interval[1] - independent_interval[0]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_mid_p_while_half_of_the_pairs_differ_rejects_in_at_most_5_percent(pairs
     ]
     for share in (place / 20 for place in range(1, 21)):
         weights = [comb(pairs, n) * share**n * (1 - share) ** (pairs - n) for n in range(pairs + 1)]
-        assert sum(weight * each for weight, each in zip(weights, rejects, strict=True)) <= 0.05
+        assert sum(weight * is_rejected for weight, is_rejected in zip(weights, rejects, strict=True)) <= 0.05
 
 
 def test_mcnemar_refuses_negative_counts() -> None:
@@ -126,11 +126,11 @@ def test_the_sign_test_has_its_published_table(pairs: int, fewer: int) -> None:
 
 @given(st.integers(0, 400), st.integers(0, 400))
 def test_the_sign_test_is_even_and_shrinks_with_what_is_more_one_sided(positive: int, negative: int) -> None:
-    found = sign_test(positive, negative)
-    assert found == sign_test(negative, positive) == mcnemar(positive, negative)
-    assert 0 < found <= 1
+    p_value = sign_test(positive, negative)
+    assert p_value == sign_test(negative, positive) == mcnemar(positive, negative)
+    assert 0 < p_value <= 1
     if positive >= negative:
-        assert sign_test(positive + 1, negative) <= found
+        assert sign_test(positive + 1, negative) <= p_value
 
 
 def test_many_pairs_have_the_p_value_that_whole_numbers_give() -> None:
@@ -147,13 +147,13 @@ MAIZE = (49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48)
 """Darwin's: eighths of an inch that crossed plants were taller than self-fertilised ones."""
 
 
-def every_sign(differences: list[float]) -> float:
+def try_every_sign(differences: list[float]) -> float:
     """The permutation test by its definition."""
     sums = [
         sum(map(float.__mul__, differences, signs)) for signs in product((1.0, -1.0), repeat=len(differences))
     ]
-    found = abs(sum(differences)) - 1e-9
-    return sum(abs(one) >= found for one in sums) / len(sums)
+    threshold = abs(sum(differences)) - 1e-9
+    return sum(abs(total) >= threshold for total in sums) / len(sums)
 
 
 def test_the_permutation_test_has_fishers_answer() -> None:
@@ -164,19 +164,19 @@ def test_the_permutation_test_has_fishers_answer() -> None:
 
 @given(st.lists(st.sampled_from([-1.0, -2 / 3, -1 / 3, 0.0, 1 / 3, 2 / 3, 1.0]), max_size=8))
 def test_counting_multiples_is_trying_every_sign(differences: list[float]) -> None:
-    assert permutation(differences) == pytest.approx(every_sign(differences), abs=1e-12)
+    assert permutation(differences) == pytest.approx(try_every_sign(differences), abs=1e-12)
 
 
 @given(st.lists(st.floats(0.1, 1) | st.floats(-1, -0.1), max_size=7))
 def test_few_differences_are_tried_with_every_sign(differences: list[float]) -> None:
-    assert permutation(differences) == pytest.approx(every_sign(differences), abs=1e-12)
+    assert permutation(differences) == pytest.approx(try_every_sign(differences), abs=1e-12)
 
 
 @given(st.lists(st.integers(-20, 20), max_size=60), st.integers(1, 9))
-def test_neither_signs_nor_zeros_nor_the_unit_nor_the_order_matter(found: list[int], unit: int) -> None:
-    p = permutation(found)
+def test_neither_signs_nor_zeros_nor_the_unit_nor_the_order_matter(differences: list[int], unit: int) -> None:
+    p = permutation(differences)
     assert 0 < p <= 1
-    assert permutation([-value / unit for value in reversed(found)] + [0.0]) == p
+    assert permutation([-value / unit for value in reversed(differences)] + [0.0]) == p
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -213,13 +213,13 @@ def test_what_is_no_number_is_refused(value: float) -> None:
 SCORES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12)
 
 
-@given(SCORES.filter(lambda rows: len({one - other for one, other in rows}) > 1))
+@given(SCORES.filter(lambda rows: len({first - second for first, second in rows}) > 1))
 def test_the_resampled_interval_is_around_the_mean_difference(rows: list[tuple[int, int]]) -> None:
-    found = paired_bootstrap([one for one, _ in rows], [other for _, other in rows], draws=100)
-    differences = [one - other for one, other in rows]
-    assert found is not None
-    assert min(differences) <= found[0] <= sum(differences) / len(rows) + 1e-9
-    assert sum(differences) / len(rows) - 1e-9 <= found[1] <= max(differences)
+    interval = paired_bootstrap([first for first, _ in rows], [second for _, second in rows], draws=100)
+    differences = [first - second for first, second in rows]
+    assert interval is not None
+    assert min(differences) <= interval[0] <= sum(differences) / len(rows) + 1e-9
+    assert sum(differences) / len(rows) - 1e-9 <= interval[1] <= max(differences)
 
 
 @pytest.mark.slow
@@ -236,9 +236,9 @@ def test_repeats_in_their_groups_tell_no_more_than_one_of_them() -> None:
 
 def test_a_group_counts_by_its_pairs() -> None:
     first, second = [1.0] * 6 + [0.0, 1.0], [0.0] * 8
-    found = paired_bootstrap(first, second, [*"aaaaaa", "b", "c"])
-    assert found is not None
-    assert found[0] < 7 / 8 < found[1]
+    interval = paired_bootstrap(first, second, [*"aaaaaa", "b", "c"])
+    assert interval is not None
+    assert interval[0] < 7 / 8 < interval[1]
 
 
 @pytest.mark.parametrize(

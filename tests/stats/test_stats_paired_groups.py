@@ -26,14 +26,16 @@ GROUPS = st.lists(st.lists(PAIRS, min_size=1, max_size=4), min_size=1, max_size=
 def interval(groups: Sequence[Sequence[Sequence[Pair]]]) -> tuple[float, float]:
     """The interval of groups of cases, each with its pairs."""
     cases = [case for group in groups for case in group]
-    both, first, second, neither = (
+    both_pass, first, second, both_fail = (
         fsum(case.count(kind) / len(case) for case in cases)
         for kind in ((True, True), (True, False), (False, True), (False, False))
     )
     sums = [(fsum(map(difference, group)), len(group)) for group in groups]
-    found = clustered_newcombe(sums, (both, first, second, neither), fsum(1 / len(case) for case in cases))
-    assert found is not None
-    return found
+    bounds = clustered_newcombe(
+        sums, (both_pass, first, second, both_fail), fsum(1 / len(case) for case in cases)
+    )
+    assert bounds is not None
+    return bounds
 
 
 def difference(case: Sequence[Pair]) -> float:
@@ -54,8 +56,8 @@ def test_the_interval_holds_the_difference_has_width_and_turns_round(groups: lis
     assert -1 <= low <= mean + 1e-9
     assert mean - 1e-9 <= high <= 1
     assert high - low > 0.05
-    turned = interval([[[(two, one) for one, two in case] for case in group] for group in groups])
-    assert turned == pytest.approx((-high, -low), abs=1e-9)
+    mirrored = interval([[[(second, first) for first, second in case] for case in group] for group in groups])
+    assert mirrored == pytest.approx((-high, -low), abs=1e-9)
 
 
 def test_groups_whose_members_are_alike_count_once() -> None:
@@ -76,18 +78,18 @@ def test_nothing_has_no_interval() -> None:
 
 
 def test_what_the_test_over_cases_rejects_has_an_interval_without_zero() -> None:
-    random, rejected, shown = Random(7), 0, 0
+    random, n_rejected, n_without_zero = Random(7), 0, 0
     for _ in range(400):
         rates = [random.betavariate(9, 0.5) for _ in range(10)]
         groups = [
             [[(random.random() < 0.75 * rate, random.random() < rate) for _ in range(5)]] for rate in rates
         ]
         if permutation([difference(case) for group in groups for case in group]) < 0.05:
-            rejected += 1
+            n_rejected += 1
             low, high = interval(groups)
-            shown += not low <= 0 <= high
-    assert rejected > 250
-    assert shown >= 0.98 * rejected
+            n_without_zero += not low <= 0 <= high
+    assert n_rejected > 250
+    assert n_without_zero >= 0.98 * n_rejected
 
 
 # --- the page ----------------------------------------------------------------------------------------------
@@ -119,8 +121,8 @@ def test_the_page_has_the_figures_of_single_pairs(tool: Any) -> None:
 def test_the_page_has_the_simulated_figures_to_what_few_samples_tell(tool: Any) -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     for line in list(tool.intervals((5, 10, 20), 200))[2:]:
-        label, asked, *cells = line.strip("| ").split(" | ")
-        drawn = next(each for each in lines if each.startswith(f"| {label} | {asked} | "))
-        for few, many in zip(cells, drawn.strip("| ").split(" | ")[2:5], strict=True):
+        label, size, *cells = line.strip("| ").split(" | ")
+        page_line = next(candidate for candidate in lines if candidate.startswith(f"| {label} | {size} | "))
+        for few, many in zip(cells, page_line.strip("| ").split(" | ")[2:5], strict=True):
             assert float(few) == pytest.approx(float(many), abs=6)
             assert float(many) >= 93.5

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from proctor.stats import cases_needed, mcnemar, power_paired, smallest_difference
 
-SHARES = st.tuples(st.floats(0.01, 1), st.floats(0, 1)).map(lambda found: (found[0] * found[1], found[0]))
+SHARES = st.tuples(st.floats(0.01, 1), st.floats(0, 1)).map(lambda shares: (shares[0] * shares[1], shares[0]))
 """A difference, and a share of differing pairs that is not smaller."""
 
 
-def every_outcome(cases: int, difference: float, discordant: float) -> float:
+def sum_every_outcome(cases: int, difference: float, discordant: float) -> float:
     """The power by its definition: the probability of all tables whose test is significant."""
     up, down = (discordant + difference) / 2, (discordant - difference) / 2
     total = 0.0
@@ -34,8 +34,8 @@ def every_outcome(cases: int, difference: float, discordant: float) -> float:
 def test_power_is_the_probability_of_what_is_significant(
     cases: int, difference: float, discordant: float
 ) -> None:
-    found = power_paired(cases, difference, discordant)
-    assert found == pytest.approx(every_outcome(cases, difference, discordant), abs=1e-10)
+    power = power_paired(cases, difference, discordant)
+    assert power == pytest.approx(sum_every_outcome(cases, difference, discordant), abs=1e-10)
 
 
 @pytest.mark.slow
@@ -44,16 +44,16 @@ def test_power_is_even_and_that_of_no_difference_at_most_the_level(
     cases: int, shares: tuple[float, float]
 ) -> None:
     difference, discordant = shares
-    found = power_paired(cases, difference, discordant)
-    assert 0 <= found <= 1
-    assert power_paired(cases, -difference, discordant) == found
+    power = power_paired(cases, difference, discordant)
+    assert 0 <= power <= 1
+    assert power_paired(cases, -difference, discordant) == power
     assert power_paired(cases, 0.0, discordant) <= 0.05 + 1e-12
-    assert power_paired(cases, discordant, discordant) >= found - 1e-12
+    assert power_paired(cases, discordant, discordant) >= power - 1e-12
 
 
 @pytest.mark.slow
 @settings(max_examples=12)
-@given(st.integers(0, 300), SHARES.filter(lambda found: 0.3 * found[1] < found[0] < 0.6 * found[1] < 0.4))
+@given(st.integers(0, 300), SHARES.filter(lambda shares: 0.3 * shares[1] < shares[0] < 0.6 * shares[1] < 0.4))
 def test_more_cases_have_more_power(cases: int, shares: tuple[float, float]) -> None:
     assert power_paired(cases + 40, *shares) >= power_paired(cases, *shares) - 1e-9
 
@@ -71,29 +71,31 @@ def test_the_approximation_for_many_joins_the_exact_sum(discordant: float, size:
 @settings(max_examples=8)  # each is a search
 @given(st.integers(6, 150))
 def test_the_smallest_difference_is_the_first_one_with_that_power(cases: int) -> None:
-    found = smallest_difference(cases)
-    assert found is not None
-    assert 0 < found < 1
-    below = found - 2e-6
+    smallest = smallest_difference(cases)
+    assert smallest is not None
+    assert 0 < smallest < 1
+    below = smallest - 2e-6
     assert (
-        power_paired(cases, found, (1 + found**2) / 2) >= 0.8 > power_paired(cases, below, (1 + below**2) / 2)
+        power_paired(cases, smallest, (1 + smallest**2) / 2)
+        >= 0.8
+        > power_paired(cases, below, (1 + below**2) / 2)
     )
 
 
 @pytest.mark.slow
 def test_the_smallest_difference_of_known_flips() -> None:
-    found, unknown = smallest_difference(100, 0.2), smallest_difference(100)
-    assert found == pytest.approx(0.1277, abs=5e-5)
-    assert every_outcome(100, 0.1277, 0.2) == pytest.approx(0.8, abs=1e-3)
+    smallest, unknown = smallest_difference(100, 0.2), smallest_difference(100)
+    assert smallest == pytest.approx(0.1277, abs=5e-5)
+    assert sum_every_outcome(100, 0.1277, 0.2) == pytest.approx(0.8, abs=1e-3)
     assert unknown == pytest.approx(0.2068, abs=5e-5)
 
 
 def test_the_share_that_differs_may_grow_with_the_difference() -> None:
     # As many pairs differ by chance as make a tenth, and those that make the difference besides.
-    found = smallest_difference(100, lambda difference: min(1.0, 0.1 + difference))
-    assert found is not None
-    assert every_outcome(100, found, 0.1 + found) == pytest.approx(0.8, abs=1e-3)
-    assert found > (smallest_difference(100, lambda difference: difference) or 1)
+    smallest = smallest_difference(100, lambda difference: min(1.0, 0.1 + difference))
+    assert smallest is not None
+    assert sum_every_outcome(100, smallest, 0.1 + smallest) == pytest.approx(0.8, abs=1e-3)
+    assert smallest > (smallest_difference(100, lambda difference: difference) or 1)
 
 
 @pytest.mark.parametrize(("cases", "discordant"), [(0, None), (5, None), (40, 0.1), (40, 0.0), (5, 1.0)])
@@ -105,11 +107,11 @@ def test_where_even_the_largest_difference_does_not_show_there_is_none(
 
 @pytest.mark.parametrize(("difference", "discordant"), [(0.1, 0.2), (0.05, 0.1), (0.3, 0.5)])
 def test_the_cases_needed_are_the_first_that_have_the_power(difference: float, discordant: float) -> None:
-    found = cases_needed(difference, discordant)
-    assert found is not None
-    assert power_paired(found, difference, discordant) >= 0.8
-    assert power_paired(found - 1, difference, discordant) < 0.8
-    assert (smallest_difference(found, discordant) or 1) <= difference
+    cases = cases_needed(difference, discordant)
+    assert cases is not None
+    assert power_paired(cases, difference, discordant) >= 0.8
+    assert power_paired(cases - 1, difference, discordant) < 0.8
+    assert (smallest_difference(cases, discordant) or 1) <= difference
 
 
 def test_no_difference_needs_more_cases_than_there_are() -> None:

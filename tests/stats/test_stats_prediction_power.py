@@ -29,36 +29,36 @@ ITEMS = st.lists(
 
 
 def table(counts: dict[tuple[int, int], int]) -> list[LabelledItem]:
-    """So many items of each label and prediction."""
+    """Items by the count of each label and prediction."""
     return [LabelledItem(float(y), float(f)) for (y, f), count in counts.items() for _ in range(count)]
 
 
 def test_the_value_is_that_of_the_paper_with_the_power_of_a_regression() -> None:
     # Of 40 labelled items, 30 are predicted to pass, of which 24 do; of 10 that are not, 2 do.
     items = table({(1, 1): 24, (0, 1): 6, (1, 0): 2, (0, 0): 8})
-    found = prediction_powered(items, 0.7, 200)
-    assert found is not None
+    estimate = prediction_powered(items, 0.7, 200)
+    assert estimate is not None
     # With half an item more in each cell, labels pass with 24.5 of 31 where predicted, and 2.5 of 11 else.
-    assert found.power == pytest.approx(24.5 / 31 - 2.5 / 11)
-    assert found.value == pytest.approx(26 / 40 + found.power * (0.7 - 30 / 40))
-    assert found.high - found.low < 0.9 * (0.7872 - 0.4951)  # Wilson's of 26 of 40
+    assert estimate.power == pytest.approx(24.5 / 31 - 2.5 / 11)
+    assert estimate.value == pytest.approx(26 / 40 + estimate.power * (0.7 - 30 / 40))
+    assert estimate.high - estimate.low < 0.9 * (0.7872 - 0.4951)  # Wilson's of 26 of 40
 
 
 @given(ITEMS, st.floats(0, 1), st.integers(1, 500))
 def test_the_value_lies_in_its_interval_and_within_0_and_1(
     items: list[LabelledItem], mean: float, predictions: int
 ) -> None:
-    found = prediction_powered(items, mean, predictions)
-    if found is not None:
-        assert 0 <= found.low <= found.value <= found.high <= 1
-        assert 0 <= found.power <= 1
-        assert found.high - found.low > 0.001
+    estimate = prediction_powered(items, mean, predictions)
+    if estimate is not None:
+        assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
+        assert 0 <= estimate.power <= 1
+        assert estimate.high - estimate.low > 0.001
 
 
 @given(ITEMS, st.floats(0, 1))
 def test_pass_and_fail_are_alike_and_so_are_units_of_weight(items: list[LabelledItem], mean: float) -> None:
-    found = prediction_powered(items, mean, 100)
-    turned = [
+    estimate = prediction_powered(items, mean, 100)
+    mirrored_items = [
         item._replace(
             label=1 - item.label,
             prediction=1 - item.prediction,
@@ -66,35 +66,37 @@ def test_pass_and_fail_are_alike_and_so_are_units_of_weight(items: list[Labelled
         )
         for item in items
     ]
-    other = prediction_powered(turned, 1 - mean, 100)
+    mirrored = prediction_powered(mirrored_items, 1 - mean, 100)
     heavier = prediction_powered([item._replace(weight=7 * item.weight) for item in items], mean, 100)
-    assert heavier == pytest.approx(found)
-    if found is not None:
-        assert other is not None
-        assert (other.value, other.power) == pytest.approx((1 - found.value, found.power), abs=1e-9)
-        assert (other.low, other.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-6)
+    assert heavier == pytest.approx(estimate)
+    if estimate is not None:
+        assert mirrored is not None
+        assert (mirrored.value, mirrored.power) == pytest.approx(
+            (1 - estimate.value, estimate.power), abs=1e-9
+        )
+        assert (mirrored.low, mirrored.high) == pytest.approx((1 - estimate.high, 1 - estimate.low), abs=1e-6)
 
 
 def test_predictions_that_say_nothing_leave_the_labels_alone() -> None:
-    found = prediction_powered(table({(1, 1): 14, (1, 0): 14, (0, 1): 6, (0, 0): 6}), 0.9, 10_000)
-    assert found is not None
-    assert (found.value, found.power) == pytest.approx((0.7, 0.0), abs=1e-9)
-    assert (found.low, found.high) == pytest.approx(wilson(28, 40), abs=0.01)
+    estimate = prediction_powered(table({(1, 1): 14, (1, 0): 14, (0, 1): 6, (0, 0): 6}), 0.9, 10_000)
+    assert estimate is not None
+    assert (estimate.value, estimate.power) == pytest.approx((0.7, 0.0), abs=1e-9)
+    assert (estimate.low, estimate.high) == pytest.approx(wilson(28, 40), abs=0.01)
 
 
 def test_predictions_without_a_mistake_are_not_certain() -> None:
-    found = prediction_powered(table({(1, 1): 14, (0, 0): 6}), 0.7, 10_000)
-    assert found is not None
-    assert found.value == pytest.approx(0.7)
-    assert found.low < 0.65 < 0.75 < found.high
+    estimate = prediction_powered(table({(1, 1): 14, (0, 0): 6}), 0.7, 10_000)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.7)
+    assert estimate.low < 0.65 < 0.75 < estimate.high
 
 
 def test_an_item_that_was_drawn_rarely_stands_for_many() -> None:
     often = [LabelledItem(0.0, 1.0, 1.0)] * 15 + [LabelledItem(1.0, 1.0, 1.0)] * 5
     rarely = [LabelledItem(1.0, 1.0, 8.0)] * 20
-    found = prediction_powered(often + rarely, 1.0, 180)
-    assert found is not None
-    assert found.value == pytest.approx(165 / 180)
+    estimate = prediction_powered(often + rarely, 1.0, 180)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(165 / 180)
 
 
 def test_items_of_a_group_count_as_few() -> None:
@@ -126,7 +128,7 @@ def test_the_interval_contains_the_truth_as_often_as_it_promises_and_no_more(lab
     for right, wrong in ((0.9, 0.8), (0.6, 0.6), (0.98, 0.98)):
         for truth, _ in product((0.35, 0.5, 0.62, 0.75, 0.87), range(100)):
             passed = [random.random() < truth for _ in range(200)]
-            judged = [float(random.random() < (right if each else 1 - wrong)) for each in passed]
+            judged = [float(random.random() < (right if is_pass else 1 - wrong)) for is_pass in passed]
             items = [LabelledItem(float(passed[place]), judged[place]) for place in range(labels)]
             rate = prediction_powered(items, fsum(judged) / 200, 200)
             hits += rate is not None and rate.low <= truth <= rate.high

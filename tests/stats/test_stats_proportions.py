@@ -14,9 +14,9 @@ COUNTS = st.integers(1, 10_000).flatmap(lambda total: st.tuples(st.integers(0, t
 
 
 def bounds(passed: float, total: float, z: float | None = None) -> tuple[float, float]:
-    found = wilson(passed, total) if z is None else wilson(passed, total, z)
-    assert found is not None
-    return found
+    interval = wilson(passed, total) if z is None else wilson(passed, total, z)
+    assert interval is not None
+    return interval
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_wilson_widens_with_more_confidence(counts: tuple[int, int]) -> None:
 
 
 def exact(passed: int, total: int) -> tuple[float, float]:
-    found = clopper_pearson(passed, total)
-    assert found is not None
-    return found
+    interval = clopper_pearson(passed, total)
+    assert interval is not None
+    return interval
 
 
 @pytest.mark.parametrize(
@@ -155,9 +155,9 @@ def test_the_exact_interval_refuses_a_share_outside_0_and_1(passed: int, total: 
 
 
 def difference(passed: float, total: float, other_passed: float, other_total: float) -> tuple[float, float]:
-    found = newcombe(passed, total, other_passed, other_total)
-    assert found is not None
-    return found
+    interval = newcombe(passed, total, other_passed, other_total)
+    assert interval is not None
+    return interval
 
 
 @pytest.mark.parametrize(

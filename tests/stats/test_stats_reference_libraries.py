@@ -66,10 +66,10 @@ def test_students_t(freedom: int) -> None:
 @given(VALUES)
 def test_the_mean_and_its_interval(values: list[float]) -> None:
     error = scipy_stats.sem(values)
-    found = stats.mean_interval(values)
+    interval = stats.mean_interval(values)
     if error > 1e-9:
         expected = scipy_stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
-        assert found == near(expected)
+        assert interval == near(expected)
     assert stats.deviation(values) == near(np.std(values, ddof=1))
     assert stats.quantile(sorted(values), 0.3) == near(np.quantile(values, 0.3))
 
@@ -79,10 +79,10 @@ def test_the_clustered_error(values: list[float], data: st.DataObject) -> None:
     size = len(values)
     groups = data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
     if len(set(groups)) > 1:
-        fitted = linear_model.OLS(values, np.ones(size)).fit(
+        model = linear_model.OLS(values, np.ones(size)).fit(
             cov_type="cluster", cov_kwds={"groups": np.array(groups)}
         )
-        assert stats.clustered_error(values, groups) == pytest.approx(fitted.bse[0], rel=1e-9, abs=1e-9)
+        assert stats.clustered_error(values, groups) == pytest.approx(model.bse[0], rel=1e-9, abs=1e-9)
         expected = linear_model.OLS(values, np.ones(size)).fit(
             cov_type="cluster", cov_kwds={"groups": np.array(groups)}, use_t=True
         )
@@ -119,7 +119,7 @@ def test_the_random_permutation_test() -> None:
     assert stats.permutation(differences) == pytest.approx(expected.pvalue, abs=0.01)
 
 
-def drawn(values: Sequence[float], draws: int) -> list[float]:
+def draw_means(values: Sequence[float], draws: int) -> list[float]:
     """The means that a bootstrap with seed 0 draws."""
     random, places = Random(0), range(len(values))
     return [
@@ -129,7 +129,7 @@ def drawn(values: Sequence[float], draws: int) -> list[float]:
 
 def efron(values: Sequence[float], draws: int) -> tuple[float, float]:
     """BCa, as Efron (1987) writes it."""
-    means, normal = np.array(drawn(values, draws)), scipy_stats.norm
+    means, normal = np.array(draw_means(values, draws)), scipy_stats.norm
     mean = float(np.mean(values))
     ties = np.isclose(means, mean, rtol=0, atol=1e-12)
     bias = normal.ppf((np.sum((means < mean) & ~ties) + np.sum(ties) / 2) / draws)
@@ -144,9 +144,11 @@ def efron(values: Sequence[float], draws: int) -> tuple[float, float]:
 @pytest.mark.parametrize("values", [[0.1, 0.9, 0.4, 0.4, 1.0, 0.2, 0.0], [0.0] * 9 + [1.0, 0.5, 0.2]])
 def test_resampled_intervals(values: list[float]) -> None:
     assert stats.bca(values, draws=500) == near(efron(values, 500))
-    assert stats.bootstrap(values, draws=500) == near(np.quantile(drawn(values, 500), [0.025, 0.975]))
-    ones = [1.0] * len(values)
-    assert stats.paired_bootstrap(values, ones, draws=500) == near(efron([each - 1 for each in values], 500))
+    assert stats.bootstrap(values, draws=500) == near(np.quantile(draw_means(values, 500), [0.025, 0.975]))
+    second_values = [1.0] * len(values)
+    assert stats.paired_bootstrap(values, second_values, draws=500) == near(
+        efron([value - 1 for value in values], 500)
+    )
 
 
 def test_bca_is_near_that_of_scipy() -> None:
@@ -159,28 +161,30 @@ def test_bca_is_near_that_of_scipy() -> None:
 @given(st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=3), min_size=3, max_size=3))
 def test_cohens_kappa(table: list[list[int]]) -> None:
     pairs = [(row, at) for row in range(3) for at in range(3) for _ in range(table[row][at])]
-    found = stats.kappa(pairs)
-    if found is not None:
+    actual = stats.kappa(pairs)
+    if actual is not None:
         with np.errstate(all="ignore"):  # it divides by 0 on the way
             expected = inter_rater.cohens_kappa(np.array(table))
-        assert found.value == near(expected.kappa)
+        assert actual.value == near(expected.kappa)
         ratings = sorted({rating for pair in pairs for rating in pair})
         if len(pairs) > 1:
-            kept = np.array(table, float)[np.ix_(ratings, ratings)] + 2 / len(ratings) ** 2
-            added = inter_rater.cohens_kappa(kept)
-            of_more = scipy_stats.t(len(pairs) - 1) if len(ratings) > 2 else scipy_stats.norm
-            spread = of_more.ppf(0.975) * added.std_kappa
-            assert found.low == near(max(-1, min(found.value, added.kappa - spread)))
-            assert found.high == near(min(1, max(found.value, added.kappa + spread)))
+            counts = np.array(table, float)[np.ix_(ratings, ratings)] + 2 / len(ratings) ** 2
+            smoothed = inter_rater.cohens_kappa(counts)
+            distribution = scipy_stats.t(len(pairs) - 1) if len(ratings) > 2 else scipy_stats.norm
+            spread = distribution.ppf(0.975) * smoothed.std_kappa
+            assert actual.low == near(max(-1, min(actual.value, smoothed.kappa - spread)))
+            assert actual.high == near(min(1, max(actual.value, smoothed.kappa + spread)))
 
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 @given(st.lists(st.lists(st.none() | st.integers(1, 5), min_size=3, max_size=3), min_size=2, max_size=12))
 def test_krippendorffs_alpha(level: Level, ratings: list[list[int | None]]) -> None:
-    found = stats.alpha(ratings, level)
-    if found is not None:
-        columns = np.array([[np.nan if each is None else each for each in row] for row in ratings], float).T
-        assert found == near(krippendorff.alpha(reliability_data=columns, level_of_measurement=level))
+    actual = stats.alpha(ratings, level)
+    if actual is not None:
+        columns = np.array(
+            [[np.nan if rating is None else rating for rating in row] for row in ratings], float
+        ).T
+        assert actual == near(krippendorff.alpha(reliability_data=columns, level_of_measurement=level))
 
 
 @pytest.mark.parametrize(("cases", "difference", "discordant"), [(60, 0.2, 0.3), (150, 0.1, 0.25)])
@@ -190,8 +194,8 @@ def test_the_power_of_mcnemars_test(cases: int, difference: float, discordant: f
     conditional = []
     for many in range(cases + 1):
         first = np.arange(many + 1)
-        shown = 2 * scipy_stats.binom.cdf(np.minimum(first, many - first), many, 0.5) <= 0.05
-        conditional.append(np.sum(scipy_stats.binom.pmf(first, many, favoured)[shown]))
+        is_significant = 2 * scipy_stats.binom.cdf(np.minimum(first, many - first), many, 0.5) <= 0.05
+        conditional.append(np.sum(scipy_stats.binom.pmf(first, many, favoured)[is_significant]))
     assert stats.power_paired(cases, difference, discordant) == near(float(np.dot(weights, conditional)))
 
 
@@ -206,6 +210,6 @@ def test_the_power_of_many_pairs(discordant: float, off: float, size: float) -> 
     many = np.arange(cases + 1)
     fewer = scipy_stats.binom.ppf(0.025, many, 0.5)
     fewer -= 2 * scipy_stats.binom.cdf(fewer, many, 0.5) > 0.05
-    shown = sum(scipy_stats.binom.cdf(fewer, many, share) for share in (favoured, 1 - favoured))
-    expected = np.dot(scipy_stats.binom.pmf(many, cases, discordant), shown)
+    power_by_count = sum(scipy_stats.binom.cdf(fewer, many, share) for share in (favoured, 1 - favoured))
+    expected = np.dot(scipy_stats.binom.pmf(many, cases, discordant), power_by_count)
     assert stats.power_paired(cases, difference, discordant) == pytest.approx(expected, abs=off)

@@ -87,10 +87,10 @@ def test_more_repeats_need_fewer_cases_and_show_smaller_differences(noise: PairN
 
 def test_the_smallest_difference_is_the_first_one_with_that_power() -> None:
     noise = PairNoise(0.2, 0.03)
-    found = smallest_difference_repeated(150, 3, noise, 0.9)
-    assert found is not None
-    assert power_repeated(150, 3, found, noise) >= 0.9 > power_repeated(150, 3, found - 1e-4, noise)
-    cases = cases_needed_repeated(found, 3, noise, 0.9)
+    smallest = smallest_difference_repeated(150, 3, noise, 0.9)
+    assert smallest is not None
+    assert power_repeated(150, 3, smallest, noise) >= 0.9 > power_repeated(150, 3, smallest - 1e-4, noise)
+    cases = cases_needed_repeated(smallest, 3, noise, 0.9)
     assert cases == pytest.approx(150, abs=1)
 
 
@@ -103,8 +103,8 @@ def test_no_more_pairs_differ_than_of_answers_that_have_nothing_to_do_with_one_a
 
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_a_million_cases_are_no_harder(repeats: int) -> None:
-    found = smallest_difference_repeated(1_000_000, repeats, PairNoise(0.1, 0.1))
-    assert found == pytest.approx(2.8 * ((0.1 / repeats + 0.1) / 1_000_000) ** 0.5, rel=0.02)
+    smallest = smallest_difference_repeated(1_000_000, repeats, PairNoise(0.1, 0.1))
+    assert smallest == pytest.approx(2.8 * ((0.1 / repeats + 0.1) / 1_000_000) ** 0.5, rel=0.02)
 
 
 def test_what_cannot_be_found_has_no_number() -> None:

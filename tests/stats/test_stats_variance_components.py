@@ -20,14 +20,14 @@ SHAPES = st.dictionaries(
 
 def test_equal_numbers_of_trials_give_the_textbook_estimates() -> None:
     rates = [0, 0, 1, 2, 4, 4, 4, 3]  # passed of 4 trials
-    found = variance_components({(passed, 4): rates.count(passed) for passed in set(rates)})
-    assert found is not None
+    components = variance_components({(passed, 4): rates.count(passed) for passed in set(rates)})
+    assert components is not None
     within = fmean(variance([1] * passed + [0] * (4 - passed)) for passed in rates)
-    assert found.within == pytest.approx(within)
-    assert found.between == pytest.approx(variance([passed / 4 for passed in rates]) - within / 4)
-    assert (found.cases, found.repeats) == (8, 4.0)
-    assert found.variance == pytest.approx(variance([passed / 4 for passed in rates]))
-    assert found.between_share == pytest.approx(found.between / found.variance)
+    assert components.within == pytest.approx(within)
+    assert components.between == pytest.approx(variance([passed / 4 for passed in rates]) - within / 4)
+    assert (components.cases, components.repeats) == (8, 4.0)
+    assert components.variance == pytest.approx(variance([passed / 4 for passed in rates]))
+    assert components.between_share == pytest.approx(components.between / components.variance)
 
 
 @pytest.mark.slow
@@ -37,18 +37,18 @@ def test_unequal_numbers_of_trials_give_the_mean_squares_of_statsmodels() -> Non
     random = Random(1)
     trials = {case: [float(random.random() < case / 20) for _ in range(1 + case % 5)] for case in range(20)}
     rows = [(case, value) for case, values in trials.items() for value in values]
-    fitted = formula.ols("value ~ C(case_)", pandas.DataFrame(rows, columns=["case_", "value"])).fit()
-    between, within = anova.anova_lm(fitted)["mean_sq"]
+    model = formula.ols("value ~ C(case_)", pandas.DataFrame(rows, columns=["case_", "value"])).fit()
+    between, within = anova.anova_lm(model)["mean_sq"]
     total = len(rows)
     size = (total - sum(len(values) ** 2 for values in trials.values()) / total) / 19
     shapes: dict[tuple[int, int], int] = {}
     for values in trials.values():
         shape = int(sum(values)), len(values)
         shapes[shape] = shapes.get(shape, 0) + 1
-    found = variance_components(shapes)
-    assert found is not None
-    assert found.within == pytest.approx(within, abs=1e-12)
-    assert found.between == pytest.approx((between - within) / size, abs=1e-12)
+    components = variance_components(shapes)
+    assert components is not None
+    assert components.within == pytest.approx(within, abs=1e-12)
+    assert components.between == pytest.approx((between - within) / size, abs=1e-12)
 
 
 @pytest.mark.slow
@@ -61,10 +61,10 @@ def test_the_estimates_are_right_on_average() -> None:
             rate, trials = random.choice((0.95, 0.5, 0.05)), 2 + case % 3
             shape = sum(random.random() < rate for _ in range(trials)), trials
             shapes[shape] = shapes.get(shape, 0) + 1
-        found = variance_components(shapes)
-        assert found is not None
-        between.append(found.between)
-        within.append(found.within)
+        components = variance_components(shapes)
+        assert components is not None
+        between.append(components.between)
+        within.append(components.within)
     assert fmean(between) == pytest.approx(0.135, rel=0.03)
     assert fmean(within) == pytest.approx(0.115, rel=0.03)
 
@@ -73,27 +73,27 @@ def test_the_estimates_are_right_on_average() -> None:
 def test_shares_are_never_negative_and_nothing_is_estimated_from_single_trials(
     shapes: dict[tuple[int, int], int],
 ) -> None:
-    found = variance_components(shapes)
-    counted = {shape: count for shape, count in shapes.items() if shape[1] and count}
-    cases = sum(counted.values())
-    assert (found is None) == (cases < 2 or all(trials == 1 for _, trials in counted))
-    if found is not None:
-        assert found.cases == cases
-        assert min(found.between, found.within) >= 0
-        assert found.between_share is None or 0 <= found.between_share <= 1
+    components = variance_components(shapes)
+    used_shapes = {shape: count for shape, count in shapes.items() if shape[1] and count}
+    cases = sum(used_shapes.values())
+    assert (components is None) == (cases < 2 or all(trials == 1 for _, trials in used_shapes))
+    if components is not None:
+        assert components.cases == cases
+        assert min(components.between, components.within) >= 0
+        assert components.between_share is None or 0 <= components.between_share <= 1
 
 
 def test_cases_that_never_vary_have_no_variance_within() -> None:
-    found = variance_components({(3, 3): 8, (0, 3): 2})
-    assert found is not None
-    assert found.within == 0
-    assert found.between_share == 1
+    components = variance_components({(3, 3): 8, (0, 3): 2})
+    assert components is not None
+    assert components.within == 0
+    assert components.between_share == 1
     same = variance_components({(3, 3): 8})
     assert same is not None
     assert same.between_share is None
 
 
 @pytest.mark.parametrize("shapes", [{(2, 1): 1}, {(-1, 1): 1}, {(1, 1): -1}])
-def test_counts_that_cannot_be_are_refused(shapes: dict[tuple[int, int], int]) -> None:
+def test_impossible_counts_are_refused(shapes: dict[tuple[int, int], int]) -> None:
     with pytest.raises(ValueError, match="cannot be"):
         variance_components(shapes)
