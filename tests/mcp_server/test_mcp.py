@@ -53,11 +53,11 @@ targets:
 
 
 class Endpoint:
-    """A service that answers when it may; `asked` is set by its first request."""
+    """A service that waits for `may_answer` before it answers; its first request sets `is_called`."""
 
-    def __init__(self, url: str, asked: Event, may_answer: Event) -> None:
+    def __init__(self, url: str, is_called: Event, may_answer: Event) -> None:
         self.url = url
-        self.asked = asked
+        self.is_called = is_called
         self.may_answer = may_answer
 
 
@@ -77,11 +77,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def endpoint(folder: Path) -> Iterator[Endpoint]:
     """A service at which `openai:m` costs one dollar a token, and the name `paid` for it."""
-    asked, may_answer = Event(), Event()
+    is_called, may_answer = Event(), Event()
 
     class Handler(JsonHandler):
         def handle_json(self, body: Any) -> None:
-            asked.set()
+            is_called.set()
             may_answer.wait()
             usage = {"prompt_tokens": 1, "completion_tokens": 1}
             self.send_json({"choices": [{"message": {"content": "0"}}], "usage": usage, "model": "m"})
@@ -94,7 +94,7 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
         (folder / ".proctor" / "prices.toml").write_text(
             '[models."m"]\ninput = 1000\noutput = 1000\n', encoding="utf-8"
         )
-        yield Endpoint(url, asked, may_answer)
+        yield Endpoint(url, is_called, may_answer)
         may_answer.set()
 
 
@@ -178,7 +178,7 @@ def ask(process: subprocess.Popen[str], message: dict[str, Any]) -> Any:
 
 
 def test_stdout_carries_the_protocol_alone(folder: Path) -> None:
-    """The lines of a run, and what its targets print, go elsewhere."""
+    """The server's stdout has only its messages, not the output of a run or its targets."""
     params = {"name": "run", "arguments": {"suite": "suite.jsonl", "target": "right", "budget_usd": 1}}
     with start_server(folder) as process:
         assert ask(process, HELLO)["id"] == 1
@@ -201,7 +201,7 @@ def test_a_signal_ends_a_server_that_waits(folder: Path, number: signal.Signals)
 
 def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) -> None:
     (folder / "mcp.py").write_text("raise ModuleNotFoundError(name='mcp')\n", encoding="utf-8")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "proctor", "mcp"],
         cwd=folder,
         capture_output=True,
@@ -209,8 +209,8 @@ def test_without_the_package_there_is_a_sentence_that_installs_it(folder: Path) 
         env={"PYTHONPATH": f"{folder}:{SOURCES}"},
         check=False,
     )
-    assert (done.returncode, done.stdout) == (4, "")
-    assert done.stderr.strip() == (
+    assert (result.returncode, result.stdout) == (4, "")
+    assert result.stderr.strip() == (
         "proctor: error: The MCP server needs the package 'mcp'. Install it with: pip install 'proctor[mcp]'"
     )
 
@@ -317,7 +317,7 @@ async def test_a_run_is_stored_and_its_result_can_be_followed(folder: Path) -> N
         failures = await agent.call("failures", run=run.data["run"])
         again = await agent.call("run", suite="suite.jsonl", target="hostile", budget_usd=1)
         comparison = await agent.call("compare", baseline=run.data["run"])
-        listed = await agent.call("list_runs", limit=1)
+        answer = await agent.call("list_runs", limit=1)
         report = await agent.client.read_resource(run.links[0])
         failing = await agent.client.read_resource(run.links[1])
         resources = (await agent.client.list_resources()).resources
@@ -336,11 +336,13 @@ async def test_a_run_is_stored_and_its_result_can_be_followed(folder: Path) -> N
     assert comparison.data["candidate"] == again.data["run"]
     assert (comparison.data["broken"], comparison.data["fixed"]) == (3, 0)
     assert sorted(comparison.data["broken_cases"]) == ["c0", "c1", "c3"]
-    assert [run["run"] for run in listed.data["runs"]] == [again.data["run"]]
-    assert listed.data["more"] is True
+    assert [run["run"] for run in answer.data["runs"]] == [again.data["run"]]
+    assert answer.data["more"] is True
     assert "**3 of 4 passed**" in getattr(report.contents[0], "text", "")
     assert '"wrong"' in getattr(failing.contents[0], "text", "")
-    assert [str(one.uri) for one in resources] == [f"proctor://runs/{run.id}" for run in stored_runs(folder)]
+    assert [str(resource.uri) for resource in resources] == [
+        f"proctor://runs/{run.id}" for run in stored_runs(folder)
+    ]
     assert len(templates) == 2
 
 
@@ -383,10 +385,10 @@ async def test_held_out_cases_are_hidden_and_each_client_is_one_access(folder: P
         run = await agent.call("run", suite="suite.jsonl", target="hostile", budget_usd=1)
         failures = await agent.call("failures")
         await agent.call("status")
-    sealed = [trial for trial in failures.data["failures"] if trial["sealed"]]
-    assert len(sealed) == 2
-    assert {trial["answer"] for trial in sealed} == {None}
-    assert {trial["question"] for trial in sealed} == {None}
+    hidden_failures = [trial for trial in failures.data["failures"] if trial["sealed"]]
+    assert len(hidden_failures) == 2
+    assert {trial["answer"] for trial in hidden_failures} == {None}
+    assert {trial["question"] for trial in hidden_failures} == {None}
     store = locate_store(str(folder / ".proctor" / "proctor.db")).open_store()
     accesses = store.holdout_accesses(store.run(run.data["run"]).suite.digest)
     store.close()
@@ -433,17 +435,17 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
     arguments = {"suite": "suite.jsonl", "target": "paid", "budget_usd": 1, "wait_s": 0}
     async with connect_here(folder) as agent:
         calls = await asyncio.gather(*(agent.call("run", **arguments) for _ in range(2)))
-        refused, started = sorted(calls, key=lambda called: not called.is_error)
-        assert (refused.is_error, started.is_error) == (True, False)
-        assert "A run that costs money is already in progress" in refused.text
+        rejection, started = sorted(calls, key=lambda called: not called.is_error)
+        assert (rejection.is_error, started.is_error) == (True, False)
+        assert "A run that costs money is already in progress" in rejection.text
         free = await agent.call("run", suite="suite.jsonl", target="right", budget_usd=1)
         assert free.data["status"] == "finished"
-        both = await agent.call("run", **arguments, parallel=True)
-        assert both.text.startswith(
+        parallel = await agent.call("run", **arguments, parallel=True)
+        assert parallel.text.startswith(
             f"Another run that costs money is also in progress: {started.data['run']}."
         )
         endpoint.may_answer.set()
-        for called in (started, both):
+        for called in (started, parallel):
             status = await agent.call("status", run=called.data["run"], wait_s=300)
             assert status.data["status"] == "finished"
 
@@ -451,7 +453,7 @@ async def test_of_two_calls_at_once_one_is_refused_unless_it_asks_for_both(
 async def test_a_stopped_run_can_be_resumed(folder: Path, endpoint: Endpoint) -> None:
     async with connect_here(folder) as agent:
         run = await agent.call("run", suite="suite.jsonl", target="paid", budget_usd=1, wait_s=0)
-        await until(endpoint.asked.is_set)
+        await until(endpoint.is_called.is_set)
         assert "The run is stopping" in (await agent.call("stop", run=run.data["run"])).text
         status = await agent.call("status", run=run.data["run"], wait_s=300)
     assert status.data["status"] == "interrupted"
@@ -466,7 +468,7 @@ async def test_a_server_that_is_killed_takes_its_run_along(folder: Path, endpoin
         ask(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
         params = {"name": "run", "arguments": arguments}
         reply = ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
-        await until(endpoint.asked.is_set)
+        await until(endpoint.is_called.is_set)
         process.kill()
     run_id = reply["result"]["structuredContent"]["run"]
     store = locate_store(str(folder / ".proctor" / "proctor.db")).open_store()
@@ -490,7 +492,7 @@ async def test_a_client_that_goes_leaves_a_run_that_can_be_resumed(
         stdin=asyncio.subprocess.PIPE,
     )
     assert process.stdin is not None
-    await until(endpoint.asked.is_set)
+    await until(endpoint.is_called.is_set)
     run_id = stored_runs(folder)[0].id
     if end == "kill":
         process.kill()  # while it waits for the run
@@ -530,4 +532,4 @@ async def main(folder, sources):
 
 asyncio.run(main(*sys.argv[1:]))
 """
-"""A client that waits for a run, and goes when a line comes in."""
+"""A client that waits for a run, and disconnects when a line comes in."""

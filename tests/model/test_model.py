@@ -1,4 +1,4 @@
-"""The nouns: frozen, given by name, small when written, and with nothing shared between two of them."""
+"""The records of the model: frozen, built by keyword, written without defaults, sharing no containers."""
 
 from __future__ import annotations
 
@@ -38,45 +38,47 @@ MINIMAL: dict[str, Any] = {
     "tuple[float, float] | None": None,
 }
 
-each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
+for_each_noun = pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
 
 
-def minimal(noun: type[Record]) -> Record:
-    """A noun with the fields alone that it must have."""
-    needed = {each.name: MINIMAL[noun.__annotations__[each.name]] for each in fields(noun) if each.required}
+def make_minimal(noun: type[Record]) -> Record:
+    """A record with its required fields alone."""
+    needed = {
+        field.name: MINIMAL[noun.__annotations__[field.name]] for field in fields(noun) if field.required
+    }
     return convert(needed, noun)
 
 
-@each_noun
+@for_each_noun
 def test_a_noun_cannot_be_changed(noun: type[Record]) -> None:
-    made = minimal(noun)
+    record = make_minimal(noun)
     for name in noun.__struct_fields__:
         with pytest.raises(AttributeError, match="immutable"):
-            setattr(made, name, None)
+            setattr(record, name, None)
 
 
-@each_noun
+@for_each_noun
 def test_a_noun_is_given_its_fields_by_name(noun: type[Record]) -> None:
     with pytest.raises(TypeError):
         noun("x")
 
 
-@each_noun
+@for_each_noun
 def test_a_noun_writes_only_what_it_must_have_and_what_is_not_at_its_default(noun: type[Record]) -> None:
-    made = minimal(noun)
-    written = decode(encode(made), dict)
-    assert set(written) == {each.name for each in fields(noun) if each.required}
+    record = make_minimal(noun)
+    values = decode(encode(record), dict)
+    assert set(values) == {field.name for field in fields(noun) if field.required}
 
 
-@each_noun
+@for_each_noun
 def test_a_noun_says_what_it_is(noun: type[Record]) -> None:
     assert (noun.__doc__ or "").split("\n\n")[0].endswith(".")
 
 
 def test_two_nouns_do_not_share_what_they_may_hold() -> None:
-    one, other = Assertion(grader="g"), Assertion(grader="g")
-    one.params["value"] = "x"
-    assert other.params == {}
+    first, second = Assertion(grader="g"), Assertion(grader="g")
+    first.params["value"] = "x"
+    assert second.params == {}
 
 
 def test_verdicts_are_lower_case_in_json_and_read_back() -> None:

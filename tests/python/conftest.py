@@ -17,7 +17,7 @@ from support.cli import CommandResult
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory; no variable of the machine's reaches a run."""
+    """An empty working directory; no environment variable of the machine affects a run."""
     for name in list(os.environ):
         if name.startswith("PROCTOR_") or name.endswith(("_API_KEY", "_BASE_URL")) or "proxy" in name.lower():
             monkeypatch.delenv(name)
@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_graders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is gone after it."""
+    """Removes the graders that a test registers."""
     for table in ("_locations", "_instances"):
         monkeypatch.setattr(GRADERS, table, dict(getattr(GRADERS, table)))
 

@@ -20,16 +20,17 @@ FINDER = doctest.DocTestFinder(exclude_empty=True)
 
 def examples() -> Iterator[doctest.DocTest]:
     """The examples of each public name, and of whatever else the modules of calls have."""
-    seen = set()
+    docstrings = set()
     modules = [
-        import_module(f"{calls.__name__}.{found.name}") for found in pkgutil.iter_modules(calls.__path__)
+        import_module(f"{calls.__name__}.{submodule.name}")
+        for submodule in pkgutil.iter_modules(calls.__path__)
     ]
     things: list[tuple[str, Any]] = [(name, getattr(proctor, name)) for name in proctor.__all__]
     things += [(module.__name__, module) for module in modules]
     for name, thing in things:
         for test in FINDER.find(thing, name):
-            if test.examples and test.docstring not in seen:
-                seen.add(test.docstring)
+            if test.examples and test.docstring not in docstrings:
+                docstrings.add(test.docstring)
                 yield test
 
 
@@ -43,10 +44,10 @@ def test_every_public_name_has_a_docstring_with_an_example(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("test", list(examples()), ids=lambda test: test.name)
 def test_an_example_prints_what_it_shows(test: doctest.DocTest) -> None:
-    printed: list[str] = []
+    output: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    runner.run(test, out=printed.append, clear_globs=False)
-    assert "".join(printed) == ""
+    runner.run(test, out=output.append, clear_globs=False)
+    assert "".join(output) == ""
 
 
 def test_the_package_is_typed_and_lists_its_names() -> None:

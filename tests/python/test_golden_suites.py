@@ -25,7 +25,7 @@ EXAMPLES = [
     "certificate/facts.jsonl",
 ]
 FETCHES_WEIGHTS = "promptfoo/first.yaml"
-"""Left out: the embedding model would be fetched for it, twice, which takes 25 seconds."""
+"""Left out, as downloading its embedding model twice takes 25 seconds."""
 SUITES = [
     *(path for path in FILES if not path.match(FETCHES_WEIGHTS)),
     *(ROOT / "examples" / name for name in EXAMPLES),
@@ -39,7 +39,7 @@ def name(path: Path) -> str:
 
 
 def measurement(trial: dict[str, Any]) -> Any:
-    """What a trial is worth: nothing that depends on the day, the store or the speed."""
+    """The verdict and score of a trial, without anything that depends on the day, the store or the speed."""
     scores = [(score["name"], score["value"], score["outcome"]) for score in trial["scores"]]
     return trial["target"], trial["case_id"], trial["repeat"], trial["verdict"], trial["score"], scores
 
@@ -61,7 +61,7 @@ def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
         Path(file).write_text(json.dumps(content), encoding="utf-8")
     flags = ("--target", "echo", "--target", "scripted:answers.jsonl", "--judge", "scripted:judge.jsonl")
     more = (*flags, "--limit", "20", "--skip-invalid", "--store", "cli.db", "-o", "cli.jsonl", "-q")
-    printed = command("run", path, *more)
+    result = command("run", path, *more)
     options: Any = {"judge": "scripted:judge.jsonl", "limit": 20, "skip_invalid": True, "store": "call.db"}
     group: proctor.RunGroup | proctor.ProctorError
     try:
@@ -69,8 +69,8 @@ def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
     except proctor.ProctorError as error:
         group = error
     if isinstance(group, proctor.ProctorError):
-        assert printed.code == int(group.exit_code)
-        assert to_option_names(str(group).splitlines()[0]) in to_option_names(printed.err)
+        assert result.code == int(group.exit_code)
+        assert to_option_names(str(group).splitlines()[0]) in to_option_names(result.err)
         return
     group.report("call.jsonl")
     by_call, by_command = (
@@ -79,7 +79,7 @@ def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
     )
     assert by_call == by_command
     assert by_call
-    assert max(run.exit_code for run in group) == printed.code
+    assert max(run.exit_code for run in group) == result.code
     assert [trial.verdict.value for run in group for trial in run] == [row[3] for row in by_call]
 
 

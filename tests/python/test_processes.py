@@ -53,7 +53,7 @@ CALLS[sys.argv[1]]()
 
 
 @contextmanager
-def asked(call: str) -> Iterator[subprocess.Popen[str]]:
+def start_program(call: str) -> Iterator[subprocess.Popen[str]]:
     """A program whose run has stored some trials, and waits for an answer."""
     Path("program.py").write_text(PROGRAM, encoding="utf-8")
     process = subprocess.Popen(
@@ -73,7 +73,7 @@ def asked(call: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("call", ["run", "iter_run", "arun", "run on a loop"])
 def test_ctrl_c_stores_what_has_finished_and_says_how_to_resume(call: str) -> None:
-    with asked(call) as process:
+    with start_program(call) as process:
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=PATIENCE_S)
     run = proctor.load_run(store="s.db")
@@ -85,22 +85,22 @@ def test_ctrl_c_stores_what_has_finished_and_says_how_to_resume(call: str) -> No
 
 
 def test_a_killed_run_is_resumed_by_the_same_call() -> None:
-    with asked("run") as process:
+    with start_program("run") as process:
         process.kill()
         process.wait()
     killed = proctor.load_run(store="s.db")
     assert killed.status == "interrupted"
     command = [sys.executable, "program.py", "again"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "finished\n"
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "finished\n"
     run = proctor.load_run(killed.id, store="s.db")
     assert (run.status, run.total, run.passed) == ("finished", 20, 20)
 
 
 def command(*words: str) -> tuple[int, str]:
-    done = subprocess.run([*PYTHON, *words], capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stdout + done.stderr
+    result = subprocess.run([*PYTHON, *words], capture_output=True, text=True, check=False)
+    assert "Traceback" not in result.stderr
+    return result.returncode, result.stdout + result.stderr
 
 
 def test_another_program_tells_that_it_has_neither_grader_nor_target() -> None:
@@ -111,16 +111,16 @@ def test_another_program_tells_that_it_has_neither_grader_nor_target() -> None:
     rows = [{"id": "a", "input": "x", "expected": "x"}, {"id": "b", "input": "x", "expected": "y"}]
     answer: Callable[[str], str] = lambda question: question  # noqa: E731
     run = proctor.run(rows, target=answer, graders=only_here, store="s.db", progress=False)
-    code, told = command("verify", str(run.attest("run.zip", sign=False)))
+    code, output = command("verify", str(run.attest("run.zip", sign=False)))
     assert code == 0
-    assert re.search(r"derived +0 scores", told)
-    assert re.search(r"recounted +2 scores, taken as recorded: only_here 2", told)
-    code, told = command("runs", "show", run.id, "--store", "s.db")
-    assert "only_here: they are compared" in told
-    code, told = command("regrade", run.id, "--store", "s.db")
-    assert (code, "Unknown grader 'only_here'" in told) == (4, True)
+    assert re.search(r"derived +0 scores", output)
+    assert re.search(r"recounted +2 scores, taken as recorded: only_here 2", output)
+    code, output = command("runs", "show", run.id, "--store", "s.db")
+    assert "only_here: they are compared" in output
+    code, output = command("regrade", run.id, "--store", "s.db")
+    assert (code, "Unknown grader 'only_here'" in output) == (4, True)
     plain = proctor.run(rows, target=answer, store="s.db", name="plain", progress=False)
-    code, told = command("run", f"--retry-errors={plain.id}", "--store", "s.db")
+    code, output = command("run", f"--retry-errors={plain.id}", "--store", "s.db")
     assert code == 4
-    assert "is a Python function, " in told
-    assert "this program does not define" in told
+    assert "is a Python function, " in output
+    assert "this program does not define" in output

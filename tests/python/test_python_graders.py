@@ -196,11 +196,11 @@ def test_whatever_a_function_raises_leaves_the_score_unscored(error: BaseExcepti
 
 
 @pytest.mark.parametrize(
-    ("reason", "stored"),
+    ("reason", "stored_reason"),
     [(None, ""), ({"a": 1}, "{'a': 1}"), ("half \ud800", "half \\ud800"), ("größer", "größer")],
 )
-def test_a_reason_may_be_anything(reason: Any, stored: str) -> None:
-    assert scores([lambda answer: (True, reason)], ROWS[:1]) == [("pass", 1.0, stored)]
+def test_a_reason_may_be_anything(reason: Any, stored_reason: str) -> None:
+    assert scores([lambda answer: (True, reason)], ROWS[:1]) == [("pass", 1.0, stored_reason)]
 
 
 def test_what_cannot_grade_is_refused() -> None:

@@ -37,16 +37,16 @@ QUIET: Any = {"progress": False, "store": None}
 
 def test_a_run_has_the_numbers_that_the_command_line_prints(rows: Rows, command: Command) -> None:
     Path("s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    printed = command("run", "s.jsonl", "--target", "echo", "--json", "--store", "cli.db").run
+    result = command("run", "s.jsonl", "--target", "echo", "--json", "--store", "cli.db").run
     run = proctor.run("s.jsonl", target="echo", store="py.db", progress=False)
     assert (run.pass_rate, run.passed, run.total) == (
-        printed["pass_rate"],
-        printed["passed"],
-        printed["total"],
+        result["pass_rate"],
+        result["passed"],
+        result["total"],
     )
-    assert run.interval == tuple(printed["ci95"])
-    assert run.suite.digest == printed["suite_digest"]
-    assert run.exit_code == printed["exit_code"] == 1
+    assert run.interval == tuple(result["ci95"])
+    assert run.suite.digest == result["suite_digest"]
+    assert run.exit_code == result["exit_code"] == 1
     assert not run.ok
 
 
@@ -57,8 +57,8 @@ def test_a_gate_decides_whether_a_run_is_ok(rows: Rows) -> None:
 
 def test_a_run_shows_as_the_table_of_the_command_line(rows: Rows, command: Command) -> None:
     run = proctor.run(rows, target="echo", store="s.db", progress=False)
-    shown = command("runs", "show", run.id, "--store", "s.db").out
-    assert repr(run).splitlines()[2] in shown
+    output = command("runs", "show", run.id, "--store", "s.db").out
+    assert repr(run).splitlines()[2] in output
     assert "50.0%" in repr(run)
     assert "<table" in run._repr_html_()
 
@@ -238,8 +238,8 @@ def test_every_option_of_the_command_line_is_one_of_the_call() -> None:
         for param in run_command.params
         if param.opts[0].startswith("--")
     } | {"target", "judge"}
-    known = {*get_type_hints(RunArguments, include_extras=True), "target"}
-    assert {NAMES.get(flag, flag) for flag in flags} - NOT_OPTIONS - known - {"tier"} == set()
+    options = {*get_type_hints(RunArguments, include_extras=True), "target"}
+    assert {NAMES.get(flag, flag) for flag in flags} - NOT_OPTIONS - options - {"tier"} == set()
 
 
 def test_an_unknown_option_gets_a_suggestion(rows: Rows) -> None:
@@ -317,19 +317,19 @@ def test_it_runs_in_several_threads_at_once(rows: Rows) -> None:
 
 
 def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
-    seen: list[events.Event] = []
-    asked = asyncio.Event()
+    event_list: list[events.Event] = []
+    is_called = asyncio.Event()
 
     async def answer(question: str) -> str:
         if question == "say 5":
-            asked.set()
+            is_called.set()
             await asyncio.sleep(3600)
         return question
 
     async def main() -> None:
-        call = proctor.arun(rows, target=answer, store="s.db", concurrency=1, progress=seen.append)
+        call = proctor.arun(rows, target=answer, store="s.db", concurrency=1, progress=event_list.append)
         task = asyncio.create_task(call)
-        await asked.wait()
+        await is_called.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -337,7 +337,7 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
     asyncio.run(main())
     run = proctor.load_run(store="s.db")
     assert (run.status, run.total) == ("interrupted", 5)
-    (message,) = [event.message for event in seen if isinstance(event, events.StatusMessage)]
+    (message,) = [event.message for event in event_list if isinstance(event, events.StatusMessage)]
     assert (
         f"Continue with proctor.run(resume='{run.id}'). In a new program, pass the same target= again."
         in message
@@ -346,7 +346,7 @@ def test_cancelling_stores_what_has_finished(rows: Rows) -> None:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C as in a program without a handler of its own."""
+    """Ctrl-C raises KeyboardInterrupt, as in a program without a handler of its own."""
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, handler)
@@ -354,11 +354,11 @@ def ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
-    asked: list[str] = []
+    questions: list[str] = []
 
     async def answer(question: str) -> str:
-        asked.append(question)
-        if question == "say 5" and asked.count(question) == 1:
+        questions.append(question)
+        if question == "say 5" and questions.count(question) == 1:
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C does; the handler runs in this thread
         await asyncio.sleep(0)
         return question
@@ -369,7 +369,7 @@ def test_an_interrupted_run_can_be_resumed(rows: Rows) -> None:
     assert stopped.status == "interrupted"
     run = proctor.run(resume=stopped.id, store="s.db", progress=False)
     assert (run.id, run.status, run.total) == (stopped.id, "finished", 10)
-    assert len(asked) <= 11
+    assert len(questions) <= 11
 
 
 def test_nothing_is_written_without_a_store(rows: Rows, folder: Path) -> None:
@@ -385,9 +385,9 @@ def test_the_project_store_keeps_a_run_and_stays_out_of_git(rows: Rows, folder: 
 
 
 def test_events_reach_a_function(rows: Rows) -> None:
-    seen: list[events.Event] = []
-    proctor.run(rows, target="echo", store=None, progress=seen.append)
-    assert sum(isinstance(event, events.TrialFinished) for event in seen) == 10
+    event_list: list[events.Event] = []
+    proctor.run(rows, target="echo", store=None, progress=event_list.append)
+    assert sum(isinstance(event, events.TrialFinished) for event in event_list) == 10
 
 
 # --- iter_run ----------------------------------------------------------------------------------------------
@@ -472,9 +472,9 @@ def test_reports_and_bundles_are_written(rows: Rows, command: Command) -> None:
     with pytest.raises(UsageError, match="ending"):
         run.report("run.doc")
     bundle = run.attest("run.zip")
-    told = command("verify", bundle)
-    assert told.code == 0
-    assert "50.0%" in told.out
+    result = command("verify", bundle)
+    assert result.code == 0
+    assert "50.0%" in result.out
     unsigned = run.attest("unsigned.zip", sign=False)
     assert command("verify", unsigned).code == 0
     assert command("verify", unsigned, "--require-signature").code == 1
@@ -538,8 +538,8 @@ def test_rows_and_cases_have_files_in_bytes_or_as_content_parts() -> None:
         {"content": [{"type": "input_audio", "input_audio": sound}]},
     ]
     rows = [{"input": [{"role": "user"} | content]} for content in contents]
-    heard = [lambda answer: answer == "audio audio/wav 60"]
-    assert proctor.run(rows, target=_list_media, graders=heard, **QUIET).passed == 2
+    graders = [lambda answer: answer == "audio audio/wav 60"]
+    assert proctor.run(rows, target=_list_media, graders=graders, **QUIET).passed == 2
     attachment = proctor.Attachment(kind="audio", path="a.wav", data=media.WAV)
     case = proctor.Case(id="a", input=(proctor.Message(role="user", parts=(attachment,)),))
-    assert proctor.run([case], target=_list_media, graders=heard, **QUIET).passed == 1
+    assert proctor.run([case], target=_list_media, graders=graders, **QUIET).passed == 1

@@ -1,4 +1,4 @@
-"""What rows, tables, targets and calls may hold that is odd, and what they are told."""
+"""Unusual values in rows, tables, targets and calls, and the errors for them."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_problems_name_the_row(graders: Any) -> None:
 
 
 def test_warnings_name_the_row() -> None:
-    seen: list[events.Event] = []
-    proctor.run([ROW, {"input": "4", "expected": 4}], target="echo", store=None, progress=seen.append)
-    warnings = [event.message for event in seen if isinstance(event, events.WarningMessage)]
+    event_list: list[events.Event] = []
+    proctor.run([ROW, {"input": "4", "expected": 4}], target="echo", store=None, progress=event_list.append)
+    warnings = [event.message for event in event_list if isinstance(event, events.WarningMessage)]
     assert any(warning.startswith("data, row 2: warning: ") for warning in warnings)
 
 
@@ -169,7 +169,7 @@ def test_one_grader_needs_no_list(graders: Any) -> None:
 
 
 class Odd(BaseException):
-    """As some test runners raise."""
+    """An exception like those that some test runners raise."""
 
 
 def raise_odd(question: str) -> str:
@@ -194,7 +194,7 @@ def test_whatever_a_target_raises_is_an_error_of_its_trial(target: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "message"),
     [
         (None, "returned NoneType. Return text"),
         (True, "returned bool. Return text"),
@@ -207,14 +207,14 @@ def test_whatever_a_target_raises_is_an_error_of_its_trial(target: Any) -> None:
         (iter([]), "returned list_iterator. Return text"),
     ],
 )
-def test_what_is_no_answer_is_an_error_of_its_trial(result: Any, told: str) -> None:
+def test_what_is_no_answer_is_an_error_of_its_trial(result: Any, message: str) -> None:
     run = proctor.run([ROW], target=lambda _question: result, **QUIET)
     assert run.errors == 1
-    assert told in next(run.failures()).reason
+    assert message in next(run.failures()).reason
 
 
 class Agent:
-    """Answers with its own word."""
+    """Answers with a fixed word."""
 
     def __init__(self, word: str, name: str = "") -> None:
         self.word = word

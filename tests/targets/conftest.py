@@ -1,4 +1,4 @@
-"""A service on loopback that keeps what it is asked, and openings that are closed after each test."""
+"""A service on loopback that records its requests, and contexts for targets, closed after each test."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from support.waiting import PATIENCE_S
 
 @pytest.fixture
 async def opening() -> AsyncIterator[Callable[..., TargetContext]]:
-    made: list[TargetContext] = []
+    contexts: list[TargetContext] = []
 
     def make(timeout_s: float = PATIENCE_S, **environ: str) -> TargetContext:
-        made.append(TargetContext(environ, timeout_s=timeout_s))
-        return made[-1]
+        contexts.append(TargetContext(environ, timeout_s=timeout_s))
+        return contexts[-1]
 
     yield make
-    for each in made:
-        await each.aclose()
+    for context in contexts:
+        await context.aclose()
 
 
 @pytest.fixture
 async def api(opening: Callable[..., TargetContext]) -> AsyncIterator[Api]:
-    made = Api(opening)
+    api = Api(opening)
     app = web.Application(client_max_size=2**26)
-    app.router.add_route("*", "/{path:.*}", made.handle)
-    async with serve_app(app) as made.url:
-        yield made
+    app.router.add_route("*", "/{path:.*}", api.handle)
+    async with serve_app(app) as api.url:
+        yield api
 
 
 @pytest.fixture
 async def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Path]:
-    """The folder of a family of processes, and the current one; none of them outlives the test."""
+    """The working directory, where a family of processes runs; the test kills those that are left."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     for pid in await list_living(tmp_path, 3) if (tmp_path / "pids").exists() else []:

@@ -30,7 +30,7 @@ def refusal(message: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("params", "sent"),
+    ("params", "fields"),
     [
         ({"top_p": 0.9}, {"top_p": 0.9}),
         ({"top_k": 40}, {"top_k": 40}),
@@ -53,12 +53,12 @@ def refusal(message: str) -> dict[str, Any]:
     ],
 )
 async def test_each_parameter_is_sent_under_the_name_of_the_api(
-    api: Api, params: dict[str, Any], sent: dict[str, Any]
+    api: Api, params: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     api.reply(make_reply("anthropic"))
     output = await api.ask("anthropic", opened={**BARE, **params})
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
-    assert api.body == {"model": "m", "max_tokens": 4096, "messages": messages, **sent}
+    assert api.body == {"model": "m", "max_tokens": 4096, "messages": messages, **fields}
     assert output.refused_params == ()
 
 
@@ -110,8 +110,8 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(api: Api) -> Non
     api.reply(make_reply("anthropic"))
     tools = (Tool(name="weather", parameters=PLACE), Tool(name="time"))
     turns = [("system", "Be brief."), "one", ("assistant", "yes"), ("assistant", "no"), "two"]
-    opened = {"prompt_cache": True, "options": {"system_prompt": "You are Ada."}}
-    await api.ask("anthropic", *turns, tools=tools, opened=opened)
+    options = {"prompt_cache": True, "options": {"system_prompt": "You are Ada."}}
+    await api.ask("anthropic", *turns, tools=tools, opened=options)
     assert api.body["tools"] == [
         {"name": "weather", "input_schema": PLACE},
         {"name": "time", "input_schema": {"type": "object"}, **MARK},
@@ -135,7 +135,7 @@ async def test_a_single_question_and_empty_texts_are_not_marked(api: Api) -> Non
     api.reply(make_reply("anthropic"))
     await api.ask("anthropic", opened={"prompt_cache": True})
     await api.ask("anthropic", ("system", " "), ("assistant", ""), "hello", opened={"prompt_cache": True})
-    assert "cache_control" not in json.dumps([seen.body for seen in api.seen])
+    assert "cache_control" not in json.dumps([request.body for request in api.seen])
 
 
 async def test_the_result_of_a_tool_before_the_question_is_marked(api: Api) -> None:
@@ -143,8 +143,8 @@ async def test_the_result_of_a_tool_before_the_question_is_marked(api: Api) -> N
     call = Message(role="assistant", tool_calls=(ToolCall(name="f", id="c1"),))
     turns = ["one", call, Message(role="tool", name="f", content="rain"), ("assistant", "It rains."), "And?"]
     await api.ask("anthropic", *turns, ("assistant", "So"), opened={"prompt_cache": True})
-    marked = [turn["content"][-1] for turn in api.body["messages"] if "cache_control" in str(turn)]
-    assert marked == [{"type": "text", "text": "It rains.", **MARK}]
+    last_parts = [turn["content"][-1] for turn in api.body["messages"] if "cache_control" in str(turn)]
+    assert last_parts == [{"type": "text", "text": "It rains.", **MARK}]
 
 
 # --- schemas of answers ------------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ async def test_the_result_of_a_tool_before_the_question_is_marked(api: Api) -> N
 
 async def test_a_model_that_thinks_gets_the_schema_as_the_format_of_its_text(api: Api) -> None:
     api.reply(make_reply("anthropic", '{"city":"Oslo"}'))
-    opened = {**BARE, "reasoning_effort": "low"}
-    output = await api.ask("anthropic", response_schema=PLACE, opened=opened)
+    options = {**BARE, "reasoning_effort": "low"}
+    output = await api.ask("anthropic", response_schema=PLACE, opened=options)
     form = {"type": "json_schema", "schema": CLOSED}
     assert api.body["output_config"] == {"effort": "low", "format": form}
     assert not {"tools", "tool_choice"} & set(api.body)
@@ -167,11 +167,11 @@ async def test_a_model_that_cannot_be_made_to_call_a_tool_gets_the_format_too(ap
     for _ in range(2):
         output = await target.answer(make_prompt("hello", response_schema=PLACE))
         assert output.refused_params == ()
-    first, *later = (set(seen.body) & {"tools", "tool_choice", "output_config"} for seen in api.seen)
+    first, *later = (set(request.body) & {"tools", "tool_choice", "output_config"} for request in api.seen)
     assert (first, later) == ({"tools", "tool_choice"}, [{"output_config"}] * 2)
 
 
-async def test_a_model_with_neither_is_asked_without_a_form_and_that_is_told(api: Api) -> None:
+async def test_a_model_with_neither_gets_no_format_and_the_output_says_so(api: Api) -> None:
     api.reply(refusal("tool_choice: not supported."), 400)
     api.reply(refusal("output_config.format: Extra inputs are not permitted"), 400)
     api.reply(make_reply("anthropic", "Oslo"))
@@ -179,7 +179,7 @@ async def test_a_model_with_neither_is_asked_without_a_form_and_that_is_told(api
     for _ in range(2):
         output = await target.answer(make_prompt("hello", response_schema=PLACE))
         assert output.refused_params == ("response_format",)
-    assert [set(seen.body) for seen in api.seen[2:]] == [{"model", "max_tokens", "messages"}] * 2
+    assert [set(request.body) for request in api.seen[2:]] == [{"model", "max_tokens", "messages"}] * 2
 
 
 # --- replies -----------------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ async def test_calls_for_openai_are_read_however_the_model_wrote_them(
 
 
 @pytest.mark.parametrize(
-    ("kind", "reply", "status", "said", "how"),
+    ("kind", "reply", "status", "message", "how"),
     [
         ("openai", {"error": {"message": "Overloaded.", "code": 503}}, 200, "Overloaded", (True, True)),
         ("openai", {"error": {"message": "Overloaded.", "code": "x"}}, 200, "Overloaded", (False, False)),
@@ -170,13 +170,13 @@ async def test_calls_for_openai_are_read_however_the_model_wrote_them(
     ],
 )
 async def test_an_error_is_told_wherever_it_stands(
-    api: Api, kind: str, reply: dict[str, Any], status: int, said: str, how: tuple[bool, bool]
+    api: Api, kind: str, reply: dict[str, Any], status: int, message: str, how: tuple[bool, bool]
 ) -> None:
     api.reply(reply, status)
     error = await api.fail(kind)
-    assert said in str(error)
+    assert message in str(error)
     assert (error.transient, error.busy) == how
-    assert (error.kind == "refused") == (said == "SAFETY")
+    assert (error.kind == "refused") == (message == "SAFETY")
 
 
 # --- embeddings --------------------------------------------------------------------------------------------
@@ -187,10 +187,10 @@ async def test_embeddings_come_back_in_the_order_of_their_texts(api: Api, openin
     embedder = open_embeddings(make_spec("openai", "e", f"{api.url}/v1"), opening(**WITH_KEY))
     assert await embedder.embed(["one", "two"]) == [[1.0, 0.0], [0.0, 1.0]]
     assert await embedder.embed([]) == []
-    (seen,) = api.seen
-    assert seen.path == "/v1/embeddings"
-    assert seen.body == {"model": "e", "input": ["one", "two"]}
-    assert seen.headers["authorization"] == f"Bearer {WITH_KEY['PROCTOR_API_KEY']}"
+    (request,) = api.seen
+    assert request.path == "/v1/embeddings"
+    assert request.body == {"model": "e", "input": ["one", "two"]}
+    assert request.headers["authorization"] == f"Bearer {WITH_KEY['PROCTOR_API_KEY']}"
     assert embedder.name == "e"
 
 

@@ -78,10 +78,10 @@ async def test_the_request_has_the_documented_form(api: Api, kind: str) -> None:
     api.reply(make_reply(kind))
     turns = [("system", "Be brief."), Message(role="user", content="one", name="ann"), "two"]
     await api.ask(kind, *turns, ("assistant", "yes"), ("system", "Be kind."), "three", repeat=3)
-    (seen,) = api.seen
-    assert (seen.method, seen.headers["content-type"]) == ("POST", "application/json")
-    assert seen.headers.get("anthropic-version") == ("2023-06-01" if kind == "anthropic" else None)
-    assert seen.body == REQUESTS[kind]
+    (request,) = api.seen
+    assert (request.method, request.headers["content-type"]) == ("POST", "application/json")
+    assert request.headers.get("anthropic-version") == ("2023-06-01" if kind == "anthropic" else None)
+    assert request.body == REQUESTS[kind]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ async def test_parameters_are_the_targets_and_a_prompts_own_temperature_counts_m
     api: Api, kind: str, where: Any, name: str
 ) -> None:
     api.reply(make_reply(kind))
-    opened = {"temperature": 0.25, "max_tokens": 7}
-    await api.ask(kind, opened=opened)
+    options = {"temperature": 0.25, "max_tokens": 7}
+    await api.ask(kind, opened=options)
     assert (where(api.body)["temperature"], where(api.body)[name]) == (0.25, 7)
-    await api.ask(kind, opened=opened, temperature=0.9)
+    await api.ask(kind, opened=options, temperature=0.9)
     assert where(api.body)["temperature"] == 0.9
 
 
@@ -115,7 +115,7 @@ AZURE = "/openai/deployments/m/chat/completions?api-version="
 
 
 @pytest.mark.parametrize(
-    ("kind", "opened", "path"),
+    ("kind", "options", "path"),
     [
         ("openai", {"at": "/v1"}, "/v1/chat/completions"),
         ("openai", {"at": "/v1/"}, "/v1/chat/completions"),
@@ -135,10 +135,10 @@ AZURE = "/openai/deployments/m/chat/completions?api-version="
     ],
 )
 async def test_a_model_is_asked_under_its_address_and_no_name_leads_to_another(
-    api: Api, kind: str, opened: dict[str, Any], path: str
+    api: Api, kind: str, options: dict[str, Any], path: str
 ) -> None:
     api.reply(make_reply(kind))
-    assert (await api.ask(kind, opened=opened)).text == "4"
+    assert (await api.ask(kind, opened=options)).text == "4"
     assert api.seen[0].path == path
 
 
@@ -157,22 +157,22 @@ async def test_a_target_gets_the_key_that_it_names_or_that_of_unknown_servers_an
 ) -> None:
     api.reply(make_reply(kind))
     environ = {"MINE": "the-key", "OPENAI_API_KEY": "theirs", "AZURE_OPENAI_API_KEY": "theirs"}
-    for options, given, key in (
+    for options, variables, key in (
         ({"api_key": "${{ MINE }}"}, {"PROCTOR_API_KEY": "other"}, "the-key"),
         ({}, {"PROCTOR_API_KEY": "other"}, "other"),
         ({}, {}, None),
     ):
-        await api.ask(kind, opened={"environ": environ | given, "options": options})
+        await api.ask(kind, opened={"environ": environ | variables, "options": options})
         headers = api.seen[-1].headers
-        sent = {name: headers[name] for name in KEY_HEADERS.values() if name in headers}
-        assert sent == ({KEY_HEADERS[kind]: f"Bearer {key}" if kind == "openai" else key} if key else {})
+        keys = {name: headers[name] for name in KEY_HEADERS.values() if name in headers}
+        assert keys == ({KEY_HEADERS[kind]: f"Bearer {key}" if kind == "openai" else key} if key else {})
     with pytest.raises(UsageError, match="NOT_SET is not set"):
         await api.open(kind, environ=environ, options={"api_key": "${{ NOT_SET }}"})
 
 
 @pytest.mark.parametrize("kind", API_KINDS)
 @pytest.mark.parametrize("status", [401, 403])
-async def test_such_a_key_is_blotted_out_of_errors(api: Api, kind: str, status: int) -> None:
+async def test_a_key_that_a_target_names_is_removed_from_errors(api: Api, kind: str, status: int) -> None:
     api.reply({"error": {"message": "wrong key the-key"}}, status)
     options = {"api_key": "${{ MINE }}"}
     error = await api.fail(kind, environ={"MINE": "the-key"}, options=options)
@@ -193,7 +193,7 @@ async def test_an_answer_that_echoes_the_key_is_given_without_it(api: Api, kind:
 
 
 @pytest.mark.parametrize(
-    ("kind", "endpoint", "variable", "said"),
+    ("kind", "endpoint", "variable", "message"),
     [
         ("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "OPENAI_API_KEY"),
         ("anthropic", None, "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
@@ -204,11 +204,11 @@ async def test_an_answer_that_echoes_the_key_is_given_without_it(api: Api, kind:
     ],
 )
 async def test_the_service_itself_needs_its_key(
-    opening: Make, kind: str, endpoint: str | None, variable: str, said: str
+    opening: Make, kind: str, endpoint: str | None, variable: str, message: str
 ) -> None:
     spec = make_spec(kind, endpoint=endpoint)
     await TARGETS.get(kind).open_target(spec, opening(**{variable: "k"}))
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         await TARGETS.get(kind).open_target(spec, opening(GROQ_API_KEY="sk-q"))
 
 
@@ -218,17 +218,17 @@ async def test_the_service_itself_needs_its_key(
 @pytest.mark.parametrize(
     ("kind", "system"),
     [
-        ("openai", lambda body: [one["content"] for one in body["messages"] if one["role"] == "system"]),
+        ("openai", lambda body: [part["content"] for part in body["messages"] if part["role"] == "system"]),
         ("anthropic", lambda body: body["system"].split("\n\n")),
-        ("google", lambda body: [one["text"] for one in body["systemInstruction"]["parts"]]),
+        ("google", lambda body: [part["text"] for part in body["systemInstruction"]["parts"]]),
     ],
 )
 async def test_a_targets_system_prompt_comes_before_that_of_the_case(
     api: Api, kind: str, system: Any
 ) -> None:
     api.reply(make_reply(kind))
-    opened = {"options": {"system_prompt": "You are ${{ WHO }}."}, "environ": {"WHO": "Ada"}}
-    await api.ask(kind, ("system", "Be brief."), "hello", opened=opened)
+    options = {"options": {"system_prompt": "You are ${{ WHO }}."}, "environ": {"WHO": "Ada"}}
+    await api.ask(kind, ("system", "Be brief."), "hello", opened=options)
     assert system(api.body) == ["You are Ada.", "Be brief."]
     with pytest.raises(UsageError, match="NOBODY"):
         await api.open(kind, options={"system_prompt": "${{ NOBODY }}"})
@@ -241,7 +241,7 @@ FUNCTIONS = [
     },
     {"type": "function", "function": {"name": "stop"}},
 ]
-DESCRIBED: dict[str, list[Any]] = {
+TOOL_FIELDS: dict[str, list[Any]] = {
     "openai": FUNCTIONS,
     "azure": FUNCTIONS,
     "anthropic": [
@@ -259,12 +259,12 @@ DESCRIBED: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", DESCRIBED)
+@pytest.mark.parametrize("kind", TOOL_FIELDS)
 async def test_tools_are_described_and_a_call_of_one_is_an_answer_without_text(api: Api, kind: str) -> None:
     call = ToolCall(name="weather", arguments={"city": "Oslo"}, id=None if kind == "google" else "c1")
     api.reply(make_reply(kind, "", call))
     output = await api.ask(kind, tools=TOOLS, opened={"seed": None})
-    assert api.body["tools"] == DESCRIBED[kind]
+    assert api.body["tools"] == TOOL_FIELDS[kind]
     assert "tool_choice" not in api.body
     assert (output.text, output.tool_calls, output.refused_params) == ("", (call,), ())
 
@@ -328,24 +328,24 @@ CALLED = {
 async def test_tool_calls_and_their_results_are_sent_with_matching_ids(api: Api, kind: str) -> None:
     api.reply(make_reply(kind))
     calls = (ToolCall(name="weather", arguments={"city": "Oslo"}, id="c1"), ToolCall(name="time"))
-    said = {"weather": "rain", "time": "noon"}.items()
-    results = [Message(role="tool", name=name, content=content) for name, content in said]
+    results_by_tool = {"weather": "rain", "time": "noon"}.items()
+    results = [Message(role="tool", name=name, content=content) for name, content in results_by_tool]
     await api.ask(kind, "hello", Message(role="assistant", tool_calls=calls), *results, "and?")
     assert api.body["contents" if kind == "google" else "messages"][1:] == CALLED[kind]
 
 
 USUAL = {"temperature": 0.0, "seed": 42}
 JSON = {"json_answer": True}
-SCHEMA, ASKED = {"response_schema": PLACE}, {"tools": TOOLS}
+SCHEMA, TOOLS_FIELD = {"response_schema": PLACE}, {"tools": TOOLS}
 OBJECT_FORM = {"response_format": {"type": "json_object"}}
-TOLD = ("response_format",)
+REFUSED_FORMAT = ("response_format",)
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "sent", "told"),
+    ("kind", "fields", "body_fields", "refused_params"),
     [
         ("openai", JSON, OBJECT_FORM, ()),
-        ("azure", JSON | ASKED, {**OBJECT_FORM, "tools": FUNCTIONS}, ()),
+        ("azure", JSON | TOOLS_FIELD, {**OBJECT_FORM, "tools": FUNCTIONS}, ()),
         ("google", JSON, {"generationConfig": {**USUAL, "responseMimeType": "application/json"}}, ()),
         (
             "google",
@@ -359,21 +359,21 @@ TOLD = ("response_format",)
             },
             (),
         ),
-        ("google", JSON | ASKED, {"generationConfig": USUAL}, TOLD),
-        ("google", SCHEMA | ASKED, {"generationConfig": USUAL}, TOLD),
-        ("anthropic", JSON, {"tools": None}, TOLD),
-        ("anthropic", JSON | ASKED, {"tools": DESCRIBED["anthropic"]}, TOLD),
-        ("anthropic", SCHEMA | ASKED, {"tools": DESCRIBED["anthropic"]}, TOLD),
+        ("google", JSON | TOOLS_FIELD, {"generationConfig": USUAL}, REFUSED_FORMAT),
+        ("google", SCHEMA | TOOLS_FIELD, {"generationConfig": USUAL}, REFUSED_FORMAT),
+        ("anthropic", JSON, {"tools": None}, REFUSED_FORMAT),
+        ("anthropic", JSON | TOOLS_FIELD, {"tools": TOOL_FIELDS["anthropic"]}, REFUSED_FORMAT),
+        ("anthropic", SCHEMA | TOOLS_FIELD, {"tools": TOOL_FIELDS["anthropic"]}, REFUSED_FORMAT),
     ],
 )
-async def test_a_form_of_the_answer_is_asked_for_or_told_where_that_cannot_be(
-    api: Api, kind: str, fields: dict[str, Any], sent: dict[str, Any], told: tuple[str, ...]
+async def test_a_format_of_the_answer_is_requested_or_reported_as_not_applied(
+    api: Api, kind: str, fields: dict[str, Any], body_fields: dict[str, Any], refused_params: tuple[str, ...]
 ) -> None:
     call = ToolCall(name="reply", id="c1")
     api.reply(make_reply(kind, "", call))
     output = await api.ask(kind, **fields, opened={"seed": None if kind == "anthropic" else 42})
-    assert {name: api.body.get(name) for name in sent} == sent
-    assert output.refused_params == told
+    assert {name: api.body.get(name) for name in body_fields} == body_fields
+    assert output.refused_params == refused_params
     assert [call.name for call in output.tool_calls] == ["reply"]  # none of them is taken for the answer
 
 
@@ -403,8 +403,8 @@ async def test_openai_gets_a_schema_and_strictly_where_it_allows_nothing_that_it
 ) -> None:
     api.reply(make_reply("openai"))
     await api.ask("openai", response_schema=schema, json_answer=True)
-    wanted = {"name": "reply", "strict": strict, "schema": schema}
-    assert api.body["response_format"] == {"type": "json_schema", "json_schema": wanted}
+    json_schema = {"name": "reply", "strict": strict, "schema": schema}
+    assert api.body["response_format"] == {"type": "json_schema", "json_schema": json_schema}
 
 
 async def test_for_anthropic_a_schema_becomes_a_tool_whose_input_is_the_answer(api: Api) -> None:
@@ -425,7 +425,7 @@ def complaint(message: str, param: str | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "refusal", "fields", "told", "gone"),
+    ("kind", "refusal", "fields", "parameter", "dropped_fields"),
     [
         ("openai", complaint("Only the default is supported.", "temperature"), {}, "temperature", ""),
         ("openai", complaint("'temperature' is not supported with this model."), {}, "temperature", ""),
@@ -436,11 +436,17 @@ def complaint(message: str, param: str | None = None) -> dict[str, Any]:
             "seed",
             "",
         ),
-        ("openai", complaint("Not here.", "response_format.type"), SCHEMA | ASKED, "response_format", ""),
-        ("openai", complaint("Not here.", "tools"), SCHEMA | ASKED, "tools", ""),
-        ("openai", complaint("library/m:latest does not support tools"), ASKED, "tools", ""),
+        (
+            "openai",
+            complaint("Not here.", "response_format.type"),
+            SCHEMA | TOOLS_FIELD,
+            "response_format",
+            "",
+        ),
+        ("openai", complaint("Not here.", "tools"), SCHEMA | TOOLS_FIELD, "tools", ""),
+        ("openai", complaint("library/m:latest does not support tools"), TOOLS_FIELD, "tools", ""),
         ("anthropic", complaint("`temperature` is deprecated for this model."), SCHEMA, "temperature", ""),
-        ("anthropic", complaint("tools: not supported for this model."), ASKED, "tools", ""),
+        ("anthropic", complaint("tools: not supported for this model."), TOOLS_FIELD, "tools", ""),
         ("google", complaint('Unknown name "seed" at generation_config'), {}, "seed", ""),
         (
             "google",
@@ -456,23 +462,23 @@ def complaint(message: str, param: str | None = None) -> dict[str, Any]:
             "response_format",
             "responseMimeType",
         ),
-        ("google", complaint("Function calling is not enabled for models/m"), ASKED, "tools", ""),
-        ("google", complaint('Unknown name "x" at tools[0]: Cannot find field.'), ASKED, "tools", ""),
+        ("google", complaint("Function calling is not enabled for models/m"), TOOLS_FIELD, "tools", ""),
+        ("google", complaint('Unknown name "x" at tools[0]: Cannot find field.'), TOOLS_FIELD, "tools", ""),
     ],
 )
 async def test_a_refused_parameter_is_dropped_remembered_and_told(
-    api: Api, kind: str, refusal: dict[str, Any], fields: dict[str, Any], told: str, gone: str
+    api: Api, kind: str, refusal: dict[str, Any], fields: dict[str, Any], parameter: str, dropped_fields: str
 ) -> None:
     api.reply(refusal, 400)
     api.reply(make_reply(kind))
     target = await api.open(kind, seed=None if kind == "anthropic" else 42)
     for _ in range(2):
-        assert (await target.answer(make_prompt("hello", **fields))).refused_params == (told,)
-    first, *later = ({*seen.body, *seen.body.get("generationConfig", ())} for seen in api.seen)
-    assert first >= set((gone or told).split())
-    assert later == [first - set((gone or told).split())] * 2
+        assert (await target.answer(make_prompt("hello", **fields))).refused_params == (parameter,)
+    first, *later = ({*request.body, *request.body.get("generationConfig", ())} for request in api.seen)
+    assert first >= set((dropped_fields or parameter).split())
+    assert later == [first - set((dropped_fields or parameter).split())] * 2
     last = await target.answer(make_prompt("hello"))
-    assert last.refused_params == (() if told in {"response_format", "tools"} else (told,))
+    assert last.refused_params == (() if parameter in {"response_format", "tools"} else (parameter,))
 
 
 async def test_several_refused_parameters_are_dropped_one_after_the_other(api: Api) -> None:

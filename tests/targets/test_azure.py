@@ -34,9 +34,9 @@ async def test_the_address_decides_between_the_two_interfaces(
 ) -> None:
     api.reply(make_reply("azure"))
     await api.ask("azure", opened={"at": at, "options": options, "max_tokens": 7})
-    (seen,) = api.seen
-    assert seen.path == path
-    assert seen.body == {
+    (request,) = api.seen
+    assert request.path == path
+    assert request.body == {
         "model": "m",
         "messages": [{"role": "user", "content": "hello"}],
         "temperature": 0.0,

@@ -32,8 +32,8 @@ IDS = ("p0-r0", "p1-r0")
 
 @pytest.fixture
 def host() -> Iterator[BatchHost]:
-    with serve_batches() as served:
-        yield served
+    with serve_batches() as batch_host:
+        yield batch_host
 
 
 Open = Callable[..., Any]
@@ -200,7 +200,7 @@ async def test_a_service_that_answers_with_a_page_is_no_batch_service(open_batch
         await service.poll("b")
 
 
-async def test_nobody_at_the_address_is_a_fault_that_may_pass(open_batches: Open) -> None:
+async def test_a_refused_connection_to_a_batch_service_is_transient(open_batches: Open) -> None:
     service = await open_batches("openai", "http://127.0.0.1:9")
     with pytest.raises(TargetError, match="No answer from") as caught:
         await service.poll("b")

@@ -111,13 +111,13 @@ async def test_a_request_is_signed_for_its_address_and_body(
     bedrock.reply(make_answer())
     output = await bedrock.ask("bedrock", "Grüße", opened={**BARE, "model": model})
     assert output.text == "4"
-    (seen,) = bedrock.seen
-    assert (seen.method, seen.path) == ("POST", f"/model/{path}/converse")
-    assert seen.headers["content-type"] == "application/json"
+    (request,) = bedrock.seen
+    assert (request.method, request.path) == ("POST", f"/model/{path}/converse")
+    assert request.headers["content-type"] == "application/json"
     region = "us-east-1" if model.startswith("arn:") else "eu-west-1"
-    day = seen.headers["x-amz-date"][:8]
+    day = request.headers["x-amz-date"][:8]
     assert bedrock.scopes == [f"AKIDEXAMPLE/{day}/{region}/bedrock/aws4_request"]
-    assert SECRET not in str(seen)
+    assert SECRET not in str(request)
 
 
 async def test_each_request_is_signed_for_itself_at_its_own_time(
@@ -243,27 +243,29 @@ async def test_a_key_of_bedrock_goes_to_its_own_hosts_only(
         ("https://bedrock-runtime.us-east-1.amazonaws.com.example.org", False),
         ("https://gateway.example.org", False),
     ):
-        opened = TARGETS.get("bedrock").open_target(make_spec("bedrock", "m", endpoint), opening(**environ))
+        opening_target = TARGETS.get("bedrock").open_target(
+            make_spec("bedrock", "m", endpoint), opening(**environ)
+        )
         if has_key:
-            target: Any = await opened
+            target: Any = await opening_target
             assert target._endpoint._headers["Authorization"] == f"Bearer {KEY}"
         else:
             with pytest.raises(UsageError, match="needs AWS credentials"):
-                await opened
+                await opening_target
 
 
-async def test_a_server_of_ones_own_gets_its_key_unsigned(
+async def test_another_server_gets_its_key_and_no_signature(
     bedrock: SignedApi, no_account: dict[str, str]
 ) -> None:
     bedrock.reply(make_answer())
     environ = no_account | {"PROCTOR_API_KEY": "key-of-a-gateway", "MINE": "my-own-key", "X": "Basic eDp5"}
-    for opened, sent in (
+    for options, authorization in (
         ({}, "Bearer key-of-a-gateway"),
         ({"options": {"api_key": "${{ MINE }}"}}, "Bearer my-own-key"),
         ({"headers": {"Authorization": "Bearer ${{ MINE }}"}}, "Bearer my-own-key"),
     ):
-        await bedrock.ask("bedrock", opened={**BARE, "environ": environ, **opened})
-        assert bedrock.seen[-1].headers["authorization"] == sent
+        await bedrock.ask("bedrock", opened={**BARE, "environ": environ, **options})
+        assert bedrock.seen[-1].headers["authorization"] == authorization
         assert "x-amz-date" not in bedrock.seen[-1].headers
 
 
@@ -334,7 +336,7 @@ THINKING = {"type": "enabled", "budget_tokens": 2048}
 
 
 @pytest.mark.parametrize(
-    ("model", "params", "sent"),
+    ("model", "params", "fields"),
     [
         ("m", {"top_p": 0.9}, {"inferenceConfig": {"topP": 0.9}}),
         ("m", {"stop": ("END",)}, {"inferenceConfig": {"stopSequences": ["END"]}}),
@@ -374,19 +376,19 @@ THINKING = {"type": "enabled", "budget_tokens": 2048}
     ],
 )
 async def test_each_parameter_is_sent_where_converse_has_it(
-    bedrock: SignedApi, model: str, params: dict[str, Any], sent: dict[str, Any]
+    bedrock: SignedApi, model: str, params: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     bedrock.reply(make_answer())
     output = await bedrock.ask("bedrock", opened={**BARE, "model": model, **params})
     messages = [{"role": "user", "content": [text("hello")]}]
-    assert bedrock.body == {"messages": messages, "inferenceConfig": {}, **sent}
+    assert bedrock.body == {"messages": messages, "inferenceConfig": {}, **fields}
     assert output.refused_params == ()
 
 
 async def test_a_claude_model_that_thinks_is_sent_no_temperature(bedrock: SignedApi) -> None:
     bedrock.reply(make_answer())
-    opened = {"environ": ACCOUNT, "model": CLAUDE, "thinking_budget": 2048, "seed": None}
-    output = await bedrock.ask("bedrock", opened=opened)
+    options = {"environ": ACCOUNT, "model": CLAUDE, "thinking_budget": 2048, "seed": None}
+    output = await bedrock.ask("bedrock", opened=options)
     assert bedrock.body["inferenceConfig"] == {"maxTokens": 6144}
     assert output.refused_params == ("temperature",)
 
@@ -480,8 +482,8 @@ async def test_a_model_without_forced_tools_gets_the_schema_as_a_format_and_else
 async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(bedrock: SignedApi) -> None:
     bedrock.reply(make_answer())
     turns = [("system", "Be brief."), "one", ("assistant", "yes"), "two"]
-    opened = {**BARE, "model": CLAUDE, "prompt_cache": True}
-    await bedrock.ask("bedrock", *turns, tools=TOOLS, opened=opened)
+    options = {**BARE, "model": CLAUDE, "prompt_cache": True}
+    await bedrock.ask("bedrock", *turns, tools=TOOLS, opened=options)
     assert bedrock.body["toolConfig"]["tools"][-1] == POINT
     assert bedrock.body["system"] == [text("Be brief."), POINT]
     assert [turn["content"] for turn in bedrock.body["messages"]] == [
@@ -489,7 +491,7 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(bedrock: SignedA
         [text("yes"), POINT],
         [text("two")],
     ]
-    await bedrock.ask("bedrock", opened=opened)
+    await bedrock.ask("bedrock", opened=options)
     assert "cachePoint" not in str(bedrock.body)
 
 
@@ -574,7 +576,7 @@ async def test_many_at_once_are_each_signed_for_themselves(bedrock: SignedApi) -
     assert [output.text for output in outputs] == ["4"] * 20
 
 
-def test_an_account_does_not_read_anything_before_it_is_asked() -> None:
+def test_credentials_are_read_at_the_first_request_only() -> None:
     AwsAccount({"AWS_CONFIG_FILE": "/no/such/file"}, "nobody", "Target 't'")
 
 
@@ -582,7 +584,7 @@ def test_an_account_does_not_read_anything_before_it_is_asked() -> None:
 
 
 def _list_faults(value: Any, shape: Any, place: str = "") -> list[str]:
-    """What in a request is not as AWS's model of the API describes it."""
+    """The parts of a request that do not match AWS's model of the API."""
     if shape.type_name == "structure" and not getattr(shape, "is_document_type", False):
         faults = [f"{place} lacks {name}" for name in shape.required_members if name not in value]
         for name, part in value.items():
@@ -620,11 +622,11 @@ async def test_each_field_of_a_request_is_one_that_aws_describes(bedrock: Signed
     ]
     sampling = {"temperature": 0.5, "top_p": 0.5, "top_k": 5, "stop": ("END",), "max_tokens": 9}
     thinking = {"reasoning_effort": "low", "service_tier": "flex", "prompt_cache": True}
-    for opened, prompt in (
+    for options, prompt in (
         (sampling, {"tools": TOOLS}),
         (sampling, {"response_schema": PLACE}),
         (thinking, {"tools": TOOLS}),
         (thinking, {"response_schema": PLACE}),
     ):
-        await bedrock.ask("bedrock", *turns, **prompt, opened={"environ": ACCOUNT, **opened})
+        await bedrock.ask("bedrock", *turns, **prompt, opened={"environ": ACCOUNT, **options})
         assert _list_faults({"modelId": "m", **bedrock.body}, shape) == []

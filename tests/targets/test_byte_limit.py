@@ -1,4 +1,4 @@
-"""An answer larger than the limit is an error of every target, found before all of it is in memory."""
+"""Every target reports an answer above the limit as an error, before all of it is in memory."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LIMIT = 2**21
 SMALL, LARGE = "x" * 1000, "x" * (LIMIT + 1)
 
 
-def limited(opening: Make, limit: int = LIMIT) -> TargetContext:
-    made: TargetContext = opening()
-    made.max_answer_bytes = limit
-    return made
+def limit_context(opening: Make, limit: int = LIMIT) -> TargetContext:
+    context: TargetContext = opening()
+    context.max_answer_bytes = limit
+    return context
 
 
 async def answer(spec: TargetSpec, opening: TargetContext, prompt: Any) -> str:
@@ -48,7 +48,7 @@ def writing(text: str, to: str = "1") -> str:
     return f"{sys.executable} -c \"import sys; open({to}, 'w').write({text[0]!r} * {len(text)})\""
 
 
-def spec_of(kind: str, folder: Path, text: str) -> TargetSpec:
+def make_target(kind: str, folder: Path, text: str) -> TargetSpec:
     """A target that answers that text."""
     row = json.dumps({"case_id": "a", "output": text})
     script = json.dumps({"a": text})
@@ -73,10 +73,10 @@ async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     prompt = replace(make_prompt("hello"), case_id="a")
-    assert await answer(spec_of(kind, tmp_path, SMALL), limited(opening), prompt) == SMALL
-    assert await answer(spec_of(kind, tmp_path, LARGE[:-1]), limited(opening), prompt) == LARGE[:-1]
+    assert await answer(make_target(kind, tmp_path, SMALL), limit_context(opening), prompt) == SMALL
+    assert await answer(make_target(kind, tmp_path, LARGE[:-1]), limit_context(opening), prompt) == LARGE[:-1]
     with pytest.raises(TargetError, match=r"2,097,15[23].*--max-answer-bytes") as caught:
-        await answer(spec_of(kind, tmp_path, LARGE), limited(opening), prompt)
+        await answer(make_target(kind, tmp_path, LARGE), limit_context(opening), prompt)
     assert (caught.value.kind, caught.value.transient) == ("too-large", False)
 
 
@@ -84,7 +84,7 @@ async def test_a_larger_answer_is_an_error_that_names_the_limit_and_the_flag(
 async def test_an_answer_in_a_file_has_the_same_limit(opening: Make, kind: str) -> None:
     spec = make_spec(kind, f"{writing(LARGE, 'sys.argv[1]')} {{OUTPUT_FILE}}")
     with pytest.raises(TargetError, match=r"2,097,153 bytes, over the limit of 2,097,152"):
-        await answer(spec, limited(opening), make_prompt("hello"))
+        await answer(spec, limit_context(opening), make_prompt("hello"))
 
 
 @pytest.mark.parametrize("function", ["text", "output"])
@@ -92,10 +92,10 @@ async def test_what_a_function_returns_has_the_limit_in_either_form(
     tmp_path: Path, opening: Make, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    spec = spec_of("function", tmp_path, "x" * (LIMIT + 20))
+    spec = make_target("function", tmp_path, "x" * (LIMIT + 20))
     spec = replace(spec, model=f"answers{LIMIT + 20}:{function}")
     with pytest.raises(AnswerTooLarge):
-        await answer(spec, limited(opening), make_prompt("hello"))
+        await answer(spec, limit_context(opening), make_prompt("hello"))
 
 
 @pytest.mark.parametrize("kind", API_KINDS)
@@ -107,51 +107,55 @@ async def test_a_larger_reply_of_a_service_is_an_error_that_tells_its_size(
         api.reply(reply)
     spec = make_spec(kind, endpoint=api.url)
     for text in (SMALL, fitting):
-        assert await answer(spec, limited(opening), make_prompt("hello")) == text
+        assert await answer(spec, limit_context(opening), make_prompt("hello")) == text
     with pytest.raises(AnswerTooLarge, match=f"{len(body):,} bytes, over the limit of 2,097,152") as caught:
-        await answer(spec, limited(opening), make_prompt("hello"))
+        await answer(spec, limit_context(opening), make_prompt("hello"))
     assert not caught.value.transient
 
 
-async def served(opening: TargetContext, prompt: Any, reply: Callable[..., Any]) -> str:
+async def answer_once(opening: TargetContext, prompt: Any, reply: Callable[..., Any]) -> str:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", reply)
     async with serve_app(app) as url:
         return await answer(make_spec("openai", endpoint=f"{url}/v1"), opening, prompt)
 
 
-def in_pieces(text: str, sent: list[int], *, packed: bool = False) -> Callable[..., Any]:
-    """Replies without saying how long it is, and notes how much could be sent."""
+def in_pieces(text: str, byte_count: list[int], *, compressed: bool = False) -> Callable[..., Any]:
+    """A handler that replies in pieces of unknown total size, and counts the bytes that it sends."""
 
     async def reply(request: web.Request) -> web.StreamResponse:
         data = json.dumps(make_reply("openai", text)).encode()
-        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if packed else {})
+        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if compressed else {})
         await response.prepare(request)
-        data = gzip.compress(data) if packed else data
+        data = gzip.compress(data) if compressed else data
         for place in range(0, len(data), 2**16):
             await response.write(data[place : place + 2**16])
-            sent[0] += 2**16
+            byte_count[0] += 2**16
         return response
 
     return reply
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("packed", [False, True])
-async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(opening: Make, packed: bool) -> None:
-    sent = [0]
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_a_reply_of_unknown_size_is_read_up_to_the_limit(opening: Make, compressed: bool) -> None:
+    byte_count = [0]
     fitting = "x" * (LIMIT - 1000)
-    reply = in_pieces(fitting, sent, packed=packed)
-    assert await served(limited(opening), make_prompt("hello"), reply) == fitting
-    sent[0] = 0
+    reply = in_pieces(fitting, byte_count, compressed=compressed)
+    assert await answer_once(limit_context(opening), make_prompt("hello"), reply) == fitting
+    byte_count[0] = 0
     with pytest.raises(AnswerTooLarge, match="more than 2,097,152"):
-        await served(limited(opening), make_prompt("hello"), in_pieces("x" * 2**26, sent, packed=packed))
-    assert packed or sent[0] < 2**25  # the connection was closed long before the end
+        await answer_once(
+            limit_context(opening),
+            make_prompt("hello"),
+            in_pieces("x" * 2**26, byte_count, compressed=compressed),
+        )
+    assert compressed or byte_count[0] < 2**25  # the connection was closed long before the end
 
 
 async def test_a_limit_under_a_mebibyte_holds_for_every_reply(opening: Make) -> None:
     with pytest.raises(AnswerTooLarge, match="more than 100"):
-        await served(limited(opening, 100), make_prompt("hello"), in_pieces(SMALL, [0]))
+        await answer_once(limit_context(opening, 100), make_prompt("hello"), in_pieces(SMALL, [0]))
 
 
 @pytest.mark.slow
@@ -163,16 +167,16 @@ async def test_of_a_large_error_its_first_words_are_read(api: Api) -> None:
 
 
 async def test_bytes_are_given_in_turn_and_never_more_than_there_are() -> None:
-    limit, order, taken, most = ByteLimit(10), list[int](), 0, 0
+    limit, order, in_use, most = ByteLimit(10), list[int](), 0, 0
 
     async def use(number: int, size: int) -> None:
-        nonlocal taken, most
+        nonlocal in_use, most
         async with limit.reserve(size):
             order.append(number)
-            taken += min(size, 10)
-            most = max(most, taken)
+            in_use += min(size, 10)
+            most = max(most, in_use)
             await asyncio.sleep(0)
-            taken -= min(size, 10)
+            in_use -= min(size, 10)
 
     sizes = [4, 4, 9, 1, 99, 2, 2]
     uses = [asyncio.create_task(use(number, size)) for number, size in enumerate(sizes)]

@@ -1,4 +1,4 @@
-"""Command lines of the shell as targets: what they are given and report, and that values stay values."""
+"""Shell command lines as targets: their input, their output, and that no value becomes shell code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.builders import make_prompt, make_spec
 from support.waiting import PATIENCE_S
 
 Make = Callable[..., Any]
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 NOTE = Attachment(kind="file", path="docs/note.md", text="höre\n")
 IMAGE = Attachment(kind="image", path="pictures/a.png", media_type="image/png", data=b"\x89PNG")
 WITH_FILES = Message(role="user", content="Read these.", parts=("Read these.", NOTE, IMAGE))
@@ -38,10 +38,12 @@ def run(opening: Make) -> Callable[..., Any]:
     """What a line answers to a prompt, a text or a message; options by name."""
 
     async def answer(
-        line: str, asked: Any = "hello", *, environ: dict[str, str] = HERE, **options: Any
+        line: str, question: Any = "hello", *, environ: dict[str, str] = PATH_ONLY, **options: Any
     ) -> Output:
         target = await open_target(make_spec("cli", line, options=options), opening(**environ))
-        prompt = asked if isinstance(asked, Prompt) else make_prompt(asked, case_id="case 1", repeat=2)
+        prompt = (
+            question if isinstance(question, Prompt) else make_prompt(question, case_id="case 1", repeat=2)
+        )
         output: Output = await target.answer(prompt)
         return output
 
@@ -99,7 +101,7 @@ def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("agent {PROMPTS}", "'{PROMPT}'"),
         ("agent {EVALID}", "'{EVAL_ID}'"),
@@ -111,13 +113,13 @@ def test_a_quoted_value_is_one_word_whatever_it_holds(value: str) -> None:
         ('echo "`a {ATTEMPT}` {PROMPT}"', "inside quotes"),
     ],
 )
-def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said.replace("{", r"\{")):
+def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("{", r"\{")):
         CommandTemplate(line)
 
 
 @pytest.mark.parametrize(
-    ("line", "filled"),
+    ("line", "expected"),
     [
         (r"it\'s {PROMPT}", r"it\'s X"),
         ("echo 'it' {PROMPT} \"x\" {FILES}", "echo 'it' X \"x\" X"),
@@ -127,9 +129,9 @@ def test_a_line_in_which_a_value_could_do_harm_is_refused(line: str, said: str) 
         ('(echo "$(cat {PROMPT_FILE})" `a {ATTEMPT}`)', '(echo "$(cat X)" `a X`)'),
     ],
 )
-def test_what_is_no_placeholder_is_the_shells(line: str, filled: str) -> None:
+def test_other_braces_are_left_to_the_shell(line: str, expected: str) -> None:
     read = CommandTemplate(line)
-    assert read.fill(dict.fromkeys(read.placeholders, "X")) == filled
+    assert read.fill(dict.fromkeys(read.placeholders, "X")) == expected
 
 
 def test_the_form_of_files_has_placeholders_of_its_own() -> None:
@@ -158,16 +160,21 @@ async def test_a_folder_that_is_not_there_is_an_error_that_names_it(run: Make, t
 
 
 async def test_it_inherits_no_secret_but_what_the_options_name_and_that_is_in_no_output(run: Make) -> None:
-    environ = {**HERE, "OPENAI_API_KEY": "sk-one-secret", "OTHER_API_KEY": "sk-two-secret", "LANG": "C.UTF-8"}
-    given = {"AGENT_KEY": "${{ OPENAI_API_KEY }}", "MODE": "fast"}
-    output = await run("env", environ=environ, env=given)
+    environ = {
+        **PATH_ONLY,
+        "OPENAI_API_KEY": "sk-one-secret",
+        "OTHER_API_KEY": "sk-two-secret",
+        "LANG": "C.UTF-8",
+    }
+    variables = {"AGENT_KEY": "${{ OPENAI_API_KEY }}", "MODE": "fast"}
+    output = await run("env", environ=environ, env=variables)
     lines = output.text.splitlines()
     assert {"AGENT_KEY=${{ OPENAI_API_KEY }}", "MODE=fast", "LANG=C.UTF-8"} <= set(lines)
     assert "secret" not in output.text
     with pytest.raises(TargetError) as caught:
-        await run('echo "$AGENT_KEY" >&2; exit 1', environ=environ, env=given)
+        await run('echo "$AGENT_KEY" >&2; exit 1', environ=environ, env=variables)
     assert "secret" not in str(caught.value)
-    assert (await run("printf %s $AGENT_KEY | wc -c", environ=environ, env=given)).text.strip() == "13"
+    assert (await run("printf %s $AGENT_KEY | wc -c", environ=environ, env=variables)).text.strip() == "13"
 
 
 async def test_a_variable_that_the_options_name_must_be_set(run: Make) -> None:
@@ -176,10 +183,10 @@ async def test_a_variable_that_the_options_name_must_be_set(run: Make) -> None:
 
 
 async def test_the_whole_line_may_come_from_the_environment(run: Make) -> None:
-    output = await run("${{ LINE }}", environ={**HERE, "LINE": "echo {ATTEMPT}"})
+    output = await run("${{ LINE }}", environ={**PATH_ONLY, "LINE": "echo {ATTEMPT}"})
     assert output.text == "2"
     with pytest.raises(UsageError, match=r"\{PROMT\}"):
-        await run("${{ LINE }}", environ={**HERE, "LINE": "echo {PROMT}"})
+        await run("${{ LINE }}", environ={**PATH_ONLY, "LINE": "echo {PROMT}"})
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -187,10 +194,10 @@ async def test_the_whole_line_may_come_from_the_environment(run: Make) -> None:
 
 async def test_files_are_given_as_paths_under_their_own_names(run: Make) -> None:
     output = await run("for file in {FILES}; do echo $file; done; cat {FILES} {PROMPT_FILE}", WITH_FILES)
-    first, second, *rest = output.text.splitlines()
+    first, second, *lines = output.text.splitlines()
     assert first.endswith("/docs/note.md")
     assert second.endswith("/pictures/a.png")
-    assert rest == ["höre", "\ufffdPNGRead these."]
+    assert lines == ["höre", "\ufffdPNGRead these."]
     assert not Path(first).exists()
 
 
@@ -233,14 +240,14 @@ async def test_files_of_one_name_are_kept_apart_and_one_file_is_given_once(run: 
 
 
 async def test_temporary_files_are_kept_where_that_is_asked_for() -> None:
-    told: list[str] = []
-    opening = TargetContext(HERE, notify=told.append)
-    made = make_spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}", options={"keep_temp_files": True})
-    target = await open_target(made, opening)
+    messages: list[str] = []
+    opening = TargetContext(PATH_ONLY, notify=messages.append)
+    spec = make_spec("cli", "cat {PROMPT_FILE} > {OUTPUT_FILE}", options={"keep_temp_files": True})
+    target = await open_target(spec, opening)
     await target.answer(make_prompt("kept", case_id="../c", repeat=1))
     assert target.kept_folder is not None
     (folder,) = Path(target.kept_folder).iterdir()
-    assert target.kept_folder in told[0]
+    assert target.kept_folder in messages[0]
     assert (folder / "answer").read_text(encoding="utf-8") == "kept"
     for path in (*folder.iterdir(), folder, folder.parent):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -256,8 +263,8 @@ async def test_an_output_file_that_became_a_pipe_is_an_error_and_not_waited_for(
 
 
 async def test_a_prompt_for_whose_files_there_is_no_place_is_an_error(opening: Make) -> None:
-    made = make_spec("cli", "cat {PROMPT_FILE}", options={"keep_temp_files": True})
-    target = await open_target(made, opening(**HERE))
+    spec = make_spec("cli", "cat {PROMPT_FILE}", options={"keep_temp_files": True})
+    target = await open_target(spec, opening(**PATH_ONLY))
     assert target.kept_folder is not None
     Path(target.kept_folder).rmdir()
     with pytest.raises(TargetError, match=r"cannot receive its files: .* No such file") as caught:
@@ -307,7 +314,7 @@ async def test_a_url_is_healthy_when_it_answers_with_success(run: Make, api: Api
 
 
 @pytest.mark.parametrize(
-    ("health", "said"),
+    ("health", "message"),
     [
         ({"command": "echo down >&2; exit 4"}, "exit code 4: down"),
         ({"command": "sleep 3600", "timeout_seconds": 0.1}, "did not end within"),
@@ -316,11 +323,11 @@ async def test_a_url_is_healthy_when_it_answers_with_success(run: Make, api: Api
     ],
 )
 async def test_an_unhealthy_target_is_not_opened_and_says_what_was_tried(
-    run: Make, health: dict[str, Any], said: str
+    run: Make, health: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError, match="not ready") as caught:
         await run("cat", healthcheck=health)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(health.get("command") or health.get("url")) in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Command lines that run once for all cases, and whose records go to the cases that they name."""
+"""Command lines that run once for all cases and print a record for each."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from support.waiting import wait_until
 
 Make = Callable[..., Any]
 Batch = Callable[..., AbstractAsyncContextManager[CliTarget]]
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the lines are those of a POSIX shell")
 
 
 @pytest.fixture
 def batch(opening: Make) -> Batch:
-    """A target that runs its line once; closed at the end."""
+    """Opens a target that runs its line once; closed at the end."""
 
     @asynccontextmanager
-    async def opened(line: str, **options: Any) -> AsyncIterator[CliTarget]:
-        made = make_spec("cli", line, options={"provider_batching": True, **options})
-        target = await open_target(made, opening(**HERE))
+    async def open_batch(line: str, **options: Any) -> AsyncIterator[CliTarget]:
+        spec = make_spec("cli", line, options={"provider_batching": True, **options})
+        target = await open_target(spec, opening(**PATH_ONLY))
         try:
             yield target
         finally:
             await target.aclose()
 
-    return opened
+    return open_batch
 
 
 def printing(*records: Any) -> str:
@@ -50,8 +50,8 @@ def printing(*records: Any) -> str:
 
 
 async def answers(target: CliTarget, *ids: str, **of_prompt: Any) -> list[Output | BaseException]:
-    asked = [target.answer(make_prompt("well?", case_id=one, **of_prompt)) for one in ids]
-    return await asyncio.gather(*asked, return_exceptions=True)
+    calls = [target.answer(make_prompt("well?", case_id=case_id, **of_prompt)) for case_id in ids]
+    return await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, tmp_path: Path) -> None:
@@ -64,17 +64,17 @@ async def test_one_process_answers_all_cases_by_their_ids(batch: Batch, tmp_path
     )
     started = perf_counter()
     async with batch(line, cwd=str(tmp_path)) as target:
-        one, two = await answers(target, "a", "b")
+        first, second = await answers(target, "a", "b")
         took_ms = (perf_counter() - started) * 1000
         (again,) = await answers(target, "a")
-    assert isinstance(one, Output)
-    assert isinstance(two, Output)
-    assert one == again
-    assert (one.text, one.cost_usd) == ("eins", None)
-    assert 0 < one.latency_ms <= took_ms / 3  # its share of what three records took
-    assert (two.text, two.cost_usd, two.duration_ms) == ("zwei", 0.5, 7)
-    assert [call.name for call in two.tool_calls] == ["look"]
-    assert two.messages[0] == Message(role="assistant", content="zwei", tool_calls=two.tool_calls)
+    assert isinstance(first, Output)
+    assert isinstance(second, Output)
+    assert first == again
+    assert (first.text, first.cost_usd) == ("eins", None)
+    assert 0 < first.latency_ms <= took_ms / 3  # its share of what three records took
+    assert (second.text, second.cost_usd, second.duration_ms) == ("zwei", 0.5, 7)
+    assert [call.name for call in second.tool_calls] == ["look"]
+    assert second.messages[0] == Message(role="assistant", content="zwei", tool_calls=second.tool_calls)
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
 
 
@@ -87,14 +87,14 @@ async def test_each_repeat_is_a_process_of_its_own(batch: Batch, tmp_path: Path)
 
 async def test_a_case_without_a_record_has_no_answer(batch: Batch, tmp_path: Path) -> None:
     async with batch(printing({"id": "a", "text": "eins"}), cwd=str(tmp_path)) as target:
-        one, two = await answers(target, "a", "b")
-    assert isinstance(one, Output)
-    assert isinstance(two, TargetError)
-    assert (two.kind, str(two)) == ("protocol", "The program printed no record with the id 'b'.")
+        first, second = await answers(target, "a", "b")
+    assert isinstance(first, Output)
+    assert isinstance(second, TargetError)
+    assert (second.kind, str(second)) == ("protocol", "The program printed no record with the id 'b'.")
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         ("not json", "line 2 is not JSON"),
         ([1], "line 2 is not an object with a text `id`"),
@@ -103,35 +103,37 @@ async def test_a_case_without_a_record_has_no_answer(batch: Batch, tmp_path: Pat
         ({"id": "a", "text": "uno"}, "line 2 has the id 'a' of an earlier line"),
     ],
 )
-async def test_a_batch_that_cannot_be_read_answers_nobody_and_is_not_made_again(
-    batch: Batch, tmp_path: Path, record: Any, said: str
+async def test_a_batch_that_cannot_be_read_fails_all_its_cases_and_is_not_repeated(
+    batch: Batch, tmp_path: Path, record: Any, message: str
 ) -> None:
     async with batch(printing({"id": "a", "text": "eins"}, record), cwd=str(tmp_path)) as target:
         failed = await answers(target, "a", "b")
         failed += await answers(target, "a")
-    assert [type(one) for one in failed] == [TargetError] * 3
-    assert said in str(failed[0])
+    assert [type(error) for error in failed] == [TargetError] * 3
+    assert message in str(failed[0])
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "batch 0\n"
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         ({"cost_usd": 1}, "The record with the id 'a' has neither `output` nor `text`."),
         ({"output": [{"role": "assistant", "tool_calls": [{}]}]}, "it has no name under `tool`"),
     ],
 )
-async def test_a_record_that_is_no_answer_leaves_the_others_theirs(
-    batch: Batch, tmp_path: Path, record: dict[str, Any], said: str
+async def test_a_wrong_record_fails_only_its_own_case(
+    batch: Batch, tmp_path: Path, record: dict[str, Any], message: str
 ) -> None:
     line = printing({"id": "a", **record}, {"id": "b", "text": "zwei"})
     async with batch(line, cwd=str(tmp_path)) as target:
         failed, fine = await answers(target, "a", "b")
     assert isinstance(fine, Output)
-    assert said in str(failed)
+    assert message in str(failed)
 
 
-async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, tmp_path: Path) -> None:
+async def test_a_cancelled_caller_does_not_end_the_process_of_the_others(
+    batch: Batch, tmp_path: Path
+) -> None:
     line = printing({"id": "a", "text": "eins"}).replace(
         "cat", "until [ -e go ]; do sleep 0.01; done; cat", 1
     )
@@ -149,9 +151,9 @@ async def test_who_gives_up_leaves_the_process_to_the_others(batch: Batch, tmp_p
 
 async def test_closing_ends_the_process(batch: Batch, tmp_path: Path) -> None:
     async with batch("echo $$ > pid; exec sleep 3600", cwd=str(tmp_path)) as target:
-        asked = asyncio.ensure_future(target.answer(make_prompt("well?", case_id="a")))
+        call = asyncio.ensure_future(target.answer(make_prompt("well?", case_id="a")))
         await asyncio.to_thread(wait_until, lambda: _text(tmp_path / "pid"))
-        asked.cancel()
+        call.cancel()
     with pytest.raises(ProcessLookupError):
         os.kill(int(_text(tmp_path / "pid")), 0)
 

@@ -1,4 +1,4 @@
-"""Programs as targets: what they are given, and that nothing of them is left."""
+"""Programs as targets: their input and environment, and that no process outlives a call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.processes import FAMILY, list_living, make_late
 from support.waiting import PATIENCE_S
 
 Make = Callable[..., Any]
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 
 
 def _python(code: str, *arguments: str) -> str:
@@ -33,7 +33,7 @@ def _python(code: str, *arguments: str) -> str:
 
 
 async def _answer(opening: Make, prompt: Prompt, line: str, kind: str = "command", **environ: Any) -> Output:
-    target = await TARGETS.get(kind).open_target(make_spec(kind, line), opening(**{**HERE, **environ}))
+    target = await TARGETS.get(kind).open_target(make_spec(kind, line), opening(**{**PATH_ONLY, **environ}))
     return await target.answer(prompt)
 
 
@@ -68,7 +68,7 @@ PLACE = {"type": "object", "properties": {"town": {"type": "string"}}}
 
 @either_kind
 @pytest.mark.parametrize(
-    ("asked", "form"),
+    ("fields", "form"),
     [
         ({}, None),
         ({"json_answer": True}, {"json_answer": True}),
@@ -85,10 +85,10 @@ PLACE = {"type": "object", "properties": {"town": {"type": "string"}}}
     ],
 )
 async def test_what_is_asked_besides_the_messages_is_in_a_variable(
-    opening: Make, kind: str, asked: dict[str, Any], form: dict[str, Any] | None
+    opening: Make, kind: str, fields: dict[str, Any], form: dict[str, Any] | None
 ) -> None:
     line = _python("import os; print(os.environ.get('PROCTOR_FORM', 'null'))")
-    output = await _answer(opening, make_prompt("2+2?", **asked), line, kind, PROCTOR_FORM="another")
+    output = await _answer(opening, make_prompt("2+2?", **fields), line, kind, PROCTOR_FORM="another")
     assert json.loads(output.text) == form
 
 
@@ -112,10 +112,10 @@ async def test_a_nonzero_exit_is_an_error_with_the_end_of_stderr(opening: Make, 
 async def test_no_secret_is_in_the_programs_environment(opening: Make, kind: str) -> None:
     code = "import json, os; print(json.dumps(sorted(os.environ)))"
     secrets = {"OPENAI_API_KEY": "sk", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "postgres://u:p@h"}
-    kept = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
-    output = await _answer(opening, make_prompt("?"), _python(code), kind, **secrets, **kept)
+    variables = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
+    output = await _answer(opening, make_prompt("?"), _python(code), kind, **secrets, **variables)
     names = set(json.loads(output.text))
-    assert {"PATH", *kept} <= names
+    assert {"PATH", *variables} <= names
     assert not names & set(secrets)
 
 
@@ -137,11 +137,11 @@ async def test_an_output_file_is_the_answer_and_is_gone_afterwards(opening: Make
 
 
 @pytest.mark.parametrize(
-    ("written", "text"),
+    ("data", "text"),
     [(b"4\n", "4"), (b"4\r\n", "4"), (b"4\n\n", "4\n"), (b" 4 ", " 4 "), (b"\xff4", "\ufffd4"), (b"", "")],
 )
-async def test_stdout_is_utf8_without_its_last_line_ending(opening: Make, written: bytes, text: str) -> None:
-    line = _python(f"import sys; sys.stdout.buffer.write({written!r})")
+async def test_stdout_is_utf8_without_its_last_line_ending(opening: Make, data: bytes, text: str) -> None:
+    line = _python(f"import sys; sys.stdout.buffer.write({data!r})")
     assert (await _answer(opening, make_prompt("?"), line)).text == text
 
 
@@ -158,8 +158,8 @@ async def test_an_argument_the_system_cannot_take_is_an_error_of_the_trial(openi
 
 
 def test_scrubbing_keeps_what_programs_need() -> None:
-    kept = {"PATH": "/bin", "HOME": "/h", "LC_CTYPE": "C", "TMPDIR": "/t", "SystemRoot": "C:"}
-    assert clean_environ({**kept, "GITHUB_TOKEN": "t", "http_proxy": "http://u:p@h"}) == kept
+    variables = {"PATH": "/bin", "HOME": "/h", "LC_CTYPE": "C", "TMPDIR": "/t", "SystemRoot": "C:"}
+    assert clean_environ({**variables, "GITHUB_TOKEN": "t", "http_proxy": "http://u:p@h"}) == variables
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_command_that_cannot_be_is_a_usage_error_before_anything_is_aske
     opening: Make, line: str, why: str
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        await open_target(make_spec("command", line), opening(**HERE))
+        await open_target(make_spec("command", line), opening(**PATH_ONLY))
 
 
 # --- limits ------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see w
 async def test_a_timeout_kills_the_program_and_its_grandchildren(opening: Make, family: Path) -> None:
     async def ask(limit_s: float) -> None:
         spec = make_spec("command", _python(FAMILY, "3600"))
-        await (await open_target(spec, opening(limit_s, **HERE))).answer(make_prompt("?"))
+        await (await open_target(spec, opening(limit_s, **PATH_ONLY))).answer(make_prompt("?"))
 
     error, limit_s = await make_late(family, ask)
     assert f" {limit_s:g} s" in str(error)
@@ -195,12 +195,12 @@ async def test_a_timeout_kills_the_program_and_its_grandchildren(opening: Make, 
 async def test_a_cancelled_question_kills_the_program_and_its_grandchildren(
     opening: Make, family: Path
 ) -> None:
-    asked = asyncio.create_task(_answer(opening, make_prompt("?"), _python(FAMILY, "3600")))
+    question = asyncio.create_task(_answer(opening, make_prompt("?"), _python(FAMILY, "3600")))
     while not (family / "pids").exists():
         await asyncio.sleep(0.01)
-    asked.cancel()
+    question.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await question
     assert await list_living(family) == []
 
 
@@ -215,7 +215,10 @@ async def test_too_much_output_is_an_error_and_not_kept() -> None:
     code = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(TargetError, match="1,000,000 bytes") as caught:
         await run_process(
-            [sys.executable, "-S", "-c", code], timeout_s=PATIENCE_S, environ=HERE, output_limit=1_000_000
+            [sys.executable, "-S", "-c", code],
+            timeout_s=PATIENCE_S,
+            environ=PATH_ONLY,
+            output_limit=1_000_000,
         )
     assert (caught.value.kind, caught.value.transient) == ("program", False)
 
@@ -223,14 +226,14 @@ async def test_too_much_output_is_an_error_and_not_kept() -> None:
 @pytest.mark.slow
 def test_programs_run_under_the_fast_event_loop_as_well() -> None:
     async def main() -> tuple[Output, int]:
-        cat = await open_target(make_spec("command", "cat"), TargetContext(HERE, timeout_s=PATIENCE_S))
+        cat = await open_target(make_spec("command", "cat"), TargetContext(PATH_ONLY, timeout_s=PATIENCE_S))
         text = "y" * 2_000_000
         output = await cat.answer(make_prompt(text))
         with pytest.raises(TargetTimeout):
-            await run_process(["sleep", "3600"], timeout_s=0.2, environ=HERE)
+            await run_process(["sleep", "3600"], timeout_s=0.2, environ=PATH_ONLY)
         deaf = [sys.executable, "-S", "-c", "import os; os.close(0)"]
-        ended = await run_process(deaf, text.encode(), timeout_s=PATIENCE_S, environ=HERE)
-        return output, ended.exit_code
+        result = await run_process(deaf, text.encode(), timeout_s=PATIENCE_S, environ=PATH_ONLY)
+        return output, result.exit_code
 
     output, exit_code = uvloop.run(main())
     assert len(output.text) == 2_000_000

@@ -26,7 +26,7 @@ class EchoServer:
 
     def __init__(self) -> None:
         self.url = ""
-        self.seen: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.has_bos = False
         self.change: Callable[[dict[str, Any]], Any] = lambda reply: reply
@@ -38,7 +38,7 @@ class EchoServer:
 
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.seen.append({"path": request.path, **body})
+        self.requests.append({"path": request.path, **body})
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         tokens = [
             *["<s>"] * self.has_bos,
@@ -100,7 +100,7 @@ async def test_the_prompt_and_each_choice_are_sent_as_the_harness_sends_them(
     server: EchoServer, opening: Make, kind: str
 ) -> None:
     await score(server, opening, "yes", "not yet", kind=kind, temperature=0.9, seed=7, max_tokens=50)
-    sent = {
+    fields = {
         "path": "/v1/completions",
         "model": "base",
         "temperature": 0,
@@ -109,7 +109,7 @@ async def test_the_prompt_and_each_choice_are_sent_as_the_harness_sends_them(
         "echo": True,
     }
     prompts = ["Is it late?", "Is it late? yes", "Is it late? not yet"]
-    assert server.seen == [{**sent, "prompt": prompt} for prompt in prompts]
+    assert server.requests == [{**fields, "prompt": prompt} for prompt in prompts]
     assert {headers["authorization"] for headers in server.headers} == {f"Bearer {KEY}"}
 
 
@@ -137,7 +137,7 @@ async def test_white_space_at_the_end_of_a_prompt_counts_with_the_choices(
 ) -> None:
     prompt = make_prompt("Late: \n", choices=("a", "b"), choice_delimiter="")
     output = await score(server, opening, prompt=prompt)
-    assert [seen["prompt"] for seen in server.seen] == ["Late:", "Late: \na", "Late: \nb"]
+    assert [request["prompt"] for request in server.requests] == ["Late:", "Late: \na", "Late: \nb"]
     assert [choice.tokens for choice in output.choices] == [3, 3]
 
 
@@ -241,14 +241,16 @@ async def test_messages_need_a_template_that_only_the_server_has(server: EchoSer
         await score(server, opening, "yes", "no", options={"system_prompt": "Be brief."})
     with pytest.raises(TargetError, match="this prompt is blank"):
         await score(server, opening, prompt=make_prompt(" \n", choices=("yes", "no")))
-    assert server.seen == []
+    assert server.requests == []
 
 
 async def test_headers_and_the_extra_body_of_a_target_are_sent_too(server: EchoServer, opening: Make) -> None:
     extra = {"add_special_tokens": False, "echo": False}
     await score(server, opening, "yes", "no", headers={"X-Team": "a"}, extra_body=extra)
     assert {headers["x-team"] for headers in server.headers} == {"a"}
-    assert all(seen["echo"] is True and seen["add_special_tokens"] is False for seen in server.seen)
+    assert all(
+        request["echo"] is True and request["add_special_tokens"] is False for request in server.requests
+    )
 
 
 async def test_a_prompt_without_choices_is_still_a_chat(opening: Make) -> None:
@@ -271,7 +273,7 @@ async def test_a_service_that_reports_no_likelihood_is_sent_nothing(
     target = await TARGETS.get(kind).open_target(spec, opening(PROCTOR_API_KEY=KEY))
     with pytest.raises(TargetError, match="'m' does not report the likelihoods of choices") as caught:
         await target.answer(make_prompt("Is it late?", choices=("yes", "no")))
-    assert (caught.value.kind, server.seen) == ("unsupported", [])
+    assert (caught.value.kind, server.requests) == ("unsupported", [])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Embeddings of concurrent calls: collected without waiting, and none spoils another."""
+"""Embeddings of concurrent calls: batched without waiting; a bad text fails only its own call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.waiting import PATIENCE_S
 
 
 class LengthEmbedder:
-    """Gives a text its length as a vector, refuses texts with a bell, and can be held."""
+    """Embeds a text as its length, refuses texts with a bell, and can be made to wait."""
 
     name = "lengths"
 

@@ -50,16 +50,16 @@ async def test_a_stream_is_cut_off_once_its_answer_is_too_large(
     opening: Callable[..., TargetContext],
 ) -> None:
     """The service never ends it."""
-    sent = 0
+    byte_count = 0
 
     async def write(request: web.Request) -> web.StreamResponse:
-        nonlocal sent
+        nonlocal byte_count
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         event = b'data: {"choices": [{"delta": {"content": "%s"}}]}\n\n' % (b"a" * 2**16)
         while True:
             await response.write(event)
-            sent += len(event)
+            byte_count += len(event)
 
     app = web.Application()
     app.router.add_post("/chat/completions", write)
@@ -69,4 +69,4 @@ async def test_a_stream_is_cut_off_once_its_answer_is_too_large(
         target = await TARGETS.get("openai").open_target(make_spec("openai", "m", url, stream=True), context)
         with pytest.raises(AnswerTooLarge):
             await target.answer(make_prompt("hello"))
-    assert sent < 2**25
+    assert byte_count < 2**25

@@ -1,4 +1,4 @@
-"""The JSON Schema of targets.yaml against its reader: what one accepts, the other accepts."""
+"""The JSON Schema of targets.yaml and its reader accept the same files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXPRESSED = {
     "bad-value": "a parameter with another value",
     "camel-case": "a field in camel case",
 }
-"""The codes of errors that the schema can express, with what it then refuses."""
+"""Codes of errors that the schema finds too, each with what it refuses."""
 NOT_EXPRESSED = {
     "duplicate-name": "depends on the other targets",
     "cycle": "depends on the other targets",
@@ -46,7 +46,7 @@ NOT_EXPRESSED = {
     "duplicate-field": "two fields say the same; an editor could not say which is wrong",
     "bad-yaml": "the file has no values to check",
 }
-"""The codes that it cannot express, each with the reason."""
+"""Codes that the schema cannot express, each with the reason."""
 EVERY_KIND: list[dict[str, Any]] = [
     {"name": "default", "provider": "mock", "response": "43"},
     {
@@ -197,8 +197,8 @@ def test_a_file_with_every_kind_and_every_field_fits() -> None:
     assert codes(WHOLE) == set()
     assert [error.message for error in VALIDATOR.iter_errors(WHOLE)] == []
     fields = {name for kind in iter_kinds() for name in kind.entry_fields or ()}
-    left = fields - {name for target in EVERY_KIND for name in target}
-    assert left == {"variant", "provider_batching"}
+    unused_fields = fields - {name for target in EVERY_KIND for name in target}
+    assert unused_fields == {"variant", "provider_batching"}
 
 
 def documents() -> list[Any]:

@@ -91,7 +91,7 @@ ANSWER = 42
 
 
 @pytest.fixture
-def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: Make) -> Callable[[str], Any]:
+def open_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: Make) -> Callable[[str], Any]:
     module = f"answers_{uuid4().hex}"
     (tmp_path / f"{module}.py").write_text(SOURCE, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -103,11 +103,11 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: Make) -> Ca
 
 
 @pytest.fixture
-def answer(opened: Make) -> Callable[..., Any]:
+def answer(open_function: Make) -> Callable[..., Any]:
     """The output of a function for the text `hi`, or for other turns; fields of the prompt by name."""
 
     async def make(attribute: str, *turns: Any, **fields: Any) -> Any:
-        return await (await opened(attribute)).answer(make_prompt(*turns or ["hi"], **fields))
+        return await (await open_function(attribute)).answer(make_prompt(*turns or ["hi"], **fields))
 
     return make
 
@@ -125,9 +125,9 @@ def answer(opened: Make) -> Callable[..., Any]:
     ],
 )
 async def test_a_function_answers_whatever_kind_of_function_it_is(
-    opened: Make, attribute: str, text: str
+    open_function: Make, attribute: str, text: str
 ) -> None:
-    target = await opened(attribute)
+    target = await open_function(attribute)
     output = await target.answer(make_prompt("hi"))
     assert output.text == text
     assert output.latency_ms > 0
@@ -166,8 +166,8 @@ async def test_a_function_is_given_what_is_asked_besides_where_it_has_parameters
     assert (await answer(attribute, **form)).text == text
 
 
-async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(opened: Make) -> None:
-    target = await opened("meet")
+async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(open_function: Make) -> None:
+    target = await open_function("meet")
     outputs = await asyncio.gather(*(target.answer(make_prompt("hi")) for _ in range(8)))
     names = {output.text for output in outputs}
     assert len(names) == 8
@@ -176,7 +176,7 @@ async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(open
 
 
 @pytest.mark.parametrize(
-    ("attribute", "said"),
+    ("attribute", "message"),
     [
         ("wrong", "ValueError: no such city: Oz"),
         ("wrong_later", "KeyError: 'Oz'"),
@@ -186,9 +186,9 @@ async def test_ordinary_functions_run_beside_each_other_and_not_in_the_loop(open
     ],
 )
 async def test_a_function_that_fails_is_an_error_of_the_trial(
-    answer: Make, attribute: str, said: str
+    answer: Make, attribute: str, message: str
 ) -> None:
-    with pytest.raises(TargetError, match=said) as caught:
+    with pytest.raises(TargetError, match=message) as caught:
         await answer(attribute)
     assert (caught.value.kind, caught.value.transient) == ("program", False)
     assert caught.value.__cause__ is not None
@@ -201,9 +201,9 @@ async def test_a_target_error_of_the_functions_own_is_passed_on(answer: Make) ->
 
 
 @pytest.mark.parametrize("attribute", ["missing", "ANSWER", "", "agent.missing"])
-async def test_a_wrong_name_is_a_usage_error(opened: Make, attribute: str) -> None:
+async def test_a_wrong_name_is_a_usage_error(open_function: Make, attribute: str) -> None:
     with pytest.raises(UsageError):
-        await opened(attribute)
+        await open_function(attribute)
 
 
 async def test_a_module_that_is_missing_or_broken_is_a_usage_error(
@@ -211,8 +211,8 @@ async def test_a_module_that_is_missing_or_broken_is_a_usage_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken_answers.py").write_text("def f(:\n", encoding="utf-8")
-    for name, said in (("no_such_module_here", "ModuleNotFoundError"), ("broken_answers", "SyntaxError")):
-        with pytest.raises(UsageError, match=said):
+    for name, message in (("no_such_module_here", "ModuleNotFoundError"), ("broken_answers", "SyntaxError")):
+        with pytest.raises(UsageError, match=message):
             await open_target(make_spec("function", f"{name}:f"), opening())
 
 
@@ -229,7 +229,7 @@ async def test_a_name_that_a_module_does_not_have_is_told_with_its_functions(
         await open_target(make_spec("function", "my_judge_module:dunps"), opening())
 
 
-async def test_the_import_path_is_left_as_it_was(opened: Make) -> None:
+async def test_the_import_path_is_left_as_it_was(open_function: Make) -> None:
     before = list(sys.path)
-    await opened("upper")
+    await open_function("upper")
     assert sys.path == before

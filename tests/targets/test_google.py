@@ -75,12 +75,12 @@ async def test_the_service_tier_stands_beside_the_contents(api: Api) -> None:
 
 def test_every_parameter_that_google_lacks_is_refused_before_the_first_request() -> None:
     assert GOOGLE.params >= {"top_k", "thinking_budget", "stream"}
-    lacking: list[dict[str, Any]] = [
+    unsupported: list[dict[str, Any]] = [
         {"verbosity": "low"},
         {"prompt_cache": True},
         {"api_format": "responses"},
     ]
-    for params in lacking:
+    for params in unsupported:
         with pytest.raises(UsageError, match="of kind `google`"):
             check_params_taken(make_spec("google", **params))
 
@@ -124,7 +124,7 @@ async def test_calls_that_gemini_3_did_not_make_are_signed_once_it_says_so(api: 
     ]
     output = await api.ask("google", *turns, tools=(Tool(name="weather"),))
     assert (output.text, output.refused_params) == ("It rains.", ())
-    first, second = (seen.body for seen in api.seen)
+    first, second = (request.body for request in api.seen)
     (part,) = first["contents"][1]["parts"]
     assert part == {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
     part["thoughtSignature"] = "skip_thought_signature_validator"
@@ -223,12 +223,15 @@ def split_reply() -> list[dict[str, Any]]:
     events = [
         {"candidates": [{"content": {"parts": [part]}, "index": 0}]} for part in candidate["content"]["parts"]
     ]
-    chosen, tops = (
+    chosen_candidates, tops = (
         candidate["logprobsResult"]["chosenCandidates"],
         candidate["logprobsResult"]["topCandidates"],
     )
-    events[3]["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen[:1], "topCandidates": tops}
-    events[4]["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen[1:]}
+    events[3]["candidates"][0]["logprobsResult"] = {
+        "chosenCandidates": chosen_candidates[:1],
+        "topCandidates": tops,
+    }
+    events[4]["candidates"][0]["logprobsResult"] = {"chosenCandidates": chosen_candidates[1:]}
     last = {name: value for name, value in REPLY.items() if name != "candidates"}
     return [*events, {**last, "candidates": [{"finishReason": "STOP", "index": 0}]}]
 

@@ -1,4 +1,4 @@
-"""What every HTTP target owes its caller when the endpoint does not answer."""
+"""The errors of HTTP targets when the endpoint fails."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_reason_in_the_body_counts_more_than_the_status(
 
 
 @pytest.mark.parametrize(
-    ("body", "shown"),
+    ("body", "words"),
     [
         ({"error": {"message": f"Bad key {KEY}!"}}, "Bad key [key]!"),
         ({"error": f"Bad key {KEY}!"}, "Bad key [key]!"),
@@ -90,9 +90,9 @@ async def test_a_reason_in_the_body_counts_more_than_the_status(
         (f"<p>Bad key {KEY}!</p>".encode(), "<p>Bad key [key]!</p>"),
     ],
 )
-async def test_a_message_has_the_endpoints_words_and_never_the_key(api: Api, body: Any, shown: str) -> None:
+async def test_a_message_has_the_endpoints_words_and_never_the_key(api: Api, body: Any, words: str) -> None:
     api.reply(body, 401)
-    assert str(await api.fail()).endswith(f" answered 401 (Unauthorized): {shown}")
+    assert str(await api.fail()).endswith(f" answered 401 (Unauthorized): {words}")
     assert api.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -214,7 +214,7 @@ async def test_a_refused_connection_is_transient(opening: Make, unused_tcp_port:
 
 @asynccontextmanager
 async def replying(reply: Callable[[str], bytes]) -> AsyncIterator[str]:
-    """The address of a server that answers the head of a request with bytes, for as long as it lasts."""
+    """Serves raw bytes as the answer to each request; its address."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(reply((await reader.readuntil(b"\r\n\r\n")).decode()))
@@ -241,8 +241,8 @@ async def test_bytes_of_a_header_that_are_no_utf_8_can_be_stored(opening: Make) 
         target = await open_target(make_spec("openai", endpoint=f"{url}/v1"), opening())
         output = await target.answer(make_prompt("hello"))
     assert output.request_id == "a\ufffd"
-    elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\nContent-Length: 0\r\n\r\n"
-    async with replying(lambda _head: elsewhere) as url:
+    redirect = b"HTTP/1.1 302 Found\r\nLocation: /\xff\r\nContent-Length: 0\r\n\r\n"
+    async with replying(lambda _head: redirect) as url:
         assert "/\ufffd" in str(await failed(opening(), url))
 
 
@@ -271,10 +271,10 @@ async def test_a_request_goes_through_the_proxy_of_the_environment(opening: Make
         return b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)
 
     async with replying(reply) as proxy:
-        made = opening(http_proxy=proxy, HTTPS_PROXY=proxy)
-        target = await open_target(make_spec("openai", endpoint="http://models.invalid/v1"), made)
+        context = opening(http_proxy=proxy, HTTPS_PROXY=proxy)
+        target = await open_target(make_spec("openai", endpoint="http://models.invalid/v1"), context)
         assert (await target.answer(make_prompt("hello"))).text == "by proxy"
-        error = await failed(made, "https://models.invalid")
+        error = await failed(context, "https://models.invalid")
     assert "403" in str(error)
     assert not error.transient
     assert [head.partition("\r\n")[0] for head in heads] == [

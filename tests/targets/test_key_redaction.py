@@ -62,8 +62,8 @@ def test_every_part_of_an_output_is_searched() -> None:
         fingerprint=KEY,
         file_changes=KEY,
     )
-    written = encode(REDACTOR.redact_output(output)).decode()
-    assert not any(piece in written for piece in pieces(KEY[:20]))
+    text = encode(REDACTOR.redact_output(output)).decode()
+    assert not any(piece in text for piece in pieces(KEY[:20]))
     for field in ("text", "model", "fingerprint", "finish_reason"):
         alone: dict[str, Any] = {"text": "", field: KEY}
         assert getattr(REDACTOR.redact_output(Output(**alone)), field) == "[key]"

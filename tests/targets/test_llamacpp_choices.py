@@ -1,4 +1,4 @@
-"""Choices on the server of llama.cpp: what is sent, and what the embedded model says is its own."""
+"""Choices on the server of llama.cpp: its requests, and log-probabilities against the embedded model."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class LlamaServer:
 
     def __init__(self) -> None:
         self.url = ""
-        self.seen: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.headers: list[tuple[str | None, str | None]] = []
         """The key and the team of each request that generates a token."""
         self.split: list[str] = []
         """The texts that were split into tokens."""
         self.whole_characters_only = False
         self.probabilities: list[dict[str, Any]] | None = None
-        """What is reported instead."""
+        """Log-probabilities that replace those of the model."""
 
     async def tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
@@ -54,7 +54,7 @@ class LlamaServer:
 
     async def complete(self, request: web.Request) -> web.Response:
         body = await request.json()
-        self.seen.append(body)
+        self.requests.append(body)
         self.headers.append((request.headers.get("Authorization"), request.headers.get("X-Team")))
         ((token, _),) = body["logit_bias"]
         alphabet = [{"id": 97 + place, "logprob": -1.0 - place} for place in range(26)]
@@ -97,7 +97,7 @@ async def test_each_token_is_generated_after_all_tokens_before_it(server: LlamaS
         "temperature": 0,
         "cache_prompt": False,
     }
-    assert server.seen == [
+    assert server.requests == [
         {**request, "prompt": tokens("Q:"), "logit_bias": [[97, 1e6]]},
         {**request, "prompt": tokens("Q:a"), "logit_bias": [[98, 1e6]]},
     ]
@@ -121,15 +121,18 @@ async def test_the_cache_of_prompts_is_used_if_the_user_says_so(server: LlamaSer
     prompt = make_prompt("Q:", choices=("a", "b"))
     for spec in (make_spec("local"), make_spec("local", prompt_cache=True)):
         await LlamaScorer.from_spec("tiny", spec, opening(), URL(server.url)).score(prompt)
-    assert [seen["cache_prompt"] for seen in server.seen if seen["prompt"] == tokens("Q:")] == [False, True]
+    assert [request["cache_prompt"] for request in server.requests if request["prompt"] == tokens("Q:")] == [
+        False,
+        True,
+    ]
 
 
 async def test_choices_that_go_on_from_one_text_share_a_request(server: LlamaServer, opening: Make) -> None:
     output = await score(
         server, opening, make_prompt("Q:", choices=("ab", "b", "ad", "~"), choice_delimiter="")
     )
-    assert [seen["prompt"] for seen in server.seen] == [tokens("Q:"), tokens("Q:"), tokens("Q:a")]
-    assert [seen["logit_bias"][0][0] for seen in server.seen] == [ord("a"), ord("~"), ord("b")]
+    assert [request["prompt"] for request in server.requests] == [tokens("Q:"), tokens("Q:"), tokens("Q:a")]
+    assert [request["logit_bias"][0][0] for request in server.requests] == [ord("a"), ord("~"), ord("b")]
     assert [choice.logprob for choice in output.choices] == [-3.0, -2.0, -5.0, 96.0 - ord("~")]
 
 
@@ -140,7 +143,7 @@ async def test_a_token_inside_a_character_is_found_among_all_tokens(
     output = await score(server, opening, make_prompt("Q:", choices=("c", "aa"), choice_delimiter=""))
     assert [choice.logprob for choice in output.choices] == [-3.0, -2.0]
     assert [choice.is_greedy for choice in output.choices] == [False, True]
-    assert [seen["logit_bias"][0][0] for seen in server.seen] == [ord("c"), ord("a"), ord("a")]
+    assert [request["logit_bias"][0][0] for request in server.requests] == [ord("c"), ord("a"), ord("a")]
 
 
 @pytest.mark.parametrize(

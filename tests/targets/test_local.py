@@ -138,7 +138,7 @@ async def test_a_file_that_is_no_model_is_a_usage_error(opening: Make, tmp_path:
 # --- with the weights --------------------------------------------------------------------------------------
 
 
-def _fetched(name: str) -> list[Path]:
+def _fetch_files(name: str) -> list[Path]:
     try:
         return fetch_model(name, os.environ)
     except UsageError as error:
@@ -149,7 +149,7 @@ def _fetched(name: str) -> list[Path]:
 
 @pytest.fixture
 def chat(opening: Make) -> Any:
-    _fetched(CHAT_MODEL)
+    _fetch_files(CHAT_MODEL)
     return opening(60.0, **os.environ)
 
 
@@ -189,11 +189,11 @@ async def test_llama_cpp_answers_over_the_responses_api_as_over_chat(chat: Targe
         ]
     finally:
         server.stop()
-    over_chat, answer, streamed, cut = outputs
+    over_chat, answer, streamed, shortened = outputs
     assert "4" in answer.text
     assert answer.text == streamed.text == over_chat.text
     assert answer.usage == streamed.usage == over_chat.usage
-    assert (answer.finish_reason, cut.finish_reason) == (over_chat.finish_reason, "length")
+    assert (answer.finish_reason, shortened.finish_reason) == (over_chat.finish_reason, "length")
     assert answer.refused_params == ("seed",)
     assert streamed.first_token_ms is not None
 
@@ -230,7 +230,7 @@ def test_no_server_outlives_its_parent(chat: TargetContext, how: signal.Signals)
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text(encoding="utf-8")
         (server,) = map(int, children.split())
         parent.send_signal(how)
-    wait_until(lambda: _ended(server))
+    wait_until(lambda: _has_ended(server))
 
 
 LEFT_OPEN = """
@@ -243,18 +243,18 @@ print(bool(client("Hi.")))
 @pytest.mark.slow
 @pytest.mark.weights
 def test_a_model_that_nobody_closed_ends_with_the_program_and_without_a_word(chat: TargetContext) -> None:
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "always", "-c", LEFT_OPEN],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=True,
     )
-    assert (ended.stdout, ended.stderr) == ("True\n", "")
+    assert (result.stdout, result.stderr) == ("True\n", "")
 
 
-def _ended(process: int) -> bool:
-    """Whether it runs no more. Whoever inherited it may take seconds to collect what is left of it."""
+def _has_ended(process: int) -> bool:
+    """Whether a process has ended; a zombie counts, as its new parent may take seconds to reap it."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -265,7 +265,7 @@ def _ended(process: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.weights
 async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
-    model, tokenizer = _fetched(EMBEDDING_MODEL)
+    model, tokenizer = _fetch_files(EMBEDDING_MODEL)
     opening = TargetContext(os.environ)
     embedder = await open_embedder(opening)
     texts = [
@@ -289,12 +289,14 @@ async def test_embeddings_tell_a_paraphrase_from_something_else() -> None:
 
 @pytest.mark.weights
 def test_what_is_in_the_cache_is_not_fetched_again(tmp_path: Path) -> None:
-    _fetched(EMBEDDING_MODEL)
+    _fetch_files(EMBEDDING_MODEL)
     calls: list[tuple[int, int]] = []
-    fetch_model(EMBEDDING_MODEL, os.environ, lambda done, total: calls.append((done, total)))
+    fetch_model(EMBEDDING_MODEL, os.environ, lambda count, total: calls.append((count, total)))
     assert calls == []
-    found: LocalModel = next(model for model in get_models(os.environ) if model.name == EMBEDDING_MODEL)
-    assert found.path is not None
-    for file in found.files:
-        data = found.path.with_name(file.name).read_bytes()
+    stored_model: LocalModel = next(
+        model for model in get_models(os.environ) if model.name == EMBEDDING_MODEL
+    )
+    assert stored_model.path is not None
+    for file in stored_model.files:
+        data = stored_model.path.with_name(file.name).read_bytes()
         assert sha256(data).hexdigest() == file.sha256

@@ -29,8 +29,8 @@ NOTE = Attachment(kind="file", path='docs/"a".md', text="one\ntwo")
 IMAGE = Attachment(kind="image", path="a.png", media_type="image/png", data=b"\x89PNG")
 PDF = Attachment(kind="file", path="a.pdf", media_type="application/pdf", data=b"%PDF")
 DRAWING = Attachment(kind="image", path="a.svg", media_type="image/svg+xml", text="<svg/>")
-WRITTEN = '<file path="docs/&quot;a&quot;.md">\none\ntwo\n</file>'
-ASKED = Message(role="user", content="Look:", parts=("Look:", NOTE, IMAGE, PDF))
+NOTE_TEXT = '<file path="docs/&quot;a&quot;.md">\none\ntwo\n</file>'
+QUESTION = Message(role="user", content="Look:", parts=("Look:", NOTE, IMAGE, PDF))
 PNG = b64encode(b"\x89PNG").decode()
 PDF64 = b64encode(b"%PDF").decode()
 
@@ -43,7 +43,7 @@ WIRES: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
     "openai": (
         [
             text("Look:"),
-            text(WRITTEN),
+            text(NOTE_TEXT),
             {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
             {
                 "type": "file",
@@ -72,7 +72,7 @@ WIRES: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
     "google": (
         [
             {"text": "Look:"},
-            {"text": WRITTEN},
+            {"text": NOTE_TEXT},
             {"inlineData": {"mimeType": "image/png", "data": PNG}},
             {"inlineData": {"mimeType": "application/pdf", "data": PDF64}},
         ],
@@ -82,7 +82,7 @@ WIRES: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
 
 
 @pytest.fixture
-def sent(api: Api) -> Callable[..., Any]:
+def send_body(api: Api) -> Callable[..., Any]:
     """The body that a kind sends for messages."""
 
     async def send(kind: str, *turns: Any) -> Any:
@@ -94,14 +94,14 @@ def sent(api: Api) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("kind", WIRES)
-async def test_files_and_images_are_sent_as_the_service_takes_them(sent: Make, kind: str) -> None:
+async def test_files_and_images_are_sent_as_the_service_takes_them(send_body: Make, kind: str) -> None:
     blocks, find = WIRES[kind]
-    assert find(await sent(kind, ("system", "Be brief."), ASKED)) == blocks
+    assert find(await send_body(kind, ("system", "Be brief."), QUESTION)) == blocks
 
 
-async def test_anthropic_gets_no_blank_block_between_two_files(sent: Make) -> None:
+async def test_anthropic_gets_no_blank_block_between_two_files(send_body: Make) -> None:
     running = Message(role="user", content="See  ", parts=("See ", IMAGE, " ", IMAGE), inline=True)
-    body = await sent("anthropic", running)
+    body = await send_body("anthropic", running)
     assert [block["type"] for block in body["messages"][0]["content"]] == ["text", "image", "image"]
 
 
@@ -162,10 +162,10 @@ X64 = b64encode(b"x").decode()
     ],
 )
 async def test_audio_and_video_are_sent_as_the_service_takes_them(
-    sent: Make, kind: str, attachment: Attachment, block: Any
+    send_body: Make, kind: str, attachment: Attachment, block: Any
 ) -> None:
     _, find = WIRES["openai" if kind == "azure" else kind]
-    assert find(await sent(kind, Message(role="user", parts=(attachment,)))) == [block]
+    assert find(await send_body(kind, Message(role="user", parts=(attachment,)))) == [block]
 
 
 @pytest.mark.parametrize(
@@ -188,27 +188,29 @@ async def test_what_an_api_has_no_form_for_is_an_error_and_no_request(
 
 
 @pytest.mark.parametrize("kind", WIRES)
-async def test_an_image_that_is_text_is_sent_as_text(sent: Make, kind: str) -> None:
-    body = json.dumps(await sent(kind, Message(role="user", parts=(DRAWING,))))
+async def test_an_image_that_is_text_is_sent_as_text(send_body: Make, kind: str) -> None:
+    body = json.dumps(await send_body(kind, Message(role="user", parts=(DRAWING,))))
     assert '<file path=\\"a.svg\\">\\n<svg/>\\n</file>' in body
     assert "base64" not in body
 
 
 @pytest.mark.parametrize("kind", WIRES)
-async def test_files_of_a_system_message_and_beside_tool_calls_are_sent_too(sent: Make, kind: str) -> None:
+async def test_files_of_a_system_message_and_beside_tool_calls_are_sent_too(
+    send_body: Make, kind: str
+) -> None:
     system = Message(role="system", content="Rules:", parts=("Rules:", NOTE))
-    said = Message(role="assistant", parts=("Calling.", NOTE), tool_calls=(ToolCall(name="t"),))
+    message = Message(role="assistant", parts=("Calling.", NOTE), tool_calls=(ToolCall(name="t"),))
     tool = Message(role="tool", name="t", parts=("found", NOTE))
-    body = json.dumps(await sent(kind, system, "go", said, tool))
+    body = json.dumps(await send_body(kind, system, "go", message, tool))
     assert body.count("one\\ntwo") == 3
 
 
 @pytest.mark.parametrize("kind", WIRES)
 async def test_a_message_whose_only_part_is_its_text_differs_in_openais_form_alone(
-    sent: Make, kind: str
+    send_body: Make, kind: str
 ) -> None:
-    plain = await sent(kind, "hello")
-    parted = await sent(kind, Message(role="user", content="hello", parts=("hello",)))
+    plain = await send_body(kind, "hello")
+    parted = await send_body(kind, Message(role="user", content="hello", parts=("hello",)))
     if kind == "openai":
         assert plain["messages"] == [{"role": "user", "content": "hello"}]
         assert parted["messages"] == [{"role": "user", "content": [text("hello")]}]
@@ -219,8 +221,8 @@ async def test_a_message_whose_only_part_is_its_text_differs_in_openais_form_alo
 @pytest.mark.parametrize(
     ("messages", "text"),
     [
-        ((ASKED,), f'Look:\n\n{WRITTEN}\n\n<image: path="a.png">\n\n<file: path="a.pdf">'),
-        ((Message(role="user", content="a"), ASKED), f"user: a\n\nuser: Look:\n\n{WRITTEN}\n\n<image"),
+        ((QUESTION,), f'Look:\n\n{NOTE_TEXT}\n\n<image: path="a.png">\n\n<file: path="a.pdf">'),
+        ((Message(role="user", content="a"), QUESTION), f"user: a\n\nuser: Look:\n\n{NOTE_TEXT}\n\n<image"),
         ((Message(role="user", content="a", parts=("a", "b")),), "a\n\nb"),
         ((Message(role="user", content="a"),), "a"),
         ((), ""),
@@ -232,11 +234,11 @@ def test_a_text_has_files_written_out_and_the_rest_mentioned(messages: Any, text
 
 
 def test_audio_and_videos_are_mentioned_by_their_kind() -> None:
-    said = Message(
+    message = Message(
         role="user",
         parts=(attach("audio", "a.wav", "audio/wav"), attach("video", "b.mp4", "video/mp4")),
     )
-    assert format_message(said) == '<audio: path="a.wav">\n\n<video: path="b.mp4">'
+    assert format_message(message) == '<audio: path="a.wav">\n\n<video: path="b.mp4">'
 
 
 def test_a_message_without_parts_is_its_content() -> None:
@@ -250,6 +252,6 @@ async def test_a_program_and_a_function_get_the_text_of_files(
     (tmp_path / "asked_with_files.py").write_text("def f(text):\n    return text\n", encoding="utf-8")
     program = f"'{sys.executable}' -S -c 'import sys; print(sys.stdin.buffer.read().decode(), end=str())'"
     for kind, model in (("command", program), ("function", "asked_with_files:f")):
-        opened: TargetContext = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
-        target = await TARGETS.get(kind).open_target(make_spec(kind, model), opened)
-        assert (await target.answer(make_prompt(ASKED))).text == format_message(ASKED)
+        context: TargetContext = opening(PATH="/usr/bin:/bin", LC_ALL="C.UTF-8")
+        target = await TARGETS.get(kind).open_target(make_spec(kind, model), context)
+        assert (await target.answer(make_prompt(QUESTION))).text == format_message(QUESTION)

@@ -1,4 +1,4 @@
-"""The target that always says the same."""
+"""The target that always gives the same answer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ async def test_it_answers_with_the_text_after_the_colon_and_nothing_else(
 
 
 async def test_the_response_of_a_file_is_filled_in_when_it_is_opened(opening: Make) -> None:
-    given = make_spec("mock", "", options={"response": "Dear ${{ WHO }}"})
-    target = await open_target(given, opening(WHO="Ada"))
+    spec = make_spec("mock", "", options={"response": "Dear ${{ WHO }}"})
+    target = await open_target(spec, opening(WHO="Ada"))
     assert (await target.answer(make_prompt("?"))).text == "Dear Ada"
     with pytest.raises(UsageError, match="WHO"):
-        await open_target(given, opening())
+        await open_target(spec, opening())
 
 
 async def test_an_empty_response_is_an_empty_answer(opening: Make) -> None:
@@ -43,5 +43,5 @@ async def test_an_empty_response_is_an_empty_answer(opening: Make) -> None:
     assert (await target.answer(make_prompt("?"))).text == ""
 
 
-def test_it_costs_nothing() -> None:
+def test_a_mock_answer_costs_nothing() -> None:
     assert quote_for(make_spec("mock"), {}, {}) == PriceQuote(Price(input=0.0, output=0.0))

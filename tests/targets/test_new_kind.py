@@ -1,4 +1,4 @@
-"""A further kind of target works everywhere once it has a record and one line, or an entry point."""
+"""A new kind of target works everywhere, with one record in the table or an entry point."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _entry_point(folder: Path) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where modules and packages are looked for; their kinds are forgotten afterwards."""
+    """A folder on the import path; kinds that its packages add are removed afterwards."""
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("_locations", "_instances", "_builtin"):
         monkeypatch.setattr(TARGETS, name, copy(getattr(TARGETS, name)))
@@ -184,9 +184,9 @@ def test_its_list_price_counts_at_its_address() -> None:
     price = Price(input=1.0, output=2.0)
     spec = parse_target("cohere:command-a", Params(), {})
     assert quote_for(spec, {"command-a": price}, {}) == PriceQuote(price)
-    elsewhere = parse_target("cohere:command-a@https://gateway.example/v1", Params(), {})
-    assert quote_for(elsewhere, {"command-a": price}, {}) is None
-    assert quote_for(elsewhere, {}, {"command-a": price}) == PriceQuote(price)
+    other_spec = parse_target("cohere:command-a@https://gateway.example/v1", Params(), {})
+    assert quote_for(other_spec, {"command-a": price}, {}) is None
+    assert quote_for(other_spec, {}, {"command-a": price}) == PriceQuote(price)
 
 
 @pytest.mark.usefixtures("cohere")

@@ -69,7 +69,7 @@ def test_the_parameters_are_handed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("opena:gpt-4o", "'openai'"),
         ("ecko", "'echo'"),
@@ -82,8 +82,8 @@ def test_the_parameters_are_handed_on() -> None:
         ("o5", "Expected one of|Did you mean"),
     ],
 )
-def test_an_unknown_word_suggests_the_nearest(word: str, said: str) -> None:
-    with pytest.raises(UnknownName, match=said):
+def test_an_unknown_word_suggests_the_nearest(word: str, message: str) -> None:
+    with pytest.raises(UnknownName, match=message):
         _parse(word)
 
 
@@ -128,9 +128,9 @@ def test_openai_base_url_moves_openai_and_nothing_else() -> None:
 
 
 def test_azures_address_comes_from_the_word_or_from_the_environment() -> None:
-    there = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
-    assert _parse("azure:d", **there).endpoint == "https://x.openai.azure.com"
-    assert _parse("azure:d@https://h.example", **there).endpoint == "https://h.example"
+    environ = {"AZURE_OPENAI_ENDPOINT": "https://x.openai.azure.com/"}
+    assert _parse("azure:d", **environ).endpoint == "https://x.openai.azure.com"
+    assert _parse("azure:d@https://h.example", **environ).endpoint == "https://h.example"
     with pytest.raises(UsageError, match="AZURE_OPENAI_ENDPOINT"):
         _parse("azure:d")
 
@@ -155,10 +155,10 @@ def test_ollama_host_is_read_in_all_its_forms(host: str, endpoint: str) -> None:
 @given(st.text(max_size=30))
 def test_any_word_names_a_target_or_is_refused_in_words(word: str) -> None:
     try:
-        parsed = _parse(word)
+        spec = _parse(word)
     except UsageError:
         return
-    assert parsed.name == word
+    assert spec.name == word
 
 
 @given(st.from_regex(r"[a-z0-9._/-]{1,12}", fullmatch=True))

@@ -1,4 +1,4 @@
-"""Programs that stay alive: whose answer is whose, what ends them, and that nothing of them is left."""
+"""Persistent programs: matching answers to questions, what ends them, and that no process is left."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs a POSIX shell")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 ECHO = NOTE_START + 'while read -r line; do echo "$line"; done'
 TICK_S = 0.1
 
 
 @pytest.fixture
 async def programs(tmp_path: Path) -> AsyncIterator[SuiteProgramRunner]:
-    runner = SuiteProgramRunner(str(tmp_path), HERE)
+    runner = SuiteProgramRunner(str(tmp_path), PATH_ONLY)
     yield runner
     await runner.aclose()
 
@@ -107,13 +107,13 @@ async def test_stderr_is_that_of_one_answer_and_only_its_end(exchange: Exchange)
 
 async def test_stderr_of_the_first_answer_begins_at_the_start(tmp_path: Path) -> None:
     script = "echo early >&2; read -r line; exit 3"
-    process = await line_process.LineProcess.start(["sh", "-c", script], HERE, str(tmp_path), 100)
+    process = await line_process.LineProcess.start(["sh", "-c", script], PATH_ONLY, str(tmp_path), 100)
     async with asyncio.timeout(PATIENCE_S):
         while not process._stderr:
             await asyncio.sleep(0.001)
-    ended = await process.exchange(b"a", "sh", PATIENCE_S)
+    result = await process.exchange(b"a", "sh", PATIENCE_S)
     await process.kill()
-    assert (ended.exit_code, ended.stderr) == (3, b"early\n")
+    assert (result.exit_code, result.stderr) == (3, b"early\n")
 
 
 # --- programs that end -------------------------------------------------------------------------------------
@@ -125,8 +125,8 @@ async def test_a_crash_is_told_and_the_next_line_gets_a_fresh_process(
     crash = '[ "$line" = bad ] && { echo why >&2; exit 3; }'
     script = NOTE_START + f'while read -r line; do {crash}; echo "$line"; done'
     assert (await exchange(script, "good")).stdout == b"good"
-    ended = await exchange(script, "bad")
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (3, b"", b"why\n")
+    result = await exchange(script, "bad")
+    assert (result.exit_code, result.stdout, result.stderr) == (3, b"", b"why\n")
     assert (await exchange(script, "good")).stdout == b"good"
     assert len(read_starts(tmp_path)) == 2
 
@@ -146,8 +146,8 @@ async def test_a_program_may_end_after_each_answer(exchange: Exchange, tmp_path:
 async def test_a_program_that_ends_without_an_answer_is_not_started_for_ever(
     exchange: Exchange, tmp_path: Path
 ) -> None:
-    ended = await exchange(NOTE_START + "read -r line; exit 0")
-    assert (ended.exit_code, ended.stdout) == (0, b"")
+    result = await exchange(NOTE_START + "read -r line; exit 0")
+    assert (result.exit_code, result.stdout) == (0, b"")
     assert len(read_starts(tmp_path)) == 1
 
 
@@ -155,7 +155,7 @@ async def test_a_line_without_an_end_is_an_answer_if_the_program_ends(exchange: 
     assert (await exchange("read -r line; printf '%s' \"$line\"", "once")).stdout == b"once"
 
 
-async def test_a_program_that_is_not_there_is_told(programs: SuiteProgramRunner) -> None:
+async def test_a_missing_program_is_an_error(programs: SuiteProgramRunner) -> None:
     with pytest.raises(TargetError, match=r"no program 'no-such-program'"):
         async with programs.open_persistent(["no-such-program"]) as program:
             await program.exchange(b"", timeout_s=PATIENCE_S)
@@ -227,7 +227,7 @@ async def test_what_comes_between_two_lines_is_no_answer(
 
 async def test_what_comes_before_the_first_line_is_no_answer_to_it(tmp_path: Path) -> None:
     script = 'echo loading; while read -r line; do echo "$line"; done'
-    process = await line_process.LineProcess.start(["sh", "-c", script], HERE, str(tmp_path), 100)
+    process = await line_process.LineProcess.start(["sh", "-c", script], PATH_ONLY, str(tmp_path), 100)
     async with asyncio.timeout(PATIENCE_S):
         while not process.has_stray_output:
             await asyncio.sleep(0.001)
@@ -259,7 +259,9 @@ async def test_after_a_line_too_many_each_line_gets_a_process_of_its_own(
     assert len(read_starts(tmp_path)) == before + 3
 
 
-async def test_what_comes_while_an_answer_is_read_spoils_it(programs: SuiteProgramRunner) -> None:
+async def test_a_line_too_many_while_an_answer_is_read_makes_it_an_error(
+    programs: SuiteProgramRunner,
+) -> None:
     script = 'while read -r line; do echo "$line"; sleep 0.01; echo more; done'
 
     async def use() -> None:
@@ -320,7 +322,7 @@ async def test_at_the_end_stdin_is_closed(
     assert (tmp_path / "bye").read_text(encoding="utf-8") == "bye\n"
 
 
-async def test_who_does_not_end_when_stdin_is_closed_is_killed(
+async def test_a_program_that_ignores_the_end_of_stdin_is_killed(
     programs: SuiteProgramRunner, exchange: Exchange, tmp_path: Path
 ) -> None:
     await exchange(NOTE_START + "read -r line; echo a; sleep 3600")
@@ -382,7 +384,7 @@ def test_no_program_outlives_proctor(tmp_path: Path, state: str, number: signal.
 @pytest.mark.slow
 def test_persistent_programs_run_under_the_fast_event_loop_as_well(tmp_path: Path) -> None:
     async def main() -> None:
-        programs = SuiteProgramRunner(str(tmp_path), HERE)
+        programs = SuiteProgramRunner(str(tmp_path), PATH_ONLY)
 
         async def exchange(script: str, line: str, timeout_s: float = PATIENCE_S) -> bytes:
             async with programs.open_persistent(["sh", "-c", script]) as program:

@@ -1,4 +1,4 @@
-"""The guard: its watcher may die at any moment, and is neither heard nor seen."""
+"""The guard's watcher: it may die at any moment, writes nothing, and its command line has no `proctor`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.waiting import PATIENCE_S, wait_until
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no watcher")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes live")
 SLEEP = [sys.executable, "-S", "-c", "import time; time.sleep(3600)"]
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_group_that_is_under_way_is_killed_at_any_end(
     assert program.wait(PATIENCE_S) == -signal.SIGKILL
 
 
-def test_a_group_that_has_ended_is_let_be(guard: ProcessGuard, program: subprocess.Popen[bytes]) -> None:
+def test_a_group_that_has_ended_gets_no_signal(guard: ProcessGuard, program: subprocess.Popen[bytes]) -> None:
     with guard.watch(program.pid):
         pass
     _end_as_if_killed(guard)
@@ -66,7 +66,7 @@ def test_a_group_that_has_ended_is_let_be(guard: ProcessGuard, program: subproce
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 @linux
-def test_a_signal_for_everybody_does_not_end_the_watcher(
+def test_a_signal_to_all_processes_does_not_end_the_watcher(
     guard: ProcessGuard, program: subprocess.Popen[bytes], by: signal.Signals
 ) -> None:
     status = Path(f"/proc/{_watcher(guard).pid}/status")
@@ -92,11 +92,11 @@ def test_another_watcher_takes_over_the_groups_of_one_that_died(
 
 
 async def test_the_death_of_the_watcher_breaks_no_program() -> None:
-    await run_process(["true"], timeout_s=PATIENCE_S, environ=HERE)
+    await run_process(["true"], timeout_s=PATIENCE_S, environ=PATH_ONLY)
     first = _watcher(GUARD)
     first.kill()
     os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
-    finished = await run_process(["echo", "here"], timeout_s=PATIENCE_S, environ=HERE)
+    finished = await run_process(["echo", "here"], timeout_s=PATIENCE_S, environ=PATH_ONLY)
     assert finished.stdout == b"here\n"
     assert _watcher(GUARD) is not first
     assert _watcher(GUARD).poll() is None
@@ -104,7 +104,7 @@ async def test_the_death_of_the_watcher_breaks_no_program() -> None:
 
 
 @pytest.mark.slow
-def test_a_watcher_that_does_not_read_holds_nobody(
+def test_a_watcher_that_does_not_read_blocks_no_program(
     guard: ProcessGuard, program: subprocess.Popen[bytes]
 ) -> None:
     guard.add(program.pid)
@@ -173,7 +173,7 @@ def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> No
 
 
 @linux
-def test_the_watcher_is_no_process_that_a_name_finds(guard: ProcessGuard) -> None:
+def test_the_command_line_of_the_watcher_does_not_contain_proctor(guard: ProcessGuard) -> None:
     command = Path(f"/proc/{_watcher(guard).pid}/cmdline").read_bytes()
     assert b"proctor" not in command.replace(os.fsencode(sys.executable), b"")
     guard.close()

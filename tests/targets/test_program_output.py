@@ -1,4 +1,4 @@
-"""What programs leave behind: plain text, or the report of an agent."""
+"""Reading the output of programs: plain text, or the report of an agent."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ REPORT = {
 
 
 def _read(report: Any) -> Output:
-    written = report if isinstance(report, str) else json.dumps(report)
-    return parse_output(written.encode(), 3.0)
+    text = report if isinstance(report, str) else json.dumps(report)
+    return parse_output(text.encode(), 3.0)
 
 
 @pytest.mark.parametrize("name", ["output", "output_messages"])
@@ -68,7 +68,7 @@ def test_a_report_has_reasoning_and_the_time_to_its_first_token() -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
+    "text",
     [
         "plain",
         "",
@@ -85,14 +85,14 @@ def test_a_report_has_reasoning_and_the_time_to_its_first_token() -> None:
         '{"text": ' + "9" * 5000 + "}",
     ],
 )
-def test_anything_else_is_plain_text(written: str) -> None:
-    assert _read(written + "\n") == Output(text=written, latency_ms=3.0)
+def test_anything_else_is_plain_text(text: str) -> None:
+    assert _read(text + "\n") == Output(text=text, latency_ms=3.0)
 
 
-@pytest.mark.parametrize("written", ["43\n", "43\n\n", "43", "\n", '{"amount": 5}\n'])
-def test_plain_text_of_a_file_keeps_its_final_newline(written: str) -> None:
-    assert parse_output(written.encode(), 3.0, from_file=True).text == written
-    assert parse_output(written.replace("\n", "\r\n").encode(), 3.0, from_file=True).text == written
+@pytest.mark.parametrize("text", ["43\n", "43\n\n", "43", "\n", '{"amount": 5}\n'])
+def test_plain_text_of_a_file_keeps_its_final_newline(text: str) -> None:
+    assert parse_output(text.encode(), 3.0, from_file=True).text == text
+    assert parse_output(text.replace("\n", "\r\n").encode(), 3.0, from_file=True).text == text
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("figures", "found"),
+    ("figures", "expected"),
     [
         ('"cost_usd": -1, "duration_ms": NaN', (-1, None, None)),
         ('"cost_usd": Infinity, "duration_ms": "5"', (-1, None, None)),
@@ -125,9 +125,9 @@ def test_the_text_is_the_last_that_the_assistant_says(report: str, text: str) ->
         ('"cost_usd": 1' + "0" * 400, (-1, None, None)),
     ],
 )
-def test_a_figure_that_cannot_be_believed_is_marked_and_the_rest_stays(figures: str, found: Any) -> None:
+def test_an_invalid_figure_is_marked_and_the_others_are_kept(figures: str, expected: Any) -> None:
     output = _read(f'{{"text": "4", {figures}}}')
-    assert (output.text, (output.cost_usd, output.duration_ms, output.usage)) == ("4", found)
+    assert (output.text, (output.cost_usd, output.duration_ms, output.usage)) == ("4", expected)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_content_that_is_no_text_is_json(content: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "sentence"),
     [
         ({"role": 5}, "message 0: its role"),
         ({"role": "assistant", "tool_calls": {}}, "not a list"),
@@ -154,8 +154,8 @@ def test_content_that_is_no_text_is_json(content: Any, text: str) -> None:
         ({"role": "assistant", "content": "\ud800"}, "cannot be stored"),
     ],
 )
-def test_messages_in_a_wrong_form_are_an_error_and_not_a_text(message: Any, said: str) -> None:
-    with pytest.raises(TargetError, match=said) as caught:
+def test_messages_in_a_wrong_form_are_an_error_and_not_a_text(message: Any, sentence: str) -> None:
+    with pytest.raises(TargetError, match=sentence) as caught:
         _read({"output": [message]})
     assert caught.value.kind == "protocol"
 
@@ -164,7 +164,7 @@ def test_the_time_of_a_call_may_be_given_as_its_ends() -> None:
     ends = ("2026-01-01T10:00:01.5Z", "2025-01-01T10:00:00Z", "2026-01-01T10:00:01", "soon", 5)
     calls = [{"tool": "t", "start_time": "2026-01-01T10:00:00Z", "end_time": end} for end in ends]
     output = _read({"output": [{"role": "assistant", "tool_calls": calls}]})
-    assert [one.duration_ms for one in output.tool_calls] == [1500, None, None, None, None]
+    assert [call.duration_ms for call in output.tool_calls] == [1500, None, None, None, None]
 
 
 @pytest.mark.parametrize(

@@ -18,20 +18,20 @@ from proctor.targets.process.program_start import ProgramTransport, _PipeEnd, st
 from support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the event loop starts programs")
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 
 
 class Log(asyncio.SubprocessProtocol):
-    """What a program wrote, and whether it has ended."""
+    """Records the output of a program, and whether it has ended."""
 
     def __init__(self) -> None:
-        self.written = {1: b"", 2: b""}
+        self.output = {1: b"", 2: b""}
         self.open_pipes = {1, 2}
         self.exited = asyncio.Event()
         self.closed = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.written[fd] += data
+        self.output[fd] += data
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self.open_pipes.discard(fd)
@@ -45,7 +45,7 @@ class Log(asyncio.SubprocessProtocol):
 async def run_shell(words: str, stdin: bytes = b"") -> tuple[int | None, dict[int, bytes]]:
     log = Log()
     argv = ["sh", "-c", words]
-    program = await start_program(log, argv, stdin=subprocess.PIPE, environ=HERE, cwd=None)
+    program = await start_program(log, argv, stdin=subprocess.PIPE, environ=PATH_ONLY, cwd=None)
     pipe: Any = program.get_pipe_transport(0)
     pipe.write(stdin)
     pipe.close()
@@ -53,7 +53,7 @@ async def run_shell(words: str, stdin: bytes = b"") -> tuple[int | None, dict[in
         await log.exited.wait()
         await log.closed.wait()
     program.close()
-    return program.get_returncode(), log.written
+    return program.get_returncode(), log.output
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -72,7 +72,7 @@ def test_the_output_and_the_end_of_a_program_arrive(
 def test_no_descriptor_is_closed_that_another_thread_may_have_got(
     loop: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close, kept = _PipeEnd.close, []
+    close, results = _PipeEnd.close, []
 
     def close_after_reuse(end: _PipeEnd) -> None:
         was_open = is_open(end)
@@ -80,15 +80,15 @@ def test_no_descriptor_is_closed_that_another_thread_may_have_got(
             with open(os.devnull, "rb") as other:  # noqa: PTH123 - it needs a descriptor
                 os.dup2(other.fileno(), end.fileno())
         close(end)
-        kept.append(is_open(end) is not was_open)
+        results.append(is_open(end) is not was_open)
         if is_open(end):
             os.close(end.fileno())
 
     monkeypatch.setattr(_PipeEnd, "close", close_after_reuse)
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(run_shell("cat", b"given"))
-        runner.run(wait_for(lambda: len(kept) == 3))
-    assert kept == [True] * 3
+        runner.run(wait_for(lambda: len(results) == 3))
+    assert results == [True] * 3
 
 
 async def wait_for(is_true: Callable[[], bool]) -> None:
@@ -107,7 +107,7 @@ def is_open(end: _PipeEnd) -> bool:
 
 async def test_a_program_leads_a_group_of_its_own() -> None:
     log = Log()
-    program = await start_program(log, ["cat"], stdin=subprocess.PIPE, environ=HERE, cwd=None)
+    program = await start_program(log, ["cat"], stdin=subprocess.PIPE, environ=PATH_ONLY, cwd=None)
     assert os.getpgid(program.get_pid()) == program.get_pid()
     program.close()
     async with asyncio.timeout(PATIENCE_S):
@@ -128,7 +128,7 @@ async def test_a_script_without_its_interpreter_is_told(text: str, why: str, tmp
     script.chmod(0o700)
     for argv, cwd in (([str(script)], None), (["./script"], str(tmp_path))):
         with pytest.raises(OSError, match=why):
-            await start_program(Log(), argv, stdin=subprocess.DEVNULL, environ=HERE, cwd=cwd)
+            await start_program(Log(), argv, stdin=subprocess.DEVNULL, environ=PATH_ONLY, cwd=cwd)
 
 
 async def test_a_program_whose_pipes_cannot_be_connected_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +139,6 @@ async def test_a_program_whose_pipes_cannot_be_connected_is_killed(monkeypatch: 
 
     monkeypatch.setattr(ProgramTransport, "connect", fail)
     with pytest.raises(OSError, match="too many"):
-        await start_program(log, ["sleep", "3600"], stdin=subprocess.DEVNULL, environ=HERE, cwd=None)
+        await start_program(log, ["sleep", "3600"], stdin=subprocess.DEVNULL, environ=PATH_ONLY, cwd=None)
     async with asyncio.timeout(PATIENCE_S):
         await log.exited.wait()

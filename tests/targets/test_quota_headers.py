@@ -1,4 +1,4 @@
-"""What headers say of rate limits, in the words of several services, and in nobody's."""
+"""Rate limits in reply headers: the names of several services, and unknown ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_time_since_1970_is_read() -> None:
 
 
 @given(remaining=st.text(), reset=st.text())
-def test_no_text_breaks_it(remaining: str, reset: str) -> None:
+def test_any_text_is_read_as_a_reset_or_ignored(remaining: str, reset: str) -> None:
     headers = {
         "x-ratelimit-remaining-tokens": remaining,
         "x-ratelimit-reset-tokens": reset,
@@ -84,9 +84,9 @@ def test_what_cannot_be_read_says_nothing(reset: str) -> None:
     assert parse_quotas({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": reset}) == []
 
 
-def test_where_the_first_reply_says_nothing_no_other_is_looked_at() -> None:
-    told = list[list[Quota]]()
-    watch = QuotaObserver(told.append)
+def test_replies_after_one_without_limits_are_not_read() -> None:
+    quotas = list[list[Quota]]()
+    watch = QuotaObserver(quotas.append)
     watch({})
     watch({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"})
-    assert told == []
+    assert quotas == []

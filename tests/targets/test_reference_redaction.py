@@ -1,4 +1,4 @@
-"""Values of variables in `headers` and `extra_body` are sent, and are in no answer and no error."""
+"""Values of variables in `headers` and `extra_body` are sent, but appear in no answer and no error."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ async def _open(path: Path) -> ReplayTarget:
     return await open_target(make_spec("replay", str(path)), TargetContext({}))
 
 
-async def _answers(path: Path, *asked: tuple[str, int]) -> list[Output]:
+async def _answers(path: Path, *keys: tuple[str, int]) -> list[Output]:
     async with aclosing(await _open(path)) as target:
-        return [await target.answer(Prompt(messages=(), case_id=case_id, repeat=r)) for case_id, r in asked]
+        return [await target.answer(Prompt(messages=(), case_id=case_id, repeat=r)) for case_id, r in keys]
 
 
 async def _error(path: Path, case_id: str, repeat: int = 0) -> TargetError:
@@ -42,14 +42,16 @@ async def test_what_was_recorded_of_an_output_is_kept(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "r", {"case_id": "a", "output": output, "latency_ms": 99.0, "cost_usd": 9.0}
     )
-    kept = Output(text="B", model="m-1", usage=Usage(input_tokens=5), latency_ms=12.5, cost_usd=0.25)
-    assert await _answers(path, ("a", 0)) == [kept]
+    recorded_output = Output(
+        text="B", model="m-1", usage=Usage(input_tokens=5), latency_ms=12.5, cost_usd=0.25
+    )
+    assert await _answers(path, ("a", 0)) == [recorded_output]
 
 
 async def test_an_exported_trial_carries_usage_latency_and_cost_beside_its_output(tmp_path: Path) -> None:
-    told = {"run": "r1", "target": "echo", "repeat": 0, "verdict": "pass", "scores": [], "failure": None}
+    fields = {"run": "r1", "target": "echo", "repeat": 0, "verdict": "pass", "scores": [], "failure": None}
     figures = {"latency_ms": 12.5, "usage": {"input_tokens": 5, "output_tokens": 2}, "cost_usd": 0.25}
-    row = {"case_id": "a", "output": {"text": "B"}, **told, **figures}
+    row = {"case_id": "a", "output": {"text": "B"}, **fields, **figures}
     (output,) = await _answers(write_lines(tmp_path / "r", row), ("a", 0))
     assert output.usage == Usage(input_tokens=5, output_tokens=2)
     assert (output.latency_ms, output.cost_usd) == (12.5, 0.25)
@@ -58,8 +60,8 @@ async def test_an_exported_trial_carries_usage_latency_and_cost_beside_its_outpu
 async def test_repeats_are_their_own_outputs(tmp_path: Path) -> None:
     rows = [{"id": "a", "repeat": 1, "output": "second"}, {"id": "a", "repeat": 0, "output": "first"}]
     path = write_lines(tmp_path / "r", *rows, {"id": "b", "output": "one"}, {"id": "b", "output": "two"})
-    found = await _answers(path, ("a", 0), ("a", 1), ("b", 0), ("b", 1))
-    assert [output.text for output in found] == ["first", "second", "one", "two"]
+    outputs = await _answers(path, ("a", 0), ("a", 1), ("b", 0), ("b", 1))
+    assert [output.text for output in outputs] == ["first", "second", "one", "two"]
     assert "'b', repeat 2" in str(await _error(path, "b", 2))
 
 
@@ -115,12 +117,12 @@ async def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "r", *rows)
     tracemalloc.start()
     target = await _open(path)
-    held = tracemalloc.get_traced_memory()[1]
+    byte_count = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     output = await target.answer(Prompt(messages=(), case_id="case-1999"))
     await target.aclose()
     assert len(output.text) == 10_000
-    assert held < 2_000_000
+    assert byte_count < 2_000_000
 
 
 @pytest.mark.slow
@@ -128,13 +130,13 @@ async def test_a_long_recording_is_not_held_in_memory(tmp_path: Path) -> None:
 @given(
     st.dictionaries(st.text(max_size=8), st.lists(st.text(max_size=30), min_size=1, max_size=3), max_size=5)
 )
-async def test_what_is_written_comes_back(tmp_path: Path, recorded: dict[str, list[str]]) -> None:
+async def test_written_answers_are_read_back(tmp_path: Path, recorded: dict[str, list[str]]) -> None:
     rows = [
         {"case_id": case_id, "repeat": repeat, "output": {"text": text}}
         for case_id, texts in recorded.items()
         for repeat, text in enumerate(texts)
     ]
     path = write_lines(tmp_path / "r", *rows)
-    asked = [(row["case_id"], row["repeat"]) for row in rows]
-    found = await _answers(path, *asked)  # type: ignore[arg-type]  # a row's values are of several types
-    assert [output.text for output in found] == [text for texts in recorded.values() for text in texts]
+    keys = [(row["case_id"], row["repeat"]) for row in rows]
+    outputs = await _answers(path, *keys)  # type: ignore[arg-type]  # a row's values are of several types
+    assert [output.text for output in outputs] == [text for texts in recorded.values() for text in texts]

@@ -85,9 +85,9 @@ def stream_reply(api: Api, events: list[dict[str, Any]]) -> None:
     api.reply(make_stream(events), Content_Type="text/event-stream; charset=utf-8")
 
 
-async def ask(api: Api, *turns: Any, opened: Any = None, **fields: Any) -> Output:
+async def ask(api: Api, *turns: Any, options: Any = None, **fields: Any) -> Output:
     """The answer to a prompt over the Responses API."""
-    return await api.ask("openai", *turns, opened={**PLAIN, **(opened or {})}, **fields)
+    return await api.ask("openai", *turns, opened={**PLAIN, **(options or {})}, **fields)
 
 
 # --- requests ----------------------------------------------------------------------------------------------
@@ -106,11 +106,11 @@ async def test_a_conversation_becomes_items_with_the_roles_that_it_has(api: Api)
         Message(role="tool", name="now", content="12:00"),
         ("user", "two"),
     ]
-    await ask(api, *turns, opened={"at": "/v1/"})
-    (seen,) = api.seen
-    assert (seen.method, seen.path) == ("POST", "/v1/responses")
-    assert seen.headers["authorization"].startswith("Bearer ")
-    assert seen.body == {
+    await ask(api, *turns, options={"at": "/v1/"})
+    (request,) = api.seen
+    assert (request.method, request.path) == ("POST", "/v1/responses")
+    assert request.headers["authorization"].startswith("Bearer ")
+    assert request.body == {
         "model": "m",
         "store": False,
         "input": [
@@ -137,7 +137,7 @@ async def test_a_developer_is_the_system_where_that_role_is_unknown(
     api: Api, service: str, role: str
 ) -> None:
     api.reply(make_response())
-    await ask(api, ("developer", "Be brief."), "one", opened={"options": {"service": service}})
+    await ask(api, ("developer", "Be brief."), "one", options={"options": {"service": service}})
     assert [item["role"] for item in api.body["input"]] == [role, "user"]
 
 
@@ -167,7 +167,7 @@ async def test_files_are_sent_by_what_they_are_and_an_assistants_are_only_named(
 
 async def test_every_parameter_has_its_field(api: Api) -> None:
     api.reply(make_response())
-    opened = {
+    options = {
         "temperature": 0.5,
         "max_tokens": 100,
         "top_p": 0.9,
@@ -178,7 +178,7 @@ async def test_every_parameter_has_its_field(api: Api) -> None:
         "extra_body": {"truncation": "auto", "store": True},
         "headers": {"X-Team": "a"},
     }
-    await ask(api, opened=opened)
+    await ask(api, options=options)
     assert api.seen[0].headers["x-team"] == "a"
     assert {name: value for name, value in api.body.items() if name not in {"model", "input"}} == {
         "store": True,
@@ -197,7 +197,7 @@ async def test_every_parameter_has_its_field(api: Api) -> None:
 async def test_a_cases_own_parameters_count_more(api: Api) -> None:
     api.reply(make_response())
     params = {"reasoning_effort": "none", "logprobs": 0, "max_tokens": 20, "extra_body": {"user": "u"}}
-    await ask(api, opened={"reasoning_effort": "high", "temperature": 1.0}, params=params, temperature=0.0)
+    await ask(api, options={"reasoning_effort": "high", "temperature": 1.0}, params=params, temperature=0.0)
     assert api.body["reasoning"] == {"effort": "none"}
     assert (api.body["temperature"], api.body["max_output_tokens"], api.body["user"]) == (0.0, 20, "u")
     assert api.body["include"] == ["message.output_text.logprobs"]
@@ -266,8 +266,8 @@ async def test_what_a_service_refuses_is_left_out_and_reported(
 ) -> None:
     api.reply({"error": {"message": message, "param": param, "code": "unsupported_parameter"}}, 400)
     api.reply(make_response())
-    opened = {"temperature": 0.0, "seed": 42, "reasoning_effort": "low"}
-    output = await ask(api, opened=opened, json_answer=True, tools=(Tool(name="a", parameters=STRICT),))
+    options = {"temperature": 0.0, "seed": 42, "reasoning_effort": "low"}
+    output = await ask(api, options=options, json_answer=True, tools=(Tool(name="a", parameters=STRICT),))
     assert sorted(output.refused_params) == sorted({"seed", name})
     fields = {
         "temperature": "temperature" in api.body,
@@ -300,10 +300,10 @@ async def test_a_strict_tool_that_the_service_refuses_is_sent_again_unstrict(api
 async def test_azure_has_the_deployment_in_the_body(api: Api, at: str, options: Any, path: str) -> None:
     api.reply(make_response())
     output = await api.ask("azure", opened={**PLAIN, "at": at, "options": options, "model": "a/b"})
-    (seen,) = api.seen
-    assert (output.text, seen.path, seen.body["model"]) == ("Four.", path, "a/b")
-    assert "api-key" in seen.headers
-    assert "authorization" not in seen.headers
+    (request,) = api.seen
+    assert (output.text, request.path, request.body["model"]) == ("Four.", path, "a/b")
+    assert "api-key" in request.headers
+    assert "authorization" not in request.headers
 
 
 @pytest.mark.parametrize("name", ["stop", "presence_penalty", "top_k", "prompt_cache"])
@@ -352,7 +352,7 @@ async def test_a_reply_becomes_an_output(api: Api) -> None:
     message = make_message("Four.")
     message["content"][0]["logprobs"] = [logprob]
     api.reply(make_response(reasoning, message, service_tier="flex"), x_request_id="req_1")
-    output = await ask(api, opened={"seed": 42})
+    output = await ask(api, options={"seed": 42})
     assert 0 < output.latency_ms < 5000
     assert replace(output, latency_ms=0.0) == Output(
         text="Four.",
@@ -427,7 +427,7 @@ async def test_a_service_that_reports_costs_is_believed_over_both_interfaces(
     api: Api, service: str, cost: float | None
 ) -> None:
     api.reply(make_response(usage={"input_tokens": 3, "output_tokens": 4, "cost": 0.25}))
-    output = await ask(api, opened={"options": {"service": service}})
+    output = await ask(api, options={"options": {"service": service}})
     assert output.cost_usd == cost
 
 
@@ -512,15 +512,15 @@ async def test_an_answer_at_its_limit_counts_as_cut_whatever_the_server_calls_it
     api: Api, max_tokens: int | None, finish_reason: str
 ) -> None:
     api.reply(make_response())
-    assert (await ask(api, opened={"max_tokens": max_tokens})).finish_reason == finish_reason
+    assert (await ask(api, options={"max_tokens": max_tokens})).finish_reason == finish_reason
 
 
 async def test_log_probabilities_that_a_server_does_not_send_are_reported(api: Api) -> None:
     api.reply(make_response())
-    assert (await ask(api, opened={"logprobs": 0})).refused_params == ("logprobs",)
+    assert (await ask(api, options={"logprobs": 0})).refused_params == ("logprobs",)
     api.reply(make_response(status="incomplete", output=[]))
-    await ask(api, opened={"logprobs": 0})
-    assert (await ask(api, opened={"logprobs": 0})).refused_params == ()
+    await ask(api, options={"logprobs": 0})
+    assert (await ask(api, options={"logprobs": 0})).refused_params == ()
 
 
 FAILURES = [
@@ -549,7 +549,7 @@ async def test_a_failed_response_is_an_error_of_the_target(
     else:
         api.reply(response)
     with pytest.raises(TargetError, match=text) as caught:
-        await ask(api, opened={"stream": is_streamed})
+        await ask(api, options={"stream": is_streamed})
     assert (caught.value.transient, caught.value.busy) == how
     assert caught.value.kind == kind
 
@@ -587,9 +587,9 @@ async def test_a_streamed_answer_is_the_unstreamed_one_with_the_time_to_its_firs
     api.reply(response)
     stream_reply(api, make_events(response))
     unstreamed = await ask(api)
-    streamed = await ask(api, opened={"stream": True})
-    assert [seen.body.get("stream", False) for seen in api.seen] == [False, True]
-    assert [seen.headers.get("connection") for seen in api.seen] == [None, "close"]
+    streamed = await ask(api, options={"stream": True})
+    assert [request.body.get("stream", False) for request in api.seen] == [False, True]
+    assert [request.headers.get("connection") for request in api.seen] == [None, "close"]
     assert streamed.first_token_ms is not None
     assert 0 < streamed.first_token_ms <= streamed.latency_ms
     assert replace(streamed, latency_ms=0.0, first_token_ms=None) == replace(unstreamed, latency_ms=0.0)
@@ -600,7 +600,7 @@ async def test_a_streamed_answer_may_be_incomplete_and_a_server_may_answer_witho
     stream_reply(api, make_events(response, "response.incomplete"))
     api.reply(response)
     for _ in range(2):
-        output = await ask(api, opened={"stream": True})
+        output = await ask(api, options={"stream": True})
         assert (output.text, output.finish_reason) == ("Four.", "length")
     assert output.first_token_ms is None
 
@@ -608,13 +608,13 @@ async def test_a_streamed_answer_may_be_incomplete_and_a_server_may_answer_witho
 async def test_a_last_event_without_items_gets_those_of_the_stream(api: Api) -> None:
     events = make_events(make_response())
     stream_reply(api, [*events[:-1], {**events[-1], "response": make_response(output=[])}])
-    assert (await ask(api, opened={"stream": True})).text == "Four."
+    assert (await ask(api, options={"stream": True})).text == "Four."
 
 
 async def test_a_stream_that_was_cut_off_is_no_answer(api: Api) -> None:
     stream_reply(api, make_events(make_response())[:-1])
     with pytest.raises(TargetError, match="before the answer was complete") as caught:
-        await ask(api, opened={"stream": True})
+        await ask(api, options={"stream": True})
     assert (caught.value.kind, caught.value.transient) == ("connection", True)
 
 
@@ -629,7 +629,7 @@ async def test_a_stream_that_was_cut_off_is_no_answer(api: Api) -> None:
 async def test_an_error_within_a_stream_is_the_error(api: Api, event: Any, is_transient: bool) -> None:
     stream_reply(api, [*make_events(make_response())[:3], event])
     with pytest.raises(TargetError, match="Overloaded") as caught:
-        await ask(api, opened={"stream": True})
+        await ask(api, options={"stream": True})
     assert caught.value.transient == is_transient
 
 
@@ -650,7 +650,7 @@ def test_events_add_up_to_the_response_wherever_the_stream_is_cut(
     if lacks_output:
         events[-1] = {**events[-1], "response": {**response, "output": []}}
     data = make_stream(events)
-    places = [0, *sorted(int(cut * len(data)) for cut in cuts), len(data)]
+    places = [0, *sorted(int(share * len(data)) for share in cuts), len(data)]
     parser, stream = EventParser(), ResponsesStream()
     tokens = [stream.add(event) for start, end in pairwise(places) for event in parser.feed(data[start:end])]
     assert stream.is_complete

@@ -1,4 +1,4 @@
-"""The programs of a suite: where they are found, what they inherit, and that nothing of them is left."""
+"""The programs of a suite: their paths and environment, and that no process is left."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from proctor.targets.process.suite_programs import SuiteProgramRunner
 from support.processes import FAMILY, list_living, make_late
 from support.waiting import PATIENCE_S, wait_until
 
-HERE = {"PATH": os.environ["PATH"]}
+PATH_ONLY = {"PATH": os.environ["PATH"]}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="runs scripts with a first line #!")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which processes live")
 
 
 async def run(folder: Path, *argv: str, **more: object) -> CompletedProgram:
-    given: dict[str, object] = {"timeout_s": PATIENCE_S, **more}
-    return await SuiteProgramRunner(str(folder), HERE).run(argv, **given)  # type: ignore[arg-type]
+    options: dict[str, object] = {"timeout_s": PATIENCE_S, **more}
+    return await SuiteProgramRunner(str(folder), PATH_ONLY).run(argv, **options)  # type: ignore[arg-type]
 
 
 def script(path: Path, body: str) -> None:
@@ -33,7 +33,7 @@ def script(path: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-async def said(folder: Path, *argv: str, **more: object) -> str:
+async def read_output(folder: Path, *argv: str, **more: object) -> str:
     finished = await run(folder, *argv, **more)
     assert finished.exit_code == 0, finished.stderr
     return finished.stdout.decode().strip()
@@ -43,10 +43,13 @@ async def said(folder: Path, *argv: str, **more: object) -> str:
 
 
 async def test_python_is_the_interpreter_that_runs_proctor(tmp_path: Path) -> None:
-    assert await said(tmp_path, "python", "-S", "-c", "import sys; print(sys.executable)") == sys.executable
-    other = SuiteProgramRunner(str(tmp_path), {**HERE, "PATH": str(tmp_path)}, python="/bin/echo")
+    assert (
+        await read_output(tmp_path, "python", "-S", "-c", "import sys; print(sys.executable)")
+        == sys.executable
+    )
+    other = SuiteProgramRunner(str(tmp_path), {**PATH_ONLY, "PATH": str(tmp_path)}, python="/bin/echo")
     finished = [await other.run([name, "hi"], timeout_s=PATIENCE_S) for name in ("python", "python3")]
-    assert [each.stdout for each in finished] == [b"hi\n"] * 2
+    assert [result.stdout for result in finished] == [b"hi\n"] * 2
 
 
 @posix
@@ -61,12 +64,13 @@ async def test_a_relative_path_and_the_folder_it_runs_in_begin_at_the_suite(tmp_
     script(tmp_path / "graders/where.sh", "pwd; cat")
     (tmp_path / "data").mkdir()
     suite = tmp_path.resolve()
-    assert await said(suite, "./graders/where.sh", stdin=b"in") == f"{suite}\nin"
-    assert await said(suite, "graders/where.sh", cwd="data") == f"{suite}/data"
+    assert await read_output(suite, "./graders/where.sh", stdin=b"in") == f"{suite}\nin"
+    assert await read_output(suite, "graders/where.sh", cwd="data") == f"{suite}/data"
     assert (
-        await said(suite, str(suite / "graders/where.sh"), cwd=str(suite / "graders")) == f"{suite}/graders"
+        await read_output(suite, str(suite / "graders/where.sh"), cwd=str(suite / "graders"))
+        == f"{suite}/graders"
     )
-    assert await said(suite / "data", "../graders/where.sh", cwd="..") == f"{suite}"
+    assert await read_output(suite / "data", "../graders/where.sh", cwd="..") == f"{suite}"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ async def test_a_relative_path_and_the_folder_it_runs_in_begin_at_the_suite(tmp_
     ],
 )  # fmt: skip
 @posix
-async def test_what_cannot_be_started_is_said(
+async def test_a_program_that_cannot_be_started_is_an_error_that_names_it(
     tmp_path: Path, argv: list[str], cwd: str | None, why: str
 ) -> None:
     (tmp_path / "plain.txt").write_text("text", encoding="utf-8")
@@ -154,7 +158,7 @@ async def test_a_suite_whose_folder_is_gone_runs_nothing(tmp_path: Path) -> None
 
 
 async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path) -> None:
-    programs = SuiteProgramRunner(str(tmp_path), {**HERE, "OPENAI_API_KEY": "sk", "LANG": "C"})
+    programs = SuiteProgramRunner(str(tmp_path), {**PATH_ONLY, "OPENAI_API_KEY": "sk", "LANG": "C"})
     code = "import json, os; print(json.dumps(dict(os.environ)))"
     finished = await programs.run(
         ["python", "-S", "-c", code], timeout_s=PATIENCE_S, variables={"PROCTOR_WORKSPACE_PATH": "/w"}
@@ -166,7 +170,7 @@ async def test_a_program_inherits_no_secret_and_what_it_is_given(tmp_path: Path)
 
 
 async def test_python_reads_and_writes_utf8_whatever_the_system_speaks(tmp_path: Path) -> None:
-    programs = SuiteProgramRunner(str(tmp_path), {**HERE, "LC_ALL": "de_DE.ISO-8859-1"})
+    programs = SuiteProgramRunner(str(tmp_path), {**PATH_ONLY, "LC_ALL": "de_DE.ISO-8859-1"})
     finished = await programs.run(
         ["python", "-S", "-c", "print(input())"], "zwölf €".encode(), timeout_s=PATIENCE_S
     )

@@ -1,4 +1,4 @@
-"""Targets files: the targets that they name, which may name one another, and all that can be wrong."""
+"""Targets files: targets, references between them, and every error of a file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _problems(text: str) -> list[tuple[int | None, str, str | None]]:
         problems = TargetsFile(text, "targets.yaml", "/project").problems
     except SuiteError as error:
         problems = error.problems
-    return [(one.line, one.code, one.field) for one in problems if one.level == "error"]
+    return [(problem.line, problem.code, problem.field) for problem in problems if problem.level == "error"]
 
 
 # --- kinds -------------------------------------------------------------------------------------------------
@@ -55,92 +55,95 @@ def _problems(text: str) -> list[tuple[int | None, str, str | None]]:
 OPENAI = "https://api.openai.com/v1"
 
 
-def made(kind: str, model: str = "", endpoint: str | None = None, **options: Any) -> TargetSpec:
+def make_spec(kind: str, model: str = "", endpoint: str | None = None, **options: Any) -> TargetSpec:
     return TargetSpec(name="t", kind=kind, model=model, endpoint=endpoint, options=options)
 
 
 @pytest.mark.parametrize(
     ("target", "spec"),
     [
-        ("provider: openai, model: gpt-5.2", made("openai", "gpt-5.2", OPENAI)),
-        ("kind: openai, model: gpt-5.2", made("openai", "gpt-5.2", OPENAI)),
+        ("provider: openai, model: gpt-5.2", make_spec("openai", "gpt-5.2", OPENAI)),
+        ("kind: openai, model: gpt-5.2", make_spec("openai", "gpt-5.2", OPENAI)),
         (
             "provider: openai, model: '${{ MODEL }}', api_key: '${{ KEY }}'",
-            made("openai", "m-from-outside", OPENAI, api_key="${{ KEY }}"),
+            make_spec("openai", "m-from-outside", OPENAI, api_key="${{ KEY }}"),
         ),
         (
             "provider: openai, model: m, base_url: '${{ URL }}'",
-            made("openai", "m", "https://h.example/v1", base_url="${{ URL }}"),
+            make_spec("openai", "m", "https://h.example/v1", base_url="${{ URL }}"),
         ),
         (
             "provider: openai, model: m, endpoint: http://127.0.0.1:9/v1",
-            made("openai", "m", "http://127.0.0.1:9/v1"),
+            make_spec("openai", "m", "http://127.0.0.1:9/v1"),
         ),
-        ("provider: openai, model: m, api_format: chat", made("openai", "m", OPENAI)),
+        ("provider: openai, model: m, api_format: chat", make_spec("openai", "m", OPENAI)),
         (
             "provider: openai, model: m, api_format: responses, verbosity: low",
-            replace(made("openai", "m", OPENAI), params=Params(api_format="responses", verbosity="low")),
+            replace(make_spec("openai", "m", OPENAI), params=Params(api_format="responses", verbosity="low")),
         ),
-        ("provider: openrouter, model: a/b", made("openai", "a/b", "https://openrouter.ai/api/v1")),
-        ("provider: groq, model: x", made("openai", "x", "https://api.groq.com/openai/v1")),
-        ("provider: ollama, model: x", made("openai", "x", "http://127.0.0.1:11434/v1")),
+        ("provider: openrouter, model: a/b", make_spec("openai", "a/b", "https://openrouter.ai/api/v1")),
+        ("provider: groq, model: x", make_spec("openai", "x", "https://api.groq.com/openai/v1")),
+        ("provider: ollama, model: x", make_spec("openai", "x", "http://127.0.0.1:11434/v1")),
         (
             "provider: anthropic, variant: c, system_prompt: Be brief.",
-            made("anthropic", "c", system_prompt="Be brief."),
+            make_spec("anthropic", "c", system_prompt="Be brief."),
         ),
-        ("provider: google, model: g", made("google", "g")),
-        ("provider: gemini, model: g", made("google", "g")),
-        ("provider: google-gemini, model: g", made("google", "g")),
+        ("provider: google, model: g", make_spec("google", "g")),
+        ("provider: gemini, model: g", make_spec("google", "g")),
+        ("provider: google-gemini, model: g", make_spec("google", "g")),
         (
             "provider: azure, deployment: d, endpoint: https://x.example, api_version: '1'",
-            made("azure", "d", "https://x.example", api_version="1"),
+            make_spec("azure", "d", "https://x.example", api_version="1"),
         ),
         (
             "provider: azure-openai, model: d, endpoint: https://x.example",
-            made("azure", "d", "https://x.example"),
+            make_spec("azure", "d", "https://x.example"),
         ),
-        ("provider: local", made("local")),
-        ("provider: local, model: x.gguf", made("local", "/project/x.gguf")),
-        ("provider: echo", made("echo")),
-        ("provider: mock", made("mock")),
-        ("provider: mock, response: '4 ${{ MODEL }}'", made("mock", response="4 ${{ MODEL }}")),
-        ("provider: function, function: 'a.b:c'", made("function", "a.b:c")),
-        ("provider: replay, file: runs/a.jsonl", made("replay", "/project/runs/a.jsonl")),
-        ("provider: transcript, path: ../a.jsonl", made("replay", "/a.jsonl")),
-        ("provider: scripted, file: /s.jsonl", made("scripted", "/s.jsonl")),
-        ("provider: cli, command: 'a {PROMPT}'", made("cli", "a {PROMPT}")),
-        ("provider: command, command: cat", made("cli", "cat")),
-        ("provider: cli, command: '${{ LINE }}'", made("cli", "${{ LINE }}", folder="/project")),
+        ("provider: local", make_spec("local")),
+        ("provider: local, model: x.gguf", make_spec("local", "/project/x.gguf")),
+        ("provider: echo", make_spec("echo")),
+        ("provider: mock", make_spec("mock")),
+        ("provider: mock, response: '4 ${{ MODEL }}'", make_spec("mock", response="4 ${{ MODEL }}")),
+        ("provider: function, function: 'a.b:c'", make_spec("function", "a.b:c")),
+        ("provider: replay, file: runs/a.jsonl", make_spec("replay", "/project/runs/a.jsonl")),
+        ("provider: transcript, path: ../a.jsonl", make_spec("replay", "/a.jsonl")),
+        ("provider: scripted, file: /s.jsonl", make_spec("scripted", "/s.jsonl")),
+        ("provider: cli, command: 'a {PROMPT}'", make_spec("cli", "a {PROMPT}")),
+        ("provider: command, command: cat", make_spec("cli", "cat")),
+        ("provider: cli, command: '${{ LINE }}'", make_spec("cli", "${{ LINE }}", folder="/project")),
         (
             "provider: cli, command: $PROCTOR_TARGETS_FOLDER/a",
-            made("cli", "$PROCTOR_TARGETS_FOLDER/a", folder="/project"),
+            make_spec("cli", "$PROCTOR_TARGETS_FOLDER/a", folder="/project"),
         ),
         (
             "provider: cli, command: a, cwd: sub, timeout_seconds: 5",
-            made("cli", "a", cwd="/project/sub", timeout_seconds=5),
+            make_spec("cli", "a", cwd="/project/sub", timeout_seconds=5),
         ),
         (
             "provider: cli, command: a, files_format: '-f {path}', keep_temp_files: true",
-            made("cli", "a", files_format="-f {path}", keep_temp_files=True),
+            make_spec("cli", "a", files_format="-f {path}", keep_temp_files=True),
         ),
-        ("provider: cli, command: a, keep_temp_files: false", made("cli", "a")),
-        ("provider: cli, command: a, keep_temp_files: '${{ YES }}'", made("cli", "a", keep_temp_files=True)),
-        ("provider: cli, command: a, provider_batching: false", made("cli", "a")),
+        ("provider: cli, command: a, keep_temp_files: false", make_spec("cli", "a")),
+        (
+            "provider: cli, command: a, keep_temp_files: '${{ YES }}'",
+            make_spec("cli", "a", keep_temp_files=True),
+        ),
+        ("provider: cli, command: a, provider_batching: false", make_spec("cli", "a")),
         (
             "provider: cli, command: 'a {OUTPUT_FILE}', provider_batching: true",
-            made("cli", "a {OUTPUT_FILE}", provider_batching=True),
+            make_spec("cli", "a {OUTPUT_FILE}", provider_batching=True),
         ),
         (
             "provider: cli, command: a, env: {A_KEY: '${{ KEY }}', N: 5}",
-            made("cli", "a", env={"A_KEY": "${{ KEY }}", "N": "5"}),
+            make_spec("cli", "a", env={"A_KEY": "${{ KEY }}", "N": "5"}),
         ),
         (
             "provider: cli, command: a, healthcheck: {url: 'http://h/', timeout_seconds: 2}",
-            made("cli", "a", healthcheck={"url": "http://h/", "timeout_seconds": 2}),
+            make_spec("cli", "a", healthcheck={"url": "http://h/", "timeout_seconds": 2}),
         ),
         (
             "provider: cli, command: a, healthcheck: {command: b, cwd: x}",
-            made("cli", "a", healthcheck={"command": "b", "cwd": "/project/x"}),
+            make_spec("cli", "a", healthcheck={"command": "b", "cwd": "/project/x"}),
         ),
     ],
 )
@@ -169,7 +172,7 @@ def test_beside_the_short_form_stands_what_its_kind_takes() -> None:
     assert [problem.line for problem in caught.value.problems] == [2]
 
 
-def test_every_kind_has_a_way_to_say_it() -> None:
+def test_every_kind_but_command_can_be_written_in_a_targets_file() -> None:
     assert {kind.name for kind in iter_kinds() if kind.entry_fields is None} == {"command"}
 
 
@@ -180,8 +183,8 @@ def test_a_targets_own_parameters_count_unless_the_user_names_others() -> None:
     assert _spec("provider: mock", params=Params(temperature=1.0)).params == Params(temperature=1.0)
     target = "provider: openai, model: m, temperature: 0.7, max_output_tokens: 9, seed: 5"
     assert _spec(target).params == Params(temperature=0.7, max_tokens=9, seed=5)
-    given = Params(temperature=1.0, max_tokens=3, seed=None)
-    assert _spec(target, params=given).params == given
+    params = Params(temperature=1.0, max_tokens=3, seed=None)
+    assert _spec(target, params=params).params == params
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ def test_a_targets_own_parameters_count_unless_the_user_names_others() -> None:
         ("provider: google, model: m, timeout_seconds: 9", None, None, {"timeout_seconds": 9}),
     ],
 )
-def test_workers_retries_and_time_are_the_runs_where_nothing_is_said(
+def test_workers_retries_and_time_default_to_those_of_the_run(
     target: str, workers: int | None, retries: int | None, options: dict[str, Any]
 ) -> None:
     spec = _spec(target)
@@ -281,7 +284,7 @@ def test_variables_of_judges_and_fallbacks_count_with_their_target() -> None:
 def test_a_description_of_a_target_is_prose() -> None:
     file = _file("{name: t, provider: mock, description: 'needs ${{ NOBODY }}'}")
     assert _spec("provider: mock, description: 'needs ${{ NOBODY }}'") == _spec("provider: mock")
-    assert [one.variables for one in file.list_targets({})] == [()]
+    assert [target.variables for target in file.list_targets({})] == [()]
 
 
 def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set() -> None:
@@ -291,7 +294,7 @@ def test_a_list_of_targets_shows_what_they_name_and_which_variables_are_not_set(
         "{name: c, target: 'openai:m'}",
         "{name: d, provider: cli, command: cat, env: {T: '${{ BLANK }}'}}",
     )
-    rows = [(one.name, one.kind, one.details, one.unset_variables) for one in read.list_targets(ENVIRON)]
+    rows = [(row.name, row.kind, row.details, row.unset_variables) for row in read.list_targets(ENVIRON)]
     assert rows == [
         ("a", "google", "g", ("NOT_SET",)),
         ("b", "→", "a", ()),
@@ -325,10 +328,10 @@ def test_a_target_may_judge_itself_where_that_is_said() -> None:
 def test_links_may_be_words_of_the_command_line() -> None:
     spec = _spec("provider: mock, grader_target: 'openai:m', fallback_targets: ['mock:x', plain]", PLAIN)
     assert spec.judge == parse_target("openai:m", Params(), {})
-    assert [one.name for one in spec.fallbacks] == ["mock:x", "plain"]
+    assert [fallback.name for fallback in spec.fallbacks] == ["mock:x", "plain"]
 
 
-def test_another_name_stands_for_a_target_with_all_it_says() -> None:
+def test_an_alias_stands_for_a_target_with_all_its_fields() -> None:
     others = (
         "{name: a, use_target: b}",
         "{name: b, provider: openai, model: m, workers: 3, grader_target: j}",
@@ -344,7 +347,7 @@ def test_another_name_stands_for_a_target_with_all_it_says() -> None:
     assert spec.judge.name == "a"
 
 
-def test_which_target_a_name_stands_for_may_come_from_the_environment() -> None:
+def test_the_target_of_an_alias_may_come_from_the_environment() -> None:
     assert _spec("use_target: '${{ NAME }}'", PLAIN).kind == "mock"
     with pytest.raises(SuiteError, match="'nobody'"):
         _spec("use_target: '${{ NAME }}'", PLAIN, NAME="nobody")
@@ -352,15 +355,15 @@ def test_which_target_a_name_stands_for_may_come_from_the_environment() -> None:
         _spec("use_target: '${{ NAME }}'", NAME="t")
 
 
-def test_fallbacks_of_fallbacks_follow_them_and_nobody_comes_twice() -> None:
+def test_fallbacks_of_fallbacks_follow_them_without_duplicates() -> None:
     spec = _spec(
         "provider: mock, fallback_targets: [b, c, d]",
         "{name: b, provider: mock, fallback_targets: [d], grader_target: c}",
         "{name: c, provider: mock}",
         "{name: d, provider: mock}",
     )
-    assert [one.name for one in spec.fallbacks] == ["b", "d", "c"]
-    assert all(not one.fallbacks and one.judge is None for one in spec.fallbacks)
+    assert [fallback.name for fallback in spec.fallbacks] == ["b", "d", "c"]
+    assert all(not fallback.fallbacks and fallback.judge is None for fallback in spec.fallbacks)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +387,7 @@ def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "code", "field", "said"),
+    ("row", "code", "field", "message"),
     [
         ("provider: opena, model: m", "unknown-value", "provider", "'openai'"),
         ("provider: openai", "missing-field", "model", "missing"),
@@ -434,9 +437,7 @@ def test_a_circle_is_refused_and_shown(targets: list[str], circle: str) -> None:
         ("provider: replay", "missing-field", "file", ""),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_field(
-    row: str, code: str, field: str | None, said: str
-) -> None:
+def test_an_error_has_its_line_and_field(row: str, code: str, field: str | None, message: str) -> None:
     read = TargetsFile(f"targets:\n  - {PLAIN}\n  - {{name: t, {row}}}\n", "targets.yaml", "/project")
     with pytest.raises(SuiteError) as caught:
         read.get_spec("t", Params(), ENVIRON)
@@ -444,7 +445,7 @@ def test_what_is_wrong_is_told_with_its_line_and_field(
     assert read.problems == (problem,)
     assert (problem.line, problem.code, problem.field) == (3, code, field)
     assert str(problem).startswith("targets.yaml:3: error: ")
-    assert said in problem.message
+    assert message in problem.message
 
 
 @pytest.mark.parametrize(
@@ -462,7 +463,7 @@ def test_what_is_wrong_is_told_with_its_line_and_field(
 def test_a_file_of_another_form_is_refused(text: str, problems: list[Any]) -> None:
     with pytest.raises(SuiteError) as caught:
         TargetsFile(text, "targets.yaml", "/project")
-    assert [(one.line, one.code, one.field) for one in caught.value.problems] == problems
+    assert [(problem.line, problem.code, problem.field) for problem in caught.value.problems] == problems
 
 
 @pytest.mark.parametrize(
@@ -481,7 +482,7 @@ def test_a_file_of_another_form_is_refused(text: str, problems: list[Any]) -> No
         ),
     ],
 )
-def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
+def test_a_wrong_entry_is_reported_and_other_targets_can_be_used(
     entries: str, problem: tuple[int, str, str]
 ) -> None:
     text = f"targets:\n- {PLAIN}\n{entries}\n"
@@ -500,13 +501,13 @@ def test_an_entry_that_is_wrong_is_told_and_keeps_nobody_else_from_being_asked(
         ("use_target: bad", "{name: bad, provider: mock}, {name: bad, provider: echo}"),
     ],
 )
-def test_an_entry_that_is_wrong_stops_whoever_needs_it(link: str, other: str) -> None:
+def test_a_wrong_entry_stops_runs_that_need_it(link: str, other: str) -> None:
     read = TargetsFile(f"targets: [{{name: t, {link}}},\n{other}]", "targets.yaml", "/project")
     with pytest.raises(SuiteError, match=r"targets\.yaml:2: error: Target 'bad'"):
         read.get_spec("t", Params(), {})
 
 
-def test_a_judge_that_is_wrong_stops_nobody_who_needs_no_judge() -> None:
+def test_a_wrong_judge_stops_only_runs_that_need_a_judge() -> None:
     read = _file("{name: t, provider: mock, grader_target: nobody}")
     assert read.get_spec("t", Params(), {}, judged=False).judge is None
     with pytest.raises(
@@ -515,7 +516,7 @@ def test_a_judge_that_is_wrong_stops_nobody_who_needs_no_judge() -> None:
         read.get_spec("t", Params(), {})
 
 
-def test_everything_that_is_wrong_is_told_at_once_and_in_order() -> None:
+def test_all_errors_are_reported_at_once_and_in_order() -> None:
     text = """
 targets:
   - name: a
@@ -539,7 +540,7 @@ def test_a_field_without_effect_is_a_warning(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "said"),
+    ("provider", "message"),
     [
         ("claude", "claude -p"),
         ("claude-code", "claude -p"),
@@ -550,14 +551,14 @@ def test_a_field_without_effect_is_a_warning(field: str) -> None:
         ("agentv", "provider: openai"),
     ],
 )
-def test_an_agent_is_asked_by_its_command_line_and_keeps_nobody_else_from_being_asked(
-    provider: str, said: str
+def test_a_coding_agent_needs_its_command_line_and_other_targets_can_be_used(
+    provider: str, message: str
 ) -> None:
     read = _file(f"{{name: t, provider: {provider}, executable: x, maxTurns: 5}}", PLAIN)
     assert read.get_spec("plain", Params(), {}).kind == "mock"
     with pytest.raises(SuiteError, match=r"targets\.yaml:2: error") as caught:
         read.get_spec("t", Params(), {})
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.slow

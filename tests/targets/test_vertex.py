@@ -52,7 +52,7 @@ class TokenService:
         """How long each token lives, in seconds; the last one counts for all that follow."""
         self.failure: tuple[int, dict[str, str]] | None = None
         self.claims: list[dict[str, Any]] = []
-        """What each request claimed."""
+        """The JWT claims of each token request."""
 
     def write(self, url: str) -> None:
         self.url = f"{url}/token"
@@ -94,7 +94,7 @@ async def open_entry(api: Api, opening: Make, folder: Path, entry: str, **enviro
     return await TARGETS.get("vertex").open_target(spec, opening(**environ))
 
 
-def address_of(target: Any, *, streamed: bool = False) -> str:
+def make_address(target: Any, *, streamed: bool = False) -> str:
     endpoint = target._endpoint
     return str((endpoint._stream_head if streamed else endpoint._head).url)
 
@@ -129,15 +129,15 @@ async def test_the_address_has_the_project_and_the_location(
 ) -> None:
     spec = make_spec("vertex", endpoint=None, options=options)
     target = await TARGETS.get("vertex").open_target(spec, opening(**environ, **TOKEN))
-    assert address_of(target) == address
+    assert make_address(target) == address
     stream = address.replace(":generateContent", ":streamGenerateContent?alt=sse")
-    assert address_of(target, streamed=True) == stream
+    assert make_address(target, streamed=True) == stream
 
 
 async def test_an_api_key_goes_to_the_address_without_a_project(opening: Make) -> None:
     spec = make_spec("vertex", endpoint=None)
     target = await TARGETS.get("vertex").open_target(spec, opening(**PROJECT, **API_KEY))
-    assert address_of(target) == f"https://aiplatform.googleapis.com/v1/{PATH}"
+    assert make_address(target) == f"https://aiplatform.googleapis.com/v1/{PATH}"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api
     environ = {**TOKEN, **API_KEY, "PROCTOR_API_KEY": "other"}
     await api.ask("vertex", opened={"at": at, "environ": environ})
     await api.ask("vertex", opened={"at": at, "environ": PROJECT})
-    assert [seen.path for seen in api.seen] == [
+    assert [request.path for request in api.seen] == [
         f"/v1/{PATH}",
         f"/v1/projects/p-1/locations/europe-west4/{PATH}",
     ]
@@ -215,9 +215,9 @@ async def test_without_its_package_the_error_says_what_to_install(
 
 async def test_a_request_is_that_of_the_gemini_api_but_for_its_tier(api: Api) -> None:
     api.reply(make_reply("google"))
-    opened = {"top_k": 3, "service_tier": "flex", "reasoning_effort": "high", "environ": {}}
-    await api.ask("vertex", opened=opened)
-    await api.ask("google", opened=opened)
+    options = {"top_k": 3, "service_tier": "flex", "reasoning_effort": "high", "environ": {}}
+    await api.ask("vertex", opened=options)
+    await api.ask("google", opened=options)
     vertex, google = api.seen
     assert google.body.pop("serviceTier") == "flex"
     assert vertex.body == google.body
@@ -229,10 +229,10 @@ async def test_a_request_is_that_of_the_gemini_api_but_for_its_tier(api: Api) ->
 
 async def test_a_case_cannot_have_a_tier_of_its_own(api: Api) -> None:
     api.reply(make_reply("google"))
-    opened = {"service_tier": "flex", "environ": {}}
-    await api.ask("vertex", opened=opened, params={"service_tier": "flex"})
+    options = {"service_tier": "flex", "environ": {}}
+    await api.ask("vertex", opened=options, params={"service_tier": "flex"})
     with pytest.raises(TargetError, match="one `service_tier` for all cases"):
-        await api.ask("vertex", opened=opened, params={"service_tier": "priority"})
+        await api.ask("vertex", opened=options, params={"service_tier": "priority"})
     assert len(api.seen) == 1
 
 
@@ -269,18 +269,18 @@ async def test_a_claude_model_is_named_in_the_address_and_not_in_the_body(
     spec = TargetsFile(text, "targets.yaml", str(tmp_path)).get_spec("t", Params(), {})
     target = await TARGETS.get("vertex-anthropic").open_target(spec, opening())
     assert (await target.answer(make_prompt("2 + 2?"))).text == "4"
-    (seen,) = api.seen
-    assert seen.path == (
+    (request,) = api.seen
+    assert request.path == (
         "/v1/projects/p-of-file/locations/global/publishers/anthropic/models/claude-x@20260101:rawPredict"
     )
-    assert seen.headers["authorization"] == "Bearer ya29.1-x1y2z3"
-    assert seen.body == {
+    assert request.headers["authorization"] == "Bearer ya29.1-x1y2z3"
+    assert request.body == {
         "anthropic_version": "vertex-2023-10-16",
         "max_tokens": 4096,
         "temperature": 0.0,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "2 + 2?"}]}],
     }
-    assert address_of(target, streamed=True).endswith("claude-x@20260101:streamRawPredict")
+    assert make_address(target, streamed=True).endswith("claude-x@20260101:streamRawPredict")
 
 
 async def test_a_claude_model_takes_no_api_key(opening: Make) -> None:
@@ -304,13 +304,13 @@ async def test_a_token_is_kept_until_it_is_about_to_expire(
     api: Api, opening: Make, tokens: TokenService, tmp_path: Path
 ) -> None:
     api.reply(make_reply("google"))
-    tokens.lifetimes = [200, 3600]  # the first one expires too soon to be used again
+    tokens.lifetimes = [200, 3600]  # the first token expires too soon to be used again
     target = await open_entry(api, opening, tmp_path, "credentials: key.json, location: us-central1")
     assert not tokens.claims
     for _ in range(4):
         await target.answer(make_prompt("?"))
-    sent = [seen.headers["authorization"] for seen in api.seen]
-    assert sent == ["Bearer ya29.1-x1y2z3", *["Bearer ya29.2-x1y2z3"] * 3]
+    authorizations = [request.headers["authorization"] for request in api.seen]
+    assert authorizations == ["Bearer ya29.1-x1y2z3", *["Bearer ya29.2-x1y2z3"] * 3]
     assert api.seen[0].path == f"/v1/projects/p-of-file/locations/us-central1/{PATH}"
     assert [claims["scope"] for claims in tokens.claims] == [SCOPE, SCOPE]
 
@@ -331,7 +331,7 @@ async def test_the_environment_names_the_key_file(
 ) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tokens.file))
     target = await TARGETS.get("vertex").open_target(make_spec("vertex", endpoint=None), opening())
-    assert "/projects/p-of-file/locations/global/" in address_of(target)
+    assert "/projects/p-of-file/locations/global/" in make_address(target)
 
 
 async def test_no_answer_and_no_error_shows_the_token(

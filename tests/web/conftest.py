@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, which is the working directory, with keys and everything else of its own."""
+    """An empty folder as the working directory, with its own keys and no variables of the user's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PROCTOR_KEYS", str(tmp_path / "keys"))
     for name in ("PROCTOR_STORE", "PROCTOR_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -49,12 +49,12 @@ READING = (
     "run_status",
     "pages.trends",
 )
-"""The modules of pages that are shown without what takes longer than their `_TIMEOUT_S`."""
+"""The modules whose pages appear after `_TIMEOUT_S`, though parts of them are not ready yet."""
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy this machine is, what a page reads or makes before it is shown is waited for."""
+    """Makes each page wait until it is complete, however busy this machine is."""
     for name in (*READING, "api.grid", "api.trials"):
         monkeypatch.setattr(f"proctor.web.{name}._TIMEOUT_S", PATIENCE_S)
     monkeypatch.setattr("proctor.web.pages.trends._LIST_TIMEOUT_S", PATIENCE_S)
@@ -62,14 +62,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest, site: Project) -> Iterator[Visitor]:
-    """The site, called in this process; on a port for a browser, and where the mark `port` asks for it."""
+    """The site, called in this process; on a port if the test has a browser or the mark `port`."""
     on_port = "chromium" in request.fixturenames or request.node.get_closest_marker("port")
     with (serve if on_port else visit)(site) as running:
         yield running
 
 
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first draws and runs pages as the others do, and takes two fifths of their time: it has no windows."""
+"""The first has no windows and takes two fifths of the time of the others."""
 
 
 @pytest.fixture(scope="session")
@@ -96,10 +96,10 @@ def launched() -> Iterator[tuple[Browser, AbstractEventLoop | None]]:
 
 @pytest.fixture
 def chromium(launched: tuple[Browser, AbstractEventLoop | None]) -> Iterator[Browser]:
-    """A real Chromium. In CI it must be there; elsewhere its tests are skipped without one.
+    """A real Chromium. In CI it must be installed; elsewhere its tests are skipped without it.
 
-    Playwright's loop stays marked as the running one of this thread, in which `asyncio.run` then refuses. So
-    it is marked while a test has this fixture, and `aside` runs what needs a loop of its own meanwhile.
+    Playwright leaves its loop marked as the running one of this thread, where `asyncio.run` then fails. So
+    the loop is marked only while a test uses this fixture; run code with its own loop in another thread.
     """
     browser, loop = launched
     events._set_running_loop(loop)
@@ -109,7 +109,7 @@ def chromium(launched: tuple[Browser, AbstractEventLoop | None]) -> Iterator[Bro
 
 @pytest.fixture
 def browser_page(chromium: Browser, server: Served) -> Iterator[Page]:
-    """A page of a browser of its own at the server; an error of a script fails the test."""
+    """A page of a new browser at the server; an error of a script fails the test."""
     with opened(chromium, server.url) as page:
         yield page
 
@@ -124,16 +124,16 @@ def browser(chromium: Browser) -> Callable[..., AbstractContextManager[Page]]:
 def routes() -> list[tuple[str, str]]:
     """Every method and path of the pages."""
     routers = [import_module(place.partition(":")[0]).router for place in PAGES.values()]
-    return [found for router in routers for found in routes_of(router)]
+    return [route for router in routers for route in routes_of(router)]
 
 
 @pytest.fixture
 def gate(project: Path) -> Iterator[Gate]:
     """A closed gate in the project, with the target that waits for it."""
     (project / "gated.py").write_text(GATED, encoding="utf-8")
-    named = 'targets: [{name: gated, provider: function, function: "gated:answer"}]'
+    targets = 'targets: [{name: gated, provider: function, function: "gated:answer"}]'
     if not (project / "targets.yaml").exists():
-        (project / "targets.yaml").write_text(named, encoding="utf-8")
-    closed = Gate(project)
-    yield closed
-    closed.open()
+        (project / "targets.yaml").write_text(targets, encoding="utf-8")
+    gate = Gate(project)
+    yield gate
+    gate.open()

@@ -46,7 +46,7 @@ ANSWER: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Run]]:
-    """A server with a run of two cases: the first one held out or not, the other with a plain answer."""
+    """A server with a run of two cases: the first is held out or not, the second has a plain answer."""
     folder: Path = tmp_path_factory.mktemp("parts")
     header = {"proctor": 1, "name": "caps", "split_rule": {"ratio": 0.5}}
     checks = [
@@ -68,10 +68,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, R
 
 
 def positions(world: tuple[Visitor, Run]) -> tuple[int, int]:
-    """The position of the case that is shown, and of the one that is held out."""
+    """The position of the visible case, and of the held-out case."""
     server, run = world
-    hidden = next(n for n in range(2) if "in the holdout" in server.page(f"/runs/{run.id}/cases/{n}"))
-    return 1 - hidden, hidden
+    held_out = next(n for n in range(2) if "in the holdout" in server.page(f"/runs/{run.id}/cases/{n}"))
+    return 1 - held_out, held_out
 
 
 def test_the_reasoning_is_folded_marked_and_text(world: tuple[Visitor, Run]) -> None:
@@ -161,9 +161,9 @@ def test_a_player_gets_the_range_it_asks_for(
 
 def test_nothing_of_a_hidden_answer_is_shown_or_sent(world: tuple[Visitor, Run]) -> None:
     server, run = world
-    shown, hidden = positions(world)
-    page = server.page(f"/runs/{run.id}/cases/{hidden}?view=tokens")
+    visible, held_out = positions(world)
+    page = server.page(f"/runs/{run.id}/cases/{held_out}?view=tokens")
     assert not re.search(r"Reasoning|probabilities|resp_|/media/", page)
-    assert server.get(f"/runs/{run.id}/cases/{hidden}/answers/0/media/0").status == 404
-    for path in (f"{shown}/answers/0/media/4", f"{shown}/answers/1/media/0", "7/answers/0/media/0"):
+    assert server.get(f"/runs/{run.id}/cases/{held_out}/answers/0/media/0").status == 404
+    for path in (f"{visible}/answers/0/media/4", f"{visible}/answers/1/media/0", "7/answers/0/media/0"):
         assert server.get(f"/runs/{run.id}/cases/{path}").status == 404

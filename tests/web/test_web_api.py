@@ -1,6 +1,6 @@
 """The API for programs over HTTP: the whole workflow, and what is refused.
 
-Each answer is held against the OpenAPI document, in which nothing may be missing that was answered.
+Each answer is checked against the OpenAPI document, which must describe all that an answer contains.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def cases(count: int, **changed: str) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def closed(document: dict[str, Any]) -> dict[str, Any]:
-    """The document, in which an object has no field that is not described."""
+def forbid_other_fields(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, with every schema closed to fields that it does not describe."""
     for schema in document["components"]["schemas"].values():
         schema.setdefault("additionalProperties", False)
     return document
@@ -51,54 +51,54 @@ def closed(document: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def document(server: Any) -> dict[str, Any]:
-    found: dict[str, Any] = closed(json.loads(server.get("/api/v1/openapi.json").data))
-    return found
+    document: dict[str, Any] = forbid_other_fields(json.loads(server.get("/api/v1/openapi.json").data))
+    return document
 
 
 @pytest.fixture
 def ask(server: Any, document: dict[str, Any]) -> Ask:
-    """Asks the API; what it answers must have the status and the shape that the document says."""
+    """Calls the API; each answer must have the status and the schema that the document says."""
 
-    def asking(method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Any:
+    def call(method: str, path: str, body: Any = None, *, status: int = 200, **query: Any) -> Any:
         address = f"/api/v1{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         kind = "application/zip" if isinstance(body, bytes) else "application/json"
-        told = server.send(method, address, data, {} if data is None else {"Content-Type": kind})
-        assert told.status == status, told.text
-        check(document, method, path, told)
-        if not told.headers["content-type"].endswith("json"):
-            return told.data
-        return json.loads(told.data, parse_constant=pytest.fail)
+        answer = server.send(method, address, data, {} if data is None else {"Content-Type": kind})
+        assert answer.status == status, answer.text
+        check(document, method, path, answer)
+        if not answer.headers["content-type"].endswith("json"):
+            return answer.data
+        return json.loads(answer.data, parse_constant=pytest.fail)
 
-    return asking
+    return call
 
 
-def check(document: dict[str, Any], method: str, path: str, told: Any) -> None:
+def check(document: dict[str, Any], method: str, path: str, answer: Any) -> None:
     (operation,) = (
         methods[method.lower()]
         for template, methods in document["paths"].items()
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path) and method.lower() in methods
     )
-    response = operation["responses"][str(told.status)]
+    response = operation["responses"][str(answer.status)]
     response = document["components"]["responses"].get(response.get("$ref", "").rpartition("/")[2], response)
-    content = response["content"][told.headers["content-type"].partition(";")[0]]
+    content = response["content"][answer.headers["content-type"].partition(";")[0]]
     for name, header in response.get("headers", {}).items():
-        assert name.lower() in told.headers or not header.get("required")
-    if told.headers["content-type"].endswith("json"):
+        assert name.lower() in answer.headers or not header.get("required")
+    if answer.headers["content-type"].endswith("json"):
         schema = {**content["schema"], "components": document["components"]}
-        Draft202012Validator(schema).validate(json.loads(told.data))
+        Draft202012Validator(schema).validate(json.loads(answer.data))
 
 
-def run_of(ask: Ask, **wanted: Any) -> str:
-    """The id of a run that was started and has ended."""
-    begun = ask("POST", "/runs", {"targets": ["echo"], **wanted}, status=202)
+def run_suite(ask: Ask, **fields: Any) -> str:
+    """Starts a run, waits for its end and returns its id."""
+    started = ask("POST", "/runs", {"targets": ["echo"], **fields}, status=202)
 
-    def ended() -> list[str]:
-        told = ask("GET", f"/starts/{begun['group']}")
-        assert told["said"] == []
-        return [] if told["alive"] else told["runs"]
+    def list_finished_runs() -> list[str]:
+        start = ask("GET", f"/starts/{started['group']}")
+        assert start["said"] == []
+        return [] if start["alive"] else start["runs"]
 
-    (run,) = wait_until(ended)
+    (run,) = wait_until(list_finished_runs)
     return str(run)
 
 
@@ -108,8 +108,8 @@ def run_of(ask: Ask, **wanted: Any) -> str:
 def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> None:
     text, better = cases(120), cases(120, t0="no", t2="no")
     wrong = '{"id": "a", "input": "x"}\n{"id": "a", "input": "x", "expected": "y"}\n'
-    (found,) = ask("POST", "/suites/validate", {"text": wrong, "filename": "mine.jsonl"})["files"]
-    assert ([one["line"] for one in found["errors"]], found["path"]) == ([1, 2], "mine.jsonl")
+    (report,) = ask("POST", "/suites/validate", {"text": wrong, "filename": "mine.jsonl"})["files"]
+    assert ([error["line"] for error in report["errors"]], report["path"]) == ([1, 2], "mine.jsonl")
     assert ask("POST", "/suites/validate", {"text": text, "name": "birds"})["exit_code"] == 0
     assert ask("GET", "/suites") == {"suites": []}
 
@@ -118,51 +118,51 @@ def test_the_whole_workflow_from_a_text_to_a_verified_certificate(ask: Ask) -> N
     assert ask("POST", "/suites", {"text": text, "name": "birds"})["state"] == "same"
     assert ask("POST", "/suites", {"text": better, "name": "birds"}, status=201)["version"] == "v2"
     diff = ask("GET", "/suite/diff", name="birds", old="v1")
-    assert [one["case"] for one in diff["changed"]] == ["t0", "t2"]
+    assert [case["case"] for case in diff["changed"]] == ["t0", "t2"]
     assert (diff["old"]["version"], diff["new"]["version"], diff["same"]) == ("v1", "v2", 118)
 
-    wanted = {"suite": "birds", "targets": ["echo"], "tags": ["odd", "even"], "all_tags": ["even,none"]}
-    estimate = ask("POST", "/estimates", wanted)
+    fields = {"suite": "birds", "targets": ["echo"], "tags": ["odd", "even"], "all_tags": ["even,none"]}
+    estimate = ask("POST", "/estimates", fields)
     assert estimate["calls"] == 60
     assert estimate["command"].endswith("--target=echo --tag=odd --tag=even --all-tag=even,none")
     estimate = ask("POST", "/estimates", {"suite": "birds", "targets": ["echo"]})
     assert (estimate["dev"], estimate["holdout"], estimate["calls"]) == (96, 24, 120)
     assert estimate["command"] == "proctor run --saved=birds@v2 --target=echo"
-    old, new = run_of(ask, suite="birds", version="v1"), run_of(ask, suite="birds")
+    old, new = run_suite(ask, suite="birds", version="v1"), run_suite(ask, suite="birds")
     progress = ask("GET", f"/runs/{new}/progress")
     assert (progress["done"], progress["planned"], progress["status"]) == (120, 120, "finished")
     assert (progress["alive"], progress["seconds_left"], progress["cost_usd"]) == (False, None, 0.0)
-    assert [one["run"] for one in ask("GET", "/runs")["runs"]] == [new, old]
+    assert [run["run"] for run in ask("GET", "/runs")["runs"]] == [new, old]
     run = ask("GET", f"/runs/{new}")
     assert (run["suite"], run["suite_version"], run["passed"], run["looks"]) == ("birds", "v2", 62, 1)
 
     failed = ask("GET", f"/runs/{new}/trials", verdict=["fail", "error"], tag="even", split="dev", limit=5)
-    assert {(one["verdict"], *one["tags"], one["split"]) for one in failed["trials"]} == {
+    assert {(trial["verdict"], *trial["tags"], trial["split"]) for trial in failed["trials"]} == {
         ("fail", "even", "dev")
     }
     assert failed["total"] == run["splits"]["dev"]["failed"]
-    one = failed["trials"][0]
-    assert ask("GET", f"/runs/{new}/trials/{one['position']}/0") == one
-    assert one["output"]["text"] == f"{SECRET} {one['position']}"
+    trial = failed["trials"][0]
+    assert ask("GET", f"/runs/{new}/trials/{trial['position']}/0") == trial
+    assert trial["output"]["text"] == f"{SECRET} {trial['position']}"
 
-    compared = ask("GET", "/comparisons", run=[old, new], by_case_digest="true")
-    assert compared["comparisons"][0]["unmatched"]["only_candidate"] == 2
+    comparison = ask("GET", "/comparisons", run=[old, new], by_case_digest="true")
+    assert comparison["comparisons"][0]["unmatched"]["only_candidate"] == 2
     by_id = ask("GET", "/comparisons", run=[old, new])
     assert by_id["comparisons"][0]["input_changed_cases"] == ["t0", "t2"]
 
-    made = ask("POST", "/certificates", {"run": new}, status=201)
-    assert (made["certificate"]["part"], made["certificate"]["total"]) == ("holdout", 24)
-    assert [each["run"] for each in ask("GET", "/certificates")["certificates"]] == [new]
-    assert ask("GET", f"/certificates/{new}") == made
+    document = ask("POST", "/certificates", {"run": new}, status=201)
+    assert (document["certificate"]["part"], document["certificate"]["total"]) == ("holdout", 24)
+    assert [certificate["run"] for certificate in ask("GET", "/certificates")["certificates"]] == [new]
+    assert ask("GET", f"/certificates/{new}") == document
     assert ask("GET", f"/certificates/{new}/files/badge").startswith(b"<svg")
     bundle = ask("GET", f"/certificates/{new}/files/bundle")
-    verified = ask("POST", "/bundles/verify", bundle)
-    assert (verified["holds"], verified["wrong"], verified["bundle"]["run"]) == (True, None, new)
-    assert {check["held"] for check in verified["checks"]} == {True}
+    verification = ask("POST", "/bundles/verify", bundle)
+    assert (verification["holds"], verification["wrong"], verification["bundle"]["run"]) == (True, None, new)
+    assert {check["held"] for check in verification["checks"]} == {True}
 
 
 @pytest.fixture
-def stored(site: Project, project: Path) -> str:
+def run_id(site: Project, project: Path) -> str:
     """The id of a run of twelve cases on `echo`, of which it passes six; three are held out."""
     (project / "birds.jsonl").write_text(cases(12), encoding="utf-8")
     site.location.folder.mkdir()
@@ -171,98 +171,103 @@ def stored(site: Project, project: Path) -> str:
         return next(store.runs()).id
 
 
-def test_a_run_is_told_as_the_command_line_tells_it(
-    ask: Ask, stored: str, site: Project, capsys: pytest.CaptureFixture[str]
+def test_a_run_is_described_as_on_the_command_line(
+    ask: Ask, run_id: str, site: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ["--store", site.location.address, "--json"]
 
-    def printed(*words: str) -> Any:
+    def print_json(*words: str) -> Any:
         capsys.readouterr()
         assert _invoke([*words, *place]) == 0
         return json.loads(capsys.readouterr().out)
 
-    run = ask("GET", f"/runs/{stored}")
-    assert printed("runs", "show", stored)["runs"] == [{**run, "looks": 2}]
-    assert printed("runs", "list")["runs"] == ask("GET", "/runs")["runs"]
-    (trial,) = printed("runs", "show", stored, "--case", "t3")["trials"]
-    assert ask("GET", f"/runs/{stored}/trials/3/0") == {"position": 3, **trial}
-    assert printed("suites", "list") == ask("GET", "/suites")
-    shown = printed("suites", "show", "birds", "--cases")
-    listed = ask("GET", "/suite/cases", name="birds")["cases"]
-    assert shown.pop("case_list") == [{k: v for k, v in one.items() if k != "position"} for one in listed]
-    assert shown == ask("GET", "/suite", name="birds")
-    assert printed("compare", stored, stored)["comparisons"][0]["pairs"] == 12
+    run = ask("GET", f"/runs/{run_id}")
+    assert print_json("runs", "show", run_id)["runs"] == [{**run, "looks": 2}]
+    assert print_json("runs", "list")["runs"] == ask("GET", "/runs")["runs"]
+    (trial,) = print_json("runs", "show", run_id, "--case", "t3")["trials"]
+    assert ask("GET", f"/runs/{run_id}/trials/3/0") == {"position": 3, **trial}
+    assert print_json("suites", "list") == ask("GET", "/suites")
+    suite = print_json("suites", "show", "birds", "--cases")
+    cases = ask("GET", "/suite/cases", name="birds")["cases"]
+    assert suite.pop("case_list") == [{k: v for k, v in case.items() if k != "position"} for case in cases]
+    assert suite == ask("GET", "/suite", name="birds")
+    assert print_json("compare", run_id, run_id)["comparisons"][0]["pairs"] == 12
 
 
-def test_what_is_held_out_is_sealed_until_it_is_revealed_and_that_is_recorded(ask: Ask, stored: str) -> None:
+def test_what_is_held_out_is_sealed_until_it_is_revealed_and_that_is_recorded(ask: Ask, run_id: str) -> None:
     def texts() -> str:
-        pages = [ask("GET", f"/runs/{stored}/trials", split="holdout", text=word) for word in ("", SECRET)]
+        pages = [ask("GET", f"/runs/{run_id}/trials", split="holdout", text=word) for word in ("", SECRET)]
         return json.dumps(pages)
 
-    before = ask("GET", f"/runs/{stored}/trials", split="holdout")
+    before = ask("GET", f"/runs/{run_id}/trials", split="holdout")
     assert before["total"] == 3
-    assert {(one["sealed"], one["output"]) for one in before["trials"]} == {(True, None)}
+    assert {(trial["sealed"], trial["output"]) for trial in before["trials"]} == {(True, None)}
     assert SECRET not in texts()
-    assert ask("GET", f"/runs/{stored}")["looks"] == 1
-    assert ask("POST", f"/runs/{stored}/reveal", {}) == {"run": stored, "looks": 2}
-    assert ask("POST", f"/runs/{stored}/reveal", {})["looks"] == 2
+    assert ask("GET", f"/runs/{run_id}")["looks"] == 1
+    assert ask("POST", f"/runs/{run_id}/reveal", {}) == {"run": run_id, "looks": 2}
+    assert ask("POST", f"/runs/{run_id}/reveal", {})["looks"] == 2
     assert texts().count(SECRET) > 3
     kinds = [look["kind"] for look in ask("GET", "/suite", name="birds")["looks"]]
     assert kinds == ["rate", "reveal"]
 
 
-def test_a_suite_and_a_run_can_hold_nothing_out(ask: Ask, stored: str) -> None:
-    wanted = {"suite": "birds", "targets": ["echo"], "holdout": 0}
-    assert ask("POST", "/estimates", wanted)["holdout"] is None
-    assert ask("GET", f"/runs/{run_of(ask, suite='birds', holdout=0)}")["splits"] == {}
+def test_a_suite_and_a_run_can_hold_nothing_out(ask: Ask, run_id: str) -> None:
+    fields = {"suite": "birds", "targets": ["echo"], "holdout": 0}
+    assert ask("POST", "/estimates", fields)["holdout"] is None
+    assert ask("GET", f"/runs/{run_suite(ask, suite='birds', holdout=0)}")["splits"] == {}
     body = {"text": cases(10), "name": "whole", "holdout": 0}
     assert ask("POST", "/suites", body, status=201)["version"] == "v1"
     assert ask("GET", "/suite", name="whole")["splits"] is None
     ask("POST", "/suites", {**body, "holdout": 1}, status=422)
-    ask("POST", "/estimates", {**wanted, "holdout": 1}, status=422)
+    ask("POST", "/estimates", {**fields, "holdout": 1}, status=422)
 
 
-def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, stored: str, site: Project) -> None:
+def test_a_list_of_runs_tells_no_rate_of_a_holdout_alone(ask: Ask, run_id: str, site: Project) -> None:
     words = ["run", "birds.jsonl", "--target", "echo", "--quiet", "--split", "holdout"]
     _invoke([*words, "--store", site.location.address])
     alone, whole = ask("GET", "/runs")["runs"]
     assert (alone["sealed"], alone["passed"], alone["pass_rate"], alone["total"]) == (True, None, None, 3)
     assert (whole["sealed"], whole["passed"]) == (False, 6)
-    told = ask("GET", f"/runs/{alone['run']}/progress")
-    assert (told["sealed"], told["passed"], told["failed"], told["done"]) == (True, None, None, 3)
+    progress = ask("GET", f"/runs/{alone['run']}/progress")
+    assert (progress["sealed"], progress["passed"], progress["failed"], progress["done"]) == (
+        True,
+        None,
+        None,
+        3,
+    )
     assert ask("GET", "/suite", name="birds")["looks"][1:] == []
 
 
-def test_lists_come_in_pages(ask: Ask, stored: str, site: Project) -> None:
+def test_lists_come_in_pages(ask: Ask, run_id: str, site: Project) -> None:
     _invoke(["run", "birds.jsonl", "--target", "mock:x", "--quiet", "--store", site.location.address])
     first = ask("GET", "/runs", limit=1)
     second = ask("GET", "/runs", limit=1, after=first["next"])
-    assert [one["run"] for one in second["runs"]] == [stored]
+    assert [run["run"] for run in second["runs"]] == [run_id]
     assert second["next"] is None
-    assert [one["target"] for one in ask("GET", "/runs", target="mock:x")["runs"]] == ["mock:x"]
+    assert [run["target"] for run in ask("GET", "/runs", target="mock:x")["runs"]] == ["mock:x"]
     positions = list[int]()
     after: Any = ""
     while after is not None:
-        found = ask("GET", f"/runs/{stored}/trials", limit=5, after=after)
-        positions += [one["position"] for one in found["trials"]]
-        after = found["next"]
+        page_of_trials = ask("GET", f"/runs/{run_id}/trials", limit=5, after=after)
+        positions += [trial["position"] for trial in page_of_trials["trials"]]
+        after = page_of_trials["next"]
     assert positions == list(range(12))
     ids = list[str]()
     place: dict[str, Any] = {}
     while place != {"after": None}:
-        told = ask("GET", "/suite/cases", name="birds", limit=5, **place)
-        ids += [one["id"] for one in told["cases"]]
-        place = {"after": told["next"]}
+        page = ask("GET", "/suite/cases", name="birds", limit=5, **place)
+        ids += [case["id"] for case in page["cases"]]
+        place = {"after": page["next"]}
     assert ids == [f"t{n}" for n in range(12)]
 
 
-def test_a_suite_is_exported_in_any_dialect_and_comes_back_the_same(ask: Ask, stored: str) -> None:
+def test_a_suite_is_exported_in_any_dialect_and_comes_back_the_same(ask: Ask, run_id: str) -> None:
     (file,) = ask("GET", "/suite/export", name="birds")["files"]
     assert ask("POST", "/suites", {"text": file["text"], "name": "birds"})["state"] == "same"
     (file,) = ask("GET", "/suite/export", name="birds", to="agentv")["files"]
     assert file["path"] == "birds.eval.yaml"
-    refused = ask("GET", "/suite/export", name="birds", to="agent", status=400)
-    assert "Did you mean 'agentv'?" in refused["detail"]
+    error = ask("GET", "/suite/export", name="birds", to="agent", status=400)
+    assert "Did you mean 'agentv'?" in error["detail"]
 
 
 def test_targets_are_told_by_name_and_kind_alone(ask: Ask, project: Path) -> None:
@@ -273,33 +278,33 @@ def test_targets_are_told_by_name_and_kind_alone(ask: Ask, project: Path) -> Non
         "  - name: tool\n    provider: cli\n    command: cat /etc/hostname\n",
         encoding="utf-8",
     )
-    found = ask("GET", "/targets")
-    kinds = {one["name"]: one["kind"] for one in found["targets"]}
+    answer = ask("GET", "/targets")
+    kinds = {target["name"]: target["kind"] for target in answer["targets"]}
     assert kinds == {"mine": "openai", "tool": "cli", "echo": "echo", "local": "local"}
-    assert not any(word in json.dumps(found) for word in ("gpt-x", "MY_KEY", "hostname", "127.0.0.1"))
+    assert not any(word in json.dumps(answer) for word in ("gpt-x", "MY_KEY", "hostname", "127.0.0.1"))
 
 
-def test_an_entry_that_is_wrong_keeps_no_other_target_from_being_told(ask: Ask, project: Path) -> None:
+def test_a_wrong_entry_of_the_targets_file_hides_no_other_target(ask: Ask, project: Path) -> None:
     (project / "targets.yaml").write_text(
         "targets: [{name: a, provider: nowhere}, {name: b, provider: mock}]", encoding="utf-8"
     )
     assert {"name": "b", "kind": "mock"} in ask("GET", "/targets")["targets"]
     (project / "targets.yaml").write_text("targets: {}", encoding="utf-8")
-    refused = ask("GET", "/targets", status=400)
-    assert "targets.yaml:1: error: The file needs a list `targets`" in refused["detail"]
+    error = ask("GET", "/targets", status=400)
+    assert "targets.yaml:1: error: The file needs a list `targets`" in error["detail"]
 
 
 # --- starting and stopping ---------------------------------------------------------------------------------
 
 
-def test_the_same_start_is_made_once_and_another_one_of_its_name_refused(ask: Ask, stored: str) -> None:
-    wanted = {"suite": "birds", "targets": ["echo"], "group": "nightly"}
-    first = ask("POST", "/runs", wanted, status=202)
-    again = ask("POST", "/runs", wanted, status=202)
+def test_the_same_start_is_made_once_and_another_one_of_its_name_refused(ask: Ask, run_id: str) -> None:
+    fields = {"suite": "birds", "targets": ["echo"], "group": "nightly"}
+    first = ask("POST", "/runs", fields, status=202)
+    again = ask("POST", "/runs", fields, status=202)
     assert first["started_at"] == again["started_at"]
     wait_until(lambda: not ask("GET", "/starts/nightly")["alive"])
     assert len(ask("GET", "/starts/nightly")["runs"]) == 1
-    other = ask("POST", "/runs", {**wanted, "seed": 7}, status=409)
+    other = ask("POST", "/runs", {**fields, "seed": 7}, status=409)
     assert "Choose another group" in other["detail"]
 
 
@@ -315,8 +320,8 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
         encoding="utf-8",
     )
     ask("POST", "/suites", {"text": cases(6), "name": "birds"}, status=201)
-    wanted = {"suite": "birds", "targets": ["slow"], "concurrency": 2}
-    start = "/starts/" + ask("POST", "/runs", wanted, status=202)["group"]
+    fields = {"suite": "birds", "targets": ["slow"], "concurrency": 2}
+    start = "/starts/" + ask("POST", "/runs", fields, status=202)["group"]
     run = wait_until(lambda: ask("GET", start)["runs"])[0]
     wait_until(lambda: ask("GET", f"/runs/{run}/progress")["done"] == 2)
     assert ask("GET", f"/runs/{run}/progress")["alive"]
@@ -335,15 +340,15 @@ def test_a_run_is_stopped_and_taken_up_again(ask: Ask, project: Path) -> None:
         assert ask("POST", path, {}, status=409)["status"] == 409
 
 
-def test_a_start_names_the_field_of_related_cases(ask: Ask, stored: str) -> None:
-    wanted = {"suite": "birds", "targets": ["echo"], "cluster": "metadata.document"}
-    command = ask("POST", "/estimates", wanted)["command"]
+def test_a_start_names_the_field_of_related_cases(ask: Ask, run_id: str) -> None:
+    fields = {"suite": "birds", "targets": ["echo"], "cluster": "metadata.document"}
+    command = ask("POST", "/estimates", fields)["command"]
     assert command == "proctor run --saved=birds@v1 --target=echo --cluster=metadata.document"
-    refused = ask("POST", "/runs", {**wanted, "cluster": "document"}, status=422)
-    assert "cannot be clustered by 'document'. Use `metadata.FIELD`" in refused["errors"][0]["message"]
+    error = ask("POST", "/runs", {**fields, "cluster": "document"}, status=422)
+    assert "cannot be clustered by 'document'. Use `metadata.FIELD`" in error["errors"][0]["message"]
 
 
-UNWANTED: list[tuple[dict[str, Any], str]] = [
+INVALID_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"suite": "nobody", "targets": ["echo"]}, "suite"),
     ({"suite": "birds", "version": "v9", "targets": ["echo"]}, "version"),
     ({"suite": "birds", "targets": ["nobody"]}, "targets"),
@@ -367,34 +372,34 @@ UNWANTED: list[tuple[dict[str, Any], str]] = [
 
 
 def test_a_run_that_cannot_be_is_refused_with_the_field_and_nothing_is_started(
-    ask: Ask, stored: str, site: Project
+    ask: Ask, run_id: str, site: Project
 ) -> None:
-    for wanted, field in UNWANTED:
+    for fields, field in INVALID_REQUESTS:
         for path in ("/runs", "/estimates"):
-            refused = ask("POST", path, wanted, status=422)
-            assert [one["field"] for one in refused["errors"]] == [field], wanted
-            assert refused["errors"][0]["message"]
+            error = ask("POST", path, fields, status=422)
+            assert [problem["field"] for problem in error["errors"]] == [field], fields
+            assert error["errors"][0]["message"]
     assert not (site.location.folder / "starts").exists()
 
 
 # --- what is refused ---------------------------------------------------------------------------------------
 
 
-def problem_of(told: Any, status: int) -> dict[str, Any]:
-    """What was answered, which is a problem."""
-    assert (told.status, told.headers["content-type"]) == (status, "application/problem+json")
-    found: dict[str, Any] = json.loads(told.data)
-    assert found["status"] == status
-    assert found["detail"].endswith((".", "?"))
-    assert found["type"].startswith("/api/v1/problems/")
-    return found
+def check_problem(answer: Any, status: int) -> dict[str, Any]:
+    """Checks that an answer is a problem with that status, and returns it."""
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/problem+json")
+    problem: dict[str, Any] = json.loads(answer.data)
+    assert problem["status"] == status
+    assert problem["detail"].endswith((".", "?"))
+    assert problem["type"].startswith("/api/v1/problems/")
+    return problem
 
 
 def test_an_address_that_is_not_there_is_a_problem_whose_type_is_explained(server: Any) -> None:
     for path in ("/api/v1/nothing", "/api/v1/", "/api/v1/suites/", "/api/v2/suites", "/api/v1/problems/x"):
-        found = problem_of(server.get(path), 404)
-        about = json.loads(server.get(found["type"]).data)
-        assert (about["title"], about["status"]) == (found["title"], 404)
+        problem = check_problem(server.get(path), 404)
+        about = json.loads(server.get(problem["type"]).data)
+        assert (about["title"], about["status"]) == (problem["title"], 404)
 
 
 METHODS: list[tuple[str, str, str]] = [
@@ -407,12 +412,12 @@ METHODS: list[tuple[str, str, str]] = [
 
 def test_a_method_that_is_not_taken_is_a_problem_that_tells_which_are(server: Any) -> None:
     for method, path, allowed in METHODS:
-        told = server.send(method, f"/api/v1{path}", b"{}", {"Content-Type": "application/json"})
-        assert problem_of(told, 405)["detail"]
-        assert told.headers["allow"] == allowed
+        answer = server.send(method, f"/api/v1{path}", b"{}", {"Content-Type": "application/json"})
+        assert check_problem(answer, 405)["detail"]
+        assert answer.headers["allow"] == allowed
 
 
-CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
+INVALID_CALLS: list[tuple[str, str, bytes | None, int, str]] = [
     ("POST", "/suites", b"{", 400, "not valid JSON"),
     ("POST", "/suites", b"\xff\xfe{", 400, "cannot be read"),
     ("POST", "/suites", b"[" * 100_000, 400, "cannot be read"),
@@ -444,14 +449,14 @@ CANNOT_BE: list[tuple[str, str, bytes | None, int, str]] = [
 ]
 
 
-def test_what_cannot_be_is_a_problem_that_says_what_to_do(server: Any) -> None:
-    for method, path, body, status, said in CANNOT_BE:
+def test_invalid_calls_are_problems_that_say_what_to_do(server: Any) -> None:
+    for method, path, body, status, sentence in INVALID_CALLS:
         headers = {} if body is None else {"Content-Type": "application/json"}
-        told = server.send(method, f"/api/v1{path}", body, headers)
-        assert said in json.dumps(problem_of(told, status)), (path, body, told.text)
+        answer = server.send(method, f"/api/v1{path}", body, headers)
+        assert sentence in json.dumps(check_problem(answer, status)), (path, body, answer.text)
 
 
-def test_errors_of_a_suite_have_what_the_command_line_tells(
+def test_errors_of_a_suite_are_those_of_the_command_line(
     ask: Ask, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = '{"id": "a", "input": "x"}\n{"id": "b", "input": "x", "expected": "y", "scorer": "nope"}\n'
@@ -459,9 +464,9 @@ def test_errors_of_a_suite_have_what_the_command_line_tells(
     capsys.readouterr()
     assert _invoke(["run", "bad.jsonl", "--target", "echo", "--json"]) == 4
     errors = json.loads(capsys.readouterr().out)["errors"]
-    refused = ask("POST", "/suites", {"text": text, "filename": "bad.jsonl"}, status=422)
-    assert refused["type"] == "/api/v1/problems/wrong-suite"
-    assert refused["errors"] == errors
+    error = ask("POST", "/suites", {"text": text, "filename": "bad.jsonl"}, status=422)
+    assert error["type"] == "/api/v1/problems/wrong-suite"
+    assert error["errors"] == errors
     assert len(errors) == 2
     assert ask("GET", "/suites") == {"suites": []}
 
@@ -472,13 +477,13 @@ def test_a_suite_that_would_act_on_this_machine_is_refused_with_its_line(ask: As
         "  - id: a\n    input: x\n    criteria: y\n"
         "    assertions: [{type: code-grader, command: [touch, gone]}]\n"
     )
-    refused = ask("POST", "/suites", {"text": text, "name": "s", "filename": "s.yaml"}, status=422)
-    assert {(one["code"], one["case"], one["line"]) for one in refused["errors"]} == {
+    error = ask("POST", "/suites", {"text": text, "name": "s", "filename": "s.yaml"}, status=422)
+    assert {(problem["code"], problem["case"], problem["line"]) for problem in error["errors"]} == {
         ("not-from-a-page", "a", 2)
     }
 
 
-ELSEWHERE: list[tuple[dict[str, str], int]] = [
+CROSS_SITE_HEADERS: list[tuple[dict[str, str], int]] = [
     ({"Content-Type": "application/json", "Origin": "http://elsewhere.example"}, 403),
     ({"Content-Type": "application/json", "Origin": "null"}, 403),
     ({"Content-Type": "application/json", "Sec-Fetch-Site": "cross-site"}, 403),
@@ -493,27 +498,31 @@ ELSEWHERE: list[tuple[dict[str, str], int]] = [
 
 def test_what_another_site_could_send_changes_nothing(server: Any) -> None:
     body = json.dumps({"text": cases(3), "name": "birds"}).encode()
-    for headers, status in ELSEWHERE:
-        told = server.send("POST", "/api/v1/suites", body, headers)
-        problem_of(told, status)
-        assert told.headers.get("accept") == ("application/json" if status == 415 else None)
+    for headers, status in CROSS_SITE_HEADERS:
+        answer = server.send("POST", "/api/v1/suites", body, headers)
+        check_problem(answer, status)
+        assert answer.headers.get("accept") == ("application/json" if status == 415 else None)
     assert json.loads(server.get("/api/v1/suites").data) == {"suites": []}
 
 
-def test_a_request_whose_address_says_everything_needs_no_body(server: Any, stored: str) -> None:
+def test_a_request_whose_address_says_everything_needs_no_body(server: Any, run_id: str) -> None:
     for action in ("stop", "resume"):
-        path = f"/api/v1/runs/{stored}/{action}"
-        problem_of(server.send("POST", path, b"", {}), 409)
-        problem_of(server.send("POST", path, b"", {"Content-Type": "application/x-www-form-urlencoded"}), 415)
-        problem_of(server.send("POST", path, b"{}", {}), 415)
+        path = f"/api/v1/runs/{run_id}/{action}"
+        check_problem(server.send("POST", path, b"", {}), 409)
+        check_problem(
+            server.send("POST", path, b"", {"Content-Type": "application/x-www-form-urlencoded"}), 415
+        )
+        check_problem(server.send("POST", path, b"{}", {}), 415)
 
 
-def test_without_the_token_nothing_is_told(site: Project, server: Any) -> None:
+def test_without_the_token_every_answer_is_401(site: Project, server: Any) -> None:
     site.token = "a token of tests"
-    for shown in ("", "Bearer", "Bearer a token", "Basic a token of tests"):
-        told = server.get("/api/v1/openapi.json", **({"Authorization": shown} if shown else {}))
-        assert problem_of(told, 401)["title"]
-        assert told.headers["www-authenticate"] == "Bearer"
+    for authorization in ("", "Bearer", "Bearer a token", "Basic a token of tests"):
+        answer = server.get(
+            "/api/v1/openapi.json", **({"Authorization": authorization} if authorization else {})
+        )
+        assert check_problem(answer, 401)["title"]
+        assert answer.headers["www-authenticate"] == "Bearer"
     assert server.get("/api/v1/suites", Authorization="Bearer a token of tests").status == 200
 
 
@@ -530,13 +539,13 @@ def test_what_json_cannot_say_is_null_or_escaped() -> None:
 
 
 def test_every_operation_is_described_with_an_id_of_its_own(document: dict[str, Any]) -> None:
-    operations = [one for methods in document["paths"].values() for one in methods.values()]
-    assert len({one["operationId"] for one in operations}) == len(operations) > 20
-    for one in operations:
-        assert one["description"].endswith(".")
-        assert set(one["responses"]) > {"421", "422", "503"}
-        for parameter in one.get("parameters", ()):
-            assert parameter.get("description"), (one["operationId"], parameter["name"])
+    operations = [operation for methods in document["paths"].values() for operation in methods.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations) > 20
+    for operation in operations:
+        assert operation["description"].endswith(".")
+        assert set(operation["responses"]) > {"421", "422", "503"}
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (operation["operationId"], parameter["name"])
     for name, schema in document["components"]["schemas"].items():
         assert schema.get("description"), name
 
@@ -575,8 +584,8 @@ def test_the_document_names_things_as_clients_do_and_every_reference_leads_to_on
 def test_the_page_lists_every_operation_with_a_command(server: Any, document: dict[str, Any]) -> None:
     page = server.get("/api").text
     for path, methods in document["paths"].items():
-        for method, one in methods.items():
+        for method, operation in methods.items():
             assert f"{method.upper()} /api/v1{path}</code>" in page
-            assert f'id="{one["operationId"]}"' in page
+            assert f'id="{operation["operationId"]}"' in page
     assert page.count("<code>curl ") == sum(map(len, document["paths"].values()))
     assert f"curl {server.url}/api/v1/suites" in page

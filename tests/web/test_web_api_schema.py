@@ -1,6 +1,6 @@
-"""The API against its own OpenAPI document: requests of all kinds, right and wrong, made by schemathesis.
+"""The API against its own OpenAPI document: valid and invalid requests, made by schemathesis.
 
-Nothing is answered with 5xx or in a way that the document does not tell of, and nothing wrong is accepted.
+No answer is 5xx or undocumented, and no invalid request is accepted.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from proctor.web.project import Project
 pytestmark = pytest.mark.fuzz
 
 STARTING = ["start_run", "resume_run", "make_certificate", "verify_bundle"]
-"""What starts processes when it is asked rightly; `test_web_api` asks that."""
-OF_THE_WORLD = ["save_suite", "validate_suite", "export_suite", "estimate_run", *STARTING]
-"""What no schema can tell: whether a text is a suite, what a dialect can say, whether there is a target."""
+"""Operations that start processes if the request is right; `test_web_api` calls them."""
+NOT_IN_SCHEMA = ["save_suite", "validate_suite", "export_suite", "estimate_run", *STARTING]
+"""Operations that need more than the schema says: a valid suite, a dialect, a target that exists."""
 
 
 @pytest.fixture
-def stored(site: Project, project: Path) -> str:
+def run_id(site: Project, project: Path) -> str:
     """The id of a run of twelve cases, some held out, of which the target passes six."""
     lines = (
         {"id": f"t{n}", "input": f"say {n}", "expected": f"say {n}" if n % 2 else "no", "scorer": "exact"}
@@ -38,27 +38,31 @@ def stored(site: Project, project: Path) -> str:
         return next(store.runs()).id
 
 
-class Heard(NamedTuple):
-    """What came of asking everything."""
+class CallReport(NamedTuple):
+    """What happened when all operations were called."""
 
     wrong: list[str]
-    """What was answered otherwise than it had to be."""
-    asked: set[str]
-    """The operations."""
+    """The answers that break the document, each with the command that repeats the call."""
+    operations: set[str]
     statuses: set[int]
 
 
-def heard(
-    site: Project, *, examples: int, coverage: bool, known: Mapping[str, Any] = {}, token: str | None = None
-) -> Heard:
-    """What schemathesis hears when it asks all that the document of a site has.
+def call_all_operations(
+    site: Project,
+    *,
+    examples: int,
+    coverage: bool,
+    parameters: Mapping[str, Any] = {},
+    token: str | None = None,
+) -> CallReport:
+    """Lets schemathesis call every operation in the document of a site.
 
     Args:
-        site: what is asked.
-        examples: so many random requests for each operation, right ones and wrong ones.
-        coverage: also each value at the edge of what each parameter and field may be, and just beyond it.
-        known: what these parameters always are.
-        token: is sent with every request, and left out in some to see whether that is noticed.
+        site: the site whose API is called.
+        examples: how many random requests to make for each operation, valid and invalid.
+        coverage: whether to also try boundary values of each parameter and field, inside and outside.
+        parameters: fixed values of parameters, by name.
+        token: the token sent with each request; some requests omit it, which must be noticed.
     """
     import schemathesis
     from schemathesis.engine import Status, events, from_schema
@@ -82,45 +86,45 @@ def heard(
             "operations": [
                 {"include-operation-id": STARTING, "enabled": False},
                 {
-                    "include-operation-id": OF_THE_WORLD,
+                    "include-operation-id": NOT_IN_SCHEMA,
                     "checks": {"positive_data_acceptance": {"enabled": False}},
                 },
             ],
-            "parameters": dict(known),
+            "parameters": dict(parameters),
             **headers,
         }
     )
     schema = schemathesis.openapi.from_asgi(
         "/api/v1/openapi.json", make_app(site), config=config, headers=headers.get("headers", {})
     )
-    found = Heard([], set(), set())
+    report = CallReport([], set(), set())
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
-            found.asked.add(str(event.label))
-            for key, one in event.recorder.interactions.items():
-                if one.response is not None:
-                    found.statuses.add(one.response.status_code)
+            report.operations.add(str(event.label))
+            for key, interaction in event.recorder.interactions.items():
+                if interaction.response is not None:
+                    report.statuses.add(interaction.response.status_code)
                 for check in event.recorder.checks.get(key, ()):
                     if check.status is Status.FAILURE:
                         curl = event.recorder.cases[key].value.as_curl_command()
-                        told = None if one.response is None else one.response.content[:300]
-                        found.wrong.append(f"{check.name}: {curl} -> {told!r}")
+                        answer = None if interaction.response is None else interaction.response.content[:300]
+                        report.wrong.append(f"{check.name}: {curl} -> {answer!r}")
         elif isinstance(event, events.NonFatalError | events.FatalError):
-            found.wrong.append(str(vars(event)))
-    return found
+            report.wrong.append(str(vars(event)))
+    return report
 
 
-def test_every_value_at_an_edge_is_answered_as_documented(site: Project, stored: str) -> None:
-    known = {"path.run_id": stored, "query.name": "s", "path.position": 3, "path.repeat": 0}
-    found = heard(site, examples=2, coverage=True, known=known)
-    assert found.wrong == []
-    assert len(found.asked) > 20
-    assert {200, 400, 404, 405, 409, 415, 422} <= found.statuses
-    assert 401 not in found.statuses
+def test_every_value_at_an_edge_is_answered_as_documented(site: Project, run_id: str) -> None:
+    parameters = {"path.run_id": run_id, "query.name": "s", "path.position": 3, "path.repeat": 0}
+    report = call_all_operations(site, examples=2, coverage=True, parameters=parameters)
+    assert report.wrong == []
+    assert len(report.operations) > 20
+    assert {200, 400, 404, 405, 409, 415, 422} <= report.statuses
+    assert 401 not in report.statuses
 
 
-def test_whatever_a_stranger_asks_is_answered_as_documented(site: Project, stored: str) -> None:
-    found = heard(site, examples=6, coverage=False, token="a token of tests")
-    assert found.wrong == []
-    assert len(found.asked) > 20
-    assert {200, 401, 404, 422} <= found.statuses
+def test_whatever_a_stranger_asks_is_answered_as_documented(site: Project, run_id: str) -> None:
+    report = call_all_operations(site, examples=6, coverage=False, token="a token of tests")
+    assert report.wrong == []
+    assert len(report.operations) > 20
+    assert {200, 401, 404, 422} <= report.statuses

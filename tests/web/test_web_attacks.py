@@ -1,4 +1,4 @@
-"""What somebody who means harm would try: other sites, strangers at the door, and suites that want to act."""
+"""Attacks: requests from other sites, visitors without a token, and suites that try to run something."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ LINES = "".join(
 
 
 def raw(server: Served, text: str) -> str:
-    """What comes back for bytes that no library would send."""
+    """The status line that answers bytes which no HTTP library would send."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as line:
         line.sendall(text.replace("\n", "\r\n").encode("latin-1"))
-        found = b""
-        while b"\r\n" not in found and (more := line.recv(2**16)):
-            found += more
-    return found.decode("latin-1").partition("\r\n")[0]
+        data = b""
+        while b"\r\n" not in data and (more := line.recv(2**16)):
+            data += more
+    return data.decode("latin-1").partition("\r\n")[0]
 
 
 # --- requests ----------------------------------------------------------------------------------------------
@@ -85,16 +85,16 @@ def test_another_site_can_link_to_a_page_and_load_none(server: Served, far: str)
             answer = server.send("GET", path, headers=headers)
             assert answer.status == 403, (path, kind)
             assert answer.cookies == []
-    followed = {"Sec-Fetch-Site": far, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
-    assert server.send("GET", "/suites", headers=followed).status == 200
+    navigation = {"Sec-Fetch-Site": far, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert server.send("GET", "/suites", headers=navigation).status == 200
 
 
 def test_a_page_by_another_name_tells_nothing_of_the_project(server: Served) -> None:
     answer = server.send("GET", "/suites", headers={"Host": f"evil.example:{server.port}"})
     assert (answer.status, answer.cookies) == (421, [])
-    for told in (server.site.folder.name, server.site.store_name, 'name="csrf"'):
-        assert told not in answer.text
-        assert told not in server.get("/nowhere").text
+    for secret in (server.site.folder.name, server.site.store_name, 'name="csrf"'):
+        assert secret not in answer.text
+        assert secret not in server.get("/nowhere").text
 
 
 @pytest.mark.parametrize("other", ['theme={"dark": true}', "a b=c", "[x]=1", "=; ;;", "\xe9=\xe9"])
@@ -112,7 +112,7 @@ def test_a_form_has_so_many_fields_and_no_more(server: Served) -> None:
     assert "Too many fields" in answer.text
 
 
-def test_whoever_goes_away_in_the_middle_is_no_fault(
+def test_a_client_that_disconnects_early_is_no_internal_error(
     server: Served, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind = FORM["Content-Type"]
@@ -132,21 +132,21 @@ class TestStrangers:
     def site(self, project: Path) -> Project:
         return Project(project / ".proctor" / "proctor.db", folder=project, token=TOKEN)
 
-    def test_no_route_answers_them(self, server: Served, routes: list[tuple[str, str]]) -> None:
+    def test_no_route_answers_strangers(self, server: Served, routes: list[tuple[str, str]]) -> None:
         document = json.loads(server.get("/api/v1/openapi.json", Authorization=f"Bearer {TOKEN}").text)
         for method, path in routes:
-            filled = re.sub(r"{[^}]*}", "1", path)
-            answer = server.send(method, filled, b"" if method == "POST" else None)
+            address = re.sub(r"{[^}]*}", "1", path)
+            answer = server.send(method, address, b"" if method == "POST" else None)
             if path.startswith(("/login", "/static/", "/favicon.ico")):
                 continue
             assert answer.status == 303, path
             assert answer.headers["location"].startswith("/login"), path
         for path, methods in document["paths"].items():
             for method in methods:
-                filled = re.sub(r"{[^}]*}", "1", path)
-                assert server.send(method.upper(), f"/api/v1{filled}").status == 401, path
+                address = re.sub(r"{[^}]*}", "1", path)
+                assert server.send(method.upper(), f"/api/v1{address}").status == 401, path
 
-    def test_they_send_little(self, server: Served) -> None:
+    def test_strangers_can_send_only_small_bodies(self, server: Served) -> None:
         body = b"token=" + b"x" * MAX_ANONYMOUS_BYTES
         assert server.send("POST", "/login", body, FORM).status == 413
         chunk = f"{len(body):x}\r\n{body.decode()}\r\n0\r\n\r\n"
@@ -198,7 +198,7 @@ def test_a_crowd_of_strangers_pushes_nobody_out(monkeypatch: pytest.MonkeyPatch)
     for stranger in crowd:
         visitors.add(stranger)
     assert visitors.find(let_in.id) is let_in
-    assert [visitors.find(one.id) is one for one in crowd] == [False] * 21 + [True] * 9
+    assert [visitors.find(visitor.id) is visitor for visitor in crowd] == [False] * 21 + [True] * 9
 
 
 # --- suites that want to act -------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ EXACT = '{"grader": "exact", "params": {"value": "y"}}'
 MEMBERS = '{"grader": "composite", "params": {"members": [{"name": "m", "assertion": %s}], "aggregator": %s}}'
 JUDGED = '{"grader": "llm_grader", "params": {"prompt": "ok?", "judge": "command:touch made"}}'
 
-REFUSED = {
+UNSAFE_SUITES = {
     "javascript": (PROMPTFOO % ("echo", "x", "{type: javascript, value: 'require(1)'}"), "a.yaml"),
     "python": (PROMPTFOO % ("echo", "x", "{type: python, value: 'file://secret.py'}"), "a.yaml"),
     "a program's prompt": (PROMPTFOO.replace("'say {{q}}'", "'exec:touch made'") % ("x", "x", ""), "a.yaml"),
@@ -262,8 +262,8 @@ def secrets(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return project
 
 
-def test_what_would_act_is_saved_by_no_way_in(secrets: Path, server: Served) -> None:
-    for what, (text, name) in REFUSED.items():
+def test_an_unsafe_suite_can_be_saved_in_no_way(secrets: Path, server: Served) -> None:
+    for what, (text, name) in UNSAFE_SUITES.items():
         body = json.dumps({"name": "x", "text": text, "filename": name}).encode()
         answer = server.send("POST", "/api/v1/suites", body, JSON)
         assert answer.status == 422, what
@@ -276,7 +276,7 @@ def test_what_would_act_is_saved_by_no_way_in(secrets: Path, server: Served) -> 
     assert not (secrets / "made").exists()
 
 
-def test_what_is_saved_does_nothing_but_ask_and_grade(secrets: Path, server: Served) -> None:
+def test_a_harmless_suite_runs_no_program_and_reads_no_secret(secrets: Path, server: Served) -> None:
     for number, (what, (text, name)) in enumerate(HARMLESS.items()):
         body = json.dumps({"name": f"s{number}", "text": text, "filename": name}).encode()
         answer = server.send("POST", "/api/v1/suites", body, JSON)
@@ -309,16 +309,16 @@ def test_a_body_that_is_made_to_break_is_answered(server: Served, body: bytes, s
 # --- what one visitor has, another has not -----------------------------------------------------------------
 
 
-def test_nobody_has_what_was_shown_to_another(server: Served, site: Project) -> None:
+def test_what_one_visitor_reveals_stays_hidden_from_others(server: Served, site: Project) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
     other = server.another()
     assert server.post(f"/runs/{run.id}/reveal").status == 303
-    held = json.loads(server.get(f"/api/v1/runs/{run.id}/trials?split=holdout").text)["trials"][0]
-    secret = f"secret{held['case_id'][1:]}"
-    path = f"/runs/{run.id}/cases/{held['position']}"
+    trial = json.loads(server.get(f"/api/v1/runs/{run.id}/trials?split=holdout").text)["trials"][0]
+    secret = f"secret{trial['case_id'][1:]}"
+    path = f"/runs/{run.id}/cases/{trial['position']}"
     assert secret in server.get(path).text
-    for shown in (
+    for address in (
         path,
         f"{path}/0.json",
         f"/runs/{run.id}",
@@ -328,12 +328,12 @@ def test_nobody_has_what_was_shown_to_another(server: Served, site: Project) -> 
         f"/api/v1/runs/{run.id}/trials",
         f"/runs/{run.id}?text={secret}",
     ):
-        found = re.sub(r"text=\w+|value=\"\w+\"|<a class=\"chip\".*?</a>", "", other.get(shown).text)
-        assert secret not in found, shown
+        text = re.sub(r"text=\w+|value=\"\w+\"|<a class=\"chip\".*?</a>", "", other.get(address).text)
+        assert secret not in text, address
 
 
-def certificate_of(site: Project, run: Run) -> None:
-    """A certificate with its full bundle, as they lie beside the store."""
+def write_certificate(site: Project, run: Run) -> None:
+    """Writes a certificate and its full bundle beside the store."""
     folder = site.location.folder / "certificates" / run.id
     folder.mkdir(parents=True)
     example = json.loads((EXAMPLE / "certificate.json").read_text(encoding="utf-8"))
@@ -346,7 +346,7 @@ def test_a_program_that_takes_the_full_bundle_has_looked_at_the_holdout(
 ) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
-    certificate_of(site, run)
+    write_certificate(site, run)
     before = server.looks(run.id)
     assert server.get(f"/api/v1/certificates/{run.id}/files/certificate").status == 200
     assert server.looks(run.id) == before
@@ -369,5 +369,5 @@ def test_no_name_writes_a_header(server: Served, name: str) -> None:
     save_suite(server.site, name, LINES)
     answer = server.get(f"/suite/export?name={quote(name, safe='')}")
     assert answer.status == 200
-    said = answer.headers["content-disposition"]
-    assert re.fullmatch(r"attachment; filename=\"[^\"/\\\n]+\"; filename\*=UTF-8''[\w.%~-]+", said), said
+    header = answer.headers["content-disposition"]
+    assert re.fullmatch(r"attachment; filename=\"[^\"/\\\n]+\"; filename\*=UTF-8''[\w.%~-]+", header), header

@@ -1,4 +1,4 @@
-"""Every page in the states that matter: readable by everybody, on every screen, and from nowhere else."""
+"""Every page in its states: accessible, inside every screen, and without requests to other hosts."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+def busy_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
     """A server over a store with a bit of everything, and a run that goes on until the module ends."""
     folder = tmp_path_factory.mktemp("filled")
     write_targets(folder)
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as aside:
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as executor:
         patch.chdir(folder)
         patch.setenv("PROCTOR_KEYS", str(folder / "keys"))
         site = Project(folder / ".proctor" / "proctor.db", folder=folder)
@@ -129,14 +129,14 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
         first, better, patchy = make_runs(site, "exam", "first", "better", "patchy", settings=once)
         (again,) = make_runs(site, "exam", "better", settings=once)
         (repeated,) = make_runs(site, "other", "first", settings=twice)
-        cut = replace(
+        interrupted_run = replace(
             first, id="20200101-000000-abcdef", status="interrupted", tags=("cut",), finished_at=None
         )
         with site.open_store() as store:
-            store.add_run(cut)
+            store.add_run(interrupted_run)
         with (folder / "gate").open("wb") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
-            live = aside.submit(make_runs, site, "other", "gated", settings=Settings(timeout_s=3600))
+            live = executor.submit(make_runs, site, "other", "gated", settings=Settings(timeout_s=3600))
             with serve(site) as server:
                 yield SimpleNamespace(
                     server=server,
@@ -145,9 +145,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace
                     again=again.id,
                     patchy=patchy.id,
                     repeated=repeated.id,
-                    cut=cut.id,
+                    cut=interrupted_run.id,
                     group=first.group,
-                    sealed=held_out(site, first),
+                    sealed=find_held_out_position(site, first),
                 )
         live.result()
 
@@ -168,10 +168,12 @@ def write_targets(folder: Path) -> None:
     (folder / "gated.py").write_text(GATED, encoding="utf-8")
 
 
-def held_out(site: Project, run: Run) -> int:
-    """The position of a case that is held out."""
+def find_held_out_position(site: Project, run: Run) -> int:
+    """The position of a held-out case."""
     with site.open_store() as store:
-        return next(kept.trial.position for kept in store.trials(run.id) if kept.trial.split == "holdout")
+        return next(
+            stored.trial.position for stored in store.trials(run.id) if stored.trial.split == "holdout"
+        )
 
 
 # --- what is done on a page before it is looked at ---------------------------------------------------------
@@ -181,7 +183,7 @@ def press(name: str) -> Act:
     return lambda page: page.get_by_role("button", name=name, exact=True).first.click()
 
 
-def pasted(text: str) -> Act:
+def paste_suite(text: str) -> Act:
     def act(page: Page) -> None:
         page.get_by_label("Cases").fill(text)
         page.get_by_role("button", name="Validate").click()
@@ -190,43 +192,43 @@ def pasted(text: str) -> Act:
     return act
 
 
-def named(page: Page) -> None:
+def enter_name(page: Page) -> None:
     page.get_by_label("Your name").fill("Ann")
     page.get_by_role("button", name="Start").click()
 
 
-def labelled(page: Page) -> None:
+def label_answer(page: Page) -> None:
     page.get_by_role("button", name="Fail").click()
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
     page.get_by_role("link", name="Show it again").click()
     expect(page.get_by_text("Your label:")).to_be_visible()
 
 
-def commented(page: Page) -> None:
+def add_comment(page: Page) -> None:
     page.get_by_label("Your name").fill("Ann")
     page.get_by_label("Comment", exact=True).fill("Is this right?")
     page.get_by_role("button", name="Add comment").click()
     expect(page.get_by_role("button", name="Delete this comment").first).to_be_visible()
 
 
-def unfolded(page: Page) -> None:
+def unfold_details(page: Page) -> None:
     page.get_by_text("Reasoning,").click()
     page.get_by_text("Probabilities as a table").click()
 
 
-def keys_open(page: Page) -> None:
+def open_keys(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def dropped(page: Page) -> None:
+def drop_file(page: Page) -> None:
     file = {"name": "b.zip", "mimeType": "application/zip", "buffer": b"PK\x03\x04 no archive"}
     page.get_by_label("Bundle").set_input_files(file)  # type: ignore[arg-type]
     page.get_by_role("button", name="Verify").click()
     expect(page.get_by_role("alert")).to_be_visible()
 
 
-def deleted(page: Page) -> None:
+def delete_version(page: Page) -> None:
     page.get_by_role("button", name="Delete v2").click()
     expect(page.get_by_role("button", name="Undo")).to_be_visible()
 
@@ -239,7 +241,7 @@ def certified(page: Page) -> None:
 
 WRONG = '{"id": "a", "input": "Say 4", "expected": "4"}\n{"id": "a", "scorer": "none"}\nno JSON\n'
 
-EMPTY: list[tuple[str, Act | None]] = [
+EMPTY_PAGES: list[tuple[str, Act | None]] = [
     ("/suites", None),
     ("/suites/new", None),
     ("/run", None),
@@ -250,17 +252,17 @@ EMPTY: list[tuple[str, Act | None]] = [
     ("/trends", None),
     ("/review", None),
     ("/certificates", None),
-    ("/certificates", dropped),
+    ("/certificates", drop_file),
     ("/api", None),
     ("/login", None),
     ("/nowhere", None),
-    ("/suites", keys_open),
+    ("/suites", open_keys),
 ]
-FILLED: dict[str, list[tuple[str, Act | None]]] = {
+BUSY_PAGES: dict[str, list[tuple[str, Act | None]]] = {
     "suites": [
         ("/suites", None),
         ("/suites?find=nothing", None),
-        ("/suites/new", pasted(WRONG)),
+        ("/suites/new", paste_suite(WRONG)),
         ("/suites/new", press("Create Demo Suite")),
         ("/suites/new?name=exam", None),
         ("/suite?name=exam&version=v2&case=2", None),
@@ -285,8 +287,8 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/runs/{first}?text=nothing", None),
         ("/runs/{patchy}", None),
         ("/runs/{first}/cases/2", None),
-        ("/runs/{first}/cases/2?view=markdown", commented),
-        ("/runs/{first}/cases/2?view=tokens", unfolded),
+        ("/runs/{first}/cases/2?view=markdown", add_comment),
+        ("/runs/{first}/cases/2?view=tokens", unfold_details),
         ("/runs/{first}/cases/{sealed}", None),
         ("/runs/{patchy}/cases/3", None),
         ("/runs/{repeated}/cases/1?repeat=1", None),
@@ -317,8 +319,8 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
         ("/certificates", None),
         ("/review", None),
         ("/review?run={first}", None),
-        ("/review?run={first}", named),
-        ("/review?run={first}", labelled),
+        ("/review?run={first}", enter_name),
+        ("/review?run={first}", label_answer),
         ("/review?run={first}&show=disagreements", None),
     ],
 }
@@ -328,14 +330,14 @@ FILLED: dict[str, list[tuple[str, Act | None]]] = {
 
 
 class Looker:
-    """Opens pages of one server, and remembers all that is wrong with them."""
+    """Opens pages of one server and collects their problems."""
 
     def __init__(self, page: Page, server: Served) -> None:
         self.page = page
         self.wrong: list[str] = []
-        page.on("request", lambda request: self._asked(request.url, server.url))
+        page.on("request", lambda request: self._check_request(request.url, server.url))
 
-    def _asked(self, url: str, own: str) -> None:
+    def _check_request(self, url: str, own: str) -> None:
         if not url.startswith((f"{own}/", "data:", "blob:")):
             self.wrong.append(f"asks {url}")
 
@@ -347,15 +349,17 @@ class Looker:
         where = f"{path} {getattr(act, '__name__', '')}".strip()
         expect(self.page.get_by_role("heading", level=1), where).to_have_text(re.compile(r"\S"))
         self.page.evaluate(AXE_SCRIPT)
-        found = {"light": self.page.evaluate(AXE, [RULES, None])}
+        problems = {"light": self.page.evaluate(AXE, [RULES, None])}
         self.page.emulate_media(color_scheme="dark")
-        found["dark"] = self.page.evaluate(AXE, [None, ["color-contrast"]])
+        problems["dark"] = self.page.evaluate(AXE, [None, ["color-contrast"]])
         self.page.emulate_media(color_scheme="light")
         self.page.set_viewport_size(NARROW)  # type: ignore[arg-type]
-        found["narrow"] = self.page.evaluate(AXE, [None, ["target-size", "scrollable-region-focusable"]])
-        found["narrow"] += read_outside(self.page)
+        problems["narrow"] = self.page.evaluate(AXE, [None, ["target-size", "scrollable-region-focusable"]])
+        problems["narrow"] += read_outside(self.page)
         self.page.set_viewport_size(WIDE)  # type: ignore[arg-type]
-        self.wrong += [f"{where}, {how}: {what}" for how, all_of in found.items() for what in all_of]
+        self.wrong += [
+            f"{where}, {how}: {message}" for how, messages in problems.items() for message in messages
+        ]
 
 
 Browser = Callable[..., AbstractContextManager["Page"]]
@@ -364,42 +368,45 @@ Browser = Callable[..., AbstractContextManager["Page"]]
 def test_pages_with_nothing_on_them_yet(browser: Browser, empty: Served) -> None:
     with browser(empty.url, viewport=WIDE, but="status of 4") as page:
         looker = Looker(page, empty)
-        for path, act in EMPTY:
+        for path, act in EMPTY_PAGES:
             looker.look(path, act)
         assert not looker.wrong, "\n".join(looker.wrong)
 
 
-@pytest.mark.parametrize("kind", FILLED)
-def test_pages_with_something_on_them(browser: Browser, filled: SimpleNamespace, kind: str) -> None:
-    server = filled.server
+@pytest.mark.parametrize("kind", BUSY_PAGES)
+def test_pages_with_something_on_them(browser: Browser, busy_site: SimpleNamespace, kind: str) -> None:
+    server = busy_site.server
     with browser(server.url, viewport=WIDE, but="status of 4") as page:
         looker = Looker(page, server)
-        places = vars(filled) | going_on(page)
-        for path, act in FILLED[kind]:
+        places = vars(busy_site) | find_live_run(page)
+        for path, act in BUSY_PAGES[kind]:
             looker.look(path.format(**places), act)
         assert not looker.wrong, "\n".join(looker.wrong)
 
 
-def going_on(page: Page) -> dict[str, str]:
-    """The run that goes on, and its group."""
+def find_live_run(page: Page) -> dict[str, str]:
+    """The id of the run in progress, and that of its group."""
     page.goto("/runs?status=running")
-    found = page.get_by_role("table").get_by_role("rowheader")
-    expect(found).to_have_count(1)
-    run = found.locator("code").inner_text()
+    header = page.get_by_role("table").get_by_role("rowheader")
+    expect(header).to_have_count(1)
+    run = header.locator("code").inner_text()
     page.goto(f"/runs/{run}")
     group = page.locator("dt", has_text="group").locator("+ dd").inner_text()
     return {"live": run, "live_group": group}
 
 
 def test_every_page_is_looked_at(routes: list[tuple[str, str]]) -> None:
-    looked = {
-        path.partition("?")[0] for path, _ in [*EMPTY, *(one for all_of in FILLED.values() for one in all_of)]
+    addresses = {
+        path.partition("?")[0]
+        for path, _ in [*EMPTY_PAGES, *(page for group in BUSY_PAGES.values() for page in group)]
     }
     pages = {path for method, path in routes if method == "GET"} | {"/api"}
     assert pages >= NO_PAGES.keys(), "these are not there any more"
     for path in pages - NO_PAGES.keys():
         pattern = re.sub(r"{[^}]*}", "?*", path)
-        assert any(fnmatchcase(one, pattern) and one.count("/") == path.count("/") for one in looked), path
+        assert any(
+            fnmatchcase(address, pattern) and address.count("/") == path.count("/") for address in addresses
+        ), path
 
 
 SHIFTS = """window.shifted = [];
@@ -410,14 +417,16 @@ new PerformanceObserver((list) => {
 
 
 @pytest.mark.parametrize("screen", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_nothing_moves_while_a_run_is_opened(browser: Browser, filled: SimpleNamespace, screen: Any) -> None:
-    with browser(filled.server.url, viewport=screen) as page:
+def test_nothing_moves_while_a_run_is_opened(
+    browser: Browser, busy_site: SimpleNamespace, screen: Any
+) -> None:
+    with browser(busy_site.server.url, viewport=screen) as page:
         page.add_init_script(SHIFTS)
-        page.goto(f"/runs/{filled.first}")
+        page.goto(f"/runs/{busy_site.first}")
         for picture in page.locator("figure img").all():
             picture.scroll_into_view_if_needed()
             expect(picture).to_have_js_property("complete", True)
-        page.goto(f"/runs/{filled.first}/cases/2")
+        page.goto(f"/runs/{busy_site.first}/cases/2")
         case = page.evaluate("window.shifted")
         page.go_back()
         assert sum(value for value, _ in case) < 0.02, case

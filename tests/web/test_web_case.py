@@ -30,7 +30,7 @@ SPEECH = {"kind": "audio", "path": "speech.wav", "data": b64encode(media.WAV).de
 CLIP = {"kind": "video", "path": f"{HOSTILE}.mp4", "data": b64encode(media.MP4).decode()}
 PAPER = {"kind": "file", "path": "paper.pdf", "data": b64encode(media.PDF).decode()}
 PAGE = {"kind": "file", "path": "page.html", "media_type": "text/html", "data": "PGI+"}
-THOUGHT = "<think>The river is the Seine.</think>\n"
+REASONING = "<think>The river is the Seine.</think>\n"
 
 
 def suite() -> str:
@@ -40,11 +40,11 @@ def suite() -> str:
         message: dict[str, Any] = {"role": "user", "content": f"Question {n}: the capital of France?"}
         if n == 3:
             message["parts"] = [message["content"], MAP, DOT, SVG, SPEECH, CLIP, PAPER, PAGE]
-        asked = [{"role": "system", "content": "Be brief."}, message]
+        messages = [{"role": "system", "content": "Be brief."}, message]
         lines.append(
             {
                 "id": f"case {n}/<b>",
-                "input": asked,
+                "input": messages,
                 "expected": "Paris",
                 "assertions": [
                     {"grader": "contains", "params": {"value": "Paris"}, "required": 1.0},
@@ -74,32 +74,32 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("case")
-    right = {"text": f"{THOUGHT}It is Paris. {HOSTILE}", "model": "m-1", "finish_reason": "stop"}
+    right = {"text": f"{REASONING}It is Paris. {HOSTILE}", "model": "m-1", "finish_reason": "stop"}
     answers = {f"case {n}/<b>": right if n % 2 else "I do not know it." for n in range(8)}
     (folder / "a.jsonl").write_text(json.dumps(answers), encoding="utf-8")
-    both = {name: ["It is Paris.", "It is Rome.", "It is Paris."] for name in answers}
-    (folder / "b.jsonl").write_text(json.dumps(both), encoding="utf-8")
+    answers_by_model = {name: ["It is Paris.", "It is Rome.", "It is Paris."] for name in answers}
+    (folder / "b.jsonl").write_text(json.dumps(answers_by_model), encoding="utf-8")
     site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite())
     few = Settings(selection=Selection(limit=1))
-    (one,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
+    (first,) = make_runs(site, "caps", f"scripted:{folder}/a.jsonl")
     (two,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=Settings(repeats=3))
     (three,) = make_runs(site, "caps", f"scripted:{folder}/b.jsonl", settings=few)
     with visit(site) as server:
-        yield World(server, [one, two, three])
+        yield World(server, [first, two, three])
 
 
 def link(text: str, rel: str) -> str | None:
-    found = re.search(rf'rel="{rel}" href="([^"]*)"', text)
-    return None if found is None else unescape(found[1])
+    match = re.search(rf'rel="{rel}" href="([^"]*)"', text)
+    return None if match is None else unescape(match[1])
 
 
 @pytest.mark.slow
 def test_the_first_line_says_what_decided(world: World) -> None:
     failed, passed = (next(n for n in world.dev if n % 2 == odd) for odd in (0, 1))
-    said = read_heading(world.page(failed))
-    assert said.startswith("Failed contains: The answer does not contain 'Paris'")
-    assert said.endswith("(required)")
+    heading = read_heading(world.page(failed))
+    assert heading.startswith("Failed contains: The answer does not contain 'Paris'")
+    assert heading.endswith("(required)")
     assert read_heading(world.page(passed)) == "Passed: all 2 checks, score 1.00"
 
 
@@ -149,14 +149,14 @@ def test_repeats_stand_side_by_side_with_their_verdicts(world: World) -> None:
 
 def test_the_steps_stay_within_the_filter_one_came_from(world: World) -> None:
     odd = [n for n in range(8) if n % 2]
-    seen, address = [], f"/runs/{world.run.id}/cases/{odd[0]}?category=odd"
+    positions, address = [], f"/runs/{world.run.id}/cases/{odd[0]}?category=odd"
     while address:
-        seen.append(int(address.partition("?")[0].rpartition("/")[2]))
+        positions.append(int(address.partition("?")[0].rpartition("/")[2]))
         text = world.server.get(address).text
         assert f'href="/runs/{world.run.id}?category=odd"' in text
         assert "category=odd" in (link(text, "next") or "category=odd")
         address = link(text, "next") or ""
-    assert seen == odd
+    assert positions == odd
     back = link(text, "prev")
     assert back is not None
     assert f"/cases/{odd[-2]}?" in back
@@ -267,7 +267,7 @@ def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) 
     assert looks.count("reveal") == 1
 
 
-def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
+def test_a_page_links_the_same_case_in_other_runs(world: World) -> None:
     text = world.page(0)
     assert f"/runs/{world.thrice.id}/cases/0" in text
     assert f"/compare/answers?run={world.thrice.id}&amp;run={world.run.id}&amp;position=0" in text
@@ -275,7 +275,7 @@ def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "sentence"),
     [
         ("{run}/cases/8", "has no case at position 8"),
         ("{run}/cases/-1", "has no case at position -1"),
@@ -287,10 +287,10 @@ def test_the_same_question_in_other_runs_is_told_of(world: World) -> None:
         ("{run}/cases/0/9.json", "no finished repeat 9"),
     ],
 )
-def test_what_is_not_there_is_a_sentence(world: World, address: str, said: str) -> None:
+def test_what_is_not_there_is_a_sentence(world: World, address: str, sentence: str) -> None:
     answer = world.server.get(f"/runs/{address.format(run=world.run.id, first=world.first.id)}")
     assert answer.status == 404
-    assert said in unescape(answer.text)
+    assert sentence in unescape(answer.text)
 
 
 @pytest.mark.slow
@@ -307,13 +307,13 @@ def _dev_case(world: World) -> int:
 
 
 def test_the_answer_is_plain_text_until_the_address_asks_for_markdown(world: World) -> None:
-    plain, rendered = (world.page(_dev_case(world), query) for query in ("", "?view=markdown"))
+    plain, markdown = (world.page(_dev_case(world), query) for query in ("", "?view=markdown"))
     assert '<div class="rendered">' not in plain
     assert '<b aria-current="true">plain text</b>' in plain
-    assert '<b aria-current="true">Markdown</b>' in rendered
-    assert '<div class="rendered"><p>It is Paris. &lt;script&gt;alert(1)&lt;/script&gt;' in rendered
-    assert HOSTILE not in rendered
-    assert 'href="#mark-' not in rendered  # the rendered answer has no marks to lead to
+    assert '<b aria-current="true">Markdown</b>' in markdown
+    assert '<div class="rendered"><p>It is Paris. &lt;script&gt;alert(1)&lt;/script&gt;' in markdown
+    assert HOSTILE not in markdown
+    assert 'href="#mark-' not in markdown  # the rendered answer has no marks to lead to
     address = re.search(r'<a href="([^"]+)#answer">Markdown</a>', plain)
     assert address
     assert unescape(address[1]).endswith("?view=markdown")
@@ -348,21 +348,23 @@ def _comments_address(world: World, position: int) -> str:
 def test_a_comment_stands_on_the_page_until_its_author_deletes_it(world: World) -> None:
     place = _dev_case(world)
     ana, bo = world.server.another(), world.server.another()
-    sent = ana.post(
+    answer = ana.post(
         f"{_comments_address(world, place)}?view=markdown",
         {"by": " Ana  Ruiz ", "text": f"Wrong?\r\n{HOSTILE}"},
     )
-    assert sent.status == 303
-    assert re.search(rf"/cases/{place}\?view=markdown#comment-\d+$", sent.headers["location"])
+    assert answer.status == 303
+    assert re.search(rf"/cases/{place}\?view=markdown#comment-\d+$", answer.headers["location"])
     text = bo.page(f"/runs/{world.run.id}/cases/{place}")
     assert "<b>Ana Ruiz</b> <time datetime=" in text
     assert "Wrong?\n&lt;script&gt;" in text
     assert HOSTILE not in text
     assert "/comments/delete" not in text
-    number = sent.headers["location"].rpartition("-")[2]
+    number = answer.headers["location"].rpartition("-")[2]
     assert bo.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 400
     data = json.loads(bo.page(f"/runs/{world.run.id}/cases/{place}/0.json"))
-    assert [(one["by"], one["text"]) for one in data["comments"]] == [("Ana Ruiz", f"Wrong?\n{HOSTILE}")]
+    assert [(comment["by"], comment["text"]) for comment in data["comments"]] == [
+        ("Ana Ruiz", f"Wrong?\n{HOSTILE}")
+    ]
     assert "/comments/delete" in ana.page(f"/runs/{world.run.id}/cases/{place}")
     assert ana.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 303
     assert "Wrong?" not in bo.page(f"/runs/{world.run.id}/cases/{place}")
@@ -391,14 +393,14 @@ def test_a_hidden_answer_takes_and_shows_no_comment_until_it_is_revealed(world: 
     fields = {"by": "ana", "text": "Only for those who may see it."}
     assert stranger.post(_comments_address(world, place), fields).status == 404
     assert reader.post(f"/runs/{world.run.id}/reveal", {"back": "/"}).status == 303
-    sent = reader.post(_comments_address(world, place), fields)
-    assert sent.status == 303
+    answer = reader.post(_comments_address(world, place), fields)
+    assert answer.status == 303
     assert fields["text"] in reader.page(f"/runs/{world.run.id}/cases/{place}")
-    hidden = stranger.page(f"/runs/{world.run.id}/cases/{place}")
-    assert fields["text"] not in hidden
-    assert "Add comment" not in hidden
+    page = stranger.page(f"/runs/{world.run.id}/cases/{place}")
+    assert fields["text"] not in page
+    assert "Add comment" not in page
     assert fields["text"] not in stranger.page(f"/runs/{world.run.id}/cases/{place}/0.json")
-    number = sent.headers["location"].rpartition("-")[2]
+    number = answer.headers["location"].rpartition("-")[2]
     assert reader.post(f"{_comments_address(world, place)}/delete", {"number": number}).status == 303
 
 

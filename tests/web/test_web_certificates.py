@@ -1,4 +1,4 @@
-"""The page Certificates: made, handed out, and bundles of other people checked."""
+"""The page Certificates: making and downloading them, and verifying bundles of other people."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CERTIFICATES = Path(".proctor/certificates")
 SECRET = "known to nobody"
 
 
-def run_of(*words: str, tests: int = 50, target: str = "echo") -> str:
-    """So many cases of which echo passes four in five; the id of the run."""
+def run_suite(*words: str, tests: int = 50, target: str = "echo") -> str:
+    """Runs `tests` cases, of which echo passes four in five; the id of the run."""
     cases = [
         {
             "id": f"t{n}",
@@ -49,7 +49,7 @@ def run_of(*words: str, tests: int = 50, target: str = "echo") -> str:
 
 
 def make(server: Server, run_id: str, key: str = "", **fields: str) -> str:
-    """Make a certificate, and give the page that says what came of it."""
+    """Makes a certificate; the page that shows the result."""
     answer = server.post("/certificates", {"run": run_id, "key": key, **fields})
     assert answer.status == 303, answer.text
     return str(server.get(answer.headers["location"]).text)
@@ -61,13 +61,13 @@ def verify(server: Server, data: bytes, name: str = "b.zip") -> str:
     return str(answer.text)
 
 
-def bundle_of(run_id: str, *words: str) -> bytes:
+def attest(run_id: str, *words: str) -> bytes:
     assert int(_invoke(["attest", run_id, "-o", "made.zip", *words])) == 0
     return Path("made.zip").read_bytes()
 
 
-def changed(data: bytes, name: str, old: bytes, new: bytes) -> bytes:
-    """An archive with another text in one of its files, and right otherwise."""
+def change_file(data: bytes, name: str, old: bytes, new: bytes) -> bytes:
+    """The archive with a text replaced in one of its files."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(out, "w") as after:
         for entry in before.infolist():
@@ -81,7 +81,7 @@ def changed(data: bytes, name: str, old: bytes, new: bytes) -> bytes:
 def test_the_pages_of_a_run_and_of_its_certificate_count_the_same_cases(
     project: Path, server: Server
 ) -> None:
-    run_id = run_of("--holdout", "0.5", "--repeat", "2")
+    run_id = run_suite("--holdout", "0.5", "--repeat", "2")
     page = make(server, run_id, "")
     assert " on 25 holdout cases" in read_heading(page)
     assert " · n 25 · " in page
@@ -105,7 +105,7 @@ def verify_form_is_there(page: str) -> bool:
 
 def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, server: Server) -> None:
     assert int(_invoke(["keys", "new", "default"])) == 0
-    run_id = run_of("--holdout", "0.5")
+    run_id = run_suite("--holdout", "0.5")
     before = server.looks(run_id)
     page = make(server, run_id, "default")
     assert read_heading(page) == "88.0% (70–96%) verified on 25 holdout cases, accessed 2 times"
@@ -126,9 +126,9 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert server.looks(run_id) == [*before, "rate", "reveal"]
 
-    listed = server.get("/certificates").text
-    assert read_heading(listed) == read_heading(page)
-    assert f"/certificates?run={run_id}" in listed
+    page_of_list = server.get("/certificates").text
+    assert read_heading(page_of_list) == read_heading(page)
+    assert f"/certificates?run={run_id}" in page_of_list
 
     assert server.get(f"/certificates/file?run={run_id}&name=bundle").status == 404
     full = server.post("/certificates/bundle", {"run": run_id})
@@ -149,7 +149,7 @@ def test_a_certificate_of_a_holdout_is_made_shown_and_handed_out(project: Path, 
 
 
 def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Server) -> None:
-    run_id = run_of()
+    run_id = run_suite()
     page = server.get(f"/certificates?run={run_id}").text
     assert re.fullmatch(r"echo · \d+ \w+ \d\d:\d\d has no certificate yet", read_heading(page))
     assert "This server has no key: the bundle will be unsigned" in page
@@ -165,8 +165,8 @@ def test_without_a_key_it_is_unsigned_and_that_is_said(project: Path, server: Se
         assert server.get(f"/certificates/file?run={run_id}&name={name}").status == 404
 
 
-def test_what_gets_no_certificate_is_told_why_and_nothing_is_kept(project: Path, server: Server) -> None:
-    run_id = run_of(tests=5)
+def test_a_run_that_gets_no_certificate_says_why_and_nothing_is_stored(project: Path, server: Server) -> None:
+    run_id = run_suite(tests=5)
     page = make(server, run_id)
     assert "Not certified. 5 cases are not enough; at least 20 are needed." in page
     assert '<label for="fewest">' in page
@@ -181,8 +181,8 @@ def test_what_gets_no_certificate_is_told_why_and_nothing_is_kept(project: Path,
     assert "is not finished" in answer.text
 
 
-def test_a_certificate_that_cannot_be_made_again_stays_as_it_was(project: Path, server: Server) -> None:
-    run_id = run_of()
+def test_a_failed_second_certificate_leaves_the_first_as_it_was(project: Path, server: Server) -> None:
+    run_id = run_suite()
     make(server, run_id)
     before = (CERTIFICATES / run_id / "bundle.zip").read_bytes()
     assert int(_invoke(["keys", "new", "other"])) == 0
@@ -193,27 +193,27 @@ def test_a_certificate_that_cannot_be_made_again_stays_as_it_was(project: Path, 
     assert read_heading(page).startswith("80.0%")
 
 
-def test_what_takes_long_is_followed_and_opens_again_when_it_is_done(
+def test_a_slow_certificate_shows_progress_and_reloads_when_it_is_done(
     project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(certificates, "_TIMEOUT_S", 0.0)
-    run_id = run_of()
+    run_id = run_suite()
     answer = server.post("/certificates", {"run": run_id})
-    again = server.another().post("/certificates", {"run": run_id})  # somebody else wants it too
+    again = server.another().post("/certificates", {"run": run_id})  # another visitor asks for it too
     assert again.headers["location"] == answer.headers["location"]
     task = parse_qs(urlsplit(answer.headers["location"]).query)["task"][0]
     page = server.get(answer.headers["location"]).text
     assert f'data-live="/certificates/progress/{task}"' in page
-    told = server.get(f"/certificates/progress/{task}")
-    assert told.headers["content-type"].startswith("text/event-stream")
-    assert told.text.rstrip().endswith("event: done\ndata:")
+    stream = server.get(f"/certificates/progress/{task}")
+    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.text.rstrip().endswith("event: done\ndata:")
     assert read_heading(server.get(answer.headers["location"]).text).startswith("80.0%")
     assert "event: done" in server.get("/certificates/progress/nothing").text
 
 
 def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Path, server: Server) -> None:
-    run_id = run_of()
-    data = bundle_of(run_id, "--no-sign")
+    run_id = run_suite()
+    data = attest(run_id, "--no-sign")
     page = verify(server, data, "../../<script>x</script>.zip")
     assert (
         read_heading(page)
@@ -223,7 +223,7 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
     assert page.count('class="verdict pass"') == 8
     assert "Not signed" in page
 
-    forged = verify(server, changed(data, "trials.jsonl", b'"verdict":"fail"', b'"verdict":"pass"'))
+    forged = verify(server, change_file(data, "trials.jsonl", b'"verdict":"fail"', b'"verdict":"pass"'))
     assert read_heading(forged) == "b.zip failed verification"
     assert "trials.jsonl: the SHA-256 is" in forged
     assert (forged.count('class="verdict pass"'), forged.count("Not reached.")) == (2, 5)
@@ -233,18 +233,18 @@ def test_a_dropped_bundle_is_checked_and_the_first_failure_is_shown(project: Pat
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "sentence"),
     [
         (b"", "is cut off"),
         (b"PK\x05\x06" + bytes(18), "0 entries instead of 5"),
     ],
 )
 def test_what_is_no_bundle_is_told_in_a_sentence(
-    project: Path, server: Server, data: bytes, said: str
+    project: Path, server: Server, data: bytes, sentence: str
 ) -> None:
     page = verify(server, data)
     assert read_heading(page) == "b.zip failed verification"
-    assert said in page
+    assert sentence in page
     assert page.count("Not reached.") == 7
 
 
@@ -252,7 +252,7 @@ def test_a_bundle_that_takes_too_long_is_given_up(
     project: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle_checks, "VERIFY_TIMEOUT_S", 0.001)
-    data = bundle_of(run_of(), "--no-sign")
+    data = attest(run_suite(), "--no-sign")
     assert "The check took more than 0.001 seconds." in verify(server, data)
 
 

@@ -33,10 +33,10 @@ CASES = 20
 def suite(name: str = "caps", word: str = "Paris") -> str:
     lines: list[dict[str, Any]] = [{"proctor": 1, "name": name, "split_rule": {"ratio": 0.2}}]
     for n in range(CASES):
-        asked = {"role": "user", "content": f"Question {n}?"}
+        message = {"role": "user", "content": f"Question {n}?"}
         check = {"grader": "contains", "params": {"value": word if n < 3 else "Paris"}}
-        one = {"id": f"case-{n:02}{HOSTILE}", "input": [asked], "assertions": [check]}
-        lines.append(one | {"category": f"c{n % 2}{HOSTILE}", "tags": [f"t{n % 3}"]})
+        case = {"id": f"case-{n:02}{HOSTILE}", "input": [message], "assertions": [check]}
+        lines.append(case | {"category": f"c{n % 2}{HOSTILE}", "tags": [f"t{n % 3}"]})
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -59,14 +59,14 @@ def address(*runs: Run) -> str:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder: Path = tmp_path_factory.mktemp("compare")
-    for name, known in (("worse", 6), ("better", 18), ("third", 18)):
-        said = {
-            f"case-{n:02}{HOSTILE}": f"It is {'Paris' if n < known else 'Rome'}, I {name} say."
+    for name, right_count in (("worse", 6), ("better", 18), ("third", 18)):
+        answers = {
+            f"case-{n:02}{HOSTILE}": f"It is {'Paris' if n < right_count else 'Rome'}, I {name} say."
             for n in range(CASES)
         }
         if name == "better":
-            said["case-00" + HOSTILE] = "It is Rome."
-        (folder / f"{name}.jsonl").write_text(json.dumps(said), encoding="utf-8")
+            answers["case-00" + HOSTILE] = "It is Rome."
+        (folder / f"{name}.jsonl").write_text(json.dumps(answers), encoding="utf-8")
     site = Project(folder / ".proctor" / "proctor.db", folder=folder)
     save_suite(site, "caps", suite())
     bare = [
@@ -104,16 +104,16 @@ def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) ->
     text = world.compare(world.worse, world.better)
     assert re.search(r'id="broken">[^<]*<span class="quiet">1<', text)
     assert re.search(r'id="fixed">[^<]*<span class="quiet">12<', text)
-    links = [unescape(one) for one in re.findall(r'href="(/compare/answers[^"]*kind=fixed[^"]*)"', text)]
+    links = [unescape(link) for link in re.findall(r'href="(/compare/answers[^"]*kind=fixed[^"]*)"', text)]
     assert len(links) == 12
-    seen, here = [], links[0]
-    while here:
-        page = world.server.page(here)
-        seen.append(here)
+    addresses, address_of_flip = [], links[0]
+    while address_of_flip:
+        page = world.server.page(address_of_flip)
+        addresses.append(address_of_flip)
         following = re.search(r'rel="next" href="([^"]*)"', page)
-        here = unescape(following[1]) if following else ""
-    assert seen == links
-    dev = next(page for one in links if "are hidden" not in (page := world.server.page(one)))
+        address_of_flip = unescape(following[1]) if following else ""
+    assert addresses == links
+    dev = next(page for link in links if "are hidden" not in (page := world.server.page(link)))
     assert read_heading(dev).startswith("fixed: the baseline failed, the candidate passed: contains:")
     assert "It is <del>Rome</del>, I <del>worse</del> say." in dev
     assert "It is <ins>Paris</ins>, I <ins>better</ins> say." in dev
@@ -123,18 +123,18 @@ def test_flips_lead_to_the_two_answers_with_what_differs_marked(world: World) ->
 def test_a_long_list_of_flips_is_offered_up_to_what_one_reads(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def listed(more: str) -> tuple[int, str]:
+    def list_flips(more: str) -> tuple[int, str]:
         table = world.compare(world.worse, world.better, more=more).partition('<h2 id="fixed"')[2]
-        shown = table.partition("</table>")[0].partition("<tbody>")[2].count("<tr>")
-        return shown, " ".join(unescape(re.sub("<[^>]+>", "", table.partition("</table>")[2])).split())
+        count = table.partition("</table>")[0].partition("<tbody>")[2].count("<tr>")
+        return count, " ".join(unescape(re.sub("<[^>]+>", "", table.partition("</table>")[2])).split())
 
-    shown, more = listed("&flips=2")
-    assert (shown, more.startswith("All 12")) == (2, True)
-    assert listed("")[0] == 12
+    count, more = list_flips("&flips=2")
+    assert (count, more.startswith("All 12")) == (2, True)
+    assert list_flips("")[0] == 12
     monkeypatch.setattr("proctor.web.pages.compare._MAX_FLIPS", 5)
-    assert listed("&flips=2")[1].startswith("The first 5")
-    shown, more = listed("&flips=100")
-    assert (shown, more.startswith("…and 7 more: proctor compare")) == (5, True)
+    assert list_flips("&flips=2")[1].startswith("The first 5")
+    count, more = list_flips("&flips=100")
+    assert (count, more.startswith("…and 7 more: proctor compare")) == (5, True)
 
 
 @pytest.mark.slow
@@ -152,8 +152,8 @@ def test_runs_can_be_named_by_tags_and_the_address_then_has_their_ids(world: Wor
     answer = world.server.get("/compare?run=baseline&run=last&by=tag")
     assert answer.status == 303
     assert answer.headers["location"] == f"/compare?run={world.worse.id}&run={world.other.id}&by=tag"
-    chosen = world.server.get(address(world.third, world.worse) + "&order=time")
-    assert chosen.headers["location"] == address(world.worse, world.third)
+    response = world.server.get(address(world.third, world.worse) + "&order=time")
+    assert response.headers["location"] == address(world.worse, world.third)
 
 
 def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
@@ -168,8 +168,8 @@ def test_the_split_and_the_parts_are_in_the_address(world: World) -> None:
 def test_only_choices_that_have_cases_are_offered(world: World) -> None:
     buttons = re.compile(r'<a class="button"[^>]*>([^<]*)</a>')
     side_by_side = "Answers side by side"
-    both = ["all cases", "dev", "holdout", "by category", "by tag", side_by_side]
-    assert buttons.findall(world.compare(world.worse, world.better)) == both
+    expected = ["all cases", "dev", "holdout", "by category", "by tag", side_by_side]
+    assert buttons.findall(world.compare(world.worse, world.better)) == expected
     targets = [f"scripted:{world.folder}/{name}.jsonl" for name in ("worse", "better")]
     tagged = make_runs(world.server.site, "tagged", *targets, holdout=0)
     page = world.compare(*tagged)
@@ -223,9 +223,9 @@ def test_several_runs_are_ranked_and_each_pair_is_told(world: World) -> None:
 def test_cases_of_another_suite_are_paired_by_their_ids_or_if_asked_for_by_digest(world: World) -> None:
     text = world.compare(world.better, world.other)
     assert "Checks changed, so not compared: 3 cases" in text
-    told = world.server.page(address(world.better, world.other) + "&by_digest=1")
-    assert '<td class="num" data-label="cases">17</td>' in told
-    assert "--by-case-digest" in told
+    page = world.server.page(address(world.better, world.other) + "&by_digest=1")
+    assert '<td class="num" data-label="cases">17</td>' in page
+    assert "--by-case-digest" in page
 
 
 @pytest.mark.parametrize("query", ["run=nothing&run=last", "run=%00&run=last", "run=&run=none"])
@@ -245,25 +245,25 @@ def test_a_single_run_is_chosen_and_the_other_is_asked_for(world: World) -> None
 def test_the_answers_of_a_held_out_case_are_sealed_until_both_runs_are_revealed(world: World) -> None:
     visitor = world.server.another()
     text = visitor.get(address(world.worse, world.better)).text
-    links = [unescape(one) for one in re.findall(r'href="(/compare/answers[^"]*)"', text)]
-    sealed = next(one for one in links if "are hidden" in visitor.get(one).text)
-    page = visitor.get(sealed).text
+    links = [unescape(link) for link in re.findall(r'href="(/compare/answers[^"]*)"', text)]
+    hidden_link = next(link for link in links if "are hidden" in visitor.get(link).text)
+    page = visitor.get(hidden_link).text
     assert "It is" not in page
     assert "Question" not in page.replace("question", "")
-    position = re.search(r"position=(\d+)", sealed)
+    position = re.search(r"position=(\d+)", hidden_link)
     assert position is not None
     fields = {"run": [world.worse.id, world.better.id], "position": position[1], "kind": "fixed"}
     answer = visitor.post("/compare/answers/reveal", fields)
     assert answer.status == 303
     assert "It is" in visitor.get(answer.headers["location"]).text
-    assert "It is" not in world.server.another().get(sealed).text
+    assert "It is" not in world.server.another().get(hidden_link).text
 
 
 def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:
-    both = f"run={world.worse.id}&run={world.better.id}"
-    for query in (f"run={world.worse.id}&position=0", f"{both}&position=99", f"{both}&position=0&repeat=4"):
+    runs = f"run={world.worse.id}&run={world.better.id}"
+    for query in (f"run={world.worse.id}&position=0", f"{runs}&position=99", f"{runs}&position=0&repeat=4"):
         assert world.server.get(f"/compare/answers?{query}").status == 404
-    assert world.server.get(f"/compare/answers?{both}").status == 400
+    assert world.server.get(f"/compare/answers?{runs}").status == 400
     sent_otherwise = f"/compare/answers?run={world.worse.id}&run={world.other.id}&position=5"
     assert read_heading(world.server.page(sent_otherwise))
 
@@ -274,8 +274,8 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
 ) -> None:
     tasks, may_end = world.server.site.get_shared("tasks", TaskRunner), Event()
 
-    def slow(told: ProgressCallback) -> bool:
-        told(7, 20)
+    def slow(on_progress: ProgressCallback) -> bool:
+        on_progress(7, 20)
         return may_end.wait(PATIENCE_S)
 
     before = [tasks.submit(("slow", number), slow, "trials read") for number in range(2)]
@@ -289,11 +289,11 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
     assert '<noscript><meta http-equiv="refresh"' in text
     events = re.search(r'data-live="([^"]*)"', text)
     assert events is not None
-    assert world.server.page("/login")  # nobody else waits
+    assert world.server.page("/login")  # no other visitor waits
     may_end.set()
-    followed = world.server.get(unescape(events[1]))
-    assert followed.headers["content-type"].startswith("text/event-stream")
-    assert followed.text.endswith("event: done\ndata: \n\n")
+    progress = world.server.get(unescape(events[1]))
+    assert progress.headers["content-type"].startswith("text/event-stream")
+    assert progress.text.endswith("event: done\ndata: \n\n")
     monkeypatch.setattr("proctor.web.pages.compare._TIMEOUT_S", PATIENCE_S)
     assert "20 cases" in read_heading(world.server.page(runs))
 
@@ -301,11 +301,11 @@ def test_reading_that_takes_long_is_told_and_the_page_opens_when_it_is_done(
 def test_a_task_ends_at_its_next_report_when_the_server_stops() -> None:
     tasks, has_begun, may_go_on = TaskRunner(), Event(), Event()
 
-    def read_for_ever(told: ProgressCallback) -> bool:
-        told(7, 20)
+    def read_for_ever(on_progress: ProgressCallback) -> bool:
+        on_progress(7, 20)
         has_begun.set()
         while may_go_on.wait(PATIENCE_S):
-            told(8, 20)
+            on_progress(8, 20)
         return True
 
     task = tasks.submit("endless", read_for_ever, "trials read")
@@ -339,10 +339,10 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
     monkeypatch.chdir(server.site.folder)
 
     def suggested() -> list[list[str]]:
-        found = re.findall(
+        commands = re.findall(
             r'<code>(proctor [^<]*)</code> <button type="button" data-copy', server.page("/compare")
         )
-        return [shlex.split(unescape(line))[1:] for line in found]
+        return [shlex.split(unescape(line))[1:] for line in commands]
 
     (run,) = suggested()
     assert int(_invoke(run)) == ExitCode.FAILED
@@ -357,13 +357,13 @@ def test_a_command_that_the_choice_of_runs_suggests_works_as_it_stands(
 def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
     memory, reads = OutcomesCache(max_trials=2 * CASES), []
 
-    def told(done: int, total: int) -> None:
-        reads.append((done, total))
+    def on_progress(count: int, total: int) -> None:
+        reads.append((count, total))
 
     with world.server.site.open_store() as store:
-        first = memory.load(store, [world.worse, world.better], by_digest=False, on_progress=told)
+        first = memory.load(store, [world.worse, world.better], by_digest=False, on_progress=on_progress)
         again = memory.load(store, [world.better, world.worse], by_digest=False)
-        assert [one.cases for one in again] == [first[1].cases, first[0].cases]
+        assert [facts.cases for facts in again] == [first[1].cases, first[0].cases]
         assert again[0].cases is first[1].cases
         memory.load(store, [world.third], by_digest=False)
         assert len(memory) == 2
@@ -372,18 +372,18 @@ def test_the_facts_of_runs_are_kept_while_there_is_room(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_is_done_once_and_an_error_is_raised_where_it_is_asked_for() -> None:
-    runner, made = TaskRunner(), list[int]()
+def test_a_task_runs_once_and_its_error_is_raised_to_the_caller() -> None:
+    runner, calls = TaskRunner(), list[int]()
 
-    def make(_told: object) -> str:
-        made.append(1)
+    def make(_on_progress: object) -> str:
+        calls.append(1)
         return "done"
 
     tasks = [runner.submit("a", make, "things") for _ in range(3)]
     assert [task.wait(10) for task in tasks] == [True] * 3
     assert [task.result() for task in tasks] == ["done"] * 3
-    assert made == [1]
-    failing = runner.submit("b", lambda _told: 1 // 0, "things")
+    assert calls == [1]
+    failing = runner.submit("b", lambda _on_progress: 1 // 0, "things")
     assert failing.wait(10)
     with pytest.raises(ZeroDivisionError):
         failing.result()

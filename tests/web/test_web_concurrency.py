@@ -28,17 +28,17 @@ def suite(count: int, answer: str = "yes") -> str:
     return "\n".join(map(json.dumps, rows))
 
 
-def started(server: Served, name: str, target: str) -> str:
-    """Start a run with one call at once; the page of it."""
+def start_run(server: Served, name: str, target: str) -> str:
+    """Starts a run with one call at a time; the address of its page."""
     answer = server.post("/run", {"suite": name, "target": target, "concurrency": "1", "do": "start"})
     assert answer.status == 303, answer.text
     return answer.headers["location"]
 
 
-def until(server: Served, page: str, sentence: str) -> None:
-    """Follow a page's events until one of them says something."""
-    heard = server.listen(f"{page}/events")
-    assert any(sentence in line for line in heard), sentence
+def wait_for_event(server: Served, page: str, sentence: str) -> None:
+    """Follows a page's events until one of them contains the sentence."""
+    lines = server.listen(f"{page}/events")
+    assert any(sentence in line for line in lines), sentence
 
 
 def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Path) -> None:
@@ -50,22 +50,22 @@ def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Pat
         return browser.post("/suites/save", {"name": "s", "text": text}).status
 
     with ThreadPoolExecutor(len(texts)) as pool:
-        asked = [pool.submit(save, browser, text) for browser, text in zip(browsers, texts, strict=True)]
+        futures = [pool.submit(save, browser, text) for browser, text in zip(browsers, texts, strict=True)]
         assert _invoke(["suites", "save", "s.jsonl"]) == 0
-        assert [one.result() for one in asked] == [303] * len(texts)
+        assert [future.result() for future in futures] == [303] * len(texts)
     with server.site.open_store() as store:
         saved = store.versions("s")
-        assert [one.suite.version for one in saved] == [f"v{number}" for number in range(1, 8)]
-        kept = {next(iter(store.cases(one.suite.content))).case.expected for one in saved}
-    assert kept == {"by the command line", *(f"answer {number}" for number in range(6))}
+        assert [version.suite.version for version in saved] == [f"v{number}" for number in range(1, 8)]
+        expected_answers = {next(iter(store.cases(version.suite.content))).case.expected for version in saved}
+    assert expected_answers == {"by the command line", *(f"answer {number}" for number in range(6))}
 
 
 def test_a_run_goes_on_when_the_server_is_started_again(project: Path, gate: Gate) -> None:
     store = project / ".proctor" / "proctor.db"
     with serve(Project(store, folder=project)) as server:
         server.post("/suites/save", {"name": "s", "text": suite(6)})
-        page = started(server, "s", "gated")
-        until(server, page, "3 of 6 trials")
+        page = start_run(server, "s", "gated")
+        wait_for_event(server, page, "3 of 6 trials")
     with serve(Project(store, folder=project)) as server:
         assert "of 6 trials of s v1 on gated" in server.get(page).text
         assert "is running" in server.get("/runs").text
@@ -118,7 +118,7 @@ def test_a_folder_that_nothing_can_be_written_to(project: Path) -> None:
     folder = project / "closed"
     folder.mkdir()
     folder.chmod(0o555)
-    if os.access(folder, os.W_OK):  # for the one who may do everything; nor is a file a folder
+    if os.access(folder, os.W_OK):  # root may write everywhere; then a file takes the folder's place
         folder.rmdir()
         folder.write_bytes(b"")
     with serve(Project(folder / "proctor.db", folder=project)) as server:
@@ -126,11 +126,11 @@ def test_a_folder_that_nothing_can_be_written_to(project: Path) -> None:
             answer = server.get(page)
             assert answer.status in (200, 503), page
             assert "Internal error" not in answer.text, page
-        for path, given in (
+        for path, fields in (
             ("/suites/save", {"name": "s", "text": suite(4)}),
             ("/run", {"suite": "cheap", "target": "echo", "do": "start"}),
         ):
-            answer = server.post(path, given)
+            answer = server.post(path, fields)
             assert answer.status in (400, 503), path
             assert "<h1" in answer.text
             assert "Internal error" not in answer.text, path
@@ -148,4 +148,4 @@ def test_another_process_takes_nothing_away_from_a_store_that_is_open_twice_here
         assert log.exists()  # it is where the first one writes
         save_draft(first, upload_from_text(suite(4), "s.jsonl"), DraftSettings(name="after"))
     with site.open_store() as store:
-        assert {one.suite.name for one in store.versions()} == {"before", "after"}
+        assert {version.suite.name for version in store.versions()} == {"before", "after"}

@@ -32,22 +32,25 @@ MARKDOWN = "# 👤\n\nWhat is 2+2?\n\n---\n\nThe answer is four.\n"
 NASTY = "</textarea><script>alert(1)</script>\"'&amp;{{7*7}}"
 
 
-def editor_of(text: str) -> str:
-    """What the editor has, as a browser shows it: without the first line end."""
-    found = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)
-    assert found, text
-    return unescape(found[1])
+def read_editor(text: str) -> str:
+    """The text of the editor as a browser shows it: without the first line end."""
+    match = re.search(r'<textarea id="text"[^>]*>\n(.*?)</textarea>', text, re.DOTALL)
+    assert match, text
+    return unescape(match[1])
 
 
-def saved(server: Visitor) -> list[tuple[str, str | None, int]]:
+def list_versions(server: Visitor) -> list[tuple[str, str | None, int]]:
     with server.site.open_store() as store:
-        return [(one.suite.name, one.suite.version, one.suite.case_count) for one in store.versions()]
+        return [
+            (version.suite.name, version.suite.version, version.suite.case_count)
+            for version in store.versions()
+        ]
 
 
 def test_the_demo_has_every_scorer_and_no_leak(server: Visitor) -> None:
     page = server.post("/suites/demo").text
     assert read_answer(page) == "20 cases read, no errors, no warnings: ready to save"
-    text = editor_of(page)
+    text = read_editor(page)
     for scorer in (
         "exact",
         "contains",
@@ -68,7 +71,7 @@ def test_problems_stand_under_their_lines_and_are_links_to_them(server: Visitor)
         line = page[page.index(f'<li id="line-{number}"') :]
         assert word in line[: line.index("</ol>")]
         assert f'href="#line-{number}"' in line
-    assert editor_of(page) == text
+    assert read_editor(page) == text
     assert 'formaction="/suites/save"' not in page
 
 
@@ -76,41 +79,41 @@ def test_warnings_alone_can_be_ignored(server: Visitor) -> None:
     page = server.post("/suites/check", {"text": GOOD + LEAKY, "name": "mine"}).text
     assert read_answer(page) == "21 cases read, 1 leak warning: fix or ignore before saving"
     assert server.post("/suites/save", {"text": GOOD + LEAKY, "name": "mine"}).status == 303
-    assert saved(server) == [("mine", "v1", 21)]
+    assert list_versions(server) == [("mine", "v1", 21)]
 
 
-def test_saving_what_is_wrong_saves_nothing_and_keeps_what_was_typed(server: Visitor) -> None:
+def test_saving_an_invalid_suite_saves_nothing_and_keeps_the_text(server: Visitor) -> None:
     answer = server.post("/suites/save", {"text": GOOD + NO_RUBRIC, "name": "mine"})
     assert answer.status == 400
-    assert editor_of(answer.text) == GOOD + NO_RUBRIC
+    assert read_editor(answer.text) == GOOD + NO_RUBRIC
     assert 'value="mine"' in answer.text
-    assert saved(server) == []
+    assert list_versions(server) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "cases", "tags"),
+    ("sentence", "cases", "tags"),
     [
         ("Saved mine v1: 20 cases. Nothing changed.", GOOD, ""),
         ("Saved mine v1: 20 cases. Only tags, ", GOOD, '"tags": "x", '),
         ("Saved mine v2: 21 cases.<", GOOD + LEAKY, ""),
     ],
 )
-def test_saving_again_says_once_what_it_came_to(said: str, cases: str, tags: str, server: Visitor) -> None:
+def test_saving_again_shows_its_result_once(sentence: str, cases: str, tags: str, server: Visitor) -> None:
     server.post("/suites/save", {"text": GOOD, "name": "mine"})
-    assert said not in server.get("/suites").text
+    assert sentence not in server.get("/suites").text
     text = cases.replace('"scorer"', f'{tags}"scorer"')
     assert "mine v1 exists" in server.post("/suites/check", {"text": text, "name": "mine"}).text
     answer = server.post("/suites/save", {"text": text, "name": "mine"})
     assert answer.headers["location"].startswith("/suite?name=mine&version=v")
-    assert said in server.get("/suites").text
-    assert said not in server.get("/suites").text
-    assert saved(server)[0] == ("mine", "v1", 20)
+    assert sentence in server.get("/suites").text
+    assert sentence not in server.get("/suites").text
+    assert list_versions(server)[0] == ("mine", "v1", 20)
 
 
 @pytest.mark.parametrize("text", ["\n\nid,input,expected\na,x,y\n", f"\n{NASTY}\n", "\tx\n \n\n", NASTY])
 def test_the_text_is_kept_exactly_whatever_it_is(text: str, server: Visitor) -> None:
     page = server.post("/suites/check", {"text": text, "name": NASTY}).text
-    assert editor_of(page) == text
+    assert read_editor(page) == text
     assert "<script>alert" not in page
 
 
@@ -126,7 +129,7 @@ def test_a_browser_sends_the_text_back_as_it_was(browser_page: Page, server: Vis
 
 def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Visitor) -> None:
     page = server.post("/suites/check", {}, {"file": ("cases.jsonl", GOOD.encode())}).text
-    assert editor_of(page) == GOOD
+    assert read_editor(page) == GOOD
     archive = pack({"mine/a.md": MARKDOWN.encode(), "mine/b.md": MARKDOWN.encode()})
     page = server.post("/suites/check", {}, {"file": ("mine.zip", archive)}).text
     assert read_answer(page).startswith("2 cases read")
@@ -134,11 +137,11 @@ def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Visitor) -> Non
     assert key
     assert server.another().post("/suites/save", {"key": key[1]}).status == 400, "it is another visitor's"
     assert server.post("/suites/save", {"key": key[1]}).status == 303
-    assert saved(server) == [("mine", "v1", 2)]
-    gone = server.post("/suites/check", {"key": "nothing", "name": "typed"})
-    assert gone.status == 400
-    assert "The upload is gone" in gone.text
-    assert 'value="typed"' in gone.text
+    assert list_versions(server) == [("mine", "v1", 2)]
+    answer = server.post("/suites/check", {"key": "nothing", "name": "typed"})
+    assert answer.status == 400
+    assert "The upload is gone" in answer.text
+    assert 'value="typed"' in answer.text
 
 
 def test_of_several_suites_in_a_zip_one_is_chosen(server: Visitor) -> None:
@@ -167,15 +170,15 @@ def test_uploads_that_cannot_be_read_are_refused_on_the_page(
     answer = server.post("/suites/check", {"text": GOOD}, {"file": (name, data)})
     assert answer.status == 400
     assert word in answer.text
-    assert editor_of(answer.text) == GOOD, "what was typed is still there"
+    assert read_editor(answer.text) == GOOD, "what was typed is still there"
 
 
 def test_what_is_sent_is_shown_with_held_out_cases_marked(server: Visitor) -> None:
     page = server.post("/suites/check", {"text": GOOD}).text
-    sent = page[page.index('id="sent"') :]
-    assert sent.count("<details") == 20
-    assert sent.count("<b>holdout</b>") == 4
-    assert "Say where one finds a red apple" in sent
+    section = page[page.index('id="sent"') :]
+    assert section.count("<details") == 20
+    assert section.count("<b>holdout</b>") == 4
+    assert "Say where one finds a red apple" in section
 
 
 def test_a_long_text_is_held_and_only_lines_with_problems_are_shown(server: Visitor) -> None:
@@ -207,8 +210,8 @@ def test_the_server_s_own_targets_are_the_only_ones(server: Visitor) -> None:
 def test_a_saved_suite_is_edited_as_its_next_version(server: Visitor) -> None:
     server.post("/suites/save", {"text": GOOD, "name": "mine"})
     page = server.get("/suites/new?name=mine&version=v1").text
-    assert server.post("/suites/save", {"text": editor_of(page), "name": "mine"}).status == 303
-    assert saved(server) == [("mine", "v1", 20)], "what was not changed is the same version"
+    assert server.post("/suites/save", {"text": read_editor(page), "name": "mine"}).status == 303
+    assert list_versions(server) == [("mine", "v1", 20)], "what was not changed is the same version"
     assert server.get("/suites/new?name=other").status == 404
 
 
@@ -233,7 +236,7 @@ def test_a_holdout_that_is_no_share_is_refused_and_kept_in_the_form(server: Visi
         assert answer.status == 400
         assert "The share held out is" in answer.text
         assert f'name="holdout" value="{holdout}"' in answer.text
-    assert saved(server) == []
+    assert list_versions(server) == []
 
 
 def test_problems_are_listed_first_with_errors_before_warnings(server: Visitor) -> None:

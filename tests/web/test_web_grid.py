@@ -64,8 +64,8 @@ class Runs:
             digest=f"sha256:{self.count:064}",
             split_rule=SplitRule() if held_out else None,
         )
-        sent = (Message(role="user", content=f"{prompt}: {{{{ input }}}}"),)
-        template = None if prompt is None else PromptTemplate(name=prompt, messages=sent)
+        messages = (Message(role="user", content=f"{prompt}: {{{{ input }}}}"),)
+        template = None if prompt is None else PromptTemplate(name=prompt, messages=messages)
         run = add_run(
             self.store,
             suite,
@@ -93,13 +93,13 @@ class Runs:
 
 @pytest.fixture
 def runs(site: Project) -> Iterator[Runs]:
-    stored = Runs(site)
-    yield stored
-    stored.store.close()
+    runs = Runs(site)
+    yield runs
+    runs.store.close()
 
 
-def address(*chosen: Run, more: str = "") -> str:
-    return "/grid?" + "&".join(f"run={run.id}" for run in chosen) + more
+def address(*runs: Run, more: str = "") -> str:
+    return "/grid?" + "&".join(f"run={run.id}" for run in runs) + more
 
 
 def case_ids(page: str) -> list[str]:
@@ -131,7 +131,7 @@ def test_a_row_for_each_case_and_a_column_for_each_run(server: Visitor, runs: Ru
 
 
 def test_filters_are_in_the_address_and_can_be_removed(server: Visitor, runs: Runs) -> None:
-    both = runs.add("ppffpf"), runs.add("pfpfff", target="other")
+    pair = runs.add("ppffpf"), runs.add("pfpfff", target="other")
     expected = {
         "": "c0 c1 c2 c3 c4 c5",
         "&show=differ": "c1 c2 c4",
@@ -148,8 +148,8 @@ def test_filters_are_in_the_address_and_can_be_removed(server: Visitor, runs: Ru
         "&sort=-position&show=differ": "c4 c2 c1",
     }
     for more, ids in expected.items():
-        assert case_ids(server.page(address(*both, more=more))) == ids.split(), more
-    page = server.page(address(*both, more="&show=differ&tag=t1&text=answer&sort=-cost&open=1"))
+        assert case_ids(server.page(address(*pair, more=more))) == ids.split(), more
+    page = server.page(address(*pair, more="&show=differ&tag=t1&text=answer&sort=-cost&open=1"))
     assert read_heading(page) == "1 of 6 cases match"
     chips = re.findall(r'<a class="chip" href="([^"]*)">(.*?)</a>', page)
     assert [read_text(words) for _, words in chips] == [
@@ -167,25 +167,25 @@ def test_filters_are_in_the_address_and_can_be_removed(server: Visitor, runs: Ru
     head = read_text(page.partition("<thead>")[2].partition("</thead>")[0])
     assert head.count("of these 1: 100.0%") == head.count("of these 1: 0.0%") == 1
     assert '<option value="">+ tag</option>' in page
-    all_rows = server.page(address(*both))
+    all_rows = server.page(address(*pair))
     assert "of these" not in all_rows
     assert '<option value="">any tag</option>' in all_rows
-    nothing = server.page(address(*both, more="&text=nowhere"))
-    assert "No case matches." in nothing
-    assert "Show all 6" in nothing
+    no_rows = server.page(address(*pair, more="&text=nowhere"))
+    assert "No case matches." in no_rows
+    assert "Show all 6" in no_rows
 
 
 def test_pages_lead_through_all_rows_and_keep_the_filter(
     server: Visitor, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proctor.web.pages.grid._PAGE_SIZE", 2)
-    both = runs.add("ppppp"), runs.add("fffpf", target="other")
-    place, seen = address(*both, more="&show=differ&sort=-latency"), []
+    pair = runs.add("ppppp"), runs.add("fffpf", target="other")
+    place, pages = address(*pair, more="&show=differ&sort=-latency"), []
     for _ in range(2):
         page = server.page(place)
-        seen.append(case_ids(page))
+        pages.append(case_ids(page))
         place = next((unescape(link) for link in re.findall(r'rel="next" href="([^"]*)"', page)), "")
-    assert seen == [["c4", "c2"], ["c1", "c0"]]
+    assert pages == [["c4", "c2"], ["c1", "c0"]]
     assert place == ""
     assert "Cases 3 to 4 of 4" in read_text(page)
     (previous,) = re.findall(r'rel="prev" href="([^"]*)"', page)
@@ -216,11 +216,11 @@ def test_a_row_opens_to_the_whole_answers_with_differences_marked(server: Visito
 
 
 def test_nothing_is_marked_in_answers_with_little_in_common(server: Visitor, runs: Runs) -> None:
-    both = (
+    pair = (
         runs.add("pp"),
         runs.add("pf", target="another name of many words " * 9),
     )
-    page = server.page(address(*both, more="&open=1"))
+    page = server.page(address(*pair, more="&open=1"))
     assert "Too different from the first answer to mark the differences." in page
     assert "<ins>" not in page
     assert "<del>" not in page
@@ -229,8 +229,8 @@ def test_nothing_is_marked_in_answers_with_little_in_common(server: Visitor, run
 def test_a_row_has_the_input_of_its_case_and_each_run_the_prompt_that_it_sent(
     server: Visitor, runs: Runs
 ) -> None:
-    both = runs.add("pp", prompt="terse"), runs.add("pf", prompt="steps")
-    page = server.page(address(*both, more="&open=1"))
+    pair = runs.add("pp", prompt="terse"), runs.add("pf", prompt="steps")
+    page = server.page(address(*pair, more="&open=1"))
     (rows, *_) = read_tables(page)
     assert rows[0][0].endswith("whole answers Question 0?")
     assert rows[2][0].startswith("user Question 1?")
@@ -274,15 +274,15 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
         assert len(lines) == int(line), "it is the last one"
         fields = {"text": unescape(text), "name": name or "regressions", "file_name": "suite"}
         fields["new_case"] = ids[-1]
-        checked = server.post("/suites/check", fields)
-        assert f'name="new_case" value="{ids[-1]}"' in checked.text
-        assert read_heading(checked.text).startswith(f"{len(ids)} case"), checked.text
+        answer = server.post("/suites/check", fields)
+        assert f'name="new_case" value="{ids[-1]}"' in answer.text
+        assert read_heading(answer.text).startswith(f"{len(ids)} case"), answer.text
         saved = server.post("/suites/save", fields)
         assert saved.status == 303, saved.text
         assert saved.headers["location"].endswith(f"&case={len(ids) - 1}#case")
         suite = runs.store.suite(fields["name"])
         assert suite is not None
-        cases = [stored.case for stored in runs.store.cases(suite.content)]
+        cases = [row.case for row in runs.store.cases(suite.content)]
         assert [case.id for case in cases] == ids
         assert suite.no_holdout is (name == ""), "one case alone is not held out"
         assert cases[-1].assertions == (CHECK,)
@@ -293,24 +293,24 @@ def test_an_answer_becomes_a_case_of_a_new_suite_and_of_a_saved_one(server: Visi
 
 
 def test_held_out_answers_stay_hidden_until_they_are_revealed(server: Visitor, runs: Runs) -> None:
-    both = runs.add("ppp", held_out=[2]), runs.add("ppf", target="two", held_out=[2])
-    page = server.page(address(*both, more="&open=2"))
+    pair = runs.add("ppp", held_out=[2]), runs.add("ppf", target="two", held_out=[2])
+    page = server.page(address(*pair, more="&open=2"))
     assert server.looks("r0") == ["rate"]
     assert server.looks("r1") == ["rate"]
     text = read_text(page)
     assert "fail hidden (holdout)" in text
     for secret in ("Question 2", "Answer 2", "reason 2", "102 ms"):
         assert secret not in text
-    assert case_ids(server.page(address(*both, more="&text=answer+2"))) == []
+    assert case_ids(server.page(address(*pair, more="&text=answer+2"))) == []
     assert server.get("/suites/add-case?run=r0&position=2").status == 404
-    answer = server.post("/grid/reveal", {"run": ["r0", "r1"], "back": address(*both, more="&open=2")})
-    assert answer.headers["location"] == address(*both, more="&open=2")
+    answer = server.post("/grid/reveal", {"run": ["r0", "r1"], "back": address(*pair, more="&open=2")})
+    assert answer.headers["location"] == address(*pair, more="&open=2")
     revealed = read_text(server.page(answer.headers["location"]))
     assert "Answer 2 of" in revealed
     assert "reason 2" in revealed
     assert server.looks("r1") == ["rate", "reveal"]
-    assert case_ids(server.page(address(*both, more="&text=answer+2"))) == ["c2"]
-    assert "Answer 2" not in read_text(server.another().page(address(*both)))
+    assert case_ids(server.page(address(*pair, more="&text=answer+2"))) == ["c2"]
+    assert "Answer 2" not in read_text(server.another().page(address(*pair)))
     assert server.post("/grid/reveal", {"back": "//evil"}).headers["location"] == "/grid"
 
 
@@ -318,17 +318,17 @@ def test_the_expected_answer_stands_in_the_row_unless_the_case_is_held_out(
     server: Visitor, runs: Runs
 ) -> None:
     cases = [make_case(f"c{place}", f"Question {place}?", expected=f"billing-{place}") for place in range(2)]
-    both = runs.add("pp", cases=cases, held_out=[1]), runs.add("pf", target="two", cases=cases, held_out=[1])
-    page = read_text(server.page(address(*both)))
+    pair = runs.add("pp", cases=cases, held_out=[1]), runs.add("pf", target="two", cases=cases, held_out=[1])
+    page = read_text(server.page(address(*pair)))
     assert "expected: billing-0" in page
     assert "billing-1" not in page
-    opened = read_text(server.page(address(*both, more="&open=0&open=1")))
-    assert "expected billing-0" in opened
-    assert "billing-1" not in opened
+    text = read_text(server.page(address(*pair, more="&open=0&open=1")))
+    assert "expected billing-0" in text
+    assert "billing-1" not in text
     server.post("/grid/reveal", {"run": ["r0"]})
-    assert "billing-1" not in read_text(server.page(address(*both, more="&open=1"))), "one run hides it"
+    assert "billing-1" not in read_text(server.page(address(*pair, more="&open=1"))), "one run hides it"
     server.post("/grid/reveal", {"run": ["r1"]})
-    assert "expected: billing-1" in read_text(server.page(address(*both)))
+    assert "expected: billing-1" in read_text(server.page(address(*pair)))
 
 
 def test_an_edited_case_says_that_its_input_changed(server: Visitor, runs: Runs) -> None:
@@ -405,10 +405,10 @@ def test_hostile_words_in_the_address_are_text(server: Visitor, runs: Runs) -> N
         assert server.get(f"/grid?run={run.id}&open={quote(number)}&after={quote(number)}").status == 200
 
 
-def test_much_is_read_by_a_task_that_says_how_far_it_is(
+def test_a_grid_of_many_trials_shows_the_progress_of_reading(
     server: Visitor, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    both, goes_on = (runs.add("pp"), runs.add("pf")), Event()
+    pair, goes_on = (runs.add("pp"), runs.add("pf")), Event()
     select = GridFinder.select
 
     def wait(self: GridFinder, *arguments: Any) -> Any:
@@ -418,12 +418,12 @@ def test_much_is_read_by_a_task_that_says_how_far_it_is(
     monkeypatch.setattr("proctor.web.grid_tasks._MAX_AT_ONCE", 0)
     monkeypatch.setattr("proctor.web.pages.grid._TIMEOUT_S", 0.01)
     monkeypatch.setattr(GridFinder, "select", wait)
-    reading = server.page(address(*both))
+    reading = server.page(address(*pair))
     assert read_heading(reading) == "Reading 2 runs"
     (stream,) = re.findall(r'data-live="([^"]*)"', reading)
     monkeypatch.setattr("proctor.web.pages.grid._TIMEOUT_S", PATIENCE_S)
     goes_on.set()
-    assert read_heading(server.page(address(*both))).startswith("1 of 2 cases differ")
+    assert read_heading(server.page(address(*pair))).startswith("1 of 2 cases differ")
     assert "event: done" in server.page(unescape(stream))
 
 
@@ -450,9 +450,9 @@ def test_the_api_gives_the_same_rows(server: Visitor, runs: Runs) -> None:
 
 
 def test_keys_move_through_rows_and_columns_and_open_a_row(browser_page: Page, runs: Runs) -> None:
-    both = runs.add("ppp"), runs.add("pfp", target="two")
+    pair = runs.add("ppp"), runs.add("pfp", target="two")
     page = browser_page
-    page.goto(address(*both))
+    page.goto(address(*pair))
     focused = "[document.activeElement.closest('td, th').cellIndex, document.activeElement.closest('tr').id]"
     for key, column, row in zip("jjlllhk", (0, 0, 1, 2, 2, 1, 1), (0, 1, 1, 1, 1, 1, 0), strict=True):
         page.keyboard.press(key)
@@ -472,9 +472,9 @@ def test_keys_move_through_rows_and_columns_and_open_a_row(browser_page: Page, r
 
 
 def test_filters_apply_on_change_and_the_head_stays_in_sight(browser_page: Page, runs: Runs) -> None:
-    both = runs.add("p" * 40), runs.add("pf" * 20, target="two")
+    pair = runs.add("p" * 40), runs.add("pf" * 20, target="two")
     page = browser_page
-    page.goto(address(*both))
+    page.goto(address(*pair))
     assert not page.get_by_role("button", name="Apply").is_visible()
     page.get_by_label("Which cases").select_option(label="broken, 20")
     page.wait_for_url("**show=broken*")

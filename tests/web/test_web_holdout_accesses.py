@@ -78,12 +78,12 @@ def test_a_server_that_starts_again_knows_who_looked_today(
     site: Project, visitor: Visitor, runs: list[Run]
 ) -> None:
     log_in(visitor, ANA).page(f"/runs/{runs[0].id}")
-    seen = persons(site, runs[0])
+    people = persons(site, runs[0])
     again = Project(site.location.address, folder=site.folder, named_tokens=site.named_tokens)
     again.sessions.accesses.now = lambda: NOON
     with visit(again) as other:
         log_in(other, ANA).page(f"/runs/{runs[1].id}")
-    assert persons(site, runs[0]) == seen
+    assert persons(site, runs[0]) == people
 
 
 def test_revealing_is_an_access_of_its_own_and_reveals_to_one_person(

@@ -46,11 +46,11 @@ def report(tmp_path: Path) -> Path:
 
 def test_it_opens_from_a_file_and_runs_and_fetches_nothing(report: Path, browser: Open) -> None:
     with browser("", offline=True) as page:
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        urls: list[str] = []
+        page.on("request", lambda request: urls.append(request.url))
         page.goto(report.as_uri())
         assert page.evaluate("window.was_run") is None
-        assert [url for url in asked if not url.startswith("data:")] == [report.as_uri()]
+        assert [url for url in urls if not url.startswith("data:")] == [report.as_uri()]
         assert page.locator("h1").inner_text() == "echo passed 3 of 6 (50.0%, 19–81%)"
         assert page.locator("script, link, iframe").count() == 0
         drawing: Any = page.locator("picture img").evaluate("drawn => [drawn.complete, drawn.naturalWidth]")
@@ -90,5 +90,8 @@ def test_axe_finds_nothing_wrong_in_it(report: Path, browser: Open, theme: str) 
         for folded in page.locator("details > summary").all()[:2]:
             folded.click()
         page.evaluate(AXE_SCRIPT)
-        found: Any = page.evaluate("axe.run()")
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found["violations"]] == []
+        result: Any = page.evaluate("axe.run()")
+        assert [
+            (violation["id"], [node["html"] for node in violation["nodes"]])
+            for violation in result["violations"]
+        ] == []

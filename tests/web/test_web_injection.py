@@ -1,4 +1,4 @@
-"""What suites, answers, names, files and addresses carry is text, wherever it is shown; never markup."""
+"""Texts of suites, answers, names, files and addresses are never shown as markup."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CORPUS = Path(__file__).parents[1] / "data" / "injections.txt"
 TEXTS: list[str] = [
     json.loads(line) for line in CORPUS.read_text("utf-8").split("\n") if line and not line.startswith("#")
 ]
-NAMED = [text for text in TEXTS if len(text) < 120][::2]
-"""So many are enough for names; each name is one more suite, target or run."""
+SHORT_TEXTS = [text for text in TEXTS if len(text) < 120][::2]
+"""Texts for names: only some, as each name adds a suite, a target or a run."""
 
 INSPECT = """async (pages) => {
   const wrong = [];
@@ -69,7 +69,7 @@ CANARY = """() => [
 ].filter((it) => it)"""
 
 
-def cases_of(texts: list[str]) -> str:
+def make_suite(texts: list[str]) -> str:
     """A suite with each text in every field of a case that takes it."""
     lines = [json.dumps({"proctor": 1, "name": "all", "description": texts[0], "split_rule": {"ratio": 0.1}})]
     for number, text in enumerate(texts):
@@ -95,7 +95,7 @@ def cases_of(texts: list[str]) -> str:
     return "\n".join(lines)
 
 
-def answers_of(texts: list[str], suite: str) -> tuple[str, str]:
+def make_scripts(texts: list[str], suite: str) -> tuple[str, str]:
     """The scripts of a target that answers with each text, and of a judge that gives it as its reason."""
     ids = [json.loads(line)["id"] for line in suite.splitlines()[1:]]
     answers = {key: f"{text}\n<think>{text}</think>" for key, text in zip(ids, texts, strict=True)}
@@ -109,38 +109,38 @@ def is_unicode(text: str) -> bool:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
-    """A server over a store that is full of such texts."""
+    """A server over a store that is full of hostile texts."""
     folder = tmp_path_factory.mktemp("hostile")
     texts = [text for text in TEXTS if is_unicode(text) and text.strip()]
-    suite = cases_of(texts)
-    answers, reasons = answers_of(texts, suite)
+    suite = make_suite(texts)
+    answers, reasons = make_scripts(texts, suite)
     targets = [{"name": "judge", "provider": "scripted", "file": "judge.jsonl"}]
     names = []
-    for text in NAMED:
+    for text in SHORT_TEXTS:
         name = " ".join(text.split())
         if name and name.isprintable() and name not in names:
             names.append(name)
             targets.append(
                 {"name": name, "provider": "scripted", "file": "all.jsonl", "judge_target": "judge"}
             )
-    listed = json.dumps({"targets": targets}, ensure_ascii=False)
-    for name, text in {"all.jsonl": answers, "judge.jsonl": reasons, "targets.yaml": listed}.items():
+    target_file = json.dumps({"targets": targets}, ensure_ascii=False)
+    for name, text in {"all.jsonl": answers, "judge.jsonl": reasons, "targets.yaml": target_file}.items():
         (folder / name).write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PROCTOR_KEYS", str(folder / "keys"))
         site = Project(folder / ".proctor" / "proctor.db", folder=folder)
         save_suite(site, "all", suite)
-        save_suite(site, "all", cases_of(texts[1:] + texts[:1]))
-        for text in NAMED:
-            with suppress(ProctorError, UnicodeError):  # for it is no name that a suite can have
+        save_suite(site, "all", make_suite(texts[1:] + texts[:1]))
+        for text in SHORT_TEXTS:
+            with suppress(ProctorError, UnicodeError):  # the text is not a valid name of a suite
                 save_suite(site, text, '{"id": "a", "input": "Say 4", "expected": "4"}')
         who = names[0], names[1]
         first, second = make_runs(site, "all@v1", *who, settings=Settings(concurrency=8))
         with site.open_store() as store:
-            saved = [one.suite.name for one in store.versions() if one.suite.name != "all"]
+            saved = [version.suite.name for version in store.versions() if version.suite.name != "all"]
             for number, text in enumerate(texts[:40]):
-                kept = Label(
+                label = Label(
                     case_id=json.loads(suite.splitlines()[number + 1])["id"],
                     repeat=0,
                     run=first.id,
@@ -148,7 +148,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
                     by=" ".join(text.split())[:80] or "x",
                     note=text,
                 )
-                store.add_label(kept)
+                store.add_label(label)
         with serve(site) as server:
             yield SimpleNamespace(
                 server=server,
@@ -162,26 +162,26 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]
 
 
 @pytest.fixture
-def shown(browser: Browser, world: SimpleNamespace) -> Iterator[Page]:
-    """A page on which no dialog may open and nothing may leave for another host."""
+def guarded_page(browser: Browser, world: SimpleNamespace) -> Iterator[Page]:
+    """A page that may open no dialog and send no request to another host."""
     with browser(world.server.url, but="status of 4") as page:
-        opened, asked = list[str](), list[str]()
+        dialogs, urls = list[str](), list[str]()
 
         def refuse(dialog: Dialog) -> None:
-            opened.append(dialog.message)
+            dialogs.append(dialog.message)
             dialog.dismiss()
 
         page.on("dialog", refuse)
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: urls.append(request.url))
         page.goto("/login")
         yield page
         own = (f"{world.server.url}/", "data:", "about:")
-        assert opened == []
-        assert [one for one in asked if not one.startswith(own)] == []
+        assert dialogs == []
+        assert [url for url in urls if not url.startswith(own)] == []
 
 
 def visit(page: Page, address: str) -> None:
-    """Open a page as people do, so that whatever could run has run."""
+    """Opens a page as people do, so that every script that could run has run."""
     page.goto(address)
     page.wait_for_load_state()
     assert page.evaluate(CANARY) == [], address
@@ -189,7 +189,7 @@ def visit(page: Page, address: str) -> None:
 
 
 def check(page: Page, pages: list[list[Any]]) -> None:
-    """Pages are of the elements that Proctor's own have, and show these texts as they are."""
+    """Checks that pages have only elements that Proctor writes, and show these texts literally."""
     wrong = page.evaluate(INSPECT, [[url, list(map(escape_invisible, texts))] for url, texts in pages])
     assert not wrong, "\n".join(wrong)
 
@@ -212,24 +212,24 @@ def test_the_check_finds_what_is_not_escaped(browser: Browser, world: SimpleName
         assert len(page.evaluate(INSPECT, [["/plain", ["not there"]]])) == 1
 
 
-def test_a_run_and_each_of_its_cases(shown: Page, world: SimpleNamespace) -> None:
+def test_a_run_and_each_of_its_cases(guarded_page: Page, world: SimpleNamespace) -> None:
     run = f"/runs/{world.first}"
-    visit(shown, run)
-    shown.get_by_role("button", name="Reveal the holdout").click()
+    visit(guarded_page, run)
+    guarded_page.get_by_role("button", name="Reveal the holdout").click()
     pages = [[f"{run}/cases/{place}", [text]] for place, text in enumerate(world.texts)]
-    rendered = [[f"{run}/cases/{place}?view=markdown", []] for place in range(0, len(world.texts), 4)]
-    check(shown, [[run, []], *pages, *rendered])
+    markdown_pages = [[f"{run}/cases/{place}?view=markdown", []] for place in range(0, len(world.texts), 4)]
+    check(guarded_page, [[run, []], *pages, *markdown_pages])
     for place in range(0, len(world.texts), 30):
-        visit(shown, f"{run}/cases/{place}")
+        visit(guarded_page, f"{run}/cases/{place}")
 
 
-def test_all_other_pages_of_stored_things(shown: Page, world: SimpleNamespace) -> None:
+def test_all_other_pages_of_stored_things(guarded_page: Page, world: SimpleNamespace) -> None:
     pair = urlencode({"run": [world.first, world.second]}, doseq=True)
     for address in ("/suites", "/runs", "/run", "/suite?name=all&version=v1", f"/compare?{pair}"):
-        visit(shown, address)
-    shown.goto("/trends")
-    expect(shown.get_by_text(world.who[1]).first).to_be_visible()  # what takes longer opens again by itself
-    assert shown.evaluate(CANARY) == []
+        visit(guarded_page, address)
+    guarded_page.goto("/trends")
+    expect(guarded_page.get_by_text(world.who[1]).first).to_be_visible()  # a slow page reloads by itself
+    assert guarded_page.evaluate(CANARY) == []
     pages = [
         ["/suites", []],
         *([f"/suites?{urlencode({'find': name})}", [name]] for name in world.suites[::3]),
@@ -254,56 +254,56 @@ def test_all_other_pages_of_stored_things(shown: Page, world: SimpleNamespace) -
         [f"/certificates?run={world.first}", []],
         *([f"/suite?{urlencode({'name': name})}", [name]] for name in world.suites[::2]),
     ]
-    check(shown, pages)
+    check(guarded_page, pages)
 
 
-def test_labels_with_notes_of_people_with_names(shown: Page, world: SimpleNamespace) -> None:
-    visit(shown, f"/review?run={world.first}")
+def test_labels_with_notes_of_people_with_names(guarded_page: Page, world: SimpleNamespace) -> None:
+    visit(guarded_page, f"/review?run={world.first}")
     for text in ("<img src=x onerror=alert(1) data-hacked>", "\"'><b data-hacked>", "{{7*7}}</textarea>"):
-        name = shown.get_by_label(re.compile("Your name|Labelling as"))
+        name = guarded_page.get_by_label(re.compile("Your name|Labelling as"))
         name.fill(text)
-        shown.get_by_role("button", name=re.compile("^(Start|Change)$")).click()
-        shown.get_by_label("Reason").fill(text)
-        shown.get_by_role("button", name="Fail").click()
-        shown.get_by_role("link", name="Show it again").click()
-        expect(shown.get_by_label("Reason")).to_have_value(text)
-        assert shown.evaluate(CANARY) == []
+        guarded_page.get_by_role("button", name=re.compile("^(Start|Change)$")).click()
+        guarded_page.get_by_label("Reason").fill(text)
+        guarded_page.get_by_role("button", name="Fail").click()
+        guarded_page.get_by_role("link", name="Show it again").click()
+        expect(guarded_page.get_by_label("Reason")).to_have_value(text)
+        assert guarded_page.evaluate(CANARY) == []
     pages = [[f"/review?run={world.first}&show={show}", [text]] for show in ("all", "disagreements")]
-    check(shown, pages)
+    check(guarded_page, pages)
     labels = world.server.get(f"/review/labels.jsonl?run={world.first}")
     assert all(json.loads(line) for line in labels.text.splitlines())
 
 
-def test_comments_of_people_with_names(shown: Page, world: SimpleNamespace) -> None:
-    visit(shown, f"/runs/{world.first}")
-    if shown.get_by_role("button", name="Reveal the holdout").count():
-        shown.get_by_role("button", name="Reveal the holdout").click()
-    visit(shown, f"/runs/{world.first}/cases/1")
+def test_comments_of_people_with_names(guarded_page: Page, world: SimpleNamespace) -> None:
+    visit(guarded_page, f"/runs/{world.first}")
+    if guarded_page.get_by_role("button", name="Reveal the holdout").count():
+        guarded_page.get_by_role("button", name="Reveal the holdout").click()
+    visit(guarded_page, f"/runs/{world.first}/cases/1")
     for text in ("<img src=x onerror=alert(1) data-hacked>", "\"'><b data-hacked>", "{{7*7}}</textarea>"):
-        shown.get_by_label("Your name").fill(text)
-        shown.get_by_label("Comment", exact=True).fill(text)
-        shown.get_by_role("button", name="Add comment").click()
-        expect(shown.get_by_text(text, exact=True).first).to_be_visible()
-        assert shown.evaluate(CANARY) == []
+        guarded_page.get_by_label("Your name").fill(text)
+        guarded_page.get_by_label("Comment", exact=True).fill(text)
+        guarded_page.get_by_role("button", name="Add comment").click()
+        expect(guarded_page.get_by_text(text, exact=True).first).to_be_visible()
+        assert guarded_page.evaluate(CANARY) == []
 
 
-def test_texts_that_are_pasted_and_files_with_such_names(shown: Page, world: SimpleNamespace) -> None:
+def test_texts_that_are_pasted_and_files_with_such_names(guarded_page: Page, world: SimpleNamespace) -> None:
     for number, text in enumerate(TEXTS[::20]):
-        shown.goto("/suites/new")
-        shown.get_by_label("Name").fill(" ".join(text.split())[:200])
+        guarded_page.goto("/suites/new")
+        guarded_page.get_by_label("Name").fill(" ".join(text.split())[:200])
         line = json.dumps({"id": "a", "input": text, "expected": text, "scorer": text[:50]})
         name = f"{text.replace('/', '_')[:80]}.jsonl".replace("\0", "")
         if number % 2 and is_unicode(name):
             file = {"name": name, "mimeType": "text/plain", "buffer": line.encode()}
-            shown.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
+            guarded_page.get_by_label("File").set_input_files(file)  # type: ignore[arg-type]
         else:
-            shown.get_by_label("Cases").fill(f"{line}\n{text if is_unicode(text) else ''}")
-        shown.get_by_role("button", name="Validate").click()
-        expect(shown.get_by_role("heading", level=1)).to_contain_text(re.compile("read|Create"))
-        assert shown.evaluate(CANARY) == [], text
+            guarded_page.get_by_label("Cases").fill(f"{line}\n{text if is_unicode(text) else ''}")
+        guarded_page.get_by_role("button", name="Validate").click()
+        expect(guarded_page.get_by_role("heading", level=1)).to_contain_text(re.compile("read|Create"))
+        assert guarded_page.evaluate(CANARY) == [], text
 
 
-def test_what_an_address_says(shown: Page, world: SimpleNamespace) -> None:
+def test_what_an_address_says(guarded_page: Page, world: SimpleNamespace) -> None:
     fields = {
         "/runs": ("text", "suite", "target", "tag", "status", "sort", "after"),
         f"/runs/{world.first}": (
@@ -332,36 +332,40 @@ def test_what_an_address_says(shown: Page, world: SimpleNamespace) -> None:
         "/certificates": ("run", "task"),
         "/login": ("next", "token"),
     }
-    given = [text for text in TEXTS if len(text) < 300 and is_unicode(text)]
+    texts = [text for text in TEXTS if len(text) < 300 and is_unicode(text)]
     pages = [
         [f"{path}?{urlencode(dict.fromkeys(names, text))}", []]
         for place, (path, names) in enumerate(fields.items())
-        for text in given[place % 15 :: 15]
+        for text in texts[place % 15 :: 15]
     ]
     pages += [
         [f"{path}/{quote(text, safe='')}", []]
         for path in ("/runs", "/starts", "/static")
-        for text in given[::5]
+        for text in texts[::5]
     ]
-    check(shown, pages)
+    check(guarded_page, pages)
 
 
 @pytest.mark.parametrize("ending", ["html", "md", "csv", "xml", "json", "jsonl"])
-def test_exports_of_a_run(shown: Page, world: SimpleNamespace, ending: str) -> None:
+def test_exports_of_a_run(guarded_page: Page, world: SimpleNamespace, ending: str) -> None:
     address = f"/runs/{world.first}/export.{ending}"
     answer = world.server.get(address)
     assert answer.status == 200
     assert re.fullmatch(rf'attachment; filename="[\w.-]+\.{ending}"', answer.headers["content-disposition"])
     text = answer.data.decode("utf-8")
     if ending == "html":
-        shown.goto("about:blank")  # which has no policy that would help
-        shown.set_content(text)
-        assert shown.evaluate(CANARY) == []
-        found = (
+        guarded_page.goto("about:blank")  # which has no policy that would help
+        guarded_page.set_content(text)
+        assert guarded_page.evaluate(CANARY) == []
+        list_attributes = (
             "[...document.querySelectorAll('*')].flatMap((it) => [...it.attributes].map(({name}) => name))"
         )
-        assert not [name for name in shown.evaluate(found) if name.startswith("on") or name == "data-hacked"]
-        assert shown.locator("script, iframe, object, embed, base, link[href^='http']").count() == 0
+        assert not [
+            name
+            for name in guarded_page.evaluate(list_attributes)
+            if name.startswith("on") or name == "data-hacked"
+        ]
+        assert guarded_page.locator("script, iframe, object, embed, base, link[href^='http']").count() == 0
     elif ending == "csv":
         rows = list(csv.reader(io.StringIO(text, newline="")))
         assert len(rows) == len(world.texts) + 1
@@ -394,14 +398,14 @@ def test_exports_of_suites_have_safe_names(world: SimpleNamespace) -> None:
         assert ".." not in header or "/" not in header
 
 
-def test_a_certificate_and_its_badge(shown: Page, world: SimpleNamespace) -> None:
+def test_a_certificate_and_its_badge(guarded_page: Page, world: SimpleNamespace) -> None:
     name = next(name for name in world.suites if name.startswith("<img"))
     (run,) = make_runs(world.server.site, name, "echo")
     world.server.post("/certificates", {"run": run.id, "fewest": "1"})
     page = f"/certificates?run={run.id}"
-    visit(shown, page)
-    expect(shown.get_by_role("img", name=re.compile("^Badge"))).to_be_visible()
-    check(shown, [[page, [name]], ["/certificates", []]])
+    visit(guarded_page, page)
+    expect(guarded_page.get_by_role("img", name=re.compile("^Badge"))).to_be_visible()
+    check(guarded_page, [[page, [name]], ["/certificates", []]])
     badge = world.server.get(f"/certificates/file?run={run.id}&name=badge")
     assert badge.status == 200
     assert badge.headers["content-disposition"].startswith("attachment;")

@@ -34,8 +34,8 @@ def run(site: Project, project: Path) -> Run:
     async def make() -> Run:
         with site.open_store() as store:
             session = RunSession(store, site.environ, lambda event: None, folder=site.location.folder)
-            (done,) = await session.run(Request(suites=("s.jsonl",), targets=("echo",), skip_invalid=True))
-            return done.run
+            (result,) = await session.run(Request(suites=("s.jsonl",), targets=("echo",), skip_invalid=True))
+            return result.run
 
     return asyncio.run(make())
 
@@ -57,5 +57,5 @@ def test_the_page_of_its_suite_shows_it(server: Visitor, run: Run) -> None:
 def test_no_estimate_sends_it(site: Project, run: Run) -> None:
     with site.open_store() as store:
         request = Request(stored_names=(run.suite.name,), targets=("echo",))
-        made = estimate_request(store, request, site.environ, folder=site.location.folder)
-    assert (made.cases, made.calls) == (2, 1)
+        estimate = estimate_request(store, request, site.environ, folder=site.location.folder)
+    assert (estimate.cases, estimate.calls) == (2, 1)

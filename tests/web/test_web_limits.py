@@ -43,19 +43,19 @@ class Line:
         self._socket.sendall(text.replace("{own}", self._host).replace("\n", "\r\n").encode("latin-1"))
 
     def until(self, *ends: bytes) -> str:
-        """What comes until one of these does, or the end."""
+        """What the server sends until one of `ends` or the end of the connection."""
         data = b""
         with suppress(ConnectionError):  # it was closed while more was sent
             while not any(end in data for end in ends) and (more := self._socket.recv(2**16)):
                 data += more
         return data.decode()
 
-    def rest(self) -> str:
-        """What comes until the server closes the connection."""
+    def read_to_end(self) -> str:
+        """What the server sends until it closes the connection."""
         return self.until()
 
     def drip(self, text: str, pause_s: float = 0.02) -> None:
-        """Send it again and again, with a pause, until the server has closed the connection."""
+        """Sends a text again and again, with a pause, until the server closes the connection."""
         end = monotonic() + PATIENCE_S
         with suppress(ConnectionError):
             while monotonic() < end:
@@ -71,7 +71,7 @@ class Line:
 def lines() -> Iterator[Callable[..., Line]]:
     """Opens connections, which are closed at the end."""
     with ExitStack() as stack:
-        yield lambda *given, **named: stack.enter_context(closing(Line(*given, **named)))
+        yield lambda *arguments, **options: stack.enter_context(closing(Line(*arguments, **options)))
 
 
 PAGE = "GET /login HTTP/1.1\nHost: {own}\n\n"
@@ -86,7 +86,7 @@ FORM = "POST /login HTTP/1.1\nHost: {own}\nContent-Type: application/x-www-form-
 @pytest.mark.parametrize("start", ["GET /login HTT", "GET /login HTTP/1.1\nHost: {own}\nX: ", "GET "])
 def test_a_half_sent_head_ends_with_a_sentence(site: Project, lines: Callable[..., Line], start: str) -> None:
     with serve(site, ServerLimits(request_head_s=0.2)) as server:
-        answer = wait_until(lambda: lines(server, start).rest())
+        answer = wait_until(lambda: lines(server, start).read_to_end())
     assert answer.startswith("HTTP/1.1 408 ")
     assert "took too long to arrive" in answer
 
@@ -108,14 +108,14 @@ def test_the_next_request_of_a_connection_has_the_same_time(
                 return ""
             with suppress(ConnectionError):
                 line.send("GET /lo")
-            return str(line.rest())
+            return str(line.read_to_end())
 
         assert wait_until(second).startswith("HTTP/1.1 408 ")
 
 
 def test_a_connection_without_a_request_ends(site: Project, lines: Callable[..., Line]) -> None:
     with serve(site, ServerLimits(request_head_s=0.2)) as server:
-        assert lines(server).rest() == ""
+        assert lines(server).read_to_end() == ""
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_half_sent_body_ends_with_a_sentence(
     site: Project, lines: Callable[..., Line], length: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serve(site, ServerLimits(request_body_s=0.2)) as server:
-        assert lines(server, FORM + length).rest().startswith("HTTP/1.1 408 ")
+        assert lines(server, FORM + length).read_to_end().startswith("HTTP/1.1 408 ")
         assert server.get("/login").status == 200
     assert "broke" not in capsys.readouterr().err
 
@@ -150,11 +150,11 @@ def test_a_body_without_an_end_is_not_read_after_its_answer(
 ) -> None:
     with serve(site, ServerLimits(request_body_s=0.2)) as server:
 
-        def answered() -> Line | None:
+        def send_after_answer() -> Line | None:
             line = lines(server, "POST /nowhere HTTP/1.1\nHost: {own}\nTransfer-Encoding: chunked\n\n")
             return line if line.until(b"</html>").startswith("HTTP/1.1 404 ") else None
 
-        line = wait_until(answered)
+        line = wait_until(send_after_answer)
         assert line is not None
         line.drip("6\ntoken=\n", pause_s=0.001)
 
@@ -186,7 +186,7 @@ def test_a_long_head_is_refused_although_it_comes_at_once(
         line = lines(server)
         with suppress(ConnectionError):  # the server may close it before all is sent
             line.send(f"GET /login HTTP/1.1\nHost: {{own}}\n{head}\n\n")
-        assert " 200 " not in line.rest()
+        assert " 200 " not in line.read_to_end()
         assert server.get("/login").status == 200
 
 
@@ -196,7 +196,7 @@ def test_an_upgrade_is_answered_as_the_page_that_it_asks_for(
 ) -> None:
     upgrade = f"Connection: Upgrade, close\nUpgrade: {protocol}\nSec-WebSocket-Key: eA==\n"
     with serve(site) as server:
-        answer = lines(server, f"GET /login HTTP/1.1\nHost: {{own}}\n{upgrade}\n").rest()
+        answer = lines(server, f"GET /login HTTP/1.1\nHost: {{own}}\n{upgrade}\n").read_to_end()
     assert answer.startswith("HTTP/1.1 200 ")
 
 
@@ -207,9 +207,9 @@ def test_the_oldest_idle_connections_of_a_client_are_closed(
     site: Project, lines: Callable[..., Line]
 ) -> None:
     with serve(site, ServerLimits(idle_connections=3, request_head_s=FOREVER_S)) as server:
-        opened = [lines(server) for _ in range(5)]
-        assert [line.rest() for line in opened[:2]] == ["", ""]
-        for line in opened[2:]:
+        connections = [lines(server) for _ in range(5)]
+        assert [line.read_to_end() for line in connections[:2]] == ["", ""]
+        for line in connections[2:]:
             line.send(PAGE)
             assert line.until(b"</html>").startswith("HTTP/1.1 200 ")
 
@@ -219,7 +219,7 @@ def test_idle_connections_of_one_client_cost_another_none(site: Project, lines: 
     with serve(site, ServerLimits(idle_connections=1, request_head_s=FOREVER_S)) as server:
         other = lines(server, address="127.0.0.2")
         first, second = lines(server), lines(server)
-        assert first.rest() == ""
+        assert first.read_to_end() == ""
         for line in (other, second):
             line.send(PAGE)
             assert line.until(b"</html>").startswith("HTTP/1.1 200 ")
@@ -230,7 +230,7 @@ def test_idle_connections_of_one_client_cost_another_none(site: Project, lines: 
 
 @pytest.fixture
 def events(site: Project, gate: Gate) -> Callable[[ExitStack, ServerLimits], tuple[Served, str]]:
-    """Serves a site with a run that goes on; the server, and what asks for its events."""
+    """Serves a site with a run in progress; the server, and the request for its events."""
     rows = [json.dumps({"id": f"t{n}", "input": f"say {n}", "expected": "yes"}) for n in range(10)]
     (site.folder / "ten.jsonl").write_text("\n".join(rows), encoding="utf-8")
 
@@ -259,10 +259,10 @@ def test_a_client_has_so_many_streams_and_its_pages_still_open(
         server, ask = events(stack, ServerLimits(client_event_streams=2))
         streams = [lines(server, ask) for _ in range(2)]
         assert all(stream.until(b"data:").startswith("HTTP/1.1 200 ") for stream in streams)
-        refused = lines(server, ask).until(b"</html>")
-        assert refused.startswith("HTTP/1.1 429 ")
-        assert "retry-after: 30" in refused
-        assert "Your address has 2 live pages open" in refused
+        answer = lines(server, ask).until(b"</html>")
+        assert answer.startswith("HTTP/1.1 429 ")
+        assert "retry-after: 30" in answer
+        assert "Your address has 2 live pages open" in answer
         assert server.get("/runs").status == 200
         streams[0].close()
         wait_until(lambda: lines(server, ask).until(b"\r\n").startswith("HTTP/1.1 200 "))
@@ -276,13 +276,13 @@ def test_all_clients_together_have_so_many_streams(
         server, ask = events(stack, ServerLimits(client_event_streams=2, event_streams=3))
         for address in ("127.0.0.2", "127.0.0.2", "127.0.0.3"):
             assert lines(server, ask, address=address).until(b"data:").startswith("HTTP/1.1 200 ")
-        refused = lines(server, ask, address="127.0.0.4").until(b"</html>")
-        assert refused.startswith("HTTP/1.1 503 ")
-        assert "This server has 3 live pages open" in refused
+        answer = lines(server, ask, address="127.0.0.4").until(b"</html>")
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert "This server has 3 live pages open" in answer
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("address", "other", "same"),
     [
         ("192.0.2.1", "192.0.2.2", False),
         ("::ffff:192.0.2.1", "192.0.2.1", True),
@@ -292,8 +292,8 @@ def test_all_clients_together_have_so_many_streams(
         ("", "", True),
     ],
 )
-def test_a_client_is_an_address_or_a_network(one: str, other: str, same: bool) -> None:
-    assert (client_key(one) == client_key(other)) is same
+def test_a_client_is_an_address_or_a_network(address: str, other: str, same: bool) -> None:
+    assert (client_key(address) == client_key(other)) is same
 
 
 def test_a_stream_that_ended_counts_no_more() -> None:
@@ -326,5 +326,5 @@ def test_the_server_may_open_as_many_files_as_the_system_allows(hard: int, open_
         "from proctor.web.server import MAX_OPEN_FILES; "
         "print(raise_open_file_limit(MAX_OPEN_FILES), r.getrlimit(r.RLIMIT_NOFILE)[0])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(open_files)] * 2
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == [str(open_files)] * 2

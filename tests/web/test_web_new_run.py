@@ -1,4 +1,4 @@
-"""Run Suite: what is offered and what is refused, what it would come to, and that just that is started."""
+"""Run Suite: its choices, its errors, its estimate, and that exactly the estimated run starts."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def save(site: Project) -> Save:
             (saved,) = Suites(store, {}).save("ten.jsonl")
             if name != "ten":  # names that no command gives, but that a store may have
                 writer = store.open_suite_writer()
-                for stored in store.cases(saved.suite.content):
-                    writer.add(stored.case, stored.sent_digest)
+                for row in store.cases(saved.suite.content):
+                    writer.add(row.case, row.sent_digest)
                 writer.commit(replace(saved.suite, name=name, version=None))
                 store.delete_version("ten", "v1")
         (site.folder / "ten.jsonl").unlink()
@@ -61,17 +61,17 @@ def save(site: Project) -> Save:
     return keep
 
 
-def started(site: Project) -> list[str]:
+def list_starts(site: Project) -> list[str]:
     return sorted(path.stem for path in (site.location.folder / "starts").glob("*.json"))
 
 
-def given(**fields: Any) -> dict[str, list[str]]:
+def make_fields(**fields: Any) -> dict[str, list[str]]:
     return {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
 
 
-def words_of(site: Project, **fields: Any) -> list[str]:
+def make_arguments(site: Project, **fields: Any) -> list[str]:
     with site.open_store() as store:
-        return validate_form(store, given(**fields), load_run_context(site)).arguments
+        return validate_form(store, make_fields(**fields), load_run_context(site)).arguments
 
 
 # --- the form ----------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_a_targets_file_that_is_wrong_is_said_and_the_rest_can_be_chosen(server:
         assert ('name="target" value="b"' in page.text) is ("name: b" in text)
 
 
-def test_what_it_would_come_to_is_the_first_line(server: Any, save: Save) -> None:
+def test_the_estimate_is_the_first_line(server: Any, save: Save) -> None:
     save()
     page = server.get("/run?suite=ten&target=echo&repeats=2").text
     expected = "8 dev + 2 holdout cases × 2 repeats × 1 target = 20 calls, no cost, about 1 s"
@@ -138,7 +138,7 @@ def test_estimate_leads_to_an_address_that_keeps_what_was_chosen(
     save()
     answer = server.post("/run", {"suite": "ten", "target": ["echo"], "split": "dev", "do": "estimate"})
     assert (answer.status, answer.headers["location"]) == (303, "/run?suite=ten&target=echo&split=dev")
-    assert started(site) == []
+    assert list_starts(site) == []
 
 
 WRONG = [
@@ -180,46 +180,44 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("field", "value", "sentence"), WRONG)
-def test_what_is_wrong_is_said_of_its_field(
-    site: Project, save: Save, field: str, value: str, sentence: str
-) -> None:
+def test_an_error_names_its_field(site: Project, save: Save, field: str, value: str, sentence: str) -> None:
     save()
     fields = {"suite": "ten", "target": "echo", field: value}
-    with site.open_store() as store, pytest.raises(FormErrors) as refused:
-        make_estimate(site, store, validate_form(store, given(**fields), load_run_context(site)))
-    assert list(refused.value.errors) == ["split" if sentence == "No cases match" else field]
-    assert sentence in str(refused.value)
+    with site.open_store() as store, pytest.raises(FormErrors) as error:
+        make_estimate(site, store, validate_form(store, make_fields(**fields), load_run_context(site)))
+    assert list(error.value.errors) == ["split" if sentence == "No cases match" else field]
+    assert sentence in str(error.value)
 
 
 def test_a_run_can_stop_when_enough_is_known(server: Any, save: Save, site: Project) -> None:
     save()
     fields: dict[str, Any] = {"suite": "ten", "target": "echo", "min_pass_rate": "0.8", "until": "0.02"}
-    words = words_of(site, **fields, stop_when_shown="yes")
+    words = make_arguments(site, **fields, stop_when_shown="yes")
     assert {"--until=0.02", "--stop-when-shown"} <= set(words)
-    assert "--stop-when-shown" not in words_of(site, **fields, stop_when_shown="no")
+    assert "--stop-when-shown" not in make_arguments(site, **fields, stop_when_shown="no")
     page = server.get("/run?suite=ten&target=echo&min_pass_rate=0.8&stop_when_shown=yes").text
     assert '<option value="yes" selected>stop once the gate is shown or ruled out</option>' in page
     with pytest.raises(FormErrors, match="Set the gate to its 95 % interval"):
-        words_of(site, **fields, stop_when_shown="yes", gate_mode="point")
+        make_arguments(site, **fields, stop_when_shown="yes", gate_mode="point")
 
 
 def test_several_targets_can_be_asked_in_turns(server: Any, save: Save, site: Project) -> None:
     save()
     two = {"suite": "ten", "target": ["echo", "local"]}
-    assert "--interleave" in words_of(site, **two, interleave="yes")
-    assert "--no-interleave" not in words_of(site, **two, interleave="no")
+    assert "--interleave" in make_arguments(site, **two, interleave="yes")
+    assert "--no-interleave" not in make_arguments(site, **two, interleave="no")
     page = server.get("/run?suite=ten&target=echo&target=local&interleave=yes").text
     assert '<option value="yes" selected>in turns, case by case</option>' in page
     site.config = Config(flags={"interleave": True})
-    assert "--no-interleave" in words_of(site, **two, interleave="no")
-    assert "--interleave" not in words_of(site, **two, interleave="yes")
+    assert "--no-interleave" in make_arguments(site, **two, interleave="no")
+    assert "--interleave" not in make_arguments(site, **two, interleave="yes")
     with site.open_store() as store:
         context = load_run_context(site)
-        form = validate_form(store, given(suite="ten", target="echo"), context)
+        form = validate_form(store, make_fields(suite="ten", target="echo"), context)
         assert form.to_request(context).settings.interleave
 
 
-def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
+def test_errors_stand_beside_their_fields_and_the_form_keeps_its_values(
     server: Any, save: Save, site: Project
 ) -> None:
     save()
@@ -234,7 +232,7 @@ def test_what_is_wrong_stands_beside_its_field_and_the_rest_is_kept(
     assert 'value="77"' in answer.text
     assert 'value="echo" checked' in answer.text
     assert 'value="&lt;b&gt;"' in answer.text
-    assert started(site) == []
+    assert list_starts(site) == []
 
 
 NEVER = [
@@ -256,18 +254,18 @@ NEVER = [
 
 
 @pytest.mark.parametrize("field", ["target", "typed", "judge"])
-def test_nobody_else_can_be_asked(site: Project, save: Save, field: str) -> None:
+def test_only_the_projects_targets_can_be_run(site: Project, save: Save, field: str) -> None:
     save()
     for word in NEVER:
-        with pytest.raises(FormErrors) as refused:
-            words_of(site, suite="ten", **{"target": "echo", field: word})
-        assert list(refused.value.errors) == [field], word
+        with pytest.raises(FormErrors) as error:
+            make_arguments(site, suite="ten", **{"target": "echo", field: word})
+        assert list(error.value.errors) == [field], word
 
 
 def test_a_model_of_a_known_service_may_be_typed(site: Project, save: Save) -> None:
     save()
     for word in ("openai:gpt-5.2", "gpt-5.2", "opus", "ollama:llama3.2:3b", "google:gemini-x"):
-        assert words_of(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
+        assert make_arguments(site, suite="ten", typed=word) == ["--saved=ten@v1", f"--target={word}"]
 
 
 def test_a_name_of_the_projects_file_is_that_whatever_it_looks_like(
@@ -275,27 +273,27 @@ def test_a_name_of_the_projects_file_is_that_whatever_it_looks_like(
 ) -> None:
     save()
     (project / "targets.yaml").write_text(TARGETS, encoding="utf-8")
-    assert words_of(site, suite="ten", target=["-x", "shell"])[1:] == ["--target=-x", "--target=shell"]
+    assert make_arguments(site, suite="ten", target=["-x", "shell"])[1:] == ["--target=-x", "--target=shell"]
 
 
-def test_whom_a_suite_asks_by_itself_is_checked_as_well(site: Project, project: Path) -> None:
+def test_targets_that_a_suite_names_are_checked_as_well(site: Project, project: Path) -> None:
     case = {"id": "a", "input": "x", "criteria": "x", "assertions": [{"type": "contains", "value": "x"}]}
     for name, word in (("mine", "echo"), ("theirs", "command:touch made")):
         text = json.dumps({"name": name, "execution": {"targets": [word]}, "tests": [case]})
         (project / f"{name}.eval.yaml").write_text(text, encoding="utf-8")
         with site.open_store() as store:
             list(Suites(store, {}).save(f"{name}.eval.yaml"))
-    assert words_of(site, suite="mine") == ["--saved=mine@v1"]
+    assert make_arguments(site, suite="mine") == ["--saved=mine@v1"]
     with pytest.raises(FormErrors, match="'command:touch made' cannot be called from here"):
-        words_of(site, suite="theirs")
+        make_arguments(site, suite="theirs")
 
 
 def test_a_built_in_suite_is_that_whatever_files_and_suites_there_are(site: Project, save: Save) -> None:
     builtin = ["builtin:cheap", "--target=echo"]
-    assert words_of(site, suite="cheap", target="echo") == builtin
+    assert make_arguments(site, suite="cheap", target="echo") == builtin
     save("cheap")
-    assert words_of(site, suite="cheap", target="echo") == ["--saved=cheap@v1", "--target=echo"]
-    assert words_of(site, suite="builtin:cheap", target="echo") == builtin
+    assert make_arguments(site, suite="cheap", target="echo") == ["--saved=cheap@v1", "--target=echo"]
+    assert make_arguments(site, suite="builtin:cheap", target="echo") == builtin
 
 
 def test_a_built_in_suite_is_chosen_in_the_form_by_either_name(server: Any) -> None:
@@ -309,7 +307,7 @@ def test_a_budget_needs_every_price(server: Any, save: Save, site: Project) -> N
     answer = server.post("/run", {"suite": "ten", "typed": "openai:no-such-model", "budget_usd": "1"})
     assert answer.status == 422
     assert "the price of openai:no-such-model is unknown" in unescape(answer.text)
-    assert started(site) == []
+    assert list_starts(site) == []
 
 
 def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, site: Project) -> None:
@@ -321,8 +319,8 @@ def test_what_the_project_says_stands_in_the_fields(server: Any, save: Save, sit
     assert (
         read_answer(page) == "8 dev + 2 holdout cases × 3 repeats × 1 target = 30 calls, no cost, about 1 s"
     )
-    assert words_of(site, suite="ten") == ["--saved=ten@v1"]
-    assert words_of(site, suite="ten", target="mock:hi", repeats="3", temperature="0") == [
+    assert make_arguments(site, suite="ten") == ["--saved=ten@v1"]
+    assert make_arguments(site, suite="ten", target="mock:hi", repeats="3", temperature="0") == [
         "--saved=ten@v1",
         "--target=mock:hi",
         "--temperature=0",
@@ -333,12 +331,12 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
     save()
     page = server.get("/run?suite=ten&target=echo&holdout=0").text
     assert read_answer(page).startswith("10 cases × 1 target")
-    assert words_of(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
-    with site.open_store() as store, pytest.raises(FormErrors) as refused:
+    assert make_arguments(site, suite="ten", target="echo", holdout="0")[-1] == "--holdout=0"
+    with site.open_store() as store, pytest.raises(FormErrors) as error:
         validate_form(
-            store, given(suite="ten", target="echo", holdout="0", split="dev"), load_run_context(site)
+            store, make_fields(suite="ten", target="echo", holdout="0", split="dev"), load_run_context(site)
         )
-    assert list(refused.value.errors) == ["split"]
+    assert list(error.value.errors) == ["split"]
     site.config = Config(flags={"holdout": 0})
     page = server.get("/run?suite=ten&target=echo").text
     assert 'id="holdout" name="holdout" value="0"' in page
@@ -354,7 +352,7 @@ def test_a_run_can_hold_nothing_out(server: Any, save: Save, site: Project) -> N
 # --- starting ----------------------------------------------------------------------------------------------
 
 
-def ended(site: Project, group: str) -> None:
+def wait_for_end(site: Project, group: str) -> None:
     start = get_run_processes(site).find(group)
     assert start is not None
     wait_until(lambda: not get_run_processes(site).is_alive(start))
@@ -369,7 +367,7 @@ def test_what_runs_is_the_stored_suite_whatever_its_name(
     answer = server.post("/run", {"suite": name, "target": "echo", "tag": "", "split": "all", "repeats": "1"})
     assert answer.status == 303
     group = answer.headers["location"].removeprefix("/starts/")
-    ended(site, group)
+    wait_for_end(site, group)
     with site.open_store() as store:
         (run,) = store.runs()
     assert (run.suite.name, run.group, run.planned, run.status) == (name, group, 10, "finished")
@@ -387,19 +385,19 @@ def test_a_form_that_is_sent_twice_starts_one(server: Any, save: Save, site: Pro
     assert [server.post("/run", fields).headers["location"] for _ in range(2)] == [f"/starts/{group[1]}"] * 2
     other = server.post("/run", {**fields, "repeats": "2"}).headers["location"]
     assert other != f"/starts/{group[1]}"
-    for name in started(site):
-        ended(site, name)
+    for name in list_starts(site):
+        wait_for_end(site, name)
     with site.open_store() as store:
         assert sorted(run.settings.repeats or 1 for run in store.runs()) == [1, 2]
 
 
-def test_what_keeps_a_run_from_beginning_is_shown_with_the_way_back(
+def test_an_error_at_the_start_of_a_run_is_shown_with_a_link_back(
     server: Any, save: Save, site: Project
 ) -> None:
     save()
     answer = server.post("/run", {"suite": "ten", "typed": "openai:gpt-5.2", "repeats": "4"})
     group = answer.headers["location"].removeprefix("/starts/")
-    ended(site, group)
+    wait_for_end(site, group)
     page = server.get(f"/starts/{group}").text
     assert read_answer(page).startswith("Nothing ran")
     assert "OPENAI_API_KEY" in page
@@ -416,21 +414,21 @@ def test_why_answers_are_missing_is_said_while_it_runs_and_after(
     group = (
         server.post("/run", {"suite": "ten", "target": "broken"}).headers["location"].removeprefix("/starts/")
     )
-    ended(site, group)
+    wait_for_end(site, group)
     with site.open_store() as store:
         (run,) = store.runs()
     page = server.get(f"/starts/{group}").text
     assert read_answer(page) == "Finished: 0 of 10 passed, ten v1 on broken; 10 errors"
     assert f"<code>proctor run --retry-errors={run.id}</code>" in page
-    said = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
-    assert said
-    assert said[1] == f"/runs/{run.id}?verdict=error#trials"
-    assert unescape(said[2]).startswith(". The first error: program: 'broken' ended with exit code 3: ")
-    assert "no more tokens" in said[2]
-    assert said[0] in GroupLiveView(site, group).render().html
+    match = re.search(r'<p class="note error"><a href="([^"]*)">10 errors</a>(.*?)</p>', page)
+    assert match
+    assert match[1] == f"/runs/{run.id}?verdict=error#trials"
+    assert unescape(match[2]).startswith(". The first error: program: 'broken' ended with exit code 3: ")
+    assert "no more tokens" in match[2]
+    assert match[0] in GroupLiveView(site, group).render().html
 
 
-def test_what_was_never_started_is_not_there(server: Any) -> None:
+def test_an_unknown_start_is_404(server: Any) -> None:
     for group in ("20260101-000000-abcdef", "a%2Fb", "..", "x" * 100):
         assert server.get(f"/starts/{group}").status in (404, 303)
     assert server.post("/runs/nothing/stop").status == 404
@@ -445,7 +443,7 @@ def test_a_file_of_the_project_is_never_taken_for_the_program(
     (project / "proctor.py").write_text("open('taken', 'w')", encoding="utf-8")
     (project / "click.py").write_text("open('taken', 'w')", encoding="utf-8")
     answer = server.post("/run", {"suite": "ten", "target": "echo"})
-    ended(site, answer.headers["location"].removeprefix("/starts/"))
+    wait_for_end(site, answer.headers["location"].removeprefix("/starts/"))
     assert not (project / "taken").exists()
     with site.open_store() as store:
         assert [run.status for run in store.runs()] == ["finished"]
@@ -456,7 +454,7 @@ def test_a_file_of_the_project_is_never_taken_for_the_program(
 
 def test_further_parameters_are_flags_of_the_command(site: Project, save: Save) -> None:
     save()
-    words = words_of(site, suite="ten", target="openai:gpt-5.2", param="top_p=0.9\r\nstop=END")
+    words = make_arguments(site, suite="ten", target="openai:gpt-5.2", param="top_p=0.9\r\nstop=END")
     assert words[-2:] == ["--param=top_p=0.9", '--param=stop=["END"]']
 
 
@@ -473,5 +471,5 @@ def test_a_parameter_that_cannot_be_used_is_an_error_of_its_field(
     site: Project, word: str, message: str
 ) -> None:
     with pytest.raises(FormErrors) as error:
-        words_of(site, suite="ten", target="echo", param=word)
+        make_arguments(site, suite="ten", target="echo", param=word)
     assert message in error.value.errors["param"]

@@ -1,4 +1,4 @@
-"""Every number of a run's page, of Compare and of Trends is the one that the command line has."""
+"""Every number on a run's page, Compare and Trends equals that of the command line."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def suite(how: str) -> str:
     for n in range(CASES):
         contains = {"grader": "contains", "params": {"value": "Paris"}}
         judged = {"grader": "llm_judge", "params": {"prompt": "Is it good? {{ output }}"}}
-        asked = {"role": "user", "content": f"Question {n}?"}
+        message = {"role": "user", "content": f"Question {n}?"}
         sorted_by = {"category": f"k{n % 3}", "tags": ["all", f"t{n % 2}"]}
         graded = [contains, *([judged] if n % 4 else [])]
-        lines.append({"id": f"case-{n}", "input": [asked], "assertions": graded, **sorted_by})
+        lines.append({"id": f"case-{n}", "input": [message], "assertions": graded, **sorted_by})
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -69,11 +69,11 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     save_suite(site, "caps", suite(request.param))
     runs = []
     for wrong in (3, 2, 5):  # of a case's three answers the first differs from the others; one is missing
-        said = [
+        answer_lines = [
             json.dumps({f"case-{n}": ["Rome" if not n % wrong else "Paris", f"Paris {n}", "Paris" * (n % 5)]})
             for n in range(1, CASES)
         ]
-        answers.write_text("\n".join(said), encoding="utf-8")
+        answers.write_text("\n".join(answer_lines), encoding="utf-8")
         settings = Settings(repeats=3, concurrency=1)
         runs += make_runs(site, "caps", f"scripted:{answers}", judges=(JUDGE,), settings=settings)
     with visit(site) as server:
@@ -81,41 +81,41 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def told(world: World, capsys: pytest.CaptureFixture[str]) -> Json:
-    """What a command says with `--json`."""
+def run_json(world: World, capsys: pytest.CaptureFixture[str]) -> Json:
+    """Runs a command with `--json`; its output."""
 
-    def run(*given: str) -> Any:
+    def run(*words: str) -> Any:
         capsys.readouterr()
-        _invoke([*given, "--json", "--store", world.server.site.location.address])
+        _invoke([*words, "--json", "--store", world.server.site.location.address])
         return json.loads(capsys.readouterr().out)
 
     return run
 
 
 def facts(html: str) -> dict[str, str]:
-    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html, re.DOTALL)
-    return {read_text(name): read_text(value) for name, value in found}
+    pairs = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html, re.DOTALL)
+    return {read_text(name): read_text(value) for name, value in pairs}
 
 
 def exactly(counts: dict[str, Any]) -> str:
-    """The interval of a pass rate as a terminal has it."""
+    """The interval of a pass rate as a terminal shows it."""
     return interval(tuple(counts["ci95"]))
 
 
 def share(counts: dict[str, Any]) -> str:
-    rest = unmeasured(counts["errors"] + counts["unscored"], counts["bounds"])
+    unmeasured_range = unmeasured(counts["errors"] + counts["unscored"], counts["bounds"])
     text = f"{percent(counts['pass_rate'])} · n {counts['cases']} · {exactly(counts)}"
-    return f"{text} not measured {rest}" if rest else text
+    return f"{text} not measured {unmeasured_range}" if unmeasured_range else text
 
 
 @pytest.mark.slow
-def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) -> None:
+def test_the_page_of_a_run_says_what_runs_show_says(world: World, run_json: Json) -> None:
     run = world.runs[0]
     world.main(f"/runs/{run.id}")  # the access of this person today
-    (row,) = told("runs", "show", run.id)["runs"]
+    (row,) = run_json("runs", "show", run.id)["runs"]
     html = world.main(f"/runs/{run.id}")
-    said = f"{run.target.name} passed {row['passed']} of {row['total']} "
-    assert said + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout hidden" in read_text(html)
+    heading = f"{run.target.name} passed {row['passed']} of {row['total']} "
+    assert heading + f"({percent(row['pass_rate'])}, {exactly(row)}); holdout hidden" in read_text(html)
     splits, _, *tables = read_tables(html)
     parts, charts = tables[:2], tables[2:]
     dev, holdout = row["splits"]["dev"], row["splits"]["holdout"]
@@ -126,15 +126,15 @@ def test_the_page_of_a_run_says_what_runs_show_says(world: World, told: Json) ->
         [[name, share(counts)] for name, counts in row[group].items()] for group in ("by_category", "by_tag")
     ]
     verdicts = ("pass", "passed"), ("fail", "failed"), ("error", "errors"), ("unscored", "unscored")
-    assert " ".join(f"{shown} {row[name]}" for shown, name in verdicts) in read_text(html)
+    assert " ".join(f"{label} {row[name]}" for label, name in verdicts) in read_text(html)
     assert f"Holdout accessed {row['looks']} times." in read_text(html)
     assert f"score of its {holdout['cases']} cases are shown" in read_text(html)
-    known = facts(html)
-    assert known["cost"] == costs(row["cost_usd"], row["judge"]["cost_usd"], row["judge"]["calls"])
-    assert known["mean score"] == f"{row['mean_score']:.3f}"
-    assert known["latency"].startswith(f"median {milliseconds(row['latency_ms']['p50'])}, ")
+    values = facts(html)
+    assert values["cost"] == costs(row["cost_usd"], row["judge"]["cost_usd"], row["judge"]["calls"])
+    assert values["mean score"] == f"{row['mean_score']:.3f}"
+    assert values["latency"].startswith(f"median {milliseconds(row['latency_ms']['p50'])}, ")
     usage = row["usage"]
-    assert known["tokens"] == f"{usage['input_tokens']} in, {usage['output_tokens']} out"
+    assert values["tokens"] == f"{usage['input_tokens']} in, {usage['output_tokens']} out"
     for chart in charts:
         assert sum(int(count) for _, count in chart) == row["asked"] - (row["by_trial"] or row)["errors"]
 
@@ -144,14 +144,14 @@ def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None
     store = world.server.site.location.address
     assert not _invoke(["runs", "export", run.id, "-o", str(file), "--store", store])
     trials = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    shown, address = [], f"/runs/{run.id}"
+    rows, address = [], f"/runs/{run.id}"
     while address:
         html = world.main(address)
         table = re.findall(r'<table class="rows trial-rows" data-keys>.*?</table>', html, re.DOTALL)[0]
-        shown += read_tables(table)[0]
+        rows += read_tables(table)[0]
         after = re.search(r'<a rel="next" href="([^"]+)"', html)
         address = unescape(after[1]) if after else ""
-    assert [(row[0], row[1], row[4], row[5], row[-1].endswith("held out")) for row in shown] == [
+    assert [(row[0], row[1], row[4], row[5], row[-1].endswith("held out")) for row in rows] == [
         (
             trial["verdict"],
             trial["case_id"] + (f" repeat {trial['repeat']}" if trial["repeat"] else ""),
@@ -164,23 +164,26 @@ def test_its_trials_are_those_of_an_export(world: World, tmp_path: Path) -> None
 
 
 def not_measured(pairs: int, bounds: tuple[float, float]) -> str:
-    rest = unmeasured_difference(pairs, bounds)
-    return f" not measured {rest}" if rest else ""
+    unmeasured_range = unmeasured_difference(pairs, bounds)
+    return f" not measured {unmeasured_range}" if unmeasured_range else ""
 
 
-def test_compare_says_what_compare_says(world: World, told: Json) -> None:
-    one, other = world.runs[:2]
-    whole = told("compare", one.id, other.id)
-    (found,) = whole["comparisons"]
-    html = world.main(f"/compare?run={one.id}&run={other.id}")
+def test_compare_says_what_compare_says(world: World, run_json: Json) -> None:
+    baseline, candidate = world.runs[:2]
+    whole = run_json("compare", baseline.id, candidate.id)
+    (comparison,) = whole["comparisons"]
+    html = world.main(f"/compare?run={baseline.id}&run={candidate.id}")
     heading = read_text(html.partition("</h1>")[0])
     numbers = r"\S+ pp \([^)]*\), p = [\d.]+"
-    assert re.findall(numbers, heading) == re.findall(numbers, found["verdict"]) != []
+    assert re.findall(numbers, heading) == re.findall(numbers, comparison["verdict"]) != []
     sides, differences, *flips = read_tables(html)
     for side, run in zip(sides, whole["runs"], strict=True):
         assert side[2] == share(run)
         assert side[3] == f"{run['passed']} of {run['total']}"
-    expected = [("all", found), *((part["name"], part) for part in (*found["splits"], *found["parts"]))]
+    expected = [
+        ("all", comparison),
+        *((part["name"], part) for part in (*comparison["splits"], *comparison["parts"])),
+    ]
     assert [row for row in differences if any(row[1:])] == [
         [
             name,
@@ -192,20 +195,20 @@ def test_compare_says_what_compare_says(world: World, told: Json) -> None:
         ]
         for name, part in expected
     ]
-    alone = one.suite.repeats_rule != "each"
+    alone = baseline.suite.repeats_rule != "each"
     assert [[row[0] for row in rows] for rows in flips] == [
         [flip["case_id"] if alone else trial_name(flip["case_id"], flip["repeat"]) for flip in kind]
-        for kind in (found["broken_cases"], found["fixed_cases"], found["not_measured_cases"])
+        for kind in (comparison["broken_cases"], comparison["fixed_cases"], comparison["not_measured_cases"])
         if kind
     ]
 
 
 @pytest.mark.slow
-def test_trends_says_what_drift_says(world: World, told: Json) -> None:
+def test_trends_says_what_drift_says(world: World, run_json: Json) -> None:
     run = world.runs[-1]
     address = f"/trends?suite={quote(run.suite.digest)}&target={quote(run.target.name)}"
     world.main(address)  # the access of this person today
-    drift = told("drift", "caps", "--target", run.target.name)["drift"]
+    drift = run_json("drift", "caps", "--target", run.target.name)["drift"]
     html = world.main(address)
     for sentence in drift["sentences"]:
         assert sentence in read_text(html)
@@ -216,13 +219,13 @@ def test_trends_says_what_drift_says(world: World, told: Json) -> None:
     (rows,) = read_tables(html)
     assert [[row[0], *row[2:8]] for row in rows] == [
         [
-            one["run"],
-            f"{one['passed']}/{one['passed'] + one['failed']}",
-            percent(one["pass_rate"]),
-            interval(one["ci95"]),
-            str(sum(one[name] for name in ("taken_over", "cached", "elsewhere", "errors", "unscored"))),
-            alike(one["with_first"]),
-            alike(one["with_before"]),
+            night["run"],
+            f"{night['passed']}/{night['passed'] + night['failed']}",
+            percent(night["pass_rate"]),
+            interval(night["ci95"]),
+            str(sum(night[name] for name in ("taken_over", "cached", "elsewhere", "errors", "unscored"))),
+            alike(night["with_first"]),
+            alike(night["with_before"]),
         ]
-        for one in reversed(drift["runs"])
+        for night in reversed(drift["runs"])
     ]

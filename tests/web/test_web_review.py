@@ -28,7 +28,7 @@ HOSTILE = "<script>alert(1)</script>\"'{{ 7*7 }}"
 
 
 def judge(messages: list[dict[str, str]]) -> str:
-    """Passes what has the word `right` in it."""
+    """Passes answers that contain the word `right`."""
     text = messages[-1]["content"]
     answer = re.search(r"<<<BEGIN ANSWER \w+>>>\n(.*?)\n<<<END", text, re.DOTALL)
     assert answer is not None
@@ -36,18 +36,21 @@ def judge(messages: list[dict[str, str]]) -> str:
     return json.dumps({"score": score, "assertions": [], "reasoning": "JUDGED so"})
 
 
-def run_of(*words: str, tests: int = 8, **fields: Any) -> str:
-    """Eight answers of which the judge passes the first four; the id of the run."""
+def run_suite(*words: str, tests: int = 8, **fields: Any) -> str:
+    """Runs `tests` cases, of whose answers the judge passes the first half; the id of the run."""
     cases, answers = [], []
     for n in range(tests):
         case = {"id": f"t{n}", "input": f"Question {n}?", "criteria": "Be good."}
-        judged = {"assertions": [{"type": "llm-grader"}], "metadata": {"tags": ["bus" if n % 2 else "train"]}}
-        cases.append(case | judged | fields)
+        fields_of_judge = {
+            "assertions": [{"type": "llm-grader"}],
+            "metadata": {"tags": ["bus" if n % 2 else "train"]},
+        }
+        cases.append(case | fields_of_judge | fields)
         answers.append({f"t{n}": f"{'right' if n < tests // 2 else 'wrong'} {n} {HOSTILE}"})
     Path("s.eval.yaml").write_text(json.dumps({"tests": cases}), encoding="utf-8")
     Path("a.jsonl").write_text("\n".join(map(json.dumps, answers)), encoding="utf-8")
-    asked = ["--target", "scripted:a.jsonl", "--judge", f"function:{__name__}:judge"]
-    assert int(_invoke(["run", "s.eval.yaml", *asked, "--quiet", *words])) in (0, 1)
+    options = ["--target", "scripted:a.jsonl", "--judge", f"function:{__name__}:judge"]
+    assert int(_invoke(["run", "s.eval.yaml", *options, "--quiet", *words])) in (0, 1)
     store = open_store(STORE)
     try:
         return store.run("last").id
@@ -55,35 +58,35 @@ def run_of(*words: str, tests: int = 8, **fields: Any) -> str:
         store.close()
 
 
-def labels_of(run_id: str) -> list[tuple[str, str, bool, str]]:
+def read_labels_of_run(run_id: str) -> list[tuple[str, str, bool, str]]:
     store = open_store(STORE)
     try:
-        kept = [one.label for one in store.labels(run_id)]
+        labels = [stored.label for stored in store.labels(run_id)]
     finally:
         store.close()
-    return sorted((one.case_id, one.by, one.passed, one.note) for one in kept)
+    return sorted((label.case_id, label.by, label.passed, label.note) for label in labels)
 
 
 def field(text: str, name: str) -> str:
-    found = re.search(rf'name="{name}" value="([^"]*)"', text)
-    assert found is not None, text
-    return unescape(found[1])
+    match = re.search(rf'name="{name}" value="([^"]*)"', text)
+    assert match is not None, text
+    return unescape(match[1])
 
 
 def name(server: Server, run_id: str, who: str = "Ana") -> str:
-    """Say who labels, and give the page with the first answer."""
+    """Enters the name of who labels; the page with the first answer."""
     answer = server.post("/review/name", {"run": run_id, "name": who})
     assert answer.status == 303
     return str(server.get(answer.headers["location"]).text)
 
 
-def label(server: Server, run_id: str, at: str, said: str, **fields: str) -> Any:
-    return server.post("/review/label", {"run": run_id, "at": at, "label": said, **fields})
+def label(server: Server, run_id: str, at: str, verdict: str, **fields: str) -> Any:
+    return server.post("/review/label", {"run": run_id, "at": at, "label": verdict, **fields})
 
 
 @pytest.fixture
 def run_id(project: Path) -> str:
-    return run_of()
+    return run_suite()
 
 
 def test_without_a_run_it_says_what_the_place_is_for(server: Server) -> None:
@@ -100,7 +103,7 @@ def test_runs_are_listed_with_how_many_answers_are_labelled(run_id: str, server:
     assert f'href="/review?run={run_id}"' in page
 
 
-def test_it_asks_who_labels_before_it_shows_an_answer(run_id: str, server: Server) -> None:
+def test_the_page_asks_who_labels_before_it_shows_an_answer(run_id: str, server: Server) -> None:
     page = server.get(f"/review?run={run_id}").text
     assert read_heading(page) == "0 of 8 labelled"
     assert "Your name</label>" in page
@@ -142,11 +145,11 @@ def test_the_first_line_counts_labels_and_disagreements(run_id: str, server: Ser
 
 
 def test_answers_come_one_after_the_other_until_all_are_labelled(run_id: str, server: Server) -> None:
-    page, seen = name(server, run_id), []
+    page, places = name(server, run_id), []
     for _ in range(8):
-        seen.append(field(page, "at"))
-        page = server.get(label(server, run_id, seen[-1], "pass").headers["location"]).text
-    assert sorted(seen) == [f"{n}.0" for n in range(8)]
+        places.append(field(page, "at"))
+        page = server.get(label(server, run_id, places[-1], "pass").headers["location"]).text
+    assert sorted(places) == [f"{n}.0" for n in range(8)]
     assert "You have labelled all answers" in page
     assert read_heading(page) == "8 of 8 labelled; you and the judge disagree on 4"
 
@@ -168,7 +171,7 @@ def test_skipping_labels_nothing_and_goes_on(run_id: str, server: Server) -> Non
     assert skip is not None
     then = server.get(unescape(skip[1])).text
     assert field(then, "at") != field(page, "at")
-    assert labels_of(run_id) == []
+    assert read_labels_of_run(run_id) == []
 
 
 def test_the_last_label_can_be_taken_back_once(run_id: str, server: Server) -> None:
@@ -178,11 +181,11 @@ def test_the_last_label_can_be_taken_back_once(run_id: str, server: Server) -> N
     number = field(server.get(f"/review?run={run_id}").text, "number")
     back = server.post("/review/undo", {"run": run_id, "number": number})
     assert parse_qs(urlsplit(back.headers["location"]).query)["at"] == ["2.0"]
-    assert labels_of(run_id) == [("t2", "Ana", True, "first")]
+    assert read_labels_of_run(run_id) == [("t2", "Ana", True, "first")]
     again = server.post("/review/undo", {"run": run_id, "number": number})
     assert again.status == 400
     assert "Nothing was changed" in again.text
-    assert labels_of(run_id) == [("t2", "Ana", True, "first")]
+    assert read_labels_of_run(run_id) == [("t2", "Ana", True, "first")]
 
 
 def test_each_label_keeps_how_its_answer_was_drawn(run_id: str, server: Server) -> None:
@@ -195,19 +198,19 @@ def test_each_label_keeps_how_its_answer_was_drawn(run_id: str, server: Server) 
     label(server, run_id, field(page, "at"), "pass", tag="bus")
     store = open_store(STORE)
     try:
-        kept = [(one.label.drawn, one.label.doubt) for one in store.labels(run_id)]
+        draws = [(stored.label.drawn, stored.label.doubt) for stored in store.labels(run_id)]
     finally:
         store.close()
-    assert kept == [("random", 1.0), ("doubt", 1.0), (None, 1.0)]
+    assert draws == [("random", 1.0), ("doubt", 1.0), (None, 1.0)]
 
 
 def test_enough_labels_say_what_people_would_pass(project: Path, server: Server) -> None:
-    run_id = run_of(tests=24)
+    run_id = run_suite(tests=24)
     page = name(server, run_id)
     for _ in range(16):
         at = field(page, "at")
-        said = "pass" if int(at.partition(".")[0]) < 12 else "fail"
-        page = server.get(label(server, run_id, at, said).headers["location"]).text
+        verdict = "pass" if int(at.partition(".")[0]) < 12 else "fail"
+        page = server.get(label(server, run_id, at, verdict).headers["location"]).text
     assert re.search(
         r"People would pass [\d.]+% \(\d+–\d+%\), from 16 labels and 24 judgments\.",
         server.get(f"/runs/{run_id}").text,
@@ -219,32 +222,32 @@ def test_two_people_at_once_lose_nothing(run_id: str, server: Server) -> None:
     for browser, who in ((server, "Ana"), (other, "Bo")):
         name(browser, run_id, who)
 
-    def all_of_them(browser: Server, said: str) -> None:
+    def label_all(browser: Server, verdict: str) -> None:
         for n in range(8):
-            answers.append(label(browser, run_id, f"{n}.0", said))
+            answers.append(label(browser, run_id, f"{n}.0", verdict))
 
     answers = list[Any]()
-    threads = [Thread(target=all_of_them, args=given) for given in ((server, "pass"), (other, "fail"))]
+    threads = [Thread(target=label_all, args=arguments) for arguments in ((server, "pass"), (other, "fail"))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert [answer.text for answer in answers if answer.status != 303] == []
-    assert [one[:3] for one in labels_of(run_id)] == sorted(
-        (f"t{n}", who, said) for n in range(8) for who, said in (("Ana", True), ("Bo", False))
+    assert [label[:3] for label in read_labels_of_run(run_id)] == sorted(
+        (f"t{n}", who, passed) for n in range(8) for who, passed in (("Ana", True), ("Bo", False))
     )
     page = server.get(f"/review?run={run_id}&at=1.0").text
     assert "Bo says" in page
 
 
 def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Path, server: Server) -> None:
-    run_id = run_of(tests=12)
+    run_id = run_suite(tests=12)
     name(server, run_id)
     for n in range(12):
-        said = "pass" if n < 5 else "fail"
+        verdict = "pass" if n < 5 else "fail"
         page = server.get(f"/review?run={run_id}").text
         assert ("The judge and people agree" in page) is (n >= 10)
-        label(server, run_id, f"{n}.0", said)
+        label(server, run_id, f"{n}.0", verdict)
     page = server.get(f"/review?run={run_id}").text
     assert "agree on 11 of 12 answers (91.7%, 65–99%), kappa 0.83 (0.35 to 1.00)." in page
     assert "only 5 that people pass and 7 that people fail among them. Label at least 20 of each kind" in page
@@ -254,15 +257,15 @@ def test_agreement_is_told_with_its_intervals_when_there_are_enough(project: Pat
 def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_a_look(
     project: Path, server: Server
 ) -> None:
-    run_id = run_of("--holdout", "0.25")
+    run_id = run_suite("--holdout", "0.25")
     page = name(server, run_id)
     assert read_heading(page) == "0 of 6 labelled"
     assert "2 held-out answers are hidden" in page
-    shown = {n for n in range(8) if server.get(f"/review?run={run_id}&at={n}.0").status == 200}
-    (first, second) = sorted(set(range(8)) - shown)
+    visible = {n for n in range(8) if server.get(f"/review?run={run_id}&at={n}.0").status == 200}
+    (first, second) = sorted(set(range(8)) - visible)
     before = server.looks(run_id)
     assert label(server, run_id, f"{first}.0", "pass").status == 404
-    assert labels_of(run_id) == []
+    assert read_labels_of_run(run_id) == []
     server.post("/review/reveal", {"run": run_id})
     assert server.looks(run_id) == [*before, "reveal"]
     assert "labelling it is a holdout access" in server.get(f"/review?run={run_id}&at={first}.0").text
@@ -283,8 +286,8 @@ def test_labels_are_downloaded_as_certify_reads_them(run_id: str, server: Server
     assert answer.headers["content-disposition"] == f'attachment; filename="{run_id}.labels.jsonl"'
     assert answer.headers["x-content-type-options"] == "nosniff"
     Path("l.jsonl").write_bytes(answer.data)
-    read = [one.label for one in read_labels("l.jsonl").lines]
-    assert [(one.case_id, one.passed, one.by, one.note) for one in read] == [
+    labels = [line.label for line in read_labels("l.jsonl").lines]
+    assert [(label.case_id, label.passed, label.by, label.note) for label in labels] == [
         ("t0", True, "Zoë", HOSTILE),
         ("t1", False, "Zoë", ""),
     ]
@@ -305,17 +308,17 @@ def test_labels_are_downloaded_as_certify_reads_them(run_id: str, server: Server
         ({"label": "pass", "at": "1.0", "by": " \n\0 "}, 400),
     ],
 )
-def test_what_cannot_be_a_label_is_refused_in_a_sentence_and_kept_nowhere(
+def test_an_invalid_label_is_refused_in_a_sentence_and_not_stored(
     run_id: str, server: Server, fields: dict[str, str], status: int
 ) -> None:
     answer = server.post("/review/label", {"run": run_id, "by": "Ana", **fields})
     assert answer.status == status
     assert read_heading(answer.text).endswith(".")
-    assert labels_of(run_id) == []
+    assert read_labels_of_run(run_id) == []
 
 
 @pytest.mark.parametrize("query", ["at=x", "at=1", "at=1.0.0", "show=worst", "at=99999999999999999999.0"])
-def test_an_address_that_cannot_be_is_refused(run_id: str, server: Server, query: str) -> None:
+def test_an_invalid_address_is_refused(run_id: str, server: Server, query: str) -> None:
     assert server.get(f"/review?run={run_id}&{query}").status in (400, 404)
 
 
@@ -342,7 +345,7 @@ def test_the_keyboard_is_enough(run_id: str, browser_page: Page) -> None:
         page.click("button:has-text('Fail')")
     press("u")
     assert page.inner_text("h1").startswith("4 of 8 labelled")
-    assert [said for _, _, said, _ in labels_of(run_id)].count(True) == 2
+    assert [passed for _, _, passed, _ in read_labels_of_run(run_id)].count(True) == 2
 
 
 def test_pass_and_fail_look_like_verdicts(run_id: str, server: Server) -> None:

@@ -41,17 +41,17 @@ def suite(site: Project) -> None:
     path.unlink()
 
 
-def parsed(site: Project, **fields: Any) -> Any:
+def parse_form(site: Project, **fields: Any) -> Any:
     raw = {name: [value] if isinstance(value, str) else value for name, value in fields.items()}
     with site.open_store() as store:
         return validate_form(store, {"suite": ["ten"], "target": ["echo"], **raw}, load_run_context(site))
 
 
-def finished(site: Project, group: str, count: int) -> list[Run]:
+def wait_for_runs(site: Project, group: str, count: int) -> list[Run]:
     """The runs of a group, oldest first, once its process has ended."""
     processes = get_run_processes(site)
 
-    def runs() -> list[Run]:
+    def list_runs() -> list[Run]:
         start = processes.find(group)
         assert start is not None
         if processes.is_alive(start):
@@ -60,9 +60,9 @@ def finished(site: Project, group: str, count: int) -> list[Run]:
         with site.open_store() as store:
             return processes.list_runs(store, group)
 
-    found = wait_until(runs)
-    assert len(found) == count
-    return list(found)
+    runs = wait_until(list_runs)
+    assert len(runs) == count
+    return list(runs)
 
 
 # --- the form ----------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def test_prompts_are_started_with_their_texts(server: Any, site: Project) -> Non
     fields = {**fields, "prompt_text_2": text, "group": group[1]}
     places = {server.post("/run", fields).headers["location"] for _ in range(2)}
     assert places == {f"/starts/{group[1]}"}
-    runs = finished(site, group[1], 2)
+    runs = wait_for_runs(site, group[1], 2)
     kind = (Message(role="system", content="Be kind."), Message(role="user", content="{{ input }}"))
     assert [run.prompt for run in runs] == [TERSE, PromptTemplate(name="kind", messages=kind)]
     folder = site.location.folder / "starts" / "prompts"
@@ -126,7 +126,7 @@ def test_prompts_are_started_with_their_texts(server: Any, site: Project) -> Non
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a\\b", "-x", "a=b", "a b", "ä", "x" * 65, ".", "a\nb"])
 def test_what_is_no_name_of_a_prompt_is_refused(site: Project, name: str) -> None:
     with pytest.raises(FormErrors) as caught:
-        parsed(site, prompt_name_1=name, prompt_text_1="{{ input }}")
+        parse_form(site, prompt_name_1=name, prompt_text_1="{{ input }}")
     assert list(caught.value.errors) == ["prompt_name_1"]
 
 
@@ -142,19 +142,19 @@ def test_what_is_no_name_of_a_prompt_is_refused(site: Project, name: str) -> Non
 )
 def test_what_is_no_prompt_is_refused(site: Project, text: str, words: str) -> None:
     with pytest.raises(FormErrors) as caught:
-        parsed(site, prompt_name_1="p", prompt_text_1=text)
+        parse_form(site, prompt_name_1="p", prompt_text_1=text)
     assert list(caught.value.errors) == ["prompt_text_1"]
     assert words in caught.value.errors["prompt_text_1"]
 
 
 def test_two_prompts_of_one_name_and_unknown_ones_are_refused(site: Project) -> None:
     with pytest.raises(FormErrors) as caught:
-        parsed(site, prompt="terse", prompt_name_1="terse", prompt_text_1="{{ input }}")
+        parse_form(site, prompt="terse", prompt_name_1="terse", prompt_text_1="{{ input }}")
     assert "Another prompt is also named 'terse'" in caught.value.errors["prompt_name_1"]
     (site.folder / "own.txt").write_text("{{ input }}", encoding="utf-8")
     for name in ("own.txt", "own", "x=own.txt", "../../etc/passwd"):
         with pytest.raises(FormErrors) as caught:
-            parsed(site, prompt=name)
+            parse_form(site, prompt=name)
         assert "There is no prompt" in caught.value.errors["prompt"]
 
 
@@ -167,14 +167,14 @@ def test_a_missing_variable_is_an_error_of_the_prompts(server: Any) -> None:
 
 
 def test_a_stored_prompt_is_sent_with_the_names_of_its_messages(server: Any, site: Project) -> None:
-    named = PromptTemplate(name="named", messages=(Message(role="user", content="{{ input }}", name="bob"),))
+    prompt = PromptTemplate(name="named", messages=(Message(role="user", content="{{ input }}", name="bob"),))
     rows = [{"input": "a", "expected": "a"}]
-    proctor.run(rows, target="echo", prompts=named, store=site.location.address, progress=False)
+    proctor.run(rows, target="echo", prompts=prompt, store=site.location.address, progress=False)
     group = re.search(r'name="group" value="([^"]+)"', server.get("/run").text)
     assert group
     server.post("/run", {"suite": "ten", "target": "echo", "prompt": "named", "group": group[1]})
-    (run,) = finished(site, group[1], 1)
-    assert run.prompt == named
+    (run,) = wait_for_runs(site, group[1], 1)
+    assert run.prompt == prompt
 
 
 def test_a_prompt_that_is_sent_with_its_braces_is_not_offered(site: Project) -> None:
@@ -188,8 +188,8 @@ def test_a_prompt_that_is_sent_with_its_braces_is_not_offered(site: Project) -> 
 def test_several_prompts_take_turns_on_one_target(site: Project) -> None:
     fields = {"interleave": "yes", "prompt_name_1": "p", "prompt_text_1": "{{ input }}"}
     with pytest.raises(FormErrors):
-        parsed(site, **fields)
-    assert parsed(site, **fields, prompt="terse").interleave is True
+        parse_form(site, **fields)
+    assert parse_form(site, **fields, prompt="terse").interleave is True
 
 
 def test_the_project_names_prompts_that_are_used_without_a_choice(
@@ -213,8 +213,8 @@ def test_runs_that_have_not_begun_are_named_with_their_prompts(site: Project) ->
     )
     start = StartedRun(group="g", words=words, pid=0, started_at=NOON)
     with site.open_store() as store:
-        done = next(store.runs())
-    snapshot: Any = SimpleNamespace(run=done)
+        run = next(store.runs())
+    snapshot: Any = SimpleNamespace(run=run)
     group = GroupSnapshot(id="g", start=start, alive=True, runs=(snapshot,))
     assert group.pending_targets == ["mock · terse", "echo · p", "mock · p"]
 
@@ -241,10 +241,10 @@ def test_the_api_takes_names_and_texts(server: Any, site: Project) -> None:
     for _ in range(2):
         status, started = post(server, "/runs", {**body, "group": "mine"})
         assert (status, started["group"]) == (202, "mine")
-    runs = finished(site, "mine", 2)
-    listed = json.loads(server.get("/api/v1/runs?prompt=plain").data)["runs"]
-    assert [run["run"] for run in listed] == [runs[1].id]
-    assert listed[0]["prompt"]["name"] == "plain"
+    runs = wait_for_runs(site, "mine", 2)
+    rows = json.loads(server.get("/api/v1/runs?prompt=plain").data)["runs"]
+    assert [run["run"] for run in rows] == [runs[1].id]
+    assert rows[0]["prompt"]["name"] == "plain"
 
 
 @pytest.mark.parametrize(

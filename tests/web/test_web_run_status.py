@@ -1,4 +1,4 @@
-"""Runs that go on: followed by every page, stopped and taken up again from any, whoever started them."""
+"""Runs in progress: any page follows, stops and resumes them, whoever started them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Stream:
         self.response: HTTPResponse = self._connection.getresponse()
 
     def blocks(self) -> Iterator[str]:
-        """Each event, or comment, as it came."""
+        """Each event or comment."""
         lines: list[str] = []
         while line := self.response.readline().decode("utf-8"):
             if line == "\n":
@@ -92,7 +92,7 @@ class Stream:
                 return block
         raise AssertionError(f"The stream ended without {words}.")
 
-    def rest(self) -> list[str]:
+    def read_to_end(self) -> list[str]:
         """All events to the end."""
         return list(self.blocks())
 
@@ -105,36 +105,36 @@ class Stream:
 def follow(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stream]]:
     """Opens a page's stream of events; runs are looked at more often than elsewhere."""
     monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.05)
-    opened: list[Stream] = []
+    streams: list[Stream] = []
 
     def open_(path: str) -> Stream:
-        opened.append(Stream(server, path))
-        return opened[-1]
+        streams.append(Stream(server, path))
+        return streams[-1]
 
     yield open_
-    for stream in opened:
+    for stream in streams:
         stream.close()
 
 
 def begin(server: Any, **fields: Any) -> str:
-    """Start ten cases from the page; the id of what was started."""
+    """Starts a run of ten cases from the page; the id of its group."""
     answer = server.post("/run", {"suite": "ten", "target": "gated", "concurrency": "2", **fields})
     assert answer.status == 303, answer.text
     return str(answer.headers["location"]).removeprefix("/starts/")
 
 
-def start_of(site: Project, group: str) -> StartedRun:
-    found = get_run_processes(site).find(group)
-    assert found is not None
-    return found
+def find_start(site: Project, group: str) -> StartedRun:
+    start = get_run_processes(site).find(group)
+    assert start is not None
+    return start
 
 
 def has_ended(site: Project, group: str) -> bool:
-    return not get_run_processes(site).is_alive(start_of(site, group))
+    return not get_run_processes(site).is_alive(find_start(site, group))
 
 
 def the_run(site: Project) -> Any:
-    """The only run, as soon as there is one."""
+    """Waits until the run is in the store, and returns it."""
 
     def look() -> Any:
         with site.open_store() as store:
@@ -143,7 +143,7 @@ def the_run(site: Project) -> Any:
     return wait_until(look)
 
 
-def done_of(site: Project, run_id: str) -> int:
+def count_trials(site: Project, run_id: str) -> int:
     with site.open_store() as store:
         return sum(count for verdict, count in store.count_verdicts(run_id).items() if verdict is not None)
 
@@ -158,20 +158,20 @@ def test_a_run_is_followed_from_its_start_to_its_table(server: Any, follow: Foll
     assert re.match(r"(Starting|Running): .*ten v1 on gated", read_answer(page))
     stream = follow(f"/starts/{group}/events")
     assert stream.response.getheader("content-type", "").startswith("text/event-stream")
-    seen = stream.until("3 of 10 trials")
-    assert "Running custom suite: 8 dev + 2 holdout tests" in seen
-    assert '<progress max="10" value="3"' in seen
-    assert "Next: answers" in seen
+    event = stream.until("3 of 10 trials")
+    assert "Running custom suite: 8 dev + 2 holdout tests" in event
+    assert '<progress max="10" value="3"' in event
+    assert "Next: answers" in event
     with site.open_store() as store:
         assert store.holdout_accesses(the_run(site).suite.digest) == []
     (site.folder / "go").touch()
-    events = stream.rest()
+    events = stream.read_to_end()
     assert events[-1] == "event: done\ndata: done\n"
-    told = read_text(server.get(f"/starts/{group}").text)
-    assert "Running custom suite: 8 dev + 2 holdout tests" in told
-    assert "Completed: Dev 8/8 | Holdout 2/2 on gated" in told
-    assert re.search(r"Dev Accuracy Holdout Accuracy Total Passed Latency", told)
-    assert re.search(r" answers .* 9 of 10 ", told)
+    text = read_text(server.get(f"/starts/{group}").text)
+    assert "Running custom suite: 8 dev + 2 holdout tests" in text
+    assert "Completed: Dev 8/8 | Holdout 2/2 on gated" in text
+    assert re.search(r"Dev Accuracy Holdout Accuracy Total Passed Latency", text)
+    assert re.search(r" answers .* 9 of 10 ", text)
     server.get(f"/starts/{group}")
     with site.open_store() as store:
         runs = list(store.runs())
@@ -191,7 +191,7 @@ def test_a_page_that_comes_later_sees_the_present_state_at_once(
     assert "<b>3</b> of 10 trials" in next(follow(f"/runs/{run}/events").blocks())
 
 
-def test_many_pages_share_one_look(server: Any, follow: Follow, site: Project) -> None:
+def test_many_pages_share_one_reading_of_the_store(server: Any, follow: Follow, site: Project) -> None:
     group = begin(server)
     path = f"/starts/{group}/events"
     streams = [follow(path) for _ in range(12)]
@@ -209,7 +209,7 @@ def test_many_pages_share_one_look(server: Any, follow: Follow, site: Project) -
         stream.close()
     wait_until(lambda: watch.clients == 1)
     (site.folder / "go").touch()
-    assert streams[0].rest()[-1].startswith("event: done")
+    assert streams[0].read_to_end()[-1].startswith("event: done")
     wait_until(lambda: watches.watchers == {})
 
 
@@ -224,9 +224,9 @@ def test_nothing_is_sent_while_nothing_changes_but_a_comment(
     while quiet.count(": still here\n") < 4:
         quiet.append(next(blocks))
         assert len(quiet) < 100
-    told = [block for block in quiet if block != ": still here\n"]
-    assert all(before != after for before, after in pairwise(told))
-    assert not any("2 of 10" in block for block in told)
+    events = [block for block in quiet if block != ": still here\n"]
+    assert all(before != after for before, after in pairwise(events))
+    assert not any("2 of 10" in block for block in events)
 
 
 def test_a_run_of_the_command_line_is_followed_and_stopped(
@@ -243,7 +243,7 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(
         assert server.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
         stream.until("stopping")
         (site.folder / "go").touch()
-        assert stream.rest()[-1].startswith("event: done")
+        assert stream.read_to_end()[-1].startswith("event: done")
         assert child.wait(timeout=PATIENCE_S) == 2
         by_group = server.get(f"/starts/{run.group}")
         assert read_answer(by_group.text) == "Stopped: 5 of 10 trials of ten v1 on gated are stored"
@@ -252,48 +252,51 @@ def test_a_run_of_the_command_line_is_followed_and_stopped(
         child.communicate()
 
 
-def test_a_look_that_breaks_is_told_to_the_terminal_and_the_next_one_is_shown(
+def test_an_internal_error_while_following_is_printed_and_the_next_update_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_hub, "POLL_INTERVAL_S", 0.0)
     looks = iter([None, LiveSection("<p>there</p>", is_final=True)])
 
     def look() -> LiveSection:
-        seen = next(looks)
-        if seen is None:
+        outcome = next(looks)
+        if outcome is None:
             raise ZeroDivisionError("in the page")
-        return seen
+        return outcome
 
     async def first() -> LiveSection | None:
         return await anext(Watcher(look).changes())
 
     assert asyncio.run(first()) == LiveSection("<p>there</p>", is_final=True)
-    said = capsys.readouterr().err
-    assert said == "Internal error while it watched: ZeroDivisionError: in the page\n"
+    output = capsys.readouterr().err
+    assert output == "Internal error while it watched: ZeroDivisionError: in the page\n"
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb\rc", "", "\u2028x\n\n"])
 def test_a_text_is_one_event_whatever_is_in_it(text: str) -> None:
-    sent = format_event(text)
-    assert sent.endswith("\n\n")
-    assert sent.count("\n\n") == 1
-    assert all(line.startswith("data: ") for line in sent[:-2].split("\n"))
-    assert "\r" not in sent
+    event = format_event(text)
+    assert event.endswith("\n\n")
+    assert event.count("\n\n") == 1
+    assert all(line.startswith("data: ") for line in event[:-2].split("\n"))
+    assert "\r" not in event
 
 
 # --- stopping and going on ---------------------------------------------------------------------------------
 
 
-def stopped(server: Any, site: Project, group: str) -> Any:
-    """The run of a group, after it was stopped with five of its trials."""
+def stop_run(server: Any, site: Project, group: str) -> Any:
+    """Stops the run of a group after five of its trials, and returns it."""
     run = the_run(site)
-    wait_until(lambda: done_of(site, run.id) == 3)
+    wait_until(lambda: count_trials(site, run.id) == 3)
     answers = [
-        one.post(f"/runs/{run.id}/stop", {"group": group}) for one in (server, server.another(), server)
+        browser.post(f"/runs/{run.id}/stop", {"group": group})
+        for browser in (server, server.another(), server)
     ]
     assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
     wait_until(
-        lambda: any("Stopping" in line for line in get_run_processes(site).read_output(start_of(site, group)))
+        lambda: any(
+            "Stopping" in line for line in get_run_processes(site).read_output(find_start(site, group))
+        )
     )
     (site.folder / "go").touch()
     wait_until(lambda: has_ended(site, group))
@@ -304,21 +307,23 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
     server: Any, follow: Follow, site: Project
 ) -> None:
     group = begin(server)
-    run = stopped(server, site, group)
-    assert done_of(site, run.id) == 5  # the calls under way were let end, though Stop was pressed three times
-    told = server.get(f"/starts/{group}").text
-    assert read_answer(told) == "Stopped: 5 of 10 trials of ten v1 on gated are stored"
-    assert f"proctor run --resume={run.id}" in told
+    run = stop_run(server, site, group)
+    assert count_trials(site, run.id) == 5  # the open calls could end, though Stop was pressed three times
+    page = server.get(f"/starts/{group}").text
+    assert read_answer(page) == "Stopped: 5 of 10 trials of ten v1 on gated are stored"
+    assert f"proctor run --resume={run.id}" in page
     assert "It has already ended" in read_text(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
     )
-    ways = [one.post(f"/runs/{run.id}/resume").headers["location"] for one in (server, server.another())]
+    ways = [
+        browser.post(f"/runs/{run.id}/resume").headers["location"] for browser in (server, server.another())
+    ]
     assert ways[0].startswith("/starts/")
     assert ways[1] in (f"/runs/{run.id}", f"/starts/{group}")
-    follow(f"{ways[0]}/events").rest()
+    follow(f"{ways[0]}/events").read_to_end()
     assert read_answer(server.get(ways[0]).text) == "Finished: 100%, 10 of 10 passed, ten v1 on gated"
-    asked = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
-    assert asked == Counter({f"t{n}": 1 for n in range(10)})
+    prompts = Counter((site.folder / "asked").read_text(encoding="utf-8").split())
+    assert prompts == Counter({f"t{n}": 1 for n in range(10)})
     server.post(f"/runs/{run.id}/resume")
     assert "This run has no missing trials." in read_text(server.get("/run").text)
 
@@ -328,15 +333,15 @@ def test_a_run_whose_process_was_killed_can_be_resumed(server: Any, follow: Foll
     run = the_run(site)
     stream = follow(f"/starts/{group}/events")
     stream.until("3 of 10 trials")
-    pid = start_of(site, group).pid
+    pid = find_start(site, group).pid
     os.kill(pid, signal.SIGKILL)
-    assert stream.rest()[-1].startswith("event: done")
+    assert stream.read_to_end()[-1].startswith("event: done")
     wait_until(lambda: not Path(f"/proc/{pid}").exists())  # it is no zombie
     assert read_answer(server.get(f"/starts/{group}").text).startswith("Stopped: 3 of 10 trials")
     (site.folder / "go").touch()
     way = server.post(f"/runs/{run.id}/resume").headers["location"]
-    follow(f"{way}/events").rest()
-    assert done_of(site, run.id) == 10
+    follow(f"{way}/events").read_to_end()
+    assert count_trials(site, run.id) == 10
     with site.open_store() as store:
         assert store.run(run.id).status == "finished"
 
@@ -365,13 +370,13 @@ def test_the_errors_of_a_run_are_retried_once_in_a_new_run(server: Any, site: Pr
 def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Project) -> None:
     group = begin(server)
     run = the_run(site)
-    wait_until(lambda: done_of(site, run.id) == 3)
+    wait_until(lambda: count_trials(site, run.id) == 3)
     later = RunProcesses(Project(site.location.address, folder=site.folder))
     start = later.find(group)
     assert start is not None
     assert later.is_alive(start)
     with site.open_store() as store:
-        assert [one.id for one in later.list_runs(store, group)] == [run.id]
+        assert [run_of_group.id for run_of_group in later.list_runs(store, group)] == [run.id]
     assert later.stop(start)
     wait_until(lambda: any("Stopping" in line for line in later.read_output(start)))
     (site.folder / "go").touch()
@@ -380,7 +385,7 @@ def test_a_server_that_is_started_later_knows_what_goes_on(server: Any, site: Pr
 
 
 def test_a_run_goes_on_when_its_server_is_interrupted(server: Any, site: Project) -> None:
-    start = start_of(site, begin(server))
+    start = find_start(site, begin(server))
     assert os.getsid(start.pid) == start.pid
     assert os.getsid(start.pid) != os.getsid(0)
 
@@ -404,13 +409,13 @@ def test_no_process_is_signalled_for_a_start_of_another_container_or_machine(
 ) -> None:
     group = begin(server)
     run = the_run(site)
-    wait_until(lambda: done_of(site, run.id) == 3)
-    start = start_of(site, group)
-    elsewhere = msgspec.structs.replace(start, process_space="another machine's")
+    wait_until(lambda: count_trials(site, run.id) == 3)
+    start = find_start(site, group)
+    foreign = msgspec.structs.replace(start, process_space="another machine's")
     processes = get_run_processes(site)
-    assert not processes.is_alive(elsewhere)
-    assert not processes.stop(elsewhere)
+    assert not processes.is_alive(foreign)
+    assert not processes.stop(foreign)
     assert processes.is_alive(start)
     (site.folder / "go").touch()
     wait_until(lambda: has_ended(site, group))
-    assert done_of(site, run.id) == 10
+    assert count_trials(site, run.id) == 10

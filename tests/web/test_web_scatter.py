@@ -26,15 +26,15 @@ def draw(*runs: PricedRun) -> Scatter:
 
 
 @pytest.mark.parametrize("runs", [[], [priced(0.1)], [priced(0.0), priced(0.0)]])
-def test_there_is_none_of_a_single_run_and_of_free_ones(runs: list[PricedRun]) -> None:
+def test_a_single_run_and_free_runs_have_no_scatter(runs: list[PricedRun]) -> None:
     assert draw_scatter(runs) is None
 
 
 def test_costs_go_from_left_to_right_and_rates_from_bottom_to_top() -> None:
-    left, right = draw(priced(0.1, 0.25), priced(0.4, 0.75)).points
-    assert left.x < right.x
-    assert (left.y, right.y) == (75, 25)
-    assert (right.top, right.bottom) == (15, 35)
+    cheap, expensive = draw(priced(0.1, 0.25), priced(0.4, 0.75)).points
+    assert cheap.x < expensive.x
+    assert (cheap.y, expensive.y) == (75, 25)
+    assert (expensive.top, expensive.bottom) == (15, 35)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_costs_go_from_left_to_right_and_rates_from_bottom_to_top() -> None:
 )
 def test_ticks_are_round_amounts(costs: tuple[float, float], texts: list[str]) -> None:
     scatter = draw(*map(priced, costs))
-    written = [tick.text for tick in scatter.x_ticks]
-    assert written[-1] in texts
-    assert set(written[1:]) <= set(texts)
-    assert len(written) <= 5
+    tick_texts = [tick.text for tick in scatter.x_ticks]
+    assert tick_texts[-1] in texts
+    assert set(tick_texts[1:]) <= set(texts)
+    assert len(tick_texts) <= 5
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1)), min_size=2, max_size=30))
@@ -65,7 +65,7 @@ def test_everything_is_on_the_drawing_and_labels_hide_nothing(runs: list[tuple[f
         assert 0 <= point.top <= point.y <= point.bottom <= 100
     places = [tick.place for tick in scatter.x_ticks]
     assert places == sorted(places)
-    assert all(right - left >= 8 for left, right in pairwise(places))
+    assert all(after - before >= 8 for before, after in pairwise(places))
     boxes = [
         _label_box(point, point.label, point.side, point.drop) for point in scatter.points if point.label
     ]

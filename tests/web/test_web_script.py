@@ -30,7 +30,7 @@ TABLE = f'<table class="rows" data-keys><thead><tr><th>a</th></tr></thead><tbody
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def script_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over an empty folder, which all tests of this file share."""
     folder = tmp_path_factory.mktemp("script")
     with serve(Project(folder / ".proctor" / "proctor.db", folder=folder)) as server:
@@ -38,29 +38,29 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def own(here: Served, browser: Callable[..., AbstractContextManager[Page]]) -> Iterator[Page]:
-    """A page at that server; that it is down is meant where a test says so."""
-    with browser(here.url, but="503") as page:
+def tab(script_server: Served, browser: Callable[..., AbstractContextManager[Page]]) -> Iterator[Page]:
+    """A page at that server; status 503 is no error, as some tests take the server down."""
+    with browser(script_server.url, but="503") as page:
         yield page
 
 
 @pytest.fixture
-def stage(here: Served, own: Page) -> Callable[..., Page]:
-    """Opens a page of the server with that content; every other address that it leads to says where it is."""
-    frame = here.get("/login").text
+def stage(script_server: Served, tab: Page) -> Callable[..., Page]:
+    """Opens a page of the server with some content; each page that it links to shows its own address."""
+    frame = script_server.get("/login").text
     headers = {**SECURITY_HEADERS, "content-type": "text/html; charset=utf-8"}
 
-    def there(route: Route) -> None:
+    def answer_address(route: Route) -> None:
         route.fulfill(body=f"<!doctype html><title>there</title>{route.request.url}", headers=headers)
 
-    def opened(content: str) -> Page:
+    def open_content(content: str) -> Page:
         html = frame.replace("<h1", f'<div id="stage">{content}</div><h1', 1)
-        own.route(re.compile("/there"), there)
-        own.route("**/stage*", lambda route: route.fulfill(body=html, headers=headers))
-        own.goto("/stage")
-        return own
+        tab.route(re.compile("/there"), answer_address)
+        tab.route("**/stage*", lambda route: route.fulfill(body=html, headers=headers))
+        tab.goto("/stage")
+        return tab
 
-    return opened
+    return open_content
 
 
 def address(page: Page) -> str:
@@ -188,21 +188,21 @@ def test_the_list_of_keys_opens_and_switches_them_off_for_good(stage: Callable[.
 
 
 @pytest.mark.parametrize("has_clipboard", [True, False])
-def test_copying_says_that_it_is_done(stage: Callable[..., Page], own: Page, has_clipboard: bool) -> None:
+def test_copying_says_that_it_is_done(stage: Callable[..., Page], tab: Page, has_clipboard: bool) -> None:
     if has_clipboard:
-        own.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
     else:
-        own.add_init_script("delete Navigator.prototype.clipboard")
+        tab.add_init_script("delete Navigator.prototype.clipboard")
     page = stage(
         '<p><code>beside it</code> <button id="near" data-copy>Copy</button></p>'
         '<button id="own" data-copy="proctor run x">Copy</button><pre id="long">a\nb</pre>'
         '<button id="named" data-copy-of="long">Copy</button><textarea id="into"></textarea>'
     )
-    said = page.locator("[data-said]")
-    assert said.get_attribute("role") == "status"
+    status = page.locator("[data-said]")
+    assert status.get_attribute("role") == "status"
     for button, text in (("#near", "beside it"), ("#own", "proctor run x"), ("#named", "a\nb")):
         page.click(button)
-        said.get_by_text("Copied.").wait_for()
+        status.get_by_text("Copied.").wait_for()
         page.fill("#into", "")
         page.focus("#into")
         page.keyboard.press("Control+v")
@@ -244,16 +244,16 @@ def test_several_files_stay_several(stage: Callable[..., Page]) -> None:
 
 
 class Stream:
-    """What the server says on a live address: one stream each time that somebody connects."""
+    """The streams that the server sends on a live address, one for each connection."""
 
     def __init__(self, page: Page, *bodies: str) -> None:
         self.bodies = list(bodies)
-        self.asked = 0
+        self.requests = 0
         page.route("**/events", self._answer)
 
     def _answer(self, route: Route) -> None:
-        body = self.bodies[min(self.asked, len(self.bodies) - 1)]
-        self.asked += 1
+        body = self.bodies[min(self.requests, len(self.bodies) - 1)]
+        self.requests += 1
         if body == "down":
             route.fulfill(status=503)
         else:
@@ -269,49 +269,49 @@ STATE = ".live-state"
 
 
 def test_a_live_section_shows_what_is_sent_and_says_when_the_connection_is_lost(
-    stage: Callable[..., Page], own: Page
+    stage: Callable[..., Page], tab: Page
 ) -> None:
     heading = '<div data-heading="Running: 1 of 3 &amp;lt;b>"></div>'
-    Stream(own, message(f"{heading}<p data-summary>1 of 3 <b>done</b></p>"))
+    Stream(tab, message(f"{heading}<p data-summary>1 of 3 <b>done</b></p>"))
     page = stage(LIVE)
     page.get_by_text("Not live: connection lost, trying again.").wait_for()
     assert page.locator("section[data-live] b").text_content() == "done"
     assert page.locator(STATE).get_attribute("role") == "status"
-    heard = page.locator("section[data-live]").evaluate(
+    messages = page.locator("section[data-live]").evaluate(
         "it => [...document.querySelectorAll('[role=status].unseen')].map(one => one.textContent)"
     )
-    assert heard == ["1 of 3 done"]
+    assert messages == ["1 of 3 done"]
     assert page.locator("h1").text_content() == "Running: 1 of 3 &lt;b>"
     assert page.title() == "Running: 1 of 3 &lt;b> · Proctor"
 
 
-def test_a_lost_connection_is_tried_again_until_it_is_back(stage: Callable[..., Page], own: Page) -> None:
-    own.clock.install()
-    stream = Stream(own, "down", "down", message("<p>back</p>"))
+def test_a_lost_connection_is_tried_again_until_it_is_back(stage: Callable[..., Page], tab: Page) -> None:
+    tab.clock.install()
+    stream = Stream(tab, "down", "down", message("<p>back</p>"))
     page = stage(LIVE)
     page.get_by_text("Not live: connection lost").wait_for()
     while page.get_by_text("back").count() == 0:
         page.clock.run_for(1_000)
-    assert stream.asked >= 3
+    assert stream.requests >= 3
     assert page.locator("section[data-live]").inner_text() == "back"
 
 
-def test_a_page_that_is_refused_asks_more_and_more_rarely(stage: Callable[..., Page], own: Page) -> None:
-    own.clock.install()
-    own.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005  # the browser's own clock
-    stream = Stream(own, "down")
+def test_a_page_that_is_refused_asks_more_and_more_rarely(stage: Callable[..., Page], tab: Page) -> None:
+    tab.clock.install()
+    tab.clock.pause_at(datetime.now() + timedelta(hours=1))  # noqa: DTZ005  # the browser's own clock
+    stream = Stream(tab, "down")
     page = stage(LIVE)
     page.get_by_text("Not live: connection lost").wait_for()
     for wait_s in (3, 6, 12, 24, 48, 60, 60):
-        asked, ticks = stream.asked, 0
-        while stream.asked == asked:
+        count, ticks = stream.requests, 0
+        while stream.requests == count:
             page.clock.run_for(1_000)
             ticks += 1
         assert ticks >= wait_s - 1  # the second in which it was refused may count for either
 
 
 def test_focus_scroll_and_open_details_stay_when_a_section_is_shown_anew(
-    stage: Callable[..., Page], own: Page
+    stage: Callable[..., Page], tab: Page
 ) -> None:
     content = (
         '<details><summary>more</summary>x</details><a href="/there?a">a</a><a href="/there?b">b {n}</a>'
@@ -320,7 +320,7 @@ def test_focus_scroll_and_open_details_stay_when_a_section_is_shown_anew(
     wide = f"<pre>{'wide ' * 400}</pre>"
     later = content.replace("{n}", "2").replace("{wide}", wide).replace('<a href="/there?a">a</a>', "")
     first = content.replace("{n}", "1").replace("{wide}", wide)
-    Stream(own, message(first), message(later))
+    Stream(tab, message(first), message(later))
     page = stage(f'<section data-live="/events">{first}</section>')
     page.get_by_text("Not live").wait_for()
     page.set_viewport_size({"width": 600, "height": 700})
@@ -335,15 +335,15 @@ def test_focus_scroll_and_open_details_stay_when_a_section_is_shown_anew(
 
 
 def test_the_page_is_loaded_again_when_the_stream_says_that_it_is_done(
-    stage: Callable[..., Page], own: Page
+    stage: Callable[..., Page], tab: Page
 ) -> None:
-    Stream(own, "event: done\ndata: done\n\n", message("<p>after</p>"))
+    Stream(tab, "event: done\ndata: done\n\n", message("<p>after</p>"))
     page = stage(LIVE)
     page.get_by_text("after").wait_for()
 
 
-def test_what_a_stream_sends_runs_no_script(stage: Callable[..., Page], own: Page) -> None:
-    Stream(own, message("<p>shown<script>window.ran = 1</script></p>"))
+def test_what_a_stream_sends_runs_no_script(stage: Callable[..., Page], tab: Page) -> None:
+    Stream(tab, message("<p>shown<script>window.ran = 1</script></p>"))
     page = stage(LIVE)
     page.get_by_text("shown").wait_for()
     assert page.evaluate("window.ran") is None
@@ -360,26 +360,26 @@ FORM = (
 
 
 def test_another_choice_is_told_at_once_and_kept_in_the_address(
-    stage: Callable[..., Page], own: Page, here: Served
+    stage: Callable[..., Page], tab: Page, script_server: Served
 ) -> None:
-    asked = list[str]()
+    addresses = list[str]()
 
     def answer(route: Route) -> None:
-        asked.append(route.request.url.removeprefix(here.url))
+        addresses.append(route.request.url.removeprefix(script_server.url))
         route.fulfill(body="<h1>60 calls</h1><p id=told>new</p><p id=kept>new</p>", content_type="text/html")
 
     page = stage(FORM)
-    own.route("**/there?*", answer)
+    tab.route("**/there?*", answer)
     page.select_option("[name=b]", "one")
     page.locator("#told", has_text="new").wait_for()
     page.locator("#kept", has_text="new").wait_for()
-    assert asked == ["/there?b=one"], "neither what is empty nor what is secret"
-    page.wait_for_url(f"{here.url}/there?b=one")
+    assert addresses == ["/there?b=one"], "neither what is empty nor what is secret"
+    page.wait_for_url(f"{script_server.url}/there?b=one")
 
 
-def test_what_one_writes_in_is_not_taken_away(stage: Callable[..., Page], own: Page) -> None:
+def test_a_live_section_does_not_replace_a_field_with_focus(stage: Callable[..., Page], tab: Page) -> None:
     page = stage(FORM)
-    own.route(
+    tab.route(
         "**/there?*", lambda route: route.fulfill(body="<h1>x</h1><p id=told>new</p><p id=kept>new</p>")
     )
     page.fill("[name=a]", "x y")
@@ -399,8 +399,8 @@ def test_a_filter_applies_when_it_changes_and_leaves_out_what_is_empty(stage: Ca
     assert address(page) == "there?tag=easy&tag=hard"
 
 
-def test_a_form_that_takes_long_says_for_how_long(stage: Callable[..., Page], own: Page) -> None:
-    own.clock.install()
+def test_a_form_that_takes_long_says_for_how_long(stage: Callable[..., Page], tab: Page) -> None:
+    tab.clock.install()
     page = stage('<form data-waits="Being read"><button>Send</button></form>')
     page.evaluate("document.querySelector('form').addEventListener('submit', (it) => it.preventDefault())")
     page.click("text=Send")
@@ -420,9 +420,9 @@ def test_the_script_is_small_strict_and_makes_nothing_from_text() -> None:
     assert text.count("innerHTML") == 1
 
 
-def test_every_page_has_the_script_and_the_list_of_keys(here: Served) -> None:
-    text = here.get("/suites").text
+def test_every_page_has_the_script_and_the_list_of_keys(script_server: Served) -> None:
+    text = script_server.get("/suites").text
     assert '<script src="/static/proctor.js" defer></script>' in text
     assert "data-keys-dialog" in text
-    answer = here.get("/static/proctor.js")
+    answer = script_server.get("/static/proctor.js")
     assert answer.headers["content-type"].startswith("text/javascript")

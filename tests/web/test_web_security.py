@@ -1,4 +1,4 @@
-"""Who is answered, what is refused, and what a browser may do with a page."""
+"""Access to the pages: tokens, forms, limits, and the headers that restrict browsers."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def test_the_cookie_cannot_be_read_by_scripts_or_sent_by_other_sites(server: Vis
 
 
 def test_too_large_a_body_is_refused_whether_it_says_so_or_not(server: Visitor) -> None:
-    said = server.send("POST", "/login", b"x", FORM | {"Content-Length": str(MAX_BODY_BYTES + 1)})
-    assert said.status == 413
+    answer = server.send("POST", "/login", b"x", FORM | {"Content-Length": str(MAX_BODY_BYTES + 1)})
+    assert answer.status == 413
     for length in ("-1", "x", "1e3"):
         assert server.send("POST", "/login", None, FORM | {"Content-Length": length}).status >= 400
 
@@ -120,7 +120,7 @@ class TestToken:
     def site(self, project: Path) -> Project:
         return Project(project / ".proctor" / "proctor.db", folder=project, token="a-token-of-nineteen")
 
-    def test_nothing_is_shown_without_it(self, server: Visitor) -> None:
+    def test_no_page_is_shown_without_the_token(self, server: Visitor) -> None:
         for path in ("/", "/suites", "/runs/x", "/api", "/nowhere"):
             answer = server.get(path)
             assert answer.status == 303, path
@@ -129,7 +129,7 @@ class TestToken:
         assert answer.status == 401
         assert answer.headers["www-authenticate"] == "Bearer"
 
-    def test_whoever_shows_it_is_let_in_and_led_back(self, server: Visitor) -> None:
+    def test_the_token_opens_the_page_that_was_asked_for(self, server: Visitor) -> None:
         assert server.post("/login", {"token": "another-token-here", "next": "/"}).status == 403
         assert server.get("/").status == 303
         answer = server.post("/login", {"token": "a-token-of-nineteen", "next": "/runs?tag=a"})
@@ -184,8 +184,8 @@ def test_every_page_is_in_one_table() -> None:
     from proctor.web import pages
 
     modules = {path.stem for path in Path(pages.__path__[0]).glob("[a-z]*.py")}
-    named = {place.partition(":")[0].rpartition(".")[2] for place in PAGES.values()}
-    assert modules - {"answer_media", "comments", "compare_answers"} <= named
+    modules_in_table = {place.partition(":")[0].rpartition(".")[2] for place in PAGES.values()}
+    assert modules - {"answer_media", "comments", "compare_answers"} <= modules_in_table
 
 
 def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
@@ -198,5 +198,5 @@ def test_a_fault_is_told_in_the_terminal_and_not_to_the_network(
             answer = server.get(path)
             assert answer.status == 500
             assert "NoneType" not in answer.text
-    said = [line.partition(": AttributeError: ")[0] for line in capsys.readouterr().err.splitlines()]
-    assert said == [f"Internal error at {path}" for path in paths]
+    lines = [line.partition(": AttributeError: ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert lines == [f"Internal error at {path}" for path in paths]

@@ -36,7 +36,7 @@ def keep(server: Visitor, text: str, name: str = "mine") -> Suite:
         return save_draft(store, upload_from_text(text), DraftSettings(name=name)).suite
 
 
-def begun(server: Visitor, suite: Suite) -> None:
+def add_run(server: Visitor, suite: Suite) -> None:
     with server.site.open_store() as store:
         store.add_run(
             Run(
@@ -49,9 +49,9 @@ def begun(server: Visitor, suite: Suite) -> None:
         )
 
 
-def everything(server: Visitor) -> list[object]:
+def read_versions(server: Visitor) -> list[object]:
     with server.site.open_store() as store:
-        return [(one, list(store.cases(one.suite.content))) for one in store.versions()]
+        return [(version, list(store.cases(version.suite.content))) for version in store.versions()]
 
 
 def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Visitor) -> None:
@@ -65,7 +65,7 @@ def test_an_empty_place_says_what_to_do_and_makes_nothing(server: Visitor) -> No
 def test_the_list_says_what_changed_since_its_last_run(server: Visitor) -> None:
     first = keep(server, OLD)
     assert read_answer(server.get("/suites").text) == "1 suite, not run yet"
-    begun(server, first)
+    add_run(server, first)
     keep(server, OLD, "other")
     assert read_answer(server.get("/suites").text) == "2 suites, none changed since their last run"
     keep(server, NEW)
@@ -98,8 +98,8 @@ def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Visitor) -> N
     assert read_answer(page) == "mine v2: 11 cases, 8 dev + 3 holdout, not run yet"
     assert suite.digest in page
     assert read_answer(server.get("/suite?name=mine&version=v1").text).startswith("mine v1: 10 cases")
-    chosen = server.get("/suite?name=mine&version=v2&case=10").text
-    assert "Say b" in chosen[chosen.index('id="case"') :]
+    text = server.get("/suite?name=mine&version=v2&case=10").text
+    assert "Say b" in text[text.index('id="case"') :]
     for far in (99, -99, 10**30, -(10**30)):
         assert server.get(f"/suite?name=mine&case={far}&after={far}").status == 200
     for missing in ("name=other", "name=mine&version=v9", "name=mine&version=x"):
@@ -108,14 +108,14 @@ def test_a_suite_s_page_shows_its_versions_cases_and_split(server: Visitor) -> N
 
 def test_a_long_suite_has_pages(server: Visitor) -> None:
     keep(server, "".join(LINE % (f"t{n:03}", "a word", f"w{n}") for n in range(120)))
-    seen: list[str] = []
+    case_ids: list[str] = []
     address: str | None = "/suite?name=mine"
     while address:
         page = server.get(address).text
-        seen += re.findall(r'#case">([^<]+)</a>', page)
+        case_ids += re.findall(r'#case">([^<]+)</a>', page)
         following = re.search(r'rel="next" href="([^"#]+)', page)
         address = unescape(following[1]) if following else None
-    assert seen == [f"t{n:03}" for n in range(120)]
+    assert case_ids == [f"t{n:03}" for n in range(120)]
 
 
 def test_the_newest_of_many_versions_are_listed_and_the_others_on_demand(
@@ -147,20 +147,20 @@ def test_the_difference_of_two_versions_is_told_case_by_case(server: Visitor) ->
 
 def test_a_version_is_exported_and_is_the_same_version_when_it_is_saved_again(server: Visitor) -> None:
     keep(server, OLD)
-    before = everything(server)
-    made = server.get("/suite/export?name=mine&version=v1&to=proctor")
-    assert made.status == 200
-    answer = server.post("/suites/save", {"name": "mine"}, {"file": ("x.jsonl", made.data)})
+    before = read_versions(server)
+    export = server.get("/suite/export?name=mine&version=v1&to=proctor")
+    assert export.status == 200
+    answer = server.post("/suites/save", {"name": "mine"}, {"file": ("x.jsonl", export.data)})
     assert answer.headers["location"] == "/suite?name=mine&version=v1"
-    assert len(everything(server)) == len(before)
+    assert len(read_versions(server)) == len(before)
 
 
 def test_several_files_are_exported_as_one_zip(server: Visitor) -> None:
     text = '{"id": "a", "input": "Say hi", "scorer": "llm_judge", "rubric": "is a greeting"}\n'
     keep(server, text)
-    made = server.get("/suite/export?name=mine&to=ai_tester&lossy=true")
-    assert made.headers["content-type"].startswith("application/zip")
-    assert any(path.endswith(".md") for path in unpack(made.data))
+    export = server.get("/suite/export?name=mine&to=ai_tester&lossy=true")
+    assert export.headers["content-type"].startswith("application/zip")
+    assert any(path.endswith(".md") for path in unpack(export.data))
 
 
 def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(server: Visitor) -> None:
@@ -179,24 +179,24 @@ def test_what_a_dialect_cannot_say_is_listed_with_the_choice_to_leave_it_out(ser
 def test_deleting_and_undoing_leaves_all_as_it_was(server: Visitor) -> None:
     keep(server, OLD)
     keep(server, NEW)
-    before = everything(server)
+    before = read_versions(server)
     answer = server.post("/suite/delete", {"name": "mine", "version": "v2"})
     page = server.page(answer.headers["location"])
     assert "Deleted mine v2" in page
     assert '<form method="post" action="/suite/undo">' in page
-    assert len(everything(server)) == 1
+    assert len(read_versions(server)) == 1
     answer = server.post("/suite/undo", {"name": "mine", "version": "v2"})
     assert read_answer(server.page(answer.headers["location"])).startswith("mine v2")
-    assert everything(server) == before
+    assert read_versions(server) == before
 
 
 def test_a_version_with_runs_is_not_deleted(server: Visitor) -> None:
-    begun(server, keep(server, OLD))
-    before = everything(server)
+    add_run(server, keep(server, OLD))
+    before = read_versions(server)
     answer = server.post("/suite/delete", {"name": "mine", "version": "v1"})
     assert answer.status == 400
     assert "proctor runs delete" in answer.text
-    assert everything(server) == before
+    assert read_versions(server) == before
     assert "Undo" not in server.get("/suites").text
 
 
@@ -205,7 +205,7 @@ def test_what_is_not_there_is_neither_deleted_nor_had_back(path: str, server: Vi
     keep(server, OLD)
     for name, version in (("mine", "v7"), ("other", "v1"), ("", ""), (NASTY, "@")):
         assert server.post(path, {"name": name, "version": version}).status == 400
-    assert len(everything(server)) == 1
+    assert len(read_versions(server)) == 1
 
 
 class TestOfAnotherStore:
@@ -218,8 +218,10 @@ class TestOfAnotherStore:
         assert "<code>proctor suites list --store=other.db</code>" in server.get("/suites").text
         assert "<code>proctor verify bundle.zip</code>" in server.get("/certificates").text
         for path in ("/suite?name=s", "/runs", "/compare", "/trends", "/run?suite=s&target=echo"):
-            shown = re.findall(r'class="command">.*?<code>(proctor [^<]*)</code>', server.get(path).text)
-            assert [command.count("--store=other.db") for command in shown] == [1] * len(shown), shown
+            commands = re.findall(r'class="command">.*?<code>(proctor [^<]*)</code>', server.get(path).text)
+            assert [command.count("--store=other.db") for command in commands] == [1] * len(commands), (
+                commands
+            )
 
 
 def test_the_folders_own_store_needs_no_flag(server: Visitor) -> None:
@@ -239,9 +241,9 @@ def test_the_list_and_the_selected_case_show_the_expected_answer(server: Visitor
     ]
     save_suite(server.site, "answers", "".join(json.dumps(line) + "\n" for line in lines))
     page = server.page("/suite?name=answers")
-    shown = re.findall(r'<td class="line expected">(.*?)</td>', page)
-    assert shown.count('<span class="quiet">hidden (holdout)</span>') == 2
-    dev = [text for text in shown if text.startswith("Answer &lt;b&gt;")]
+    cells = re.findall(r'<td class="line expected">(.*?)</td>', page)
+    assert cells.count('<span class="quiet">hidden (holdout)</span>') == 2
+    dev = [text for text in cells if text.startswith("Answer &lt;b&gt;")]
     assert len(dev) == 2
     number = re.search(r"\d", dev[0])
     assert number

@@ -35,8 +35,8 @@ def suite(name: str, split: bool) -> str:
     lines: list[dict[str, Any]] = [{"proctor": 1, "name": name, **({"split_rule": {}} if split else {})}]
     for n in range(10):
         check = {"grader": "contains", "params": {"value": "Paris"}}
-        asked = {"role": "user", "content": f"Question {n} of {name}?"}
-        lines.append({"id": f"case-{n}{HOSTILE}", "input": [asked], "assertions": [check]})
+        message = {"role": "user", "content": f"Question {n} of {name}?"}
+        lines.append({"id": f"case-{n}{HOSTILE}", "input": [message], "assertions": [check]})
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -59,9 +59,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     save_suite(site, "caps", suite("caps", split=True))
     save_suite(site, "plain", suite("plain", split=False))
     runs = []
-    for known in (10, 10, 3):
-        said = {f"case-{n}{HOSTILE}": "Paris" if n < known else f"Rome {known}" for n in range(10)}
-        file.write_text(json.dumps(said), encoding="utf-8")
+    for right_count in (10, 10, 3):
+        answers = {
+            f"case-{n}{HOSTILE}": "Paris" if n < right_count else f"Rome {right_count}" for n in range(10)
+        }
+        file.write_text(json.dumps(answers), encoding="utf-8")
         runs += make_runs(site, "caps", target)
     for _ in range(2):
         make_runs(site, "plain", "echo")
@@ -87,12 +89,12 @@ def test_targets_with_two_runs_of_a_suite_are_offered(world: World) -> None:
 def test_the_first_line_is_what_the_command_line_says(world: World) -> None:
     with world.server.site.open_store() as store:
         drifting = DriftQuery(store, {}, Config())
-        wanted = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
-        expected, *rest = describe_drift(drifting.load(drifting.find(wanted)))
+        request = DriftRequest(suite=world.runs[0].suite.digest, target=world.target)
+        expected, *sentences = describe_drift(drifting.load(drifting.find(request)))
     text = world.server.page(world.address)
     assert read_heading(text) == expected
     assert "Drifting" in expected
-    for sentence in rest:
+    for sentence in sentences:
         assert sentence in unescape(text)
     for run in world.runs:
         assert f'href="/runs/{run.id}"' in text
@@ -107,9 +109,9 @@ def test_the_chart_has_its_size_before_it_is_there_and_is_drawn_for_dark_pages_t
     assert size is not None
     light = world.server.get(unescape(size[1]))
     assert light.headers["content-type"] == "image/svg+xml"
-    drawn = re.search(r'<svg[^>]*width="([\d.]+)"[^>]*height="([\d.]+)"', light.text)
-    assert drawn is not None
-    assert [round(float(end)) for end in drawn.groups()] == [int(size[2]), int(size[3])]
+    match = re.search(r'<svg[^>]*width="([\d.]+)"[^>]*height="([\d.]+)"', light.text)
+    assert match is not None
+    assert [round(float(end)) for end in match.groups()] == [int(size[2]), int(size[3])]
     dark = re.search(r'<source srcset="([^"]*)"', text)
     assert dark is not None
     assert world.server.get(unescape(dark[1])).text != light.text
@@ -127,15 +129,15 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
     assert "is not a time" in unescape(world.server.page(f"{world.address}&since=soon", 400))
 
 
-def test_a_look_is_counted_once_a_person(world: World) -> None:
+def test_a_holdout_access_is_counted_once_per_person(world: World) -> None:
     visitor, run_id = world.server.another(), world.runs[0].id
     with world.server.site.open_store() as store:
         record_holdout_access(store, store.run(run_id), "rate")  # by a command
     world.server.get(world.address)
     before = len(visitor.looks(run_id))
-    told = re.search(r"Holdout accesses: (\d+)", visitor.get(world.address).text)
-    assert told is not None
-    assert int(told[1]) == len(visitor.looks(run_id)) == before
+    match = re.search(r"Holdout accesses: (\d+)", visitor.get(world.address).text)
+    assert match is not None
+    assert int(match[1]) == len(visitor.looks(run_id)) == before
     visitor.get(world.address.replace("/trends?", "/trends/chart.svg?"))
     assert len(visitor.looks(run_id)) == before
 
@@ -190,10 +192,10 @@ def save_nights(
             for place in range(20):
                 passed, case_id = place < rate * 20, f"c{place}"
                 score = make_score(float(passed))
-                made = make_trial(
+                trial = make_trial(
                     f"yes {passed}", score, case_id=case_id, position=place, source_run=source_run
                 )
-                store.save_trial(run.id, made, Verdict.PASS if passed else Verdict.FAIL)
+                store.save_trial(run.id, trial, Verdict.PASS if passed else Verdict.FAIL)
             store.update_run(replace(run, status="finished"))
 
 
@@ -204,11 +206,11 @@ def test_each_target_and_prompt_says_whether_it_changed(site: Project, server: V
     page = server.page("/trends")
     assert read_heading(page) == "3 targets ran a suite more than once, 1 changed"
     assert HOSTILE not in page
-    steps, terse, copied = read_tables(page)[0]
+    steps, terse, copy = read_tables(page)[0]
     assert steps[0] == f"gpt · {STEPS.name}"
     assert steps[2:5] == ["0.0%", "changed 2026-03-05 12:00 UTC , fewer cases pass", "6"]
     assert terse[:1] + terse[2:5] == ["gpt · terse", "100.0%", "unchanged since 2026-03-01 12:00 UTC", "3"]
-    assert copied[2:4] == ["50.0%", "too few runs"]
+    assert copy[2:4] == ["50.0%", "too few runs"]
     assert "Pass rate of the last 6 runs: 100.0% to 0.0%" in page
     address = re.search(r'href="(/trends\?suite=[^"]*prompt=terse)"', page)
     assert address is not None
@@ -218,25 +220,25 @@ def test_each_target_and_prompt_says_whether_it_changed(site: Project, server: V
     assert "s v1 on gpt with the prompt terse" in read_text(trend)
 
 
-def test_the_list_does_not_wait_until_what_it_does_not_know(
+def test_the_list_appears_before_slow_states_are_read(
     site: Project, server: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proctor.web.pages.trends._LIST_TIMEOUT_S", 0)
     save_nights(site, [1.0, 1.0], TERSE)
     save_nights(site, [1.0, 1.0], STEPS)
-    done = Event()
+    is_read = Event()
     read_state = trend_states._read_state
 
-    def read_late(*given: Any) -> trend_states.TrendState:
-        assert done.wait(PATIENCE_S)
-        return read_state(*given)
+    def read_late(*arguments: Any) -> trend_states.TrendState:
+        assert is_read.wait(PATIENCE_S)
+        return read_state(*arguments)
 
     monkeypatch.setattr(trend_states, "_read_state", read_late)
     page = server.page("/trends")
     assert read_heading(page) == "2 targets ran a suite more than once"
     assert read_text(page).count("not read yet") == 2
     assert 'data-live="/trends/events?task=' in page
-    done.set()
+    is_read.set()
     wait_until(lambda: "2 targets ran a suite more than once, none changed" in server.page("/trends"))
     assert "data-live" not in server.page("/trends")
 

@@ -61,8 +61,8 @@ def sites(postgres_location: Any, project: Path) -> Iterator[list[Project]]:
 
 @pytest.fixture
 def servers(sites: list[Project]) -> Iterator[list[Any]]:
-    with visit(sites[0]) as one, visit(sites[1]) as two:
-        yield [one, two]
+    with visit(sites[0]) as first, visit(sites[1]) as second:
+        yield [first, second]
 
 
 def newest_run(site: Project) -> Run | None:
@@ -78,8 +78,8 @@ def count_done(site: Project, run_id: str) -> int:
 def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     servers: list[Any], sites: list[Project]
 ) -> None:
-    one, two = servers
-    answer = one.post("/run", {"suite": "ten", "target": "gated", "concurrency": "2"})
+    first, second = servers
+    answer = first.post("/run", {"suite": "ten", "target": "gated", "concurrency": "2"})
     assert answer.status == 303, answer.text
     wait_until(lambda: newest_run(sites[1]) is not None)
     run = newest_run(sites[1])
@@ -87,24 +87,24 @@ def test_a_run_of_one_server_is_followed_stopped_and_resumed_at_the_other(
     view = RunLiveView(sites[1], run.id)
     wait_until(lambda: "<b>3</b> of 10 trials" in view.render().html)
     assert f"on {socket.gethostname()}." in read_text(view.render().html)
-    assert two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON).status == 202
-    assert two.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
-    assert "Stopping: open calls get 1 second" in two.page(f"/runs/{run.id}")
+    assert second.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON).status == 202
+    assert second.post(f"/runs/{run.id}/stop").headers["location"] == f"/runs/{run.id}"
+    assert "Stopping: open calls get 1 second" in second.page(f"/runs/{run.id}")
     wait_until(lambda: view.render().is_final)
-    assert count_done(sites[0], run.id) == 3  # the two calls under way were cut off
+    assert count_done(sites[0], run.id) == 3  # the two open calls were cut off
     for server in servers:
         assert "passed 3 of 3" in read_answer(server.page(f"/runs/{run.id}"))
     (sites[1].folder / "go").touch()
-    way = two.post(f"/runs/{run.id}/resume").headers["location"]
+    way = second.post(f"/runs/{run.id}/resume").headers["location"]
     assert way.startswith("/starts/")
     wait_until(lambda: count_done(sites[0], run.id) == 10)
     wait_until(lambda: RunLiveView(sites[0], run.id).render().is_final)
-    assert "passed 10 of 10" in read_answer(one.page(f"/runs/{run.id}"))
-    again = two.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON)
+    assert "passed 10 of 10" in read_answer(first.page(f"/runs/{run.id}"))
+    again = second.send("POST", f"/api/v1/starts/{run.group}/stop", b"{}", JSON)
     assert (again.status, "has already ended" in again.text) == (409, True)
-    assert two.send("POST", "/api/v1/starts/nothing/stop", b"{}", JSON).status == 404
-    assert one.page(f"/starts/{run.group}")  # which the other server knows nothing of
-    assert two.page(f"/starts/{run.group}")
+    assert second.send("POST", "/api/v1/starts/nothing/stop", b"{}", JSON).status == 404
+    assert first.page(f"/starts/{run.group}")  # which the other server knows nothing of
+    assert second.page(f"/starts/{run.group}")
 
 
 def test_a_run_of_a_machine_without_a_server_is_named_and_stopped(
@@ -127,7 +127,7 @@ def test_a_run_of_a_machine_without_a_server_is_named_and_stopped(
         assert f"process {child.pid} on gpu-3." in page
         progress = json.loads(servers[1].page(f"/api/v1/runs/{run.id}/progress"))
         assert progress["owner"].endswith(f"process {child.pid} on gpu-3")
-        told = subprocess.run(
+        listing = subprocess.run(
             [*(sys.executable, "-m", "proctor", "runs", "stop", run.id, "--json"), f"--store={address}"],
             cwd=sites[1].folder,
             capture_output=True,
@@ -135,12 +135,12 @@ def test_a_run_of_a_machine_without_a_server_is_named_and_stopped(
             timeout=PATIENCE_S,
             check=False,
         )
-        (row,) = json.loads(told.stdout)["runs"]
-        assert (told.returncode, row["status"], row["done"]) == (0, "interrupted", 3)
+        (row,) = json.loads(listing.stdout)["runs"]
+        assert (listing.returncode, row["status"], row["done"]) == (0, "interrupted", 3)
         assert (row["owner"]["pid"], row["owner"]["host"]) == (child.pid, "gpu-3")
-        said = child.communicate(timeout=PATIENCE_S)[1]
+        errors = child.communicate(timeout=PATIENCE_S)[1]
         assert child.returncode == 2
-        assert "Another process stopped this run: requests in progress have 1 s to finish." in said
+        assert "Another process stopped this run: requests in progress have 1 s to finish." in errors
     finally:
         child.kill()
         child.communicate()
@@ -188,7 +188,7 @@ def test_what_one_server_deletes_is_missing_at_the_other_in_a_sentence(
 def test_a_suite_that_one_server_gets_has_its_next_version_at_the_other(
     servers: list[Any], sites: list[Project]
 ) -> None:
-    one, two = servers
+    first, second = servers
 
     def upload(server: Any, expected: str) -> int:
         line = json.dumps({"id": "a", "input": "say a", "expected": expected})
@@ -196,8 +196,8 @@ def test_a_suite_that_one_server_gets_has_its_next_version_at_the_other(
         answer = server.send("POST", "/api/v1/suites", body.encode(), JSON)
         return int(answer.status)
 
-    assert upload(one, "say a") == 201
-    assert "letters" in two.page("/suite?name=letters")
-    assert upload(two, "say b") == 201
-    versions = json.loads(one.page("/api/v1/suite/versions?name=letters"))["versions"]
+    assert upload(first, "say a") == 201
+    assert "letters" in second.page("/suite?name=letters")
+    assert upload(second, "say b") == 201
+    versions = json.loads(first.page("/api/v1/suite/versions?name=letters"))["versions"]
     assert [version["version"] for version in versions] == ["v1", "v2"]

@@ -36,17 +36,17 @@ def h1(page: Page) -> Locator:
 
 
 def go(page: Page, place: str) -> None:
-    """To a page by the links at the top."""
+    """Opens a page by the links at the top."""
     page.get_by_role("navigation", name="Pages").get_by_role("link", name=place, exact=True).click()
 
 
-def told(page: Page, sentence: str) -> None:
-    """A page says a sentence once, after something was done."""
+def expect_status(page: Page, sentence: str) -> None:
+    """Waits until the page shows a sentence about the last action."""
     expect(page.get_by_role("status").filter(has_text=sentence).first).to_be_visible()
 
 
 def start(page: Page, suite: str, target: str, **fields: str) -> None:
-    """Run Suite, from the link at the top to the page of what was started."""
+    """Starts a run from the link Run Suite, and waits for its page."""
     go(page, "Run Suite")
     page.get_by_label("Suite", exact=True).select_option(label=f"[Custom] {suite}")
     page.get_by_role("checkbox", name=target).check()
@@ -65,20 +65,20 @@ def exam(project: Path) -> str:
         case["tags"] = "even" if number % 2 == 0 else "odd"
     cases[6]["input"] += " It is 14."
     for name, wrong in (("first", 3), ("better", 7)):
-        answers = {one["id"]: one["expected"] if place % wrong else "?" for place, one in enumerate(cases)}
+        answers = {case["id"]: case["expected"] if place % wrong else "?" for place, case in enumerate(cases)}
         (project / f"{name}.jsonl").write_text(json.dumps(answers), encoding="utf-8")
     (project / "targets.yaml").write_text(TARGETS, encoding="utf-8")
     return "\n".join(map(json.dumps, cases))
 
 
 def upload(name: str, data: str | bytes) -> FilePayload:
-    """A file as a person chooses it."""
+    """A file for a file field."""
     content = data.encode() if isinstance(data, str) else data
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
 
 
 def press(page: Page, *keys: str) -> None:
-    """Keys, one after the other, once the page's script can hear them."""
+    """Presses keys, one after the other, once the page's script listens."""
     page.wait_for_load_state()
     for key in keys:
         page.keyboard.press(key)
@@ -93,7 +93,7 @@ def test_quick_start_from_an_empty_folder(browser_page: Page) -> None:
     page.get_by_role("button", name="Validate again").click()
     expect(h1(page)).to_contain_text("20 cases read")
     page.get_by_role("button", name="Save", exact=True).click()
-    told(page, "Saved demo v1: 20 cases.")
+    expect_status(page, "Saved demo v1: 20 cases.")
     go(page, "Run Suite")
     page.get_by_label("Suite", exact=True).select_option(label="[Custom] demo")
     page.get_by_role("checkbox", name="echo").check()
@@ -155,7 +155,7 @@ def save_thirty_cases_with_a_leak_mended(page: Page, exam: str) -> None:
     page.get_by_role("button", name="Validate again").click()
     expect(h1(page)).to_contain_text("30 cases read, no errors, no warnings")
     page.get_by_role("button", name="Save", exact=True).click()
-    told(page, "Saved exam v1: 30 cases.")
+    expect_status(page, "Saved exam v1: 30 cases.")
 
 
 def run_and_look_at_the_failures(page: Page) -> str:
@@ -167,16 +167,16 @@ def run_and_look_at_the_failures(page: Page) -> str:
     page.get_by_label("Any verdict").select_option("fail")
     page.wait_for_url("**verdict=fail**")
     trials = page.get_by_role("table").filter(has=page.get_by_role("columnheader", name="Input"))
-    shown = trials.get_by_role("row").count() - 1
-    assert 4 <= shown <= 10
+    visible = trials.get_by_role("row").count() - 1
+    assert 4 <= visible <= 10
     trials.get_by_role("row").nth(1).get_by_role("link").click()
     expect(h1(page)).to_contain_text("Failed ")
     page.go_back()
     page.get_by_role("link", name="Without holdout").or_(page.get_by_role("link", name="Without dev")).click()
     expect(trials.get_by_role("row")).to_have_count(11)
-    held = trials.get_by_role("row").filter(has_text="hidden")
-    expect(held).to_have_count(10 - shown)
-    held.first.get_by_role("link").click()
+    hidden_rows = trials.get_by_role("row").filter(has_text="hidden")
+    expect(hidden_rows).to_have_count(10 - visible)
+    hidden_rows.first.get_by_role("link").click()
     expect(h1(page)).to_contain_text("Failed; prompt, answer and reasons are hidden (holdout)")
     expect(page.get_by_text("What is")).to_have_count(0)
     return page.url.split("/runs/")[1].partition("/")[0]
@@ -196,10 +196,10 @@ def certify(page: Page, run: str, folder: Path) -> Path:
     expect(h1(page)).to_contain_text(re.compile(r"^[\d.]+% \(\d+–\d+%\) verified on 6 holdout cases"))
     expect(page.get_by_role("img", name=re.compile("^Badge: "))).to_be_visible()
     expect(page.get_by_text(re.compile(r"!\[[\d.]+ % verified .*\]\(badge.svg\)"))).to_be_visible()
-    with page.expect_download() as begun:
+    with page.expect_download() as download:
         page.get_by_role("button", name="Full bundle").click()
     bundle = folder / "bundle.zip"
-    begun.value.save_as(bundle)
+    download.value.save_as(bundle)
     return bundle
 
 
@@ -235,7 +235,7 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
         expect(far).to_be_visible()
         page.go_back()
         page.get_by_role("button", name="Stop").click()
-        told(page, "Stopping: open calls get 1 second")
+        expect_status(page, "Stopping: open calls get 1 second")
         gate.open()
         expect(h1(page)).to_have_text("Stopped: 4 of 6 trials of six v1 on gated are stored")
         page.get_by_role("button", name="Resume").click()
@@ -245,9 +245,9 @@ def test_a_live_run_survives_a_reload_and_a_lost_connection_and_is_stopped_and_r
 def archive(**files: str) -> bytes:
     """A zip of files, whose names have `__` where there is a folder's end."""
     data = io.BytesIO()
-    with ZipFile(data, "w") as made:
+    with ZipFile(data, "w") as archive_file:
         for name, text in files.items():
-            made.writestr(name.replace("__", "/").replace("_md", ".md"), text)
+            archive_file.writestr(name.replace("__", "/").replace("_md", ".md"), text)
     return data.getvalue()
 
 
@@ -276,24 +276,24 @@ def test_every_format_is_uploaded_and_comes_back_the_same(browser_page: Page, di
     page.get_by_label("File").set_input_files(FORMATS[dialect])
     page.get_by_role("button", name="Validate").click()
     page.get_by_role("button", name="Save", exact=True).click()
-    told(page, "Saved mine v1")
-    with page.expect_download() as begun:
+    expect_status(page, "Saved mine v1")
+    with page.expect_download() as download:
         page.get_by_role("link", name="proctor", exact=True).click()
     page.goto("/suites/new")
     page.get_by_label("Name").fill("mine")
-    page.get_by_label("File").set_input_files(begun.value.path())
+    page.get_by_label("File").set_input_files(download.value.path())
     page.get_by_role("button", name="Validate").click()
     page.get_by_role("button", name="Save", exact=True).click()
-    told(page, "Nothing changed.")
+    expect_status(page, "Nothing changed.")
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
-    """By the key that goes from one thing to the next, and no other."""
+def tab_to(page: Page, locator: Locator) -> None:
+    """Moves the focus to an element with the Tab key alone."""
     for _ in range(80):
-        if wanted.evaluate("it => it === document.activeElement"):
+        if locator.evaluate("it => it === document.activeElement"):
             return
         page.keyboard.press("Tab")
-    raise AssertionError(f"{wanted} cannot be reached by the keyboard")
+    raise AssertionError(f"{locator} cannot be reached by the keyboard")
 
 
 def test_keys_alone_do_everything(browser_page: Page) -> None:
@@ -306,7 +306,7 @@ def test_keys_alone_do_everything(browser_page: Page) -> None:
     press(page, "Enter")
     tab_to(page, page.get_by_role("button", name="Save", exact=True))
     press(page, "Enter")
-    told(page, "Saved demo v1")
+    expect_status(page, "Saved demo v1")
     tab_to(page, page.get_by_role("main").get_by_role("link", name="Run Suite"))
     press(page, "Enter")
     tab_to(page, page.get_by_label("Suite", exact=True))
@@ -341,7 +341,7 @@ def test_everything_works_without_scripts(
         page.get_by_label("Cases").fill(exam)
         page.get_by_role("button", name="Validate").click()
         page.get_by_role("button", name="Save", exact=True).click()
-        told(page, "Saved plain v1")
+        expect_status(page, "Saved plain v1")
         start(page, "plain", "first")
         server.get(f"{page.url.removeprefix(server.url)}/events")  # ends when the run does
         page.reload()

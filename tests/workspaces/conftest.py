@@ -14,17 +14,17 @@ from support.workspaces import Folder, Ground
 
 @pytest_asyncio.fixture
 async def ground(tmp_path: Path) -> AsyncIterator[Ground]:
-    made = Ground(tmp_path.resolve())
-    yield made
-    for environment in made.environments:
+    ground = Ground(tmp_path.resolve())
+    yield ground
+    for environment in ground.environments:
         await environment.aclose()
 
 
 @pytest.fixture
 def folder(ground: Ground) -> Iterator[Folder]:
-    made = Folder(ground)
-    yield made
-    made.contents.close()
+    folder = Folder(ground)
+    yield folder
+    folder.contents.close()
 
 
 @pytest.fixture(scope="session")

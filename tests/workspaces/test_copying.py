@@ -1,4 +1,4 @@
-"""Folders copied and removed, and what may not lead out of them."""
+"""Copying and removing folders, and paths that lead outside them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def template(tmp_path: Path) -> Path:
     return folder
 
 
-def _copied(template: Path, skip: Path = Path("/nowhere")) -> Path:
+def _copy(template: Path, skip: Path = Path("/nowhere")) -> Path:
     target = template.parent / "target"
     target.mkdir()
     copy_template(template, target, skip)
@@ -80,9 +80,9 @@ def _copied(template: Path, skip: Path = Path("/nowhere")) -> Path:
 
 
 def test_a_template_is_copied_with_modes_links_and_empty_folders_but_without_git(template: Path) -> None:
-    target = _copied(template)
-    found = sorted(str(path.relative_to(target)) for path in target.rglob("*"))
-    assert found == [".gitignore", "empty", "link", "src", "src/run.sh"]
+    target = _copy(template)
+    paths = sorted(str(path.relative_to(target)) for path in target.rglob("*"))
+    assert paths == [".gitignore", "empty", "link", "src", "src/run.sh"]
     assert (target / "src" / "run.sh").stat().st_mode & 0o777 == 0o755
     assert (target / "link").readlink() == Path("src/run.sh")
 
@@ -92,7 +92,7 @@ def test_a_link_out_of_the_template_is_refused(template: Path, where: str) -> No
     (template / "bad").symlink_to(where)
     (template / "src" / "out").symlink_to("../../secret")
     with pytest.raises(WorkspaceError, match="is outside the template"):
-        _copied(template)
+        _copy(template)
 
 
 def test_an_absolute_link_into_the_template_is_refused_as_an_agent_would_change_the_template(
@@ -100,21 +100,21 @@ def test_an_absolute_link_into_the_template_is_refused_as_an_agent_would_change_
 ) -> None:
     (template / "bad").symlink_to(template / "src")
     with pytest.raises(WorkspaceError, match="is outside the template"):
-        _copied(template)
+        _copy(template)
 
 
 def test_a_pipe_in_a_template_is_refused(template: Path) -> None:
     os.mkfifo(template / "pipe")
     with pytest.raises(WorkspaceError, match="not a file, a folder or a link"):
-        _copied(template)
+        _copy(template)
 
 
 def test_a_template_around_the_workspaces_is_copied_without_them(template: Path) -> None:
-    made = template / "made"
-    (made / "target").mkdir(parents=True)
-    copy_template(template, made / "target", made)
-    assert not (made / "target" / "made").exists()
-    assert (made / "target" / "src").is_dir()
+    inner = template / "made"
+    (inner / "target").mkdir(parents=True)
+    copy_template(template, inner / "target", inner)
+    assert not (inner / "target" / "made").exists()
+    assert (inner / "target" / "src").is_dir()
 
 
 def test_an_absolute_link_of_a_prepared_folder_leads_into_its_copy(tmp_path: Path) -> None:

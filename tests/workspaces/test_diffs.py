@@ -50,28 +50,28 @@ async def test_an_edit_a_new_and_a_deleted_file_are_told_as_git_tells_them(folde
     )
 
 
-def _renamed(folder: Folder) -> None:
+def _rename_file(folder: Folder) -> None:
     (folder.path / "old").rename(folder.path / "né w")
 
 
-def _became_binary(folder: Folder) -> None:
+def _make_binary(folder: Folder) -> None:
     (folder.path / "old").write_bytes(b"\0\1")
 
 
-def _made_executable(folder: Folder) -> None:
+def _make_executable(folder: Folder) -> None:
     (folder.path / "old").chmod(0o755)
 
 
-def _linked(folder: Folder) -> None:
+def _add_link(folder: Folder) -> None:
     (folder.path / "link").symlink_to("/nowhere")
 
 
-def _became_a_folder(folder: Folder) -> None:
+def _replace_by_folder(folder: Folder) -> None:
     (folder.path / "old").unlink()
     folder.write("old/new", "born\n")
 
 
-def _nested_repository(folder: Folder) -> None:
+def _add_nested_repository(folder: Folder) -> None:
     folder.write("sub/.git/HEAD", "ref: refs/heads/main\n")
     folder.write("sub/file", "in it\n")
 
@@ -87,26 +87,26 @@ def _odd_names(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "parts"),
     [
-        (_renamed, ["similarity index 100%", "rename from old\n", "rename to né w\n"]),
-        (_became_binary, ["Binary files a/old and b/old differ"]),
-        (_made_executable, ["old mode 100644", "new mode 100755"]),
-        (_linked, ["diff --git a/link b/link\nnew file mode 120000", "+/nowhere"]),
-        (_became_a_folder, ["+++ /dev/null", "+++ b/old/new"]),
-        (_nested_repository, ["+++ b/sub/file", "+in it"]),
+        (_rename_file, ["similarity index 100%", "rename from old\n", "rename to né w\n"]),
+        (_make_binary, ["Binary files a/old and b/old differ"]),
+        (_make_executable, ["old mode 100644", "new mode 100755"]),
+        (_add_link, ["diff --git a/link b/link\nnew file mode 120000", "+/nowhere"]),
+        (_replace_by_folder, ["+++ /dev/null", "+++ b/old/new"]),
+        (_add_nested_repository, ["+++ b/sub/file", "+in it"]),
         (_ignored, ["+++ b/.gitignore", "+* -diff"]),
         (_odd_names, ['diff --git "a/q\\"u o\\nte" "b/q\\"u o\\nte"', "+++ b/:(top)x"]),
     ],
 )
 async def test_a_change_of_another_kind_is_told(
-    folder: Folder, change: Callable[[Folder], None], told: list[str]
+    folder: Folder, change: Callable[[Folder], None], parts: list[str]
 ) -> None:
     folder.write("old", "".join(f"line {number}\n" for number in range(9)))
     folder.begin()
     change(folder)
     text = await folder.changes() or ""
-    assert [part for part in told if part not in text] == []
+    assert [part for part in parts if part not in text] == []
     assert ".git/HEAD" not in text
 
 

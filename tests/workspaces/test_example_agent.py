@@ -30,13 +30,13 @@ ENVIRON = dict(os.environ)
 OPENING = TargetContext(ENVIRON)
 
 
-def _cases() -> list[Case]:
-    found = list(AgentV().read(source_from_path(EXAMPLE / "desk.eval.yaml")))
-    return [one.case for one in found if isinstance(one, CaseAtLine)]
+def _read_cases() -> list[Case]:
+    items = list(AgentV().read(source_from_path(EXAMPLE / "desk.eval.yaml")))
+    return [item.case for item in items if isinstance(item, CaseAtLine)]
 
 
-async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tuple[Score, ...]]]:
-    """What each case came to."""
+async def _run_cases(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tuple[Score, ...]]]:
+    """The output and scores of each case, by its id."""
     programs = SuiteProgramRunner(str(EXAMPLE), ENVIRON)
     site = WorkspaceRoot(
         str(EXAMPLE),
@@ -64,8 +64,8 @@ async def _made(ground: Ground, cases: list[Case]) -> dict[str, tuple[Output, tu
     return dict(zip((case.id for case in cases), results, strict=True))
 
 
-def _files() -> dict[str, bytes]:
-    """The whole example, which no run may change."""
+def _read_files() -> dict[str, bytes]:
+    """Every file of the example; no run may change them."""
     return {str(path): path.read_bytes() for path in EXAMPLE.rglob("*") if path.is_file()}
 
 
@@ -76,9 +76,9 @@ def _verdicts(scores: tuple[Score, ...]) -> list[Verdict]:
 async def test_the_agent_passes_what_it_understands_and_every_grader_has_what_it_needs(
     ground: Ground,
 ) -> None:
-    before = _files()
-    results = await _made(ground, _cases())
-    assert _files() == before
+    before = _read_files()
+    results = await _run_cases(ground, _read_cases())
+    assert _read_files() == before
     output, scores = results["rename-shop"]
     assert [call.name for call in output.tool_calls] == ["read", "edit"]
     assert output.usage is not None
@@ -94,8 +94,8 @@ async def test_the_agent_passes_what_it_understands_and_every_grader_has_what_it
 
 
 async def test_the_agent_fails_what_it_does_not_understand(ground: Ground) -> None:
-    cases = [case for case in _cases() if case.id == "vague-wish"]
-    [(output, scores)] = (await _made(ground, cases)).values()
+    cases = [case for case in _read_cases() if case.id == "vague-wish"]
+    [(output, scores)] = (await _run_cases(ground, cases)).values()
     assert output.text == "I do not understand what I am to do."
     assert output.file_changes is None
     assert {score.name: score.outcome for score in scores}["desk"] is Verdict.FAIL

@@ -30,7 +30,7 @@ async def _run(
 
 
 @pytest.mark.parametrize(
-    ("case", "told"),
+    ("case", "hook_input"),
     [
         (
             CASE,
@@ -54,9 +54,11 @@ async def _run(
         ),
     ],
 )
-async def test_a_hook_reads_who_it_is_for(ground: Ground, case: Case | None, told: dict[str, Any]) -> None:
+async def test_a_hook_reads_who_it_is_for(
+    ground: Ground, case: Case | None, hook_input: dict[str, Any]
+) -> None:
     await _run(ground, ground.sh("cat > told"), "before_all", case)
-    assert json.loads((ground.suite / "told").read_text(encoding="utf-8")) == told
+    assert json.loads((ground.suite / "told").read_text(encoding="utf-8")) == hook_input
 
 
 async def test_placeholders_are_filled_once_and_others_stay(ground: Ground) -> None:
@@ -106,7 +108,7 @@ async def test_git_in_a_workspace_finds_no_repository_around_it(ground: Ground) 
 
 
 @pytest.mark.parametrize(
-    ("hook", "told"),
+    ("hook", "message"),
     [
         (
             Hook(command=("sh", "-c", "echo out; echo err >&2; exit 3")),
@@ -123,8 +125,8 @@ async def test_git_in_a_workspace_finds_no_repository_around_it(ground: Ground) 
         ),
     ],
 )
-async def test_a_hook_that_fails_says_why(ground: Ground, hook: Hook, told: str) -> None:
-    with pytest.raises(WorkspaceError, match=told):
+async def test_a_hook_that_fails_says_why(ground: Ground, hook: Hook, message: str) -> None:
+    with pytest.raises(WorkspaceError, match=message):
         await _run(ground, hook)
 
 

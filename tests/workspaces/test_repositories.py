@@ -22,9 +22,9 @@ def workspace(ground: Ground) -> Path:
     return folder
 
 
-async def _placed(ground: Ground, workspace: Path, **fields: Any) -> Path:
-    given: dict[str, Any] = {"path": "repo", "source": "../origin", "local": True}
-    await checkout_repository(Repository(**given | fields), workspace, ground.suite, ground.git)
+async def _checkout(ground: Ground, workspace: Path, **fields: Any) -> Path:
+    defaults: dict[str, Any] = {"path": "repo", "source": "../origin", "local": True}
+    await checkout_repository(Repository(**defaults | fields), workspace, ground.suite, ground.git)
     return workspace / "repo"
 
 
@@ -47,7 +47,7 @@ async def _placed(ground: Ground, workspace: Path, **fields: Any) -> Path:
 async def test_the_commit_that_is_asked_for_is_checked_out(
     ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any], number: str
 ) -> None:
-    repo = await _placed(ground, workspace, **fields)
+    repo = await _checkout(ground, workspace, **fields)
     assert (repo / "n").read_text(encoding="utf-8") == f"{number}\n"
     assert ground.run_git(repo, "status", "--porcelain") == ""
 
@@ -60,34 +60,34 @@ async def test_a_repository_of_another_user_can_be_cloned(
 ) -> None:
     for path in (origin, *origin.rglob("*")):
         os.chown(path, 65534, 65534)
-    assert (await _placed(ground, workspace, **fields) / "n").is_file()
+    assert (await _checkout(ground, workspace, **fields) / "n").is_file()
 
 
 @pytest.mark.slow
 async def test_a_digest_and_an_address_do_as_well(ground: Ground, origin: Path, workspace: Path) -> None:
     digest = ground.run_git(origin, "rev-parse", "v2")
     for fields in ({"path": "a", "ref": digest}, {"path": "b", "ref": digest, "depth": 1}):
-        await _placed(ground, workspace, source=origin.as_uri(), local=False, **fields)
-        found = workspace / str(fields["path"]) / "n"
-        assert found.read_text(encoding="utf-8") == "2\n"
+        await _checkout(ground, workspace, source=origin.as_uri(), local=False, **fields)
+        file = workspace / str(fields["path"]) / "n"
+        assert file.read_text(encoding="utf-8") == "2\n"
 
 
 async def test_a_depth_leaves_out_what_came_before(ground: Ground, origin: Path, workspace: Path) -> None:
-    repo = await _placed(ground, workspace, depth=2)
+    repo = await _checkout(ground, workspace, depth=2)
     assert ground.run_git(repo, "log", "--format=%s").split() == ["4", "3"]
 
 
 async def test_a_sparse_clone_has_the_files_at_the_top_and_the_named_folders(
     ground: Ground, origin: Path, workspace: Path
 ) -> None:
-    repo = await _placed(ground, workspace, sparse=("kept",))
+    repo = await _checkout(ground, workspace, sparse=("kept",))
     assert sorted(path.name for path in repo.iterdir()) == [".git", "kept", "n"]
 
 
 async def test_nothing_can_be_pushed_to_where_it_came_from(
     ground: Ground, origin: Path, workspace: Path
 ) -> None:
-    repo = await _placed(ground, workspace)
+    repo = await _checkout(ground, workspace)
     with pytest.raises(subprocess.CalledProcessError):
         ground.run_git(repo, "push", "origin", "HEAD:refs/heads/new")
     assert ground.run_git(origin, "branch", "--format=%(refname:short)").split() == ["main", "side"]
@@ -96,13 +96,13 @@ async def test_nothing_can_be_pushed_to_where_it_came_from(
 async def test_a_clone_shares_no_file_with_the_folder_it_came_from(
     ground: Ground, origin: Path, workspace: Path
 ) -> None:
-    repo = await _placed(ground, workspace)
+    repo = await _checkout(ground, workspace)
     objects = [path for path in (repo / ".git" / "objects").rglob("*") if path.is_file()]
     assert {path.stat().st_nlink for path in objects} == {1}
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"ref": "nowhere"}, r"couldn't find remote ref nowhere"),
         ({"ref": "nowhere", "depth": 1}, r"couldn't find remote ref nowhere"),
@@ -117,12 +117,12 @@ async def test_a_clone_shares_no_file_with_the_folder_it_came_from(
     ],
 )
 async def test_what_cannot_be_had_says_why(
-    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any], told: str
+    ground: Ground, origin: Path, workspace: Path, fields: dict[str, Any], message: str
 ) -> None:
     (workspace / "taken").mkdir()
     (workspace / "taken" / "file").touch()
-    with pytest.raises(WorkspaceError, match=f"(?s){told}"):
-        await _placed(ground, workspace, **fields)
+    with pytest.raises(WorkspaceError, match=f"(?s){message}"):
+        await _checkout(ground, workspace, **fields)
 
 
 async def test_a_repository_does_not_go_through_a_link_out_of_the_workspace(
@@ -130,5 +130,5 @@ async def test_a_repository_does_not_go_through_a_link_out_of_the_workspace(
 ) -> None:
     (workspace / "link").symlink_to(ground.suite)
     with pytest.raises(WorkspaceError, match="leads outside the workspace through a link"):
-        await _placed(ground, workspace, path="link/repo")
+        await _checkout(ground, workspace, path="link/repo")
     assert list(ground.suite.iterdir()) == []

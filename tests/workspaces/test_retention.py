@@ -1,4 +1,4 @@
-"""What is kept of workspaces after a run, and folders of the user's, which always stay."""
+"""Which workspaces are kept after a run; folders of the user always stay."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from support.workspaces import Ground
 # --- what is kept ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("keep", "kept"), [("none", []), ("failed", ["bad"]), ("all", ["good", "bad"])])
+@pytest.mark.parametrize(("keep", "names"), [("none", []), ("failed", ["bad"]), ("all", ["good", "bad"])])
 async def test_the_folders_that_are_kept_are_those_that_were_asked_for(
-    ground: Ground, keep: Any, kept: list[str]
+    ground: Ground, keep: Any, names: list[str]
 ) -> None:
     environment = ground.environment(keep=keep)
     workspace = Workspace(isolation="per_test")
@@ -29,9 +29,9 @@ async def test_the_folders_that_are_kept_are_those_that_were_asked_for(
         ):
             (folder / name).touch()
     await environment.aclose()
-    assert list(environment.kept_folders.values()) == kept
-    assert [(path / name).exists() for path, name in environment.kept_folders.items()] == [True] * len(kept)
-    assert len(ground.left()) == (1 + 2 * len(kept) if kept else 0)
+    assert list(environment.kept_folders.values()) == names
+    assert [(path / name).exists() for path, name in environment.kept_folders.items()] == [True] * len(names)
+    assert len(ground.left()) == (1 + 2 * len(names) if names else 0)
 
 
 async def test_a_shared_folder_is_kept_when_one_of_its_tests_did_not_pass(ground: Ground) -> None:
@@ -56,15 +56,15 @@ async def test_the_folder_of_a_failed_before_all_is_kept_to_be_looked_at(ground:
 
 
 async def test_a_run_that_goes_on_does_not_touch_what_it_kept(ground: Ground) -> None:
-    kept = list[Path]()
+    kept_folders = list[Path]()
     for _ in range(2):
         environment = ground.environment(keep="all")
         async with ground.staying(environment, ground.case()) as (_, folder):
             assert list(folder.iterdir()) == []
             (folder / "file").touch()
         await environment.aclose()
-        kept += environment.kept_folders
-    assert len({*kept}) == 2
+        kept_folders += environment.kept_folders
+    assert len({*kept_folders}) == 2
 
 
 # --- folders of the user's ---------------------------------------------------------------------------------
@@ -84,10 +84,10 @@ async def test_a_folder_of_the_users_is_used_as_it_is_and_stays(ground: Ground) 
     assert ground.left() == []
 
 
-@pytest.mark.parametrize("there", [True, False])
-async def test_an_empty_or_missing_folder_of_the_users_is_filled(ground: Ground, there: bool) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+async def test_an_empty_or_missing_folder_of_the_users_is_filled(ground: Ground, exists: bool) -> None:
     ground.write("template/file", "t")
-    if there:
+    if exists:
         (ground.suite / "own").mkdir()
     environment = ground.environment()
     async with ground.staying(environment, ground.case(workspace=Workspace(path="own", template="template"))):
@@ -107,7 +107,7 @@ async def test_a_folder_of_the_users_that_cannot_be_filled_is_as_empty_as_before
 
 
 @pytest.mark.parametrize(
-    ("path", "fields", "told"),
+    ("path", "fields", "message"),
     [
         ("own", {"isolation": "per_test"}, "isolation per_test"),
         (".", {}, "in the suite itself"),
@@ -118,20 +118,22 @@ async def test_a_folder_of_the_users_that_cannot_be_filled_is_as_empty_as_before
     ],
 )
 async def test_a_folder_that_no_agent_should_work_in_is_refused(
-    ground: Ground, path: str, fields: dict[str, Any], told: str
+    ground: Ground, path: str, fields: dict[str, Any], message: str
 ) -> None:
     ground.write("file")
     environment = ground.environment(environ={**os.environ, "HOME": str(ground.suite.parent / "home")})
-    with pytest.raises(WorkspaceError, match=told):
+    with pytest.raises(WorkspaceError, match=message):
         await environment.enter(ground.case(workspace=Workspace(path=path, **fields)), 0)
 
 
 async def test_two_groups_with_the_same_folder_wait_for_each_other(ground: Ground) -> None:
     environment = ground.environment()
-    one = ground.case("one", Workspace(path="own"))
-    two = ground.case("two", Workspace(path="./own", hooks=Hooks(before_each=Hook(command=("true",)))))
-    stay = await environment.enter(one, 0)
-    other = asyncio.create_task(environment.enter(two, 0))
+    first_case = ground.case("one", Workspace(path="own"))
+    second_case = ground.case(
+        "two", Workspace(path="./own", hooks=Hooks(before_each=Hook(command=("true",))))
+    )
+    stay = await environment.enter(first_case, 0)
+    other = asyncio.create_task(environment.enter(second_case, 0))
     await asyncio.sleep(0.05)
     assert not other.done()
     await environment.leave(stay, passed=True)

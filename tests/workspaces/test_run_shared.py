@@ -46,10 +46,10 @@ async def test_a_reset_goes_back_to_what_before_all_left(
         async with ground.staying(environment, case) as (_, folder):
             _spoil(folder)
     async with ground.staying(environment, case) as (_, folder):
-        wanted = {**PREPARED, **dict.fromkeys(spoilt, "spoilt")}
+        expected = {**PREPARED, **dict.fromkeys(spoilt, "spoilt")}
         if reset == "none":
-            del wanted["gone"]
-        assert _texts(folder) == wanted
+            del expected["gone"]
+        assert _texts(folder) == expected
         assert (folder / "new").exists() == (reset == "none")
     await environment.aclose()
     assert ground.warnings == []
@@ -69,19 +69,19 @@ async def test_a_reset_takes_back_commits_and_knows_what_each_repository_ignores
     )
     environment = ground.environment()
     state = ("log", "--format=%H", "-1"), ("status", "--porcelain"), ("branch", "--format=%(refname)")
-    seen = []
+    states = []
     for _ in range(2):
         async with ground.staying(environment, ground.case(workspace=workspace)) as (_, folder):
             repo = folder / "repo"
-            seen.append([ground.run_git(repo, *words) for words in state])
-            assert (repo / "a.tmp").exists() == (reset == "fast" and len(seen) == 2)
+            states.append([ground.run_git(repo, *words) for words in state])
+            assert (repo / "a.tmp").exists() == (reset == "fast" and len(states) == 2)
             (repo / "a.tmp").touch()
             (repo / "n").write_text("spoilt\n", encoding="utf-8")
             ground.run_git(repo, "checkout", "--quiet", "-b", "new")
             ground.run_git(repo, "commit", "--quiet", "-am", "spoilt")
     await environment.aclose()
-    assert seen[0] == seen[1]
-    assert seen[0][1] == ""
+    assert states[0] == states[1]
+    assert states[0][1] == ""
     assert ground.warnings == []
 
 

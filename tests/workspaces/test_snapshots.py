@@ -1,4 +1,4 @@
-"""What was in a folder, what differs now, and the way back."""
+"""Snapshots of a folder: taking them, listing changes and restoring."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_every_kind_of_change_is_seen(folder: Folder) -> None:
 
 def test_a_change_within_one_tick_of_the_clock_is_seen(folder: Folder) -> None:
     file = folder.write("file", "old")
-    found = file.stat()
+    status = file.stat()
     folder.begin()
     file.write_text("new", encoding="utf-8")
-    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert folder.list_differing() == ["file"]
 
 
@@ -77,10 +77,10 @@ def test_a_content_longer_than_a_block_comes_back_whole(folder: Folder) -> None:
     data = os.urandom(2**20 + 3)
     for name in ("one", "two"):
         (folder.path / name).write_bytes(data)
-    found = folder.look().files
-    assert found["one"].digest is not None
-    assert found["one"].digest == found["two"].digest
-    assert b"".join(folder.contents.read_blocks(found["one"].digest)) == data
+    files = folder.look().files
+    assert files["one"].digest is not None
+    assert files["one"].digest == files["two"].digest
+    assert b"".join(folder.contents.read_blocks(files["one"].digest)) == data
 
 
 # --- the way back ------------------------------------------------------------------------------------------
@@ -89,16 +89,16 @@ def test_a_content_longer_than_a_block_comes_back_whole(folder: Folder) -> None:
 def test_what_is_spared_stays_unless_it_stands_in_the_way(folder: Folder) -> None:
     file = folder.write("src/file")
     folder.begin()
-    elsewhere = folder.path.parent / "elsewhere"
-    elsewhere.mkdir()
+    outside = folder.path.parent / "elsewhere"
+    outside.mkdir()
     file.unlink()
     file.parent.rmdir()
-    file.parent.symlink_to(elsewhere)
+    file.parent.symlink_to(outside)
     out, junk = folder.write("build/out"), folder.write("junk")
     folder.restore({"src", "build/out"})
     assert file.read_text(encoding="utf-8") == "old"
     assert not file.parent.is_symlink()
-    assert list(elsewhere.iterdir()) == []
+    assert list(outside.iterdir()) == []
     assert out.exists()
     assert not junk.exists()
 
@@ -164,7 +164,7 @@ TREE = st.lists(st.tuples(NAMES, THING), max_size=8)
 
 
 def _lay(root: Path, tree: list[tuple[str, bytes | str]]) -> None:
-    """Put things at places where there is room for them."""
+    """Makes what each item says, unless a folder is there or a file or link is above it."""
     for name, thing in tree:
         path = root / name
         if any(parent.is_symlink() or parent.is_file() for parent in path.parents):
@@ -184,13 +184,13 @@ def _lay(root: Path, tree: list[tuple[str, bytes | str]]) -> None:
             path.touch(0o755)
 
 
-def _seen(root: Path) -> dict[str, object]:
-    seen: dict[str, object] = {}
+def _read_tree(root: Path) -> dict[str, object]:
+    contents: dict[str, object] = {}
     for path in root.rglob("*"):
         is_file = path.is_file() and not path.is_symlink()
         content: object = path.read_bytes() if is_file else path.readlink() if path.is_symlink() else None
-        seen[str(path)] = (path.lstat().st_mode if is_file else 0, content)
-    return seen
+        contents[str(path)] = (path.lstat().st_mode if is_file else 0, content)
+    return contents
 
 
 @pytest.mark.slow
@@ -204,7 +204,7 @@ def test_the_way_back_leads_back_whatever_was_done(
         root.mkdir()
         contents = ContentStore(Path(name))
         _lay(root, first)
-        wanted, seen = take_snapshot(root, contents, limit=None, git=True), _seen(root)
+        snapshot, tree = take_snapshot(root, contents, limit=None, git=True), _read_tree(root)
         for path in sorted(root.rglob("*"), reverse=True)[::2]:
             if path.is_dir() and not path.is_symlink():
                 if not any(path.iterdir()):
@@ -212,6 +212,6 @@ def test_the_way_back_leads_back_whatever_was_done(
             else:
                 path.unlink()
         _lay(root, then)
-        restore_snapshot(root, wanted, take_snapshot(root, contents, wanted, git=True), contents)
-        assert _seen(root) == seen
+        restore_snapshot(root, snapshot, take_snapshot(root, contents, snapshot, git=True), contents)
+        assert _read_tree(root) == tree
         contents.close()

@@ -13,15 +13,15 @@ from support.waiting import PATIENCE_S
 
 
 async def test_a_cancelled_caller_waits_until_the_work_has_ended(tmp_path: Path) -> None:
-    begun, may_end = Event(), Event()
+    has_begun, may_end = Event(), Event()
 
     def work() -> None:
-        begun.set()
+        has_begun.set()
         may_end.wait(PATIENCE_S)
         (tmp_path / "written").touch()
 
     task = asyncio.create_task(run_in_thread(work))
-    while not begun.is_set():
+    while not has_begun.is_set():
         await asyncio.sleep(0.001)
     task.cancel()
     await asyncio.sleep(0.01)

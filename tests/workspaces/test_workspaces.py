@@ -1,4 +1,4 @@
-"""The life of workspaces: in which order things happen, who shares what, what fails whom."""
+"""The life of workspaces: the order of hooks, shared folders, and which cases a failure affects."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ async def test_a_group_of_one_case_has_that_case_in_the_hooks_of_all(ground: Gro
         pass
     await environment.aclose()
     for name in ("before", "after"):
-        told = json.loads((ground.suite / name).read_text(encoding="utf-8"))
-        assert (told["test_id"], told["case_metadata"]) == ("one", {"commit": "abc"})
-        assert told["case_input"] == "Do one."
-        assert told["eval_run_id"] == "20260301-120000-abc123"
+        hook_input = json.loads((ground.suite / name).read_text(encoding="utf-8"))
+        assert (hook_input["test_id"], hook_input["case_metadata"]) == ("one", {"commit": "abc"})
+        assert hook_input["case_input"] == "Do one."
+        assert hook_input["eval_run_id"] == "20260301-120000-abc123"
 
 
 async def test_a_group_is_closed_as_soon_as_its_last_trial_has_ended(ground: Ground) -> None:
@@ -122,9 +122,12 @@ async def test_a_trial_that_nobody_expected_is_not_thrown_out(ground: Ground) ->
 
 async def test_different_workspaces_are_different_groups(ground: Ground) -> None:
     environment = ground.environment()
-    one = ground.case("one", Workspace(hooks=ground.logging("before_all")))
-    two = ground.case("two", Workspace(hooks=ground.logging("before_all", "before_each")))
-    async with ground.staying(environment, one) as (_, first), ground.staying(environment, two) as (_, other):
+    first_case = ground.case("one", Workspace(hooks=ground.logging("before_all")))
+    second_case = ground.case("two", Workspace(hooks=ground.logging("before_all", "before_each")))
+    async with (
+        ground.staying(environment, first_case) as (_, first),
+        ground.staying(environment, second_case) as (_, other),
+    ):
         assert first != other
     await environment.aclose()
     assert ground.log() == ["before_all __before_all__", "before_all __before_all__", "before_each two"]
@@ -137,18 +140,18 @@ async def test_trials_are_in_a_shared_folder_one_after_the_other_in_the_order_th
     ground: Ground,
 ) -> None:
     environment = ground.environment()
-    seen: list[str] = []
+    steps: list[str] = []
 
     async def trial(name: str) -> None:
         async with ground.staying(environment, ground.case(name)) as (_, folder):
-            seen.append(f"in {name} {len(list(folder.iterdir()))}")
+            steps.append(f"in {name} {len(list(folder.iterdir()))}")
             await asyncio.sleep(0.002)
             (folder / name).touch()
-            seen.append(f"out {name}")
+            steps.append(f"out {name}")
 
     await asyncio.gather(*(trial(name) for name in "abc"))
     await environment.aclose()
-    assert seen == ["in a 0", "out a", "in b 1", "out b", "in c 2", "out c"]
+    assert steps == ["in a 0", "out a", "in b 1", "out b", "in c 2", "out c"]
 
 
 async def test_nothing_leaks_where_each_test_has_its_own_folder(ground: Ground) -> None:

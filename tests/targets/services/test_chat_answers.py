@@ -21,11 +21,11 @@ def encoded(data: bytes) -> str:
     return b64encode(data).decode()
 
 
-async def read(api: Api, message: dict[str, Any], opened: Any = None, **reply: Any) -> Output:
+async def read(api: Api, message: dict[str, Any], options: Any = None, **reply: Any) -> Output:
     """The output of a reply with a message; further fields are those of its choice or of the reply."""
     choice = {"message": message, "logprobs": reply.pop("logprobs", None)}
     api.reply({"choices": [choice], **reply})
-    return await api.ask("openai", opened=opened)
+    return await api.ask("openai", opened=options)
 
 
 # --- reasoning ---------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ async def test_no_more_of_the_likeliest_tokens_are_kept_than_were_asked_for(
         {"tokens": ["4", "5"], "token_logprobs": [-1]},
     ],
 )
-async def test_log_probabilities_that_cannot_be_read_are_an_error_only_for_who_asked(
+async def test_unreadable_log_probabilities_are_an_error_only_if_they_were_requested(
     api: Api, logprobs: Any
 ) -> None:
     assert (await read(api, {"content": "4"}, logprobs=logprobs)).logprobs == ()
@@ -221,10 +221,10 @@ async def test_an_address_in_an_answer_is_kept_as_a_text_and_not_opened(api: Api
     output = await read(api, {"content": "4", "images": [{"image_url": {"url": url}}]})
     (attachment,) = output.attachments
     assert (attachment.media_type, attachment.text) == ("text/uri-list", url)
-    assert [seen.path for seen in api.seen] == ["/chat/completions"]
+    assert [request.path for request in api.seen] == ["/chat/completions"]
 
 
-async def test_a_key_in_an_address_or_a_thought_is_blotted_out(api: Api) -> None:
+async def test_a_key_in_an_address_or_in_reasoning_is_removed(api: Api) -> None:
     url = f"https://example.org/{KEY}.png"
     message = {"content": "4", "reasoning": f"I know {KEY}", "images": [{"image_url": {"url": url}}]}
     output = await read(api, message)
@@ -247,7 +247,7 @@ async def test_a_key_in_an_address_or_a_thought_is_blotted_out(api: Api) -> None
         [{"image_url": "data:image/png;base64,***"}],
     ],
 )
-async def test_images_that_are_none_change_nothing(api: Api, images: Any) -> None:
+async def test_invalid_images_change_nothing(api: Api, images: Any) -> None:
     output = await read(api, {"content": "4", "images": images})
     assert (output.text, output.attachments) == ("4", ())
 

@@ -18,7 +18,7 @@ from proctor.targets.api.openai.stream import ChatStream
 from support.apis import Api
 from support.media import WAV
 
-DONE = "data: [DONE]\n\n"
+END_OF_STREAM = "data: [DONE]\n\n"
 
 
 def chunk(delta: Any, **choice: Any) -> dict[str, Any]:
@@ -29,11 +29,11 @@ STOP = chunk({}, finish_reason="stop")
 USAGE = {"id": "r", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
 
 
-def write(*events: dict[str, Any], end: str = DONE) -> bytes:
+def write(*events: dict[str, Any], end: str = END_OF_STREAM) -> bytes:
     return ("".join(f"data: {json.dumps(event)}\n\n" for event in events) + end).encode()
 
 
-async def ask(api: Api, *events: dict[str, Any], end: str = DONE) -> Output:
+async def ask(api: Api, *events: dict[str, Any], end: str = END_OF_STREAM) -> Output:
     api.reply(write(*events, end=end), Content_Type="text/event-stream")
     return await api.ask("openai", opened={"stream": True})
 
@@ -95,11 +95,11 @@ async def test_calls_of_tools_are_put_together(api: Api, parts: list[dict[str, A
 
 
 async def test_mistral_streams_its_thoughts_as_parts_of_the_content(api: Api) -> None:
-    def thought(text: str) -> dict[str, Any]:
+    def make_thought(text: str) -> dict[str, Any]:
         return chunk({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]})
 
     text = chunk({"content": [{"type": "text", "text": "4"}]})
-    output = await ask(api, thought("2 and "), thought("2"), text, chunk({"content": "."}), STOP)
+    output = await ask(api, make_thought("2 and "), make_thought("2"), text, chunk({"content": "."}), STOP)
     assert (output.text, output.reasoning) == ("4.", "2 and 2")
 
 
@@ -157,13 +157,13 @@ async def test_a_server_that_does_not_stream_answers_all_the_same(api: Api) -> N
 
 @given(st.text(max_size=30), st.text(max_size=30), st.lists(st.integers(0, 30), max_size=5))
 def test_an_answer_does_not_depend_on_where_it_is_cut(text: str, thoughts: str, places: list[int]) -> None:
-    def cut(whole: str) -> list[str]:
+    def split_text(whole: str) -> list[str]:
         ends = sorted({min(place, len(whole)) for place in places} | {len(whole)})
         return [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
     stream = ChatStream()
-    events = [chunk({"reasoning": piece}) for piece in cut(thoughts)]
-    events += [chunk({"content": piece}) for piece in cut(text)]
+    events = [chunk({"reasoning": piece}) for piece in split_text(thoughts)]
+    events += [chunk({"content": piece}) for piece in split_text(text)]
     brought = [stream.add(event) for event in [*events, STOP]]
     message = CHAT_REPLY_DECODER.decode(stream.body()).choices[0].message  # type: ignore[index]
     assert (message.text, message.thoughts or "") == (text, thoughts)
@@ -176,7 +176,7 @@ FIELDS = (
     *("audio", "data", "transcript", "images", "reasoning", "reasoning_details", "logprobs", "usage"),
     *("x_groq", "finish_reason", "type", "text", "error"),
 )
-ANYTHING = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=3),
     lambda inner: (
         st.lists(inner, max_size=3)
@@ -198,7 +198,9 @@ def test_an_index_of_another_type_breaks_nothing(index: Any) -> None:
 
 
 @pytest.mark.fuzz
-@given(st.lists(st.dictionaries(st.sampled_from(["choices", "usage", "x_groq", "id"]), ANYTHING), max_size=4))
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["choices", "usage", "x_groq", "id"]), JSON_VALUES), max_size=4)
+)
 def test_no_event_breaks_the_reader(events: list[dict[str, Any]]) -> None:
     stream = ChatStream()
     for event in events:

@@ -49,7 +49,7 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 
 
 async def send(api: Api, word: str, *turns: Any, **params: Any) -> Any:
-    """The body of the request of a target that is written so, at the address of this service."""
+    """The request body of a target with these fields, sent to this service."""
     spec = parse_target(f"{word}@{api.url}/v1", Params(**PLAIN | params), {})
     check_params_taken(spec)
     target = await TARGETS.get(spec.kind).open_target(spec, api._opening(**WITH_KEY))
@@ -81,8 +81,8 @@ async def test_the_seed_of_each_repeat_has_the_services_name(api: Api) -> None:
     target = await TARGETS.get(spec.kind).open_target(spec, api._opening(**WITH_KEY))
     for repeat in (0, 2):
         await target.answer(make_prompt("hello", repeat=repeat))
-    assert [seen.body["random_seed"] for seen in api.seen] == [40, 42]
-    assert all("seed" not in seen.body for seen in api.seen)
+    assert [request.body["random_seed"] for request in api.seen] == [40, 42]
+    assert all("seed" not in request.body for request in api.seen)
 
 
 async def test_a_seed_that_a_service_lacks_is_not_sent_and_the_report_says_so(api: Api) -> None:
@@ -133,7 +133,7 @@ async def test_an_endpoint_that_refuses_one_name_of_the_maximum_gets_the_other(
     api.reply({"error": {"message": f"Unsupported parameter: '{names[0]}'", "param": names[0]}}, 400)
     api.reply(make_reply("openai"))
     await send(api, word, max_tokens=7)
-    assert [next(key for key in seen.body if key.startswith("max")) for seen in api.seen] == names
+    assert [next(key for key in request.body if key.startswith("max")) for request in api.seen] == names
 
 
 # --- refusals ----------------------------------------------------------------------------------------------

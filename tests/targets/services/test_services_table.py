@@ -1,4 +1,4 @@
-"""What every service is sent for every parameter, as a server on loopback records it, against the page.
+"""The requests to each service for each parameter, recorded on loopback, against the tables of the page.
 
 Each row of the tables in docs/reference/targets/services.md is made of the difference between two recorded
 requests: with a parameter or an ability, and without. With PROCTOR_REWRITE_DOCS=1 and `-n 0` the
@@ -94,7 +94,7 @@ ABILITIES: Mapping[str, Prompt] = {
 }
 LONG = ask(system="system", tools=ABILITIES["tools"].tools)
 """A prompt with all that a service can keep in its cache."""
-REFUSED = "–"
+NOT_SUPPORTED = "–"
 NOT_APPLIED = "not applied"
 CACHE_MARK = re.compile(r"\bcache(_control|Point)\b")
 
@@ -109,14 +109,14 @@ class Record(NamedTuple):
 
 
 class Recorder(InterfacesServer):
-    """The server, and targets of any kind that call it."""
+    """The server, which also opens targets of any kind that call it."""
 
     def __init__(self, context: TargetContext) -> None:
         super().__init__()
         self._context = context
 
     async def record(self, kind: TargetKind, params: Params, prompt: Prompt) -> Record | None:
-        """What arrives for a prompt; None if it is refused before the first call."""
+        """The request for a prompt; None if the target refuses the prompt before the first call."""
         before = len(self.seen)
         spec = build_api_spec(f"{kind.name}:m", kind, "m", f"{self.url}/{kind.name}", params, ENVIRON)
         files = [part for part in prompt.messages[-1].parts if isinstance(part, Attachment)]
@@ -136,8 +136,8 @@ class Recorder(InterfacesServer):
         finally:
             await target.aclose()
         assert output.text == "4"
-        (seen,) = self.seen[before:]
-        return Record(seen.path.partition("?")[0], seen.headers, seen.body, output.refused_params)
+        (request,) = self.seen[before:]
+        return Record(request.path.partition("?")[0], request.headers, request.body, output.refused_params)
 
 
 @pytest.fixture
@@ -164,9 +164,9 @@ def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def describe_param(name: str, plain: Record, record: Record | None) -> str:
-    """How a parameter arrived: as a field of its name, under other names, or not at all."""
+    """How a parameter was sent: as a field of its name, under other names, or not at all."""
     if record is None:
-        return REFUSED
+        return NOT_SUPPORTED
     if record.path != plain.path:
         return f"`{re.split(r'[/:]', record.path)[-1]}`"
     fields = find_new_fields(plain, record)
@@ -180,15 +180,15 @@ def describe_param(name: str, plain: Record, record: Record | None) -> str:
 
 
 def find_new_fields(plain: Record, record: Record) -> set[str]:
-    """The paths of values that the plain request does not have there."""
+    """The paths whose values differ from the plain request."""
     old = list(flatten(plain.body))
     return {path for path, value in flatten(record.body) if (path, value) not in old}
 
 
 def describe_ability(prompt: Prompt, plain: Record, record: Record | None) -> str:
-    """How a part of a prompt arrived: the role, the new field, or the type of the new part."""
+    """How a part of a prompt was sent: the role, the new field, or the type of the new part."""
     if record is None:
-        return REFUSED
+        return NOT_SUPPORTED
     if prompt.messages[0].content == SYSTEM:
         return f"`{find_role(record.body, prompt.messages[0].role)}`"
     parts = prompt.messages[-1].parts
@@ -247,9 +247,9 @@ def read_table(text: str, title: str) -> list[str]:
 def write_table(title: str, lines: list[str]) -> None:
     """Replaces the table under a heading."""
     text = PAGE.read_text(encoding="utf-8")
-    before, heading, rest = text.partition(f"\n## {title}\n")
+    before, heading, table = text.partition(f"\n## {title}\n")
     old, new = "\n".join(read_table(text, title)), "\n".join(lines)
-    PAGE.write_text(before + heading + rest.replace(old, new, 1), encoding="utf-8")
+    PAGE.write_text(before + heading + table.replace(old, new, 1), encoding="utf-8")
 
 
 @pytest.mark.parametrize("title", [*PARAMS, "Prompts"])
@@ -271,13 +271,13 @@ def test_a_table_has_one_row_for_each_kind_with_an_address_in_their_order(title:
 async def test_the_row_of_a_service_is_what_it_is_sent(recorder: Recorder, kind: TargetKind) -> None:
     rows = await make_rows(recorder, kind)
     expected = {title: f"| `{kind.name}` | {' | '.join(cells)} |" for title, cells in rows.items()}
-    text, written = PAGE.read_text(encoding="utf-8"), {}
+    text, lines_on_page = PAGE.read_text(encoding="utf-8"), {}
     for title, row in expected.items():
         lines = read_table(text, title)
-        written[title] = next((line for line in lines if line.startswith(f"| `{kind.name}` |")), "")
+        lines_on_page[title] = next((line for line in lines if line.startswith(f"| `{kind.name}` |")), "")
         if os.environ.get("PROCTOR_REWRITE_DOCS"):
-            write_table(title, [row if line == written[title] else line for line in lines])
-    assert written == expected
+            write_table(title, [row if line == lines_on_page[title] else line for line in lines])
+    assert lines_on_page == expected
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -288,6 +288,6 @@ async def test_what_a_service_does_not_take_is_an_error_that_says_what_it_takes(
         if not further or further[0] in kind.all_params:
             continue
         spec = build_api_spec(f"{kind.name}:m", kind, "m", "http://127.0.0.1:9/v1", params, ENVIRON)
-        said = "support only `api_format: chat`" if name == "responses" else f"do not accept `{name}`"
-        with pytest.raises(UsageError, match=said):
+        message = "support only `api_format: chat`" if name == "responses" else f"do not accept `{name}`"
+        with pytest.raises(UsageError, match=message):
             check_params_taken(spec)

@@ -33,7 +33,7 @@ def decompress(pieces: list[bytes], encoding: str) -> bytes:
     return body
 
 
-def cut(data: bytes, places: list[int]) -> list[bytes]:
+def split_data(data: bytes, places: list[int]) -> list[bytes]:
     ends = sorted(place % (len(data) + 1) for place in places)
     return [data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True)]
 
@@ -44,7 +44,7 @@ PLACES = st.lists(st.integers(0, 10**6), max_size=6)
 
 @given(st.binary(max_size=400), ENCODINGS, PLACES)
 def test_a_body_comes_back_however_it_is_cut(data: bytes, encoding: str, places: list[int]) -> None:
-    assert decompress(cut(compress(data, encoding), places), encoding) == data
+    assert decompress(split_data(compress(data, encoding), places), encoding) == data
 
 
 @given(st.binary(min_size=1, max_size=400), ENCODINGS, st.integers(1, 10**6), PLACES)
@@ -54,7 +54,7 @@ def test_a_body_without_its_end_is_never_taken_for_whole(
     compressed = compress(data, encoding)
     short = compressed[: -(1 + missing % (len(compressed) - 1))]
     with pytest.raises(TransportError):
-        decompress(cut(short, places), encoding)
+        decompress(split_data(short, places), encoding)
 
 
 @given(st.binary(max_size=300), st.sampled_from(["gzip", "deflate"]))
@@ -66,7 +66,7 @@ def test_any_bytes_give_a_body_or_an_error_of_transport(data: bytes, encoding: s
 @given(st.binary(max_size=99), st.binary(max_size=99), PLACES)
 def test_gzip_may_have_several_members(first: bytes, second: bytes, places: list[int]) -> None:
     body = gzip.compress(first) + gzip.compress(second)
-    assert decompress(cut(body, places), "gzip") == first + second
+    assert decompress(split_data(body, places), "gzip") == first + second
 
 
 @pytest.mark.parametrize("size", [MAX_PIECE - 1, MAX_PIECE, MAX_PIECE + 1, 3 * MAX_PIECE])

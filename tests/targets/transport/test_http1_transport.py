@@ -1,4 +1,4 @@
-"""What only our transport promises about idle connections, lookups and dead addresses."""
+"""Our transport: idle connections, DNS lookups and dead addresses."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def test_a_caller_that_is_cancelled_just_as_the_head_arrives_ends_its_connection
     UVLOOP.run(main, collect=True)
 
 
-@pytest.mark.parametrize("rest", [b"", with_headers(b"X: y")], ids=["nothing", "a-reply"])
+@pytest.mark.parametrize("data", [b"", with_headers(b"X: y")], ids=["nothing", "a-reply"])
 def test_a_connection_that_ends_before_its_next_request_is_written_gets_none(
-    monkeypatch: pytest.MonkeyPatch, rest: bytes
+    monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
     async def main(transport: Transport) -> None:
         is_waiting = asyncio.Event()
 
         async def end_later(peer: Peer) -> None:
             await is_waiting.wait()
-            await peer.send(rest)  # nobody asked for that
+            await peer.send(data)  # bytes that answer no request
             peer.close()
 
         # The request is held back until the connection has ended.
