@@ -307,7 +307,7 @@ STRICT_AND_MILD = Instructions(evaluators=(STRICT, MILD))
 
 
 def test_each_evaluator_is_a_call() -> None:
-    assert BOTH.judges() == (None, None)
+    assert STRICT_AND_MILD.judges() == (None, None)
 
 
 async def test_every_judge_is_asked_by_every_prompt_as_often_as_the_run_says_and_all_is_kept_apart() -> None:
