@@ -94,7 +94,7 @@ def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
 
 @every_dialect
 @given(data=FILES)
-def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_order(
+def test_every_case_has_an_id_a_prompt_and_known_graders_and_cases_are_in_file_order(
     name: str, data: bytes
 ) -> None:
     located_cases = [item for item in read(name, data, "suite") if isinstance(item, CaseAtLine)]

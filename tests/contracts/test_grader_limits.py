@@ -1,4 +1,4 @@
-"""No grader holds an event loop, whatever the suite and the answer are."""
+"""No grader blocks an event loop, for any suite and any answer."""
 
 from __future__ import annotations
 

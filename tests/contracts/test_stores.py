@@ -32,7 +32,7 @@ DIGEST = "sha256:" + "ab" * 32
 # --- suites ------------------------------------------------------------------------------------------------
 
 
-def test_cases_come_back_as_they_were_and_in_their_order(store: Store, cases: list[Case]) -> None:
+def test_cases_are_read_unchanged_and_in_order(store: Store, cases: list[Case]) -> None:
     many = cases + [replace(cases[0], id=f"c{number}") for number in range(300)]
     suite = save_cases(store, many)
     stored_cases = list(store.cases(suite.content))
@@ -208,7 +208,7 @@ def test_a_suite_stays_without_its_runs(store: Store, start_run: StartRun, cases
     assert [stored_case.case for stored_case in store.cases(shared.content)] == cases
 
 
-def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
+def test_an_older_content_of_a_version_is_deleted_with_its_last_run(
     store: Store, start_run: StartRun, cases: list[Case]
 ) -> None:
     older = start_run("a").suite

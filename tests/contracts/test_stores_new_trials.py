@@ -29,7 +29,7 @@ def read_places(store: Store, *turns: Any) -> list[tuple[int, int, Verdict | Non
     ]
 
 
-def test_trials_come_in_the_order_in_which_they_were_first_stored_with_their_cases(
+def test_trials_are_returned_in_the_order_of_saving_with_their_cases(
     store: Store, start_run: StartRun, cases: list[Case]
 ) -> None:
     start_run()

@@ -51,9 +51,7 @@ def test_a_trial_comes_back_as_it_was(
     assert [stored_trial.trial for stored_trial in open_another().trials("r1")] == trials
 
 
-def test_trials_come_in_suite_order_whatever_the_order_of_their_arrival(
-    store: Store, start_run: StartRun
-) -> None:
+def test_trials_are_listed_in_suite_order(store: Store, start_run: StartRun) -> None:
     start_run()
     places = [(number * 7 % 300, repeat) for number in range(300) for repeat in (2, 0, 1)]
     for position, repeat in places:
