@@ -1,4 +1,4 @@
-"""Every store, opened as often as a test wants, and a run in it; every transport under every loop."""
+"""Fixtures: every kind of store, a run in it, and every transport under every event loop."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ def make_location(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocati
 
 @pytest.fixture
 def open_another(location: StoreLocation) -> Iterator[Callable[[], Store]]:
-    """Opens the same store, each time anew."""
-    opened: list[Store] = []
+    """Opens the same store again with each call."""
+    stores: list[Store] = []
 
     def make() -> Store:
-        opened.append(location.open_store())
-        return opened[-1]
+        stores.append(location.open_store())
+        return stores[-1]
 
     yield make
-    for store in opened:
+    for store in stores:
         store.close()
 
 
@@ -74,8 +74,8 @@ def cases() -> list[Case]:
 
 
 @pytest.fixture
-def begun(store: Store, cases: list[Case]) -> Callable[..., Run]:
-    """A run that has begun, of a suite that is saved."""
+def start_run(store: Store, cases: list[Case]) -> Callable[..., Run]:
+    """Starts runs of a suite that is saved."""
 
     def make(run_id: str = "r1", *, suite: Suite | None = None, **fields: Any) -> Run:
         return add_run(store, suite or save_cases(store, cases), **{"id": run_id, "planned": 3} | fields)
@@ -86,5 +86,5 @@ def begun(store: Store, cases: list[Case]) -> Callable[..., Run]:
 @pytest.fixture(params=STAGE_PARAMS)
 def stage(request: pytest.FixtureRequest) -> Stage:
     """Each transport under each loop."""
-    chosen: Stage = request.param
-    return chosen
+    stage_param: Stage = request.param
+    return stage_param

@@ -1,4 +1,4 @@
-"""Caches of answers in every kind of store: found again, shared, and never the end of a run."""
+"""Answer caches in every kind of store: they persist, can be shared, and never fail a run."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ from support.waiting import PATIENCE_S, wait_until
 if TYPE_CHECKING:
     from support.postgresql import PostgresServer
 
-Open = Callable[[], AnswerCache]
+OpenCache = Callable[[], AnswerCache]
 
 
 @pytest.fixture
-def told() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def opened(location: StoreLocation, told: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
-    """Opens the cache, also twice at once, and closes all of them after the test."""
+def open_cache(
+    location: StoreLocation, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[OpenCache]:
+    """Opens the cache as often as it is called, and closes all of them after the test."""
     if location.address.startswith("postgresql"):
         monkeypatch.setattr("proctor.stores.postgresql.answer_cache.MAX_WAIT_S", PATIENCE_S)
     caches: list[AnswerCache] = []
 
     def make() -> AnswerCache:
-        caches.append(location.open_answer_cache(told.append))
+        caches.append(location.open_answer_cache(messages.append))
         return caches[-1]
 
     yield make
@@ -43,7 +45,7 @@ def opened(location: StoreLocation, told: list[str], monkeypatch: pytest.MonkeyP
         cache.close()
 
 
-def keep(cache: AnswerCache, number: int, value: bytes | None = b"{}", why_not: str = "") -> None:
+def put_answer(cache: AnswerCache, number: int, value: bytes | None = b"{}", why_not: str = "") -> None:
     cache.put(_key(number), f"case {number % 3}", b"parts %d" % number, value, why_not)
 
 
@@ -51,62 +53,64 @@ def _key(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def test_an_answer_is_had_at_once_and_by_whoever_opens_the_cache_later(opened: Open, told: list[str]) -> None:
-    cache = opened()
+def test_an_answer_can_be_read_at_once_and_after_the_cache_is_opened_again(
+    open_cache: OpenCache, messages: list[str]
+) -> None:
+    cache = open_cache()
     for number in range(200):
-        keep(cache, number, b"answer %d" % number)
+        put_answer(cache, number, b"answer %d" % number)
         assert cache.get(_key(number)) == (b"answer %d" % number, "")
     cache.close()
-    assert [opened().get(_key(number)) for number in (0, 199, 200)] == [
+    assert [open_cache().get(_key(number)) for number in (0, 199, 200)] == [
         (b"answer 0", ""),
         (b"answer 199", ""),
         None,
     ]
-    assert told == []
+    assert messages == []
 
 
-def test_an_answer_takes_the_place_of_a_failure_and_never_the_other_way_round(opened: Open) -> None:
-    first = opened()
-    keep(first, 1, None, "failed")
+def test_an_answer_replaces_a_failure_and_a_failure_replaces_no_answer(open_cache: OpenCache) -> None:
+    first = open_cache()
+    put_answer(first, 1, None, "failed")
     assert first.get(_key(1)) == (None, "failed")
     for value, why_not in ((b"4", ""), (None, "failed again")):
-        keep(first, 1, value, why_not)
+        put_answer(first, 1, value, why_not)
         assert first.get(_key(1)) == (b"4", "")
     first.close()
-    second = opened()
-    keep(second, 1, None, "failed again")
+    second = open_cache()
+    put_answer(second, 1, None, "failed again")
     second.close()
-    assert opened().get(_key(1)) == (b"4", "")
+    assert open_cache().get(_key(1)) == (b"4", "")
 
 
-def test_what_earlier_commands_asked_about_a_case_comes_newest_first(opened: Open) -> None:
-    first = opened()
+def test_earlier_parts_of_a_case_come_newest_first(open_cache: OpenCache) -> None:
+    first = open_cache()
     for number in range(9):
-        keep(first, number)
+        put_answer(first, number)
         sleep(0.001)
     assert first.earlier_parts("case 0") == []
     first.close()
-    second = opened()
-    keep(second, 9)
+    second = open_cache()
+    put_answer(second, 9)
     assert second.earlier_parts("case 0") == [b"parts 6", b"parts 3", b"parts 0"]
     assert second.earlier_parts("case 7") == []
 
 
-def test_text_and_bytes_of_any_kind_are_kept(opened: Open) -> None:
-    cache = opened()
+def test_text_and_bytes_of_any_kind_are_kept(open_cache: OpenCache) -> None:
+    cache = open_cache()
     cache.put(b"\x00\xff", "größe \ud800 日本", b"\x00", "größe 日本 \x00".encode(), "größe")
     cache.close()
-    again = opened()
+    again = open_cache()
     assert again.get(b"\x00\xff") == ("größe 日本 \x00".encode(), "größe")
     assert again.earlier_parts("größe \ud800 日本") == [b"\x00"]
 
 
-def test_every_one_of_many_answers_is_found_when_a_cache_is_opened_again(opened: Open) -> None:
-    cache = opened()
+def test_2000_answers_can_be_read_when_the_cache_is_opened_again(open_cache: OpenCache) -> None:
+    cache = open_cache()
     for number in range(2000):
         cache.put(_key(number), f"case {number}", b"p" * 600, b"v%d" % number, "")
     cache.close()
-    cache = opened()
+    cache = open_cache()
     assert [cache.get(_key(number)) for number in range(2000)] == [
         (b"v%d" % number, "") for number in range(2000)
     ]
@@ -129,12 +133,14 @@ cache.close()
 
 @pytest.mark.slow
 def test_several_processes_fill_one_table(postgres_location: StoreLocation) -> None:
-    words = [[postgres_location.address, str(first), "1000"] for first in (0, 500, 1000)]
+    arguments = [[postgres_location.address, str(first), "1000"] for first in (0, 500, 1000)]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _WRITES, *each], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, "-c", _WRITES, *process_arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
-        for each in words
+        for process_arguments in arguments
     ]
     assert [(process.communicate(timeout=PATIENCE_S)[0], process.returncode) for process in processes] == [
         (b"", 0)
@@ -146,21 +152,21 @@ def test_several_processes_fill_one_table(postgres_location: StoreLocation) -> N
 
 
 @pytest.mark.slow
-def test_a_store_without_the_table_is_done_without(postgres_server: PostgresServer, told: list[str]) -> None:
+def test_a_missing_table_is_reported_and_nothing_is_cached(
+    postgres_server: PostgresServer, messages: list[str]
+) -> None:
     location = locate_store(postgres_server.address(schema="nothing_here"))
-    cache = location.open_answer_cache(told.append)
-    keep(cache, 1)
+    cache = location.open_answer_cache(messages.append)
+    put_answer(cache, 1)
     cache.close()
     assert cache.get(_key(1)) is None
-    (sentence,) = told
+    (sentence,) = messages
     assert location.address in sentence
     assert "cannot be used" in sentence
 
 
 @pytest.mark.slow
-def test_a_server_that_ends_and_comes_back_stops_nothing(
-    monkeypatch: pytest.MonkeyPatch, told: list[str]
-) -> None:
+def test_a_restart_of_the_server_fails_no_call(monkeypatch: pytest.MonkeyPatch, messages: list[str]) -> None:
     from proctor.stores.postgresql import answer_cache
     from proctor.stores.postgresql.location import postgresql_location
     from support.postgresql import PostgresServer
@@ -171,28 +177,28 @@ def test_a_server_that_ends_and_comes_back_stops_nothing(
     try:
         location = postgresql_location(server.address().removeprefix("postgresql://"))
         location.migrate()
-        cache = location.open_answer_cache(told.append)
-        keep(cache, 1, b"first")
+        cache = location.open_answer_cache(messages.append)
+        put_answer(cache, 1, b"first")
         server.kill()
         started_at = monotonic()
-        keep(cache, 2, b"second")
+        put_answer(cache, 2, b"second")
         assert cache.get(_key(3)) is None
         assert monotonic() - started_at < PATIENCE_S
         server.start()
-        wait_until(lambda: _stored(location) >= {_key(2)})
+        wait_until(lambda: _read_stored_keys(location) >= {_key(2)})
         assert cache.get(_key(2)) == (b"second", "")
         cache.close()
-        assert told == []
+        assert messages == []
         server.kill()
-        cache = location.open_answer_cache(told.append)
-        assert (cache.get(_key(1)), len(told)) == (None, 1)
+        cache = location.open_answer_cache(messages.append)
+        assert (cache.get(_key(1)), len(messages)) == (None, 1)
         cache.close()
-        assert "cannot be used" in told[0]
+        assert "cannot be used" in messages[0]
     finally:
         server.stop()
 
 
-def _stored(location: StoreLocation) -> set[bytes]:
+def _read_stored_keys(location: StoreLocation) -> set[bytes]:
     assert location.rows is not None
     with location.rows.read_answers() as reader:
         return {row[0] for page in reader.iter_pages(ANSWERS) for row in page} if reader else set()

@@ -1,4 +1,4 @@
-"""A dialect that is only added to the table has all that its record says, with no change anywhere else."""
+"""A dialect works everywhere after it is added to the table of dialects, without other changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from proctor.services.suites.save_upload import upload_options
 BEGINNING = "tides!"
 
 
-def cases_of(path: str, data: bytes) -> Iterator[CaseAtLine]:
+def parse_cases(path: str, data: bytes) -> Iterator[CaseAtLine]:
     for line, text in enumerate(data.decode().splitlines()[1:], 2):
         name, question, answer = text.split("|")
         assertion = Assertion(grader="exact", params={"value": answer})
@@ -55,11 +55,11 @@ class Tides(Dialect):
     def read(self, source: SuiteSource) -> Iterator[Suite | CaseAtLine | Problem]:
         yield Suite(name="tides", dialect="tides", pass_rule=self.pass_rule)
         if not source.is_folder:
-            yield from cases_of(Path(source.path).name, b"".join(source.read_lines()))
+            yield from parse_cases(Path(source.path).name, b"".join(source.read_lines()))
         for path in source.expand_glob("**/*.tide") if source.is_folder else ():
             file = source.find_file(path)
             assert file is not None
-            yield from cases_of(path, file.data)
+            yield from parse_cases(path, file.data)
 
     def settings(self) -> tuple[DialectSetting, ...]:
         return DialectSetting("tide-moon"), DialectSetting("tide-sea", ("north", "baltic"))
@@ -102,14 +102,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_recognised_and_loaded(file: Path) -> None:
-    loaded = load_suite(file)
-    assert (loaded.suite.dialect, loaded.suite.case_count, loaded.problems) == ("tides", 1, ())
+    suite_load = load_suite(file)
+    assert (suite_load.suite.dialect, suite_load.suite.case_count, suite_load.problems) == ("tides", 1, ())
 
 
 def test_a_folder_is_one_suite_of_the_dialect_whose_tests_it_has(folder: Path) -> None:
     assert search_folder(folder, source_from_path).suites == (folder,)
-    loaded = load_suite(folder)
-    assert (loaded.suite.dialect, loaded.suite.case_count) == ("tides", 2)
+    suite_load = load_suite(folder)
+    assert (suite_load.suite.dialect, suite_load.suite.case_count) == ("tides", 2)
 
 
 def test_a_folder_with_tests_of_two_dialects_is_refused(folder: Path) -> None:
@@ -133,11 +133,14 @@ def test_the_published_hash_is_the_dialects_own(file: Path) -> None:
 def test_a_suite_is_written_with_the_dialects_ending_and_pass_rule() -> None:
     assert "tides" in writable_names()
     assert get_writable("tides").output_format == "lines"
-    (placed,) = cases_of("", f"{BEGINNING}\na|High?|yes\n".encode())
+    (case_at_line,) = parse_cases("", f"{BEGINNING}\na|High?|yes\n".encode())
     suite = Suite(name="sea", dialect="meridian", pass_rule=PassRule(threshold=1.0))
-    made = convert_suite(suite, [placed.case], "tides", lossy=False)
-    assert (made.name_hint, made.files[MAIN_FILE]) == ("sea.tide", f"{BEGINNING}\na|High?|yes\n".encode())
-    assert [(problem.level, problem.field) for problem in made.problems] == [("warning", "pass_rule")]
+    conversion = convert_suite(suite, [case_at_line.case], "tides", lossy=False)
+    assert (conversion.name_hint, conversion.files[MAIN_FILE]) == (
+        "sea.tide",
+        f"{BEGINNING}\na|High?|yes\n".encode(),
+    )
+    assert [(problem.level, problem.field) for problem in conversion.problems] == [("warning", "pass_rule")]
 
 
 def test_its_settings_are_keys_of_the_project_file_and_options_of_what_it_reads(file: Path) -> None:
@@ -216,8 +219,8 @@ def test_an_installed_renderer_writes_the_installed_dialect_of_its_name(
     )
     monkeypatch.syspath_prepend(tmp_path)
     try:
-        written = list(get_writable("far").render(Suite(name="birds", dialect="far"), [], lossy=False))
+        items = list(get_writable("far").render(Suite(name="birds", dialect="far"), [], lossy=False))
     finally:
         DIALECTS._locations.pop("far", None)
         DIALECTS._instances.pop("far", None)
-    assert [item.data for item in written if isinstance(item, RenderedFile)] == [b"birds"]
+    assert [item.data for item in items if isinstance(item, RenderedFile)] == [b"birds"]

@@ -1,4 +1,4 @@
-"""What every dialect promises, whatever it is given."""
+"""Properties that hold for every dialect and any input."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def read(name: str, data: bytes, path: str) -> list[Suite | CaseAtLine | Problem
 
 @every_dialect
 @given(data=FILES, path=PATHS)
-def test_any_bytes_give_one_suite_the_same_twice(name: str, data: bytes, path: str) -> None:
-    found = read(name, data, path)
-    (suite,) = [item for item in found if isinstance(item, Suite)]
+def test_any_bytes_give_exactly_one_suite_and_always_the_same(name: str, data: bytes, path: str) -> None:
+    items = read(name, data, path)
+    (suite,) = [item for item in items if isinstance(item, Suite)]
     assert suite.dialect == name
     assert suite.name
-    assert encode(found) == encode(read(name, data, path))
+    assert encode(items) == encode(read(name, data, path))
 
 
 @every_dialect
@@ -94,12 +94,12 @@ def test_every_problem_says_where_it_is_and_what_to_do_in_a_sentence(
 
 @every_dialect
 @given(data=FILES)
-def test_every_case_has_an_id_a_prompt_and_known_graders_and_stands_in_file_order(
+def test_every_case_has_an_id_a_prompt_and_known_graders_and_cases_are_in_file_order(
     name: str, data: bytes
 ) -> None:
-    placed = [item for item in read(name, data, "suite") if isinstance(item, CaseAtLine)]
-    assert [item.line for item in placed] == sorted({item.line for item in placed})
-    for item in placed:
+    located_cases = [item for item in read(name, data, "suite") if isinstance(item, CaseAtLine)]
+    assert [item.line for item in located_cases] == sorted({item.line for item in located_cases})
+    for item in located_cases:
         assert item.case.id
         assert any(message.content for message in item.case.input)
         assert item.case.assertions

@@ -1,4 +1,4 @@
-"""No grader holds an event loop, whatever the suite and the answer are."""
+"""No grader blocks an event loop, for any suite and any answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_every_grader_has_a_worst_input() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no alarm, so that workers do all of it")
 @pytest.mark.parametrize("name", GRADERS.names())
 async def test_no_grader_holds_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)  # what it comes to is not looked at here
+    monkeypatch.setattr(worker_pool, "CPU_LIMIT_S", 0.2)  # the result does not matter here
     for worst in tool.inputs.WORST:
         if worst.grader == name:
             holds: list[float] = []

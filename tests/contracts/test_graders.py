@@ -1,4 +1,4 @@
-"""What every grader in the table keeps, whatever its parameters mean."""
+"""Properties that hold for every grader, with any parameters."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     "ttft": [{"max_ms": 500}],
     "unscored": [{"reason": "Nothing measures this."}],
 }
-EACH = [(name, params) for name in GRADERS.names() for params in PARAMS.get(name, [])]
+GRADER_PARAMS = [(name, params) for name in GRADERS.names() for params in PARAMS.get(name, [])]
 PASS_EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("forbidden_words", {"words": ["sorry", "50%"]}),
     ("length", {"max_words": 5}),
@@ -127,12 +127,12 @@ class Agreeable:
 
     async def answer(self, prompt: Prompt) -> Output:
         assert prompt.response_schema is not None
-        asked = prompt.response_schema["properties"]
-        score = asked.get("score", {}).get("maximum")
+        properties = prompt.response_schema["properties"]
+        score = properties.get("score", {}).get("maximum")
         checks = [{"id": "four", "satisfied": True, "score": 10, "reasoning": "Agreed."}]
         reply = {"verdict": "YES", "pass": True, "score": score, "reason": "Agreed.", "checks": checks}
-        if "choice" in asked:
-            reply["choice"] = asked["choice"]["enum"][0]
+        if "choice" in properties:
+            reply["choice"] = properties["choice"]["enum"][0]
         return Output(text=json.dumps(reply))
 
 
@@ -145,9 +145,9 @@ class Flat:
         return [[1.0, 2.0] for _ in texts]
 
 
-async def mark_of(name: str, params: dict[str, Any], answer: str) -> GraderResult | None:
+async def grade_answer(name: str, params: dict[str, Any], answer: str) -> GraderResult | None:
     output = Output(text=answer)
-    graded = GradingInput(
+    grading_input = GradingInput(
         case=Case(
             id="c",
             input=(Message(role="user", content="2 + 2?"),),
@@ -160,7 +160,7 @@ async def mark_of(name: str, params: dict[str, Any], answer: str) -> GraderResul
         embedder=Flat,
     )
     try:
-        mark = msgspec.convert(params, GRADERS.get(name)).grade(graded)
+        mark = msgspec.convert(params, GRADERS.get(name)).grade(grading_input)
         mark = await mark if inspect.isawaitable(mark) else mark
     except CannotScore:
         return None
@@ -168,7 +168,7 @@ async def mark_of(name: str, params: dict[str, Any], answer: str) -> GraderResul
     return mark
 
 
-def test_every_grader_of_the_table_is_in_this_contract() -> None:
+def test_every_grader_has_parameters_here() -> None:
     assert sorted(PARAMS) == GRADERS.names()
 
 
@@ -184,13 +184,13 @@ def test_a_grader_is_a_frozen_grading_with_documentation(name: str) -> None:
     assert isinstance(kind.all_or_nothing, bool)
 
 
-@pytest.mark.parametrize(("name", "params"), EACH)
+@pytest.mark.parametrize(("name", "params"), GRADER_PARAMS)
 def test_an_unknown_parameter_is_refused(name: str, params: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field `no_such_thing`"):
         msgspec.convert({**params, "no_such_thing": 1}, GRADERS.get(name))
 
 
-@pytest.mark.parametrize(("name", "params"), EACH)
+@pytest.mark.parametrize(("name", "params"), GRADER_PARAMS)
 def test_parameters_survive_being_written_as_json(name: str, params: dict[str, Any]) -> None:
     kind = GRADERS.get(name)
     grader = msgspec.convert(params, kind)
@@ -198,24 +198,22 @@ def test_parameters_survive_being_written_as_json(name: str, params: dict[str, A
 
 
 @pytest.mark.parametrize("answer", ["", " ", "\n\t\n"])
-@pytest.mark.parametrize(("name", "params"), EACH)
-async def test_an_empty_answer_passes_only_where_nothing_was_asked_of_it(
+@pytest.mark.parametrize(("name", "params"), GRADER_PARAMS)
+async def test_an_empty_answer_passes_only_where_that_is_intended(
     name: str, params: dict[str, Any], answer: str
 ) -> None:
-    mark = await mark_of(name, params, answer)
+    mark = await grade_answer(name, params, answer)
     passed = mark is not None and bool(mark.passed)
     assert passed == ((name, params) in PASS_EMPTY)
 
 
 @pytest.mark.parametrize(("name", "params"), UNREPORTED)
-async def test_what_the_target_did_not_report_is_neither_passed_nor_failed(
-    name: str, params: dict[str, Any]
-) -> None:
-    assert (name, params) in EACH
-    assert await mark_of(name, params, "four") is None
+async def test_a_grader_whose_measurement_is_missing_cannot_score(name: str, params: dict[str, Any]) -> None:
+    assert (name, params) in GRADER_PARAMS
+    assert await grade_answer(name, params, "four") is None
 
 
-@pytest.mark.parametrize(("name", "params"), EACH)
+@pytest.mark.parametrize(("name", "params"), GRADER_PARAMS)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     answer=st.text(st.characters()) | st.sampled_from(["four", "4", "[]", '{"a": "b"}', "\ud800", "a\x00b"])
@@ -223,7 +221,7 @@ async def test_what_the_target_did_not_report_is_neither_passed_nor_failed(
 async def test_any_answer_gets_a_mark_in_range_or_none(
     name: str, params: dict[str, Any], answer: str
 ) -> None:
-    mark = await mark_of(name, params, answer)
+    mark = await grade_answer(name, params, answer)
     if mark is None:
         return
     if mark.value is None:

@@ -1,4 +1,4 @@
-"""What holds of wrong cases in every dialect: none is lost, and the others stay what they are."""
+"""Invalid cases in every dialect: none is lost, and the valid ones are not changed by them."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from proctor.services.suites.load import LoadedSuite, load_source
 every_dialect = pytest.mark.parametrize("name", DIALECTS.names())
 
 
-class Cases:
+class CaseCollector:
     """A writer that keeps the cases of one suite."""
 
     def __init__(self) -> None:
-        self.all: list[Case] = []
+        self.cases: list[Case] = []
 
-    def add(self, case: Case, _sent: str) -> None:
-        self.all.append(case)
+    def add(self, case: Case, _sent_digest: str) -> None:
+        self.cases.append(case)
 
     def commit(self, suite: Suite) -> Suite:
         return suite
 
     def discard(self) -> None:
-        self.all.clear()
+        self.cases.clear()
 
 
-def loaded(name: str, source: SuiteSource, *, skip_invalid: bool = True) -> tuple[LoadedSuite, list[Case]]:
-    cases = Cases()
-    return load_source(source, dialect=name, writer=cases, skip_invalid=skip_invalid), cases.all
+def load(name: str, source: SuiteSource, *, skip_invalid: bool = True) -> tuple[LoadedSuite, list[Case]]:
+    collector = CaseCollector()
+    return load_source(source, dialect=name, writer=collector, skip_invalid=skip_invalid), collector.cases
 
 
 def lines(*rows: Any) -> bytes:
@@ -89,7 +89,9 @@ MARKDOWN = "# 👤\nx\n\n---\n\nIt says y.\n"
 
 
 def yaml(more: str = "") -> bytes:
-    rows = [f"- {{id: {one}, input: x, criteria: c{more if one == 'b' else ''}}}\n" for one in "abc"]
+    rows = [
+        f"- {{id: {case_id}, input: x, criteria: c{more if case_id == 'b' else ''}}}\n" for case_id in "abc"
+    ]
     return ("tests:\n" + "".join(rows)).encode()
 
 
@@ -115,8 +117,10 @@ WRONG: dict[str, tuple[str, bytes, bytes, list[str]]] = {
     ),
     "fieldkit_qa": (
         "s.jsonl",
-        lines(*({"id": one, "question": "q", "answer": "a" if one != "b" else " "} for one in "abc")),
-        lines(*({"id": one, "question": "q", "answer": "a"} for one in "abc")),
+        lines(
+            *({"id": case_id, "question": "q", "answer": "a" if case_id != "b" else " "} for case_id in "abc")
+        ),
+        lines(*({"id": case_id, "question": "q", "answer": "a"} for case_id in "abc")),
         ["b"],
     ),
     "inspect": (
@@ -188,16 +192,16 @@ def sources(name: str) -> tuple[SuiteSource, SuiteSource, list[str]]:
 
 
 @every_dialect
-def test_wrong_cases_become_placeholders_and_the_others_are_what_they_are(name: str) -> None:
+def test_invalid_cases_become_placeholders_and_valid_cases_stay_the_same(name: str) -> None:
     wrong, right, ids = sources(name)
-    suite, cases = loaded(name, wrong)
-    corrected, all_right = loaded(name, right)
+    suite, cases = load(name, wrong)
+    corrected, valid_cases = load(name, right)
     assert not suite.errors
     assert [case.id for case in cases if case.problems] == ids
     assert [case.id for case in suite.index().placeholders] == ids
-    assert not any(case.problems for case in all_right)
+    assert not any(case.problems for case in valid_cases)
     assert suite.suite.digest != corrected.suite.digest
-    by_id = {case.id: case for case in all_right}
+    by_id = {case.id: case for case in valid_cases}
     for case in cases:
         if case.problems:
             assert not case.input
@@ -207,37 +211,35 @@ def test_wrong_cases_become_placeholders_and_the_others_are_what_they_are(name: 
 
 
 @every_dialect
-def test_a_suite_without_wrong_cases_is_the_same_suite_under_the_flag(name: str) -> None:
+def test_skip_invalid_changes_no_suite_without_invalid_cases(name: str) -> None:
     _, right, _ = sources(name)
-    suite, cases = loaded(name, right)
-    assert (suite.suite, cases) == (loaded(name, right, skip_invalid=False)[0].suite, cases)
+    suite, cases = load(name, right)
+    assert (suite.suite, cases) == (load(name, right, skip_invalid=False)[0].suite, cases)
     assert suite.index().placeholders == ()
 
 
 @every_dialect
-@given(drawn=st.data())
-def test_whatever_is_wrong_in_a_file_is_an_error_of_a_case_or_of_the_file(
-    name: str, drawn: st.DataObject
-) -> None:
+@given(data_strategy=st.data())
+def test_every_mistake_is_an_error_of_a_case_or_of_the_file(name: str, data_strategy: st.DataObject) -> None:
     path, wrong, right, _ = WRONG.get(name, ("a.md", MARKDOWN.encode(), b"{{_file:a.md}}", []))
     pieces = st.sampled_from([*wrong.splitlines(), *right.splitlines(), b"{", b"tagz: x"])
-    data = b"\n".join(drawn.draw(st.lists(pieces | st.binary(max_size=20), max_size=8)))
-    without, _ = loaded(name, source(path, data), skip_invalid=False)
-    suite, cases = loaded(name, source(path, data))
+    data = b"\n".join(data_strategy.draw(st.lists(pieces | st.binary(max_size=20), max_size=8)))
+    strict_suite, _ = load(name, source(path, data), skip_invalid=False)
+    suite, cases = load(name, source(path, data))
     assert len({case.id for case in cases}) == len(cases)
     if suite.errors:  # nothing in it is a case
-        assert suite.errors == without.errors
+        assert suite.errors == strict_suite.errors
         assert cases == []
         return
     failures = [failure for failure in map(setup_failure, cases) if failure is not None]
-    assert bool(failures) is bool(without.errors)
-    assert len(cases) >= without.suite.case_count
+    assert bool(failures) is bool(strict_suite.errors)
+    assert len(cases) >= strict_suite.suite.case_count
     for failure in failures:
         assert failure.kind in ("invalid", "unsupported")
         assert failure.message.endswith((".", "?"))
 
 
-# --- what belongs to no case -------------------------------------------------------------------------------
+# --- errors outside of cases -------------------------------------------------------------------------------
 
 
 def kinds(cases: list[Case]) -> dict[str, str]:
@@ -247,20 +249,20 @@ def kinds(cases: list[Case]) -> dict[str, str]:
 def test_a_block_for_red_teams_is_one_error_and_the_tests_are_run() -> None:
     tests = [{"description": "a", "assert": [{"type": "contains", "value": "x"}]}]
     text = json.dumps({"prompts": ["p"], "redteam": {"plugins": ["pii"]}, "tests": tests}, indent=1)
-    _, cases = loaded("promptfoo", source("promptfooconfig.json", text.encode()))
+    _, cases = load("promptfoo", source("promptfooconfig.json", text.encode()))
     assert [case.id for case in cases] == ["line-5", "a"]
     assert kinds(cases) == {"line-5": "unsupported"}
 
 
 def test_an_unknown_field_above_the_tests_is_one_error_and_the_tests_are_run() -> None:
-    _, cases = loaded("agentv", source("s.eval.yaml", b"tagz: [x]\n" + yaml()))
+    _, cases = load("agentv", source("s.eval.yaml", b"tagz: [x]\n" + yaml()))
     assert kinds(cases) == {"line-1": "invalid"}
     assert [case.id for case in cases if not case.problems] == ["a", "b", "c"]
 
 
 def test_a_wrong_value_above_the_tests_makes_every_test_an_error() -> None:
-    """By a threshold that nobody knows no verdict would be right."""
-    _, cases = loaded("agentv", source("s.eval.yaml", b"execution: {threshold: 80}\n" + yaml()))
+    """No verdict is right if the threshold is unknown."""
+    _, cases = load("agentv", source("s.eval.yaml", b"execution: {threshold: 80}\n" + yaml()))
     assert kinds(cases) == dict.fromkeys("abc", "invalid")
 
 
@@ -268,10 +270,10 @@ def test_an_assertion_that_all_tests_share_makes_each_of_them_an_error() -> None
     tests = [{"description": name, "vars": {"q": ["1", "2"]}} for name in "ab"]
     shared = {"assert": [{"type": "javascript", "value": "true"}]}
     text = json.dumps({"prompts": ["{{q}}"], "defaultTest": shared, "tests": tests})
-    suite, cases = loaded("promptfoo", source("promptfooconfig.json", text.encode()))
+    suite, cases = load("promptfoo", source("promptfooconfig.json", text.encode()))
     assert kinds(cases) == dict.fromkeys(["a", "a-2", "b", "b-2"], "unsupported")
-    without, _ = loaded("promptfoo", source("promptfooconfig.json", text.encode()), skip_invalid=False)
-    assert len(without.errors) == 1
+    strict_suite, _ = load("promptfoo", source("promptfooconfig.json", text.encode()), skip_invalid=False)
+    assert len(strict_suite.errors) == 1
     assert suite.suite.case_count == 4
 
 
@@ -279,47 +281,47 @@ def test_an_assertion_that_all_tests_share_makes_each_of_them_an_error() -> None
 def test_a_prompt_that_cannot_be_read_makes_every_test_an_error(prompts: list[str]) -> None:
     tests = [{"description": name, "assert": [{"type": "is-json"}]} for name in "ab"]
     text = json.dumps({"prompts": prompts, "tests": tests})
-    suite, cases = loaded("promptfoo", source("promptfooconfig.json", text.encode()))
+    suite, cases = load("promptfoo", source("promptfooconfig.json", text.encode()))
     assert kinds(cases) == dict.fromkeys(["a", "b"], "unsupported")
     assert not suite.errors
 
 
 @pytest.mark.parametrize("user", ["", "---\nsystemPrompts: [p]\n---\n"])
 def test_a_wrong_prompt_makes_every_test_an_error(user: str) -> None:
-    """It may be a judge's; and a test that names it would be sent without it."""
+    """It may be a judge's prompt, and a test that names it would be sent without it."""
     tests = folder(a=user + MARKDOWN, b=MARKDOWN, prompts__p="---\nid: p\ntagz: 1\n---\nBe brief.\n")
-    _, cases = loaded("ai_tester", tests)
+    _, cases = load("ai_tester", tests)
     assert kinds(cases) == dict.fromkeys(["a~p" if user else "a", "b"], "invalid")
 
 
 def test_a_class_that_is_not_read_makes_every_row_an_error() -> None:
-    """Without the flag the file is refused; graded as another class its verdicts would be wrong."""
+    """Without `skip_invalid` the file is refused: another class would give wrong verdicts."""
     registry = b"e.v0:\n  class: evals.elsuite.basic.other:Other\n  args: {samples_jsonl: s.jsonl}\n"
-    found = SourceFile(path="e.yaml", data=registry)
+    registry_file = SourceFile(path="e.yaml", data=registry)
     data = lines({"input": "x", "ideal": "y"}, {"input": "x", "ideal": "z"})
-    registered = replace(
+    suite_source = replace(
         source("s.jsonl", data),
         expand_glob=lambda glob: ["e.yaml"] if glob == "*.yaml" else [],
-        find_file=lambda _: found,
+        find_file=lambda _: registry_file,
     )
-    _, cases = loaded("openai_evals", registered)
+    _, cases = load("openai_evals", suite_source)
     assert kinds(cases) == dict.fromkeys(["line-1", "line-2"], "unsupported")
 
 
 def test_a_case_that_is_both_wrong_and_unsupported_is_invalid() -> None:
     assertions = [{"type": "javascript", "value": "x"}, {"type": "contians", "value": "x"}]
     text = json.dumps({"prompts": ["p"], "tests": [{"description": "a", "assert": assertions}]})
-    _, cases = loaded("promptfoo", source("promptfooconfig.json", text.encode()))
+    _, cases = load("promptfoo", source("promptfooconfig.json", text.encode()))
     assert kinds(cases) == {"a": "invalid"}
 
 
 def test_cases_on_one_line_are_as_many_placeholders() -> None:
-    _, cases = loaded("fieldkit", source("s.json", fieldkit(prompt("a"), {"id": 1}, {"id": 2}, prompt("d"))))
+    _, cases = load("fieldkit", source("s.json", fieldkit(prompt("a"), {"id": 1}, {"id": 2}, prompt("d"))))
     assert [case.id for case in cases] == ["a", "line-1", "line-1-2", "d"]
 
 
 def test_an_id_by_line_is_never_that_of_a_case() -> None:
-    _, cases = loaded(
+    _, cases = load(
         "meridian", source("s.jsonl", b'{"id"\n' + lines({"id": "line-1", "input": "x", "expected": "y"}))
     )
     assert [(case.id, bool(case.problems)) for case in cases] == [("line-1-2", True), ("line-1", False)]
@@ -340,24 +342,24 @@ def test_errors_of_a_dialect_of_another_package_are_put_together_by_their_case()
 # --- digests -----------------------------------------------------------------------------------------------
 
 
-def test_where_a_file_lies_and_where_a_case_stands_is_no_part_of_its_digest() -> None:
+def test_the_digest_of_a_case_does_not_depend_on_its_path_or_line() -> None:
     wrong = lines({"id": "b", "input": "x", "expcted": "y"})
-    _, (one,) = loaded("meridian", source("s.jsonl", wrong))
-    _, (other,) = loaded("meridian", source("/home/me/t.jsonl", b"\n" + wrong))
-    assert (one.problems[0].path, other.problems[0].path) == ("s.jsonl", "t.jsonl")
-    assert (one.problems[0].line, other.problems[0].line) == (1, 2)
-    assert judged_digest(one) == judged_digest(other)
+    _, (case,) = load("meridian", source("s.jsonl", wrong))
+    _, (moved_case,) = load("meridian", source("/home/me/t.jsonl", b"\n" + wrong))
+    assert (case.problems[0].path, moved_case.problems[0].path) == ("s.jsonl", "t.jsonl")
+    assert (case.problems[0].line, moved_case.problems[0].line) == (1, 2)
+    assert judged_digest(case) == judged_digest(moved_case)
 
 
 def test_another_mistake_is_another_suite() -> None:
     digests = {
-        loaded("meridian", source("s.jsonl", lines({"id": "b", "input": "x", word: "y"})))[0].suite.digest
+        load("meridian", source("s.jsonl", lines({"id": "b", "input": "x", word: "y"})))[0].suite.digest
         for word in ("expcted", "expectde")
     }
     assert len(digests) == 2
 
 
-def test_nothing_that_can_be_read_is_no_placeholder() -> None:
-    suite, cases = loaded("agentv", source("s.yaml", b"tests: ["))
+def test_a_file_that_cannot_be_read_gives_no_placeholders() -> None:
+    suite, cases = load("agentv", source("s.yaml", b"tests: ["))
     assert suite.errors
     assert cases == []

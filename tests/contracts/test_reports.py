@@ -1,4 +1,4 @@
-"""What every report that can be written to a file promises, whatever the runs hold."""
+"""Properties that hold for every report that can be written to a file, with any runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STREAMING = [ending for ending in REPORTS.names() if ending not in (".xml", ".pa
 
 
 @pytest.fixture
-def some() -> Callable[..., RunReport]:
+def make_run() -> Callable[..., RunReport]:
     """Makes a run of failed trials, each with its number in the id of its case."""
 
     def make(count: int, **fields: Any) -> RunReport:
@@ -38,35 +38,35 @@ def some() -> Callable[..., RunReport]:
     return make
 
 
-class Counting:
-    """A run whose rows are counted as they are taken."""
+class ReadCounter:
+    """A run that counts how often its rows are read, and how many are."""
 
     def __init__(self, run: RunReport) -> None:
         self._rows = run.rows
         self.run = replace(run, rows=self.rows)
-        self.readings = self.taken = 0
+        self.readings = self.row_count = 0
 
     def rows(self) -> Iterator[TrialResult]:
         self.readings += 1
         for row in self._rows():
-            self.taken += 1
+            self.row_count += 1
             yield row
 
 
 @every_report
 def test_a_report_renders_no_run_an_empty_one_and_several(
-    ending: str, some: Callable[..., RunReport]
+    ending: str, make_run: Callable[..., RunReport]
 ) -> None:
-    for runs in ([], [some(0)], [some(1)], [some(0), some(3, id="other"), some(0)]):
+    for runs in ([], [make_run(0)], [make_run(1)], [make_run(0), make_run(3, id="other"), make_run(0)]):
         text = render_report(ending, runs)
         assert all(f"case-{number}-" in text for run in runs for number in range(run.tally.all.total))
 
 
 @every_report
 def test_a_report_names_every_run_with_trials_and_gives_the_same_text_twice(
-    ending: str, some: Callable[..., RunReport]
+    ending: str, make_run: Callable[..., RunReport]
 ) -> None:
-    runs = [some(1, id="run-1"), some(2, id="run-2")]
+    runs = [make_run(1, id="run-1"), make_run(2, id="run-2")]
     text = render_report(ending, runs)
     assert "run-1" in text
     assert "run-2" in text
@@ -74,29 +74,29 @@ def test_a_report_names_every_run_with_trials_and_gives_the_same_text_twice(
 
 
 @every_report
-def test_a_report_reads_the_trials_of_a_run_once(ending: str, some: Callable[..., RunReport]) -> None:
-    counting = [Counting(some(3)), Counting(some(2))]
-    list(REPORTS.get(ending)([each.run for each in counting]))
-    assert [(each.readings, each.taken) for each in counting] == [(1, 3), (1, 2)]
+def test_a_report_reads_the_trials_of_a_run_once(ending: str, make_run: Callable[..., RunReport]) -> None:
+    counters = [ReadCounter(make_run(3)), ReadCounter(make_run(2))]
+    list(REPORTS.get(ending)([counter.run for counter in counters]))
+    assert [(counter.readings, counter.row_count) for counter in counters] == [(1, 3), (1, 2)]
 
 
 @pytest.mark.parametrize("ending", STREAMING)
-def test_a_report_holds_a_few_trials_at_a_time(ending: str, some: Callable[..., RunReport]) -> None:
-    first, second = Counting(some(20)), Counting(some(20))
+def test_a_report_holds_a_few_trials_at_a_time(ending: str, make_run: Callable[..., RunReport]) -> None:
+    first, second = ReadCounter(make_run(20)), ReadCounter(make_run(20))
     for piece in REPORTS.get(ending)([first.run, second.run]):
         if "case-5-" in piece:
             break
-    assert 6 <= first.taken <= 7
+    assert 6 <= first.row_count <= 7
     assert second.readings == 0
 
 
 @every_report
-def test_a_report_does_nothing_before_its_first_piece_is_wanted(
-    ending: str, some: Callable[..., RunReport]
+def test_a_report_reads_nothing_before_its_first_piece_is_requested(
+    ending: str, make_run: Callable[..., RunReport]
 ) -> None:
-    counting = Counting(some(1))
-    REPORTS.get(ending)([counting.run])
-    assert counting.readings == 0
+    counter = ReadCounter(make_run(1))
+    REPORTS.get(ending)([counter.run])
+    assert counter.readings == 0
 
 
 @pytest.mark.slow
@@ -104,13 +104,13 @@ def test_a_report_does_nothing_before_its_first_piece_is_wanted(
 @settings(max_examples=25)
 @given(text=st.text(max_size=30))
 def test_a_report_takes_any_text_anywhere(ending: str, text: str) -> None:
-    made = make_trial(
+    trial = make_trial(
         text,
         make_score(0.0, reason=text, name=text),
         case_id=text,
         output=Output(text=text, refused_params=(text,), model=text),
     )
     run = make_report(
-        (made, make_case(text, text, category=text, tags=(text,), metadata={text: text})), tags=(text,)
+        (trial, make_case(text, text, category=text, tags=(text,), metadata={text: text})), tags=(text,)
     )
     render_report(ending, [run]).encode("utf-8")

@@ -1,4 +1,4 @@
-"""What every store promises."""
+"""What every store does with suites and runs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from proctor.protocols import Store
 from support.builders import make_trial
 from support.stores import save_cases
 
-Make = Callable[..., Any]
+StartRun = Callable[..., Any]
 DIGEST = "sha256:" + "ab" * 32
 
 
 # --- suites ------------------------------------------------------------------------------------------------
 
 
-def test_cases_come_back_as_they_were_and_in_their_order(store: Store, cases: list[Case]) -> None:
+def test_cases_are_read_unchanged_and_in_order(store: Store, cases: list[Case]) -> None:
     many = cases + [replace(cases[0], id=f"c{number}") for number in range(300)]
     suite = save_cases(store, many)
-    kept = list(store.cases(suite.content))
-    assert [each.case for each in kept] == many
-    assert [each.sent_digest for each in kept] == [sent_digest(each) for each in many]
+    stored_cases = list(store.cases(suite.content))
+    assert [stored_case.case for stored_case in stored_cases] == many
+    assert [stored_case.sent_digest for stored_case in stored_cases] == [sent_digest(case) for case in many]
 
 
 def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(store: Store, cases: list[Case]) -> None:
@@ -48,7 +48,9 @@ def test_a_suite_is_found_by_the_name_under_which_it_was_last_saved(store: Store
     assert store.suite("nobody") is None
 
 
-def test_the_same_content_is_the_same_and_any_other_is_not(store: Store, cases: list[Case]) -> None:
+def test_equal_cases_have_equal_content_digests_and_other_cases_have_others(
+    store: Store, cases: list[Case]
+) -> None:
     content = save_cases(store, cases).content
     assert save_cases(store, cases).content == content
     tagged = [replace(cases[0], tags=("new",)), *cases[1:]]
@@ -56,21 +58,21 @@ def test_the_same_content_is_the_same_and_any_other_is_not(store: Store, cases: 
     assert len({content, *others}) == 4
 
 
-@pytest.mark.parametrize("kept_first", [False, True])
-def test_what_is_dropped_is_forgotten_and_what_was_kept_stays(
-    store: Store, cases: list[Case], kept_first: bool
+@pytest.mark.parametrize("has_earlier_suite", [False, True])
+def test_a_discarded_suite_leaves_nothing_and_the_earlier_suite_stays(
+    store: Store, cases: list[Case], has_earlier_suite: bool
 ) -> None:
-    kept = save_cases(store, cases) if kept_first else None
+    earlier_suite = save_cases(store, cases) if has_earlier_suite else None
     writer = store.open_suite_writer()
     writer.add(replace(cases[0], id="gone"), DIGEST)
     writer.discard()
     writer.discard()
-    assert store.suite("s") == kept
-    again = save_cases(store, cases)  # nothing is in the way of the next
+    assert store.suite("s") == earlier_suite
+    again = save_cases(store, cases)  # nothing prevents the next save
     assert len(list(store.cases(again.content))) == 3
 
 
-def test_nothing_of_a_suite_is_there_before_it_is_kept(
+def test_a_suite_is_not_visible_before_it_is_committed(
     store: Store, open_another: Callable[[], Store], cases: list[Case]
 ) -> None:
     other = open_another()
@@ -82,15 +84,15 @@ def test_nothing_of_a_suite_is_there_before_it_is_kept(
     assert other.suite("s") is not None
 
 
-def test_an_empty_suite_can_be_kept(store: Store) -> None:
+def test_an_empty_suite_can_be_saved(store: Store) -> None:
     assert list(store.cases(save_cases(store, []).content)) == []
 
 
 # --- runs --------------------------------------------------------------------------------------------------
 
 
-def test_a_run_comes_back_as_it_was(begun: Make, open_another: Callable[[], Store]) -> None:
-    run = begun(
+def test_a_run_comes_back_as_it_was(start_run: StartRun, open_another: Callable[[], Store]) -> None:
+    run = start_run(
         "20260301-120000-abcdef",
         target=TargetSpec(
             name="n", kind="openai", model="m", endpoint="http://h/v1", params=Params(temperature=None)
@@ -104,62 +106,66 @@ def test_a_run_comes_back_as_it_was(begun: Make, open_another: Callable[[], Stor
 
 
 def test_a_later_state_takes_the_place_of_the_earlier(
-    store: Store, begun: Make, open_another: Callable[[], Store]
+    store: Store, start_run: StartRun, open_another: Callable[[], Store]
 ) -> None:
-    run = begun()
+    run = start_run()
     later = replace(run, status="finished", finished_at=run.started_at + timedelta(seconds=5), tags=("x",))
     store.update_run(later)
     assert [open_another().run("r1"), *store.runs()] == [later, later]
 
 
-def test_runs_come_newest_first(store: Store, begun: Make) -> None:
+def test_runs_come_newest_first(store: Store, start_run: StartRun) -> None:
     for number in range(12):
-        begun(f"run{number}")
+        start_run(f"run{number}")
     assert [run.id for run in store.runs()] == [f"run{number}" for number in reversed(range(12))]
 
 
-def test_runs_can_be_deleted_while_they_are_listed(store: Store, begun: Make) -> None:
+def test_runs_can_be_deleted_while_they_are_listed(store: Store, start_run: StartRun) -> None:
     for number in range(4):
-        begun(f"run{number}")
-    seen = []
+        start_run(f"run{number}")
+    run_ids = []
     for run in store.runs():
-        seen.append(run.id)
+        run_ids.append(run.id)
         store.delete_run(run.id)
-    assert len(seen) == 4
+    assert len(run_ids) == 4
     assert list(store.runs()) == []
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("word", "expected_id"),
     [("abc1", "abc1"), ("abc", "abc"), ("abd", "abd2"), ("a_c", None), ("ab%", None), ("", None)],
 )
-def test_the_beginning_of_an_id_is_enough_when_it_is_of_one_run(
-    store: Store, begun: Make, word: str, found: str | None
+def test_a_run_is_found_by_the_beginning_of_its_id_if_that_is_unique(
+    store: Store, start_run: StartRun, word: str, expected_id: str | None
 ) -> None:
     for run_id in ("abc", "abc1", "abd2", "xyz"):
-        begun(run_id)
-    if found is not None:
-        assert store.run(word).id == found
+        start_run(run_id)
+    if expected_id is not None:
+        assert store.run(word).id == expected_id
     else:
         with pytest.raises(StoreError, match="There is no run"):
             store.run(word)
 
 
-def test_the_beginning_of_several_ids_names_them(store: Store, begun: Make) -> None:
-    begun("abc1")
-    begun("abc2")
+def test_the_beginning_of_several_ids_is_an_error_that_names_the_runs(
+    store: Store, start_run: StartRun
+) -> None:
+    start_run("abc1")
+    start_run("abc2")
     with pytest.raises(StoreError, match=r"'ab'.*abc\d, abc\d"):
         store.run("ab")
 
 
-def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: Store, begun: Make) -> None:
-    fits = begun("old")
-    begun("newer", status="interrupted")
-    begun("finished", status="finished")
-    begun("other-target", target=TargetSpec(name="echo", kind="echo", params=Params(temperature=1.0)))
-    begun("other-selection", settings=Settings(selection=Selection(limit=1)))
-    begun("other-repeats", settings=Settings(repeats=2))
-    begun("other-concurrency-is-no-matter", settings=Settings(concurrency=1), status="finished")
+def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(
+    store: Store, start_run: StartRun
+) -> None:
+    fits = start_run("old")
+    start_run("newer", status="interrupted")
+    start_run("finished", status="finished")
+    start_run("other-target", target=TargetSpec(name="echo", kind="echo", params=Params(temperature=1.0)))
+    start_run("other-selection", settings=Settings(selection=Selection(limit=1)))
+    start_run("other-repeats", settings=Settings(repeats=2))
+    start_run("other-concurrency-is-no-matter", settings=Settings(concurrency=1), status="finished")
     digests = (
         fits.suite.digest,
         target_digest(fits.target),
@@ -180,9 +186,9 @@ def test_the_runs_of_a_suite_target_and_settings_are_found_newest_first(store: S
 # --- forgetting --------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Make) -> None:
-    begun("a")
-    begun("b")
+def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, start_run: StartRun) -> None:
+    start_run("a")
+    start_run("b")
     for run_id in ("a", "b"):
         store.save_trial(run_id, make_trial("x"), Verdict.PASS)
     store.flush()
@@ -193,64 +199,66 @@ def test_deleting_a_run_forgets_its_trials_and_no_others(store: Store, begun: Ma
     assert store.count_verdicts("b") == {Verdict.PASS: 1}
 
 
-def test_a_suite_stays_without_its_runs(store: Store, begun: Make, cases: list[Case]) -> None:
-    shared = begun("a").suite
-    begun("b")
+def test_a_suite_stays_without_its_runs(store: Store, start_run: StartRun, cases: list[Case]) -> None:
+    shared = start_run("a").suite
+    start_run("b")
     store.delete_run("a")
     store.delete_run("b")
     assert store.suite("s") == shared
-    assert [each.case for each in store.cases(shared.content)] == cases
+    assert [stored_case.case for stored_case in store.cases(shared.content)] == cases
 
 
-def test_an_older_content_of_a_version_goes_with_the_last_run_that_has_it(
-    store: Store, begun: Make, cases: list[Case]
+def test_an_older_content_of_a_version_is_deleted_with_its_last_run(
+    store: Store, start_run: StartRun, cases: list[Case]
 ) -> None:
-    older = begun("a").suite
-    begun("b")
+    older = start_run("a").suite
+    start_run("b")
     newer = save_cases(store, cases[::-1])
     half = save_cases(store, cases[:1], name="half")
     store.delete_run("a")
     assert len(list(store.cases(older.content))) == 3
     store.delete_run("b")
     assert list(store.cases(older.content)) == []
-    assert [each.case for each in store.cases(newer.content)] == cases[::-1]
-    assert [each.case for each in store.cases(half.content)] == cases[:1]
+    assert [stored_case.case for stored_case in store.cases(newer.content)] == cases[::-1]
+    assert [stored_case.case for stored_case in store.cases(half.content)] == cases[:1]
 
 
-def test_a_run_of_cases_that_are_gone_cannot_begin(store: Store, begun: Make, cases: list[Case]) -> None:
+def test_a_run_cannot_begin_if_its_cases_are_deleted(
+    store: Store, start_run: StartRun, cases: list[Case]
+) -> None:
     older = save_cases(store, cases[:1])
     save_cases(store, cases)
-    begun("other")
-    store.delete_run("other")  # nothing has the older content any more
+    start_run("other")
+    store.delete_run("other")  # no run has the older content any more
     with pytest.raises(StoreError, match="removed"):
-        begun("late", suite=older)
+        start_run("late", suite=older)
     assert list(store.runs()) == []
 
 
-def test_deleting_forgets_what_was_handed_over_just_before(store: Store, begun: Make) -> None:
-    begun("a")
+def test_deleting_a_run_drops_its_trials_that_are_not_written_yet(store: Store, start_run: StartRun) -> None:
+    start_run("a")
     for position in range(100):
         store.save_trial("a", make_trial("old", position=position), Verdict.PASS)
     store.delete_run("a")
     store.flush()
-    begun("a")
+    start_run("a")
     assert store.count_verdicts("a") == {}
 
 
-def test_what_is_written_for_a_run_that_another_has_deleted_never_becomes_another_runs(
-    store: Store, begun: Make, open_another: Callable[[], Store]
+def test_a_trial_of_a_run_deleted_by_another_process_is_not_saved_to_another_run(
+    store: Store, start_run: StartRun, open_another: Callable[[], Store]
 ) -> None:
-    begun("a")
+    start_run("a")
     store.save_trial("a", make_trial("of a"), Verdict.PASS)
     store.flush()
     open_another().delete_run("a")
-    begun("b")
+    start_run("b")
     store.save_trial("a", make_trial("of a", position=1), Verdict.PASS)
     store.save_trial("b", make_trial("of b", position=1), Verdict.FAIL)
     store.flush()
-    assert [each.trial.output.text for each in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
+    assert [stored_trial.trial.output.text for stored_trial in store.trials("b")] == ["of b"]  # type: ignore[union-attr]
 
 
-def test_deleting_what_is_not_there_is_an_error(store: Store) -> None:
+def test_deleting_an_unknown_run_is_an_error(store: Store) -> None:
     with pytest.raises(StoreError, match="There is no run 'r9'"):
         store.delete_run("r9")

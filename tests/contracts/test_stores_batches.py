@@ -1,4 +1,4 @@
-"""What every store promises of batches that services answer later."""
+"""What every store does with batches that services answer later."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ SECOND = StoredBatch(
 )
 
 
-def test_a_batch_is_there_for_the_next_process_before_the_service_knows_it(
-    store: Store, open_another: Callable[[], Store], begun: Callable[..., Any]
+def test_a_batch_is_visible_to_other_processes_before_the_service_has_it(
+    store: Store, open_another: Callable[[], Store], start_run: Callable[..., Any]
 ) -> None:
-    begun("r1")
-    begun("r2")
+    start_run("r1")
+    start_run("r2")
     store.save_batch("r1", FIRST)
     store.save_batch("r1", SECOND)
-    another = open_another()
-    assert another.batches("r1") == [FIRST, SECOND]
-    assert another.batches("r2") == []
+    other_store = open_another()
+    assert other_store.batches("r1") == [FIRST, SECOND]
+    assert other_store.batches("r2") == []
 
 
-def test_a_batch_gets_its_id_and_then_other_states(store: Store, begun: Callable[..., Any]) -> None:
-    begun("r1")
+def test_a_batch_gets_its_id_and_then_other_states(store: Store, start_run: Callable[..., Any]) -> None:
+    start_run("r1")
     store.save_batch("r1", FIRST)
     store.save_batch("r1", SECOND)
     accepted = replace(FIRST, batch_id="batch_1", state="validating")
     store.save_batch("r1", accepted)
     assert store.batches("r1") == [accepted, SECOND]
-    ended = replace(accepted, state="completed")
-    store.save_batch("r1", ended)
-    assert store.batches("r1") == [ended, SECOND]
+    completed = replace(accepted, state="completed")
+    store.save_batch("r1", completed)
+    assert store.batches("r1") == [completed, SECOND]
 
 
-def test_a_deleted_run_takes_its_batches_along(store: Store, begun: Callable[..., Any]) -> None:
-    begun("r1")
-    begun("r2")
+def test_a_deleted_run_takes_its_batches_along(store: Store, start_run: Callable[..., Any]) -> None:
+    start_run("r1")
+    start_run("r2")
     store.save_batch("r1", FIRST)
     other = replace(SECOND, key="proctor-r2-a")
     store.save_batch("r2", other)

@@ -1,4 +1,4 @@
-"""What every store promises of the comments of people."""
+"""What every store does with people's comments."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ ANA = Comment(run="r1", case_id="plain", by="ana", text="Ask legal first.")
 
 def test_a_comment_comes_back_as_it_was(open_another: Callable[[], Store]) -> None:
     comment = replace(ANA, case_id="../../etc/passwd\n\x00🦉", repeat=3, text="ä\n<script>", by="Zoë ' \"")
-    stored = open_another().add_comment(comment)
-    assert stored.comment == comment
-    assert open_another().comments("r1") == [stored]
+    stored_comment = open_another().add_comment(comment)
+    assert stored_comment.comment == comment
+    assert open_another().comments("r1") == [stored_comment]
 
 
 def test_a_person_can_write_several_comments_on_one_answer(store: Store) -> None:
-    stored = [store.add_comment(replace(ANA, text=text)) for text in ("one", "two", "two")]
-    assert store.comments("r1") == stored
-    assert len({one.number for one in stored}) == 3
+    comments = [store.add_comment(replace(ANA, text=text)) for text in ("one", "two", "two")]
+    assert store.comments("r1") == comments
+    assert len({comment.number for comment in comments}) == 3
 
 
 def test_comments_are_those_of_a_run_or_of_one_of_its_cases(store: Store) -> None:
@@ -36,16 +36,16 @@ def test_comments_are_those_of_a_run_or_of_one_of_its_cases(store: Store) -> Non
 
 
 def test_a_removed_comment_is_gone_and_its_number_is_not_used_again(store: Store) -> None:
-    stored = store.add_comment(ANA)
-    assert store.remove_comment(stored.number)
-    assert not store.remove_comment(stored.number)
+    stored_comment = store.add_comment(ANA)
+    assert store.remove_comment(stored_comment.number)
+    assert not store.remove_comment(stored_comment.number)
     assert store.comments("r1") == []
-    assert store.add_comment(ANA).number > stored.number
+    assert store.add_comment(ANA).number > stored_comment.number
 
 
-def test_comments_outlive_their_run_and_are_no_labels(store: Store, begun: Callable[..., Any]) -> None:
-    run = begun("r1")
-    stored = store.add_comment(ANA)
+def test_comments_outlive_their_run_and_are_no_labels(store: Store, start_run: Callable[..., Any]) -> None:
+    run = start_run("r1")
+    stored_comment = store.add_comment(ANA)
     store.delete_run(run.id)
-    assert store.comments("r1") == [stored]
+    assert store.comments("r1") == [stored_comment]
     assert store.labels() == []

@@ -1,4 +1,4 @@
-"""Copies of stores: equal digests, equal answers to every question, complete or not there."""
+"""Copies of stores: they have the digest and the content of the store, or do not exist."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> StoreLocation:
 
 
 def fill(store: Store, folder: Path) -> None:
-    """Gives a store everything that one can have."""
+    """Saves something of every kind to a store."""
     hostile_case = make_case(f"id {HOSTILE}", HOSTILE, expected=[None, HOSTILE, 1.5], tags=("t", HOSTILE))
     suites = [
         save_cases(store, [make_case(f"c{number}"), hostile_case], digest=f"sha256:{number:064x}")
@@ -112,7 +112,7 @@ def _make_trials(store: Store, run: Run) -> None:
 
 
 def read_everything(location: StoreLocation) -> dict[str, Any]:
-    """Returns what every reading method of a store answers."""
+    """Returns the results of all reading methods of a store."""
     with closing(location.open_store()) as store:
         runs = list(store.runs())
         versions = store.versions()
@@ -155,14 +155,14 @@ def read_everything(location: StoreLocation) -> dict[str, Any]:
         }
 
 
-def test_a_copy_answers_every_question_as_the_store_does(
+def test_every_reading_method_returns_the_same_for_a_copy(
     source: StoreLocation, target: StoreLocation, tmp_path: Path
 ) -> None:
     with closing(source.open_store()) as store:
         fill(store, tmp_path)
-    copied = copy_store(source, target)
+    result = copy_store(source, target)
     expected = compute_digest(source)
-    assert copied == StoreCopy(
+    assert result == StoreCopy(
         source_digest=expected.digest,
         copy_digest=expected.digest,
         rows=expected.rows,
@@ -264,17 +264,17 @@ def test_deleted_versions_can_be_restored_from_a_copy(source: StoreLocation, tar
     with closing(source.open_store()) as store:
         save_cases(store, [make_case("a"), make_case("b")], digest="sha256:" + "1" * 64)
         save_cases(store, [make_case("a")], digest="sha256:" + "2" * 64)
-        Trash(store, _opener(source)).discard("s", "v1")
+        Trash(store, make_trash_opener(source)).discard("s", "v1")
     assert copy_store(source, target).deleted_versions == 1
     with closing(target.open_store()) as store:
-        trash = Trash(store, _opener(target))
+        trash = Trash(store, make_trash_opener(target))
         assert [deleted.name for deleted in trash.list_deleted()] == ["s"]
         assert trash.restore("s", "v1").version == "v1"
         assert [saved.suite.version for saved in store.versions()] == ["v1", "v2"]
         assert trash.list_deleted() == []
 
 
-def _opener(location: StoreLocation) -> Any:
+def make_trash_opener(location: StoreLocation) -> Any:
     return lambda: closing(location.trash().open_store())
 
 
@@ -283,11 +283,11 @@ def test_a_copy_that_ended_after_the_deleted_versions_can_be_repeated(
 ) -> None:
     with closing(source.open_store()) as store:
         save_cases(store, [make_case("a")], digest="sha256:" + "1" * 64)
-        Trash(store, _opener(source)).discard("s", None)
-    deleted, copied = source.trash().rows, target.trash().rows
-    assert deleted is not None
-    assert copied is not None
-    with deleted.read_rows() as reader, copied.write_rows() as writer:
+        Trash(store, make_trash_opener(source)).discard("s", None)
+    source_trash, target_trash = source.trash().rows, target.trash().rows
+    assert source_trash is not None
+    assert target_trash is not None
+    with source_trash.read_rows() as reader, target_trash.write_rows() as writer:
         for table in TABLES:
             for page in reader.iter_pages(table):
                 writer.write_rows(table, page)
@@ -302,15 +302,17 @@ def test_answers_of_sixteen_mebibytes_are_copied(source: StoreLocation, target: 
         store.save_trial(run.id, make_trial(text), Verdict.PASS)
     copy_store(source, target)
     with closing(target.open_store()) as store:
-        (stored,) = store.trials("r1")
-        assert stored.trial.output is not None
-        assert stored.trial.output.text == text
+        (stored_trial,) = store.trials("r1")
+        assert stored_trial.trial.output is not None
+        assert stored_trial.trial.output.text == text
 
 
 # --- while others write ------------------------------------------------------------------------------------
 
 
-def test_what_is_written_during_a_copy_is_not_in_it(source: StoreLocation, target: StoreLocation) -> None:
+def test_rows_that_are_written_during_a_copy_are_not_in_it(
+    source: StoreLocation, target: StoreLocation
+) -> None:
     with closing(source.open_store()) as store:
         run = begin_run(store)
         for position in range(3):
@@ -323,13 +325,13 @@ def test_what_is_written_during_a_copy_is_not_in_it(source: StoreLocation, targe
                 other.add_label(Label(run="r1", case_id="c", passed=True, by=os.urandom(4).hex()))
                 other.save_trial("r1", make_trial("5", repeat=int.from_bytes(os.urandom(3))), Verdict.FAIL)
 
-        copied = copy_store(source, target, on_progress=write)
-        assert copied.source_digest == copied.copy_digest == before.digest
+        result = copy_store(source, target, on_progress=write)
+        assert result.source_digest == result.copy_digest == before.digest
         assert compute_digest(target) == before
         assert compute_digest(source) != before
 
 
-_COPIES = """
+_COPY_SCRIPT = """
 import os, signal, sys
 from proctor.stores import locate_store
 from proctor.stores.sql.tables import TABLES
@@ -349,7 +351,7 @@ def test_a_copy_that_is_killed_leaves_nothing_and_can_be_repeated(
     with closing(source.open_store()) as store:
         fill(store, tmp_path)
     was_there = target.exists()
-    command = [sys.executable, "-c", _COPIES, source.address, target.address, str(rows)]
+    command = [sys.executable, "-c", _COPY_SCRIPT, source.address, target.address, str(rows)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     assert target.exists() == was_there
     assert copy_store(source, target).copy_digest == compute_digest(source).digest

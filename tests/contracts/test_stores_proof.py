@@ -1,4 +1,4 @@
-"""What every store promises of what bundles and certificates need: the secret of a run, and calibrations."""
+"""What every store keeps for bundles and certificates: the secret of a run, and calibrations."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from proctor.errors import StoreError
 from proctor.model import Calibration
 from proctor.protocols import Store
 
-Make = Callable[..., Any]
+StartRun = Callable[..., Any]
 
 
-def test_the_secret_of_a_run_is_made_once(open_another: Callable[[], Store], begun: Make) -> None:
-    run = begun()
+def test_the_secret_of_a_run_is_made_once(open_another: Callable[[], Store], start_run: StartRun) -> None:
+    run = start_run()
     secret = open_another().secret(run.id)
     assert len(secret) == 32
     assert open_another().secret(run.id) == secret
 
 
-def test_every_run_has_a_secret_of_its_own_and_one_that_came_in_the_place_of_another_too(
-    store: Store, begun: Make
+def test_every_run_has_a_secret_of_its_own_even_if_its_id_was_used_before(
+    store: Store, start_run: StartRun
 ) -> None:
-    first, second = begun("r1"), begun("r2", suite=begun("r3").suite)
+    first, second = start_run("r1"), start_run("r2", suite=start_run("r3").suite)
     secrets = {store.secret(first.id), store.secret(second.id)}
     store.delete_run(first.id)
-    begun("r1", suite=second.suite)
+    start_run("r1", suite=second.suite)
     assert len(secrets | {store.secret("r1")}) == 3
 
 
-def test_there_is_no_secret_of_no_run(store: Store) -> None:
+def test_the_secret_of_an_unknown_run_is_an_error(store: Store) -> None:
     with pytest.raises(StoreError, match="no run 'nothing'"):
         store.secret("nothing")
 
 
-def test_the_digests_of_variables_are_those_of_their_run_and_go_with_it(
-    open_another: Callable[[], Store], begun: Make
+def test_digests_of_variables_belong_to_their_run_and_are_deleted_with_it(
+    open_another: Callable[[], Store], start_run: StartRun
 ) -> None:
-    store, run, other = open_another(), begun("r1"), begun("r2")
+    store, run, other = open_another(), start_run("r1"), start_run("r2")
     store.save_variable_digests(run.id, {"A": b"1", "B": b"2"})
     store.save_variable_digests(run.id, {"B": b"3"})
     assert open_another().variable_digests(run.id) == {"A": b"1", "B": b"3"}
@@ -66,7 +66,7 @@ def test_calibrations_are_kept_by_judge_oldest_first(open_another: Callable[[], 
     other = replace(first, judge="sha256:" + "3" * 64)
     for calibration in (first, other, second):
         store.add_calibration(calibration)
-    kept = open_another()
-    assert kept.calibrations(first.judge) == [first, second]
-    assert kept.calibrations(other.judge) == [other]
-    assert kept.calibrations("sha256:" + "4" * 64) == []
+    reopened_store = open_another()
+    assert reopened_store.calibrations(first.judge) == [first, second]
+    assert reopened_store.calibrations(other.judge) == [other]
+    assert reopened_store.calibrations("sha256:" + "4" * 64) == []

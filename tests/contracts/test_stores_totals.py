@@ -1,4 +1,4 @@
-"""What every store promises of the totals of runs, the places of trials, and the heads of cases."""
+"""What every store does with totals of runs, places of trials, and heads of cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.stores import add_run, begin_run, save_cases
 
 
 @pytest.mark.parametrize("grades", [False, True])
-def test_totals_are_there_until_a_trial_of_the_run_is_saved(
+def test_totals_are_kept_until_a_trial_of_the_run_is_saved(
     store: Store, open_another: Callable[[], Store], grades: bool
 ) -> None:
     run = begin_run(store)
@@ -36,32 +36,32 @@ def test_totals_are_there_until_a_trial_of_the_run_is_saved(
     assert store.totals("r2").body == b"totals"
 
 
-def test_totals_that_were_counted_before_another_trial_are_not_kept(store: Store) -> None:
+def test_totals_that_were_counted_before_the_last_trial_are_not_saved(store: Store) -> None:
     begin_run(store)
     for save_first in (False, True):
-        counted = store.totals("r1")
+        totals = store.totals("r1")
         if save_first:
             store.save_trial("r1", make_trial("x"), Verdict.PASS)
             store.flush()
-        store.save_totals("r1", replace(counted, body=b"totals"))
+        store.save_totals("r1", replace(totals, body=b"totals"))
         assert store.totals("r1").body == (None if save_first else b"totals")
     store.save_totals("r1", replace(store.totals("r1"), body=b"new"))
     assert store.totals("r1").body == b"new"
 
 
-def test_a_run_that_comes_in_the_place_of_another_has_none_of_its_totals(store: Store) -> None:
+def test_a_run_with_the_id_of_a_deleted_run_has_none_of_its_totals(store: Store) -> None:
     before = begin_run(store)
     store.update_run(before, totals=b"totals")
-    counted = store.totals("r1")
+    old_totals = store.totals("r1")
     store.delete_run("r1")
     begin_run(store)
     assert store.totals("r1").body is None
-    assert store.totals("r1").key != counted.key
+    assert store.totals("r1").key != old_totals.key
     with pytest.raises(StoreError, match="There is no run 'r9'"):
         store.totals("r9")
 
 
-def test_the_places_of_finished_trials_come_in_suite_order_from_either_side_of_one(store: Store) -> None:
+def test_places_of_finished_trials_are_listed_in_suite_order_forwards_and_backwards(store: Store) -> None:
     begin_run(store)
     verdicts = [Verdict.PASS, Verdict.FAIL, Verdict.ERROR]
     places = [(position, repeat) for position in range(3) for repeat in range(3)]

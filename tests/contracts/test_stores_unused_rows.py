@@ -54,7 +54,7 @@ def test_unused_rows_are_counted_and_deleted_and_all_others_stay(store: Store) -
 
 
 @pytest.mark.slow
-def test_suites_and_runs_can_be_saved_meanwhile(durable_location: StoreLocation) -> None:
+def test_suites_and_runs_can_be_saved_while_unused_rows_are_deleted(durable_location: StoreLocation) -> None:
     with closing(durable_location.open_store()) as store:
         shared = [make_case(f"shared {number}") for number in range(50)]
         save_cases(store, shared)

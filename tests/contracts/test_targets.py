@@ -1,4 +1,4 @@
-"""What every kind of target that can be opened offline promises."""
+"""What every kind of target does that can be opened offline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proctor.targets.parse import parse_target
 from support.endpoints import serve_app
 from support.waiting import PATIENCE_S
 
-ASKED = [f"question {number}" for number in range(20)]
+QUESTIONS = [f"question {number}" for number in range(20)]
 # The case whose answer every target below refuses to give.
 IMPOSSIBLE = "impossible"
 
@@ -73,12 +73,12 @@ async def server() -> AsyncIterator[str]:
 
 
 def _scripted(folder: Path, _url: str) -> str:
-    (folder / "s.jsonl").write_text(json.dumps({text: text for text in ASKED}), encoding="utf-8")
+    (folder / "s.jsonl").write_text(json.dumps({text: text for text in QUESTIONS}), encoding="utf-8")
     return f"scripted:{folder / 's.jsonl'}"
 
 
 def _replay(folder: Path, _url: str) -> str:
-    lines = (json.dumps({"case_id": text, "output": text}) + "\n" for text in ASKED)
+    lines = (json.dumps({"case_id": text, "output": text}) + "\n" for text in QUESTIONS)
     (folder / "r.jsonl").write_text("".join(lines), encoding="utf-8")
     return f"replay:{folder / 'r.jsonl'}"
 
@@ -100,7 +100,7 @@ def _cli(folder: Path, url: str) -> str:
     return _command(folder, url).replace("command:", "cli:")
 
 
-WORDS: dict[str, Callable[[Path, str], str]] = {
+ADDRESSES: dict[str, Callable[[Path, str], str]] = {
     **{
         name: lambda _folder, url, name=name: f"{name}:m@{url}"  # type: ignore[misc]
         for name in ("xai", "fireworks", "cerebras", "vllm", "sglang", "llamacpp", "lmstudio")
@@ -121,24 +121,24 @@ WORDS: dict[str, Callable[[Path, str], str]] = {
 }
 
 
-def test_every_kind_is_held_to_the_contract_but_for_weights_and_what_always_says_the_same() -> None:
+def test_every_kind_of_target_is_tested_here_except_local_and_mock() -> None:
     kinds = {kind.spec_kind for kind in iter_kinds()}
-    assert kinds - set(WORDS) == {"local", "mock"}
+    assert kinds - set(ADDRESSES) == {"local", "mock"}
 
 
-@pytest.fixture(params=sorted(WORDS))
+@pytest.fixture(params=sorted(ADDRESSES))
 async def target(
     request: pytest.FixtureRequest, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Target]:
     monkeypatch.chdir(tmp_path)
     account = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"}
     environ = {"PATH": "/usr/bin:/bin", **account}
-    opening = TargetContext(environ, timeout_s=PATIENCE_S)
-    spec = parse_target(WORDS[request.param](tmp_path, server), Params(), environ)
-    made = await TARGETS.get(spec.kind).open_target(spec, opening)
-    yield made
-    await made.aclose()
-    await opening.aclose()
+    context = TargetContext(environ, timeout_s=PATIENCE_S)
+    spec = parse_target(ADDRESSES[request.param](tmp_path, server), Params(), environ)
+    target_under_test = await TARGETS.get(spec.kind).open_target(spec, context)
+    yield target_under_test
+    await target_under_test.aclose()
+    await context.aclose()
 
 
 def _prompt(text: str) -> Prompt:
@@ -146,16 +146,16 @@ def _prompt(text: str) -> Prompt:
 
 
 async def test_a_prompt_is_answered_with_an_output(target: Target) -> None:
-    output = await target.answer(_prompt(ASKED[0]))
+    output = await target.answer(_prompt(QUESTIONS[0]))
     assert isinstance(output, Output)
-    assert output.text == ASKED[0]
+    assert output.text == QUESTIONS[0]
     assert output.latency_ms >= 0
     assert output.queue_ms == 0
 
 
-async def test_prompts_asked_at_once_are_kept_apart(target: Target) -> None:
-    outputs = await asyncio.gather(*(target.answer(_prompt(text)) for text in ASKED))
-    assert [output.text for output in outputs] == ASKED
+async def test_concurrent_prompts_get_their_own_answers(target: Target) -> None:
+    outputs = await asyncio.gather(*(target.answer(_prompt(text)) for text in QUESTIONS))
+    assert [output.text for output in outputs] == QUESTIONS
 
 
 async def test_only_a_target_error_is_ever_raised_and_it_is_a_sentence(
@@ -169,10 +169,10 @@ async def test_only_a_target_error_is_ever_raised_and_it_is_a_sentence(
         await target.answer(prompt)
     assert caught.value.kind in {"timeout", "http", "connection", "refused", "missing", "program", "protocol"}
     assert len(str(caught.value)) > 10
-    assert (await target.answer(_prompt(ASKED[1]))).text == ASKED[1]
+    assert (await target.answer(_prompt(QUESTIONS[1]))).text == QUESTIONS[1]
 
 
 async def test_a_target_can_be_closed_twice(target: Target) -> None:
-    await target.answer(_prompt(ASKED[0]))
+    await target.answer(_prompt(QUESTIONS[0]))
     await target.aclose()
     await target.aclose()

@@ -1,4 +1,4 @@
-"""What every transport makes of the replies of hostile endpoints, under every loop."""
+"""How every transport handles the replies of hostile endpoints, under every event loop."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MEBIBYTE = 2**20
 
 
 @pytest.mark.parametrize(("stage", "endpoint"), ROWS)
-def test_an_endpoint_gives_its_own_answer_or_an_error_and_spoils_no_other_call(
+def test_an_endpoint_gives_its_own_answer_or_an_error_and_affects_no_other_call(
     stage: Stage, endpoint: Endpoint
 ) -> None:
     async def main(transport: Transport) -> None:
@@ -114,8 +114,8 @@ def send_in(pieces: list[bytes]) -> Script:
 def test_a_reply_that_is_split_at_any_byte_stays_the_same(stage: Stage, form: str) -> None:
     data = WIRE_FORMS[form]
     script: list[Step] = []
-    for cut in range(1, len(data)):
-        script += send_in([data[:cut], data[cut:]])
+    for length in range(1, len(data)):
+        script += send_in([data[:length], data[length:]])
 
     async def main(transport: Transport) -> None:
         async with serve(script) as server:
@@ -168,7 +168,7 @@ def mutate(draw: st.DrawFn) -> bytes:
 
 @pytest.mark.parametrize("stage", STAGE_PARAMS)
 @given(st.composite(mutate)())
-def test_a_broken_reply_is_an_answer_or_an_error_and_spoils_no_other_call(stage: Stage, data: bytes) -> None:
+def test_a_broken_reply_is_an_answer_or_an_error_and_affects_no_other_call(stage: Stage, data: bytes) -> None:
     async def main(transport: Transport) -> None:
         async with serve((read_request, data, close)) as server:
             outcome = await exchange(transport, server.url)
@@ -179,17 +179,17 @@ def test_a_broken_reply_is_an_answer_or_an_error_and_spoils_no_other_call(stage:
     stage.run(main)
 
 
-def test_a_piece_is_there_as_soon_as_the_server_has_sent_it(stage: Stage) -> None:
+def test_a_piece_can_be_read_as_soon_as_the_server_has_sent_it(stage: Stage) -> None:
     async def main(transport: Transport) -> None:
-        taken = asyncio.Event()
+        is_first_read = asyncio.Event()
 
-        async def wait_until_taken(_: Peer) -> None:
-            await taken.wait()
+        async def wait_for_first_read(_: Peer) -> None:
+            await is_first_read.wait()
 
         script = (
             read_request,
             chunked(b"5\r\nfirst\r\n"),
-            wait_until_taken,
+            wait_for_first_read,
             b"6\r\nsecond\r\n0\r\n\r\n",
         )
         async with serve(script) as server:
@@ -197,14 +197,14 @@ def test_a_piece_is_there_as_soon_as_the_server_has_sent_it(stage: Stage) -> Non
             pieces = response.pieces()
             assert await anext(pieces) == b"first"
             assert not response.is_read
-            taken.set()
+            is_first_read.set()
             assert [piece async for piece in pieces] == [b"second"]
             assert response.is_read
 
     stage.run(main)
 
 
-def test_pieces_stay_small_and_give_the_whole(stage: Stage) -> None:
+def test_pieces_are_small_and_make_up_the_whole_body(stage: Stage) -> None:
     body = bytes(range(256)) * 2**14
 
     async def main(transport: Transport) -> None:
@@ -221,7 +221,7 @@ def test_pieces_stay_small_and_give_the_whole(stage: Stage) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_chunked", [False, True])
-def test_a_server_waits_while_nobody_takes_its_reply(stage: Stage, is_chunked: bool) -> None:
+def test_a_server_waits_while_its_reply_is_not_read(stage: Stage, is_chunked: bool) -> None:
     size = 64 * MEBIBYTE
     block = bytes(MEBIBYTE)
     head = (
@@ -254,7 +254,7 @@ def test_a_server_waits_while_nobody_takes_its_reply(stage: Stage, is_chunked: b
 
 @pytest.mark.slow
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate"])
-def test_a_bomb_unfolds_no_faster_than_it_is_taken(stage: Stage, coding: bytes) -> None:
+def test_a_compression_bomb_is_unpacked_no_faster_than_it_is_read(stage: Stage, coding: bytes) -> None:
     size = 8 * MEBIBYTE
     bomb = gzip.compress(bytes(size)) if coding == b"gzip" else deflate(bytes(size), 15)
 
@@ -280,7 +280,7 @@ def test_a_bomb_unfolds_no_faster_than_it_is_taken(stage: Stage, coding: bytes) 
 
 
 @pytest.mark.slow
-def test_a_bomb_can_be_left_unread(stage: Stage) -> None:
+def test_a_compression_bomb_can_be_left_unread(stage: Stage) -> None:
     bomb = encoded(b"gzip", gzip.compress(bytes(8 * MEBIBYTE)))
 
     async def main(transport: Transport) -> None:
@@ -294,7 +294,7 @@ def test_a_bomb_can_be_left_unread(stage: Stage) -> None:
     stage.run(main, collect=True)
 
 
-# --- what a response says ----------------------------------------------------------------------------------
+# --- responses ---------------------------------------------------------------------------------------------
 
 
 def test_headers_are_found_by_any_case_the_first_counts_and_bytes_survive(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""How every transport finds its server and trusts it, under every loop: names, addresses, TLS and proxies."""
+"""How every transport connects, under every event loop: names, addresses, TLS and proxies."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ from support.transports import (
 
 NEXT = Reply(200, b"next")
 TLS_1_1_HELLO = b"\x16\3\2\0\x2a\2\0\0\x26\3\2" + bytes(32) + b"\0\xc0\x13\0"
-"""What a server says first that knows TLS 1.1 only: the version, a number, and the cipher that it chose."""
+"""The first message of a server that knows TLS 1.1 only: version, random number and chosen cipher."""
 
 
 def make_self_signed_context() -> ssl.SSLContext:
-    """What a server has whose certificate is its own authority."""
+    """The TLS context of a server with a self-signed certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with STRANGER.cert_pem.tempfile() as certificate, STRANGER.private_key_pem.tempfile() as key:
         context.load_cert_chain(certificate, key)
@@ -67,7 +67,7 @@ def make_self_signed_context() -> ssl.SSLContext:
 
 
 def make_demanding_context() -> ssl.SSLContext:
-    """What a server has that wants a certificate of its clients."""
+    """The TLS context of a server that requires a certificate of its clients."""
     context = make_server_context()
     context.verify_mode = ssl.CERT_REQUIRED
     AUTHORITY.configure_trust(context)
@@ -90,9 +90,9 @@ def test_calls_over_tls_share_a_connection(stage: Stage) -> None:
 
 
 def test_the_servers_name_is_sent_and_checked_and_no_other_protocol_is_offered(stage: Stage) -> None:
-    seen: list[str | None] = []
+    names: list[str | None] = []
     context = make_server_context()
-    context.sni_callback = lambda _socket, name, _context: seen.append(name)
+    context.sni_callback = lambda _socket, name, _context: names.append(name)
     context.set_alpn_protocols(["h2"])
 
     async def main(transport: Transport) -> None:
@@ -102,7 +102,7 @@ def test_the_servers_name_is_sent_and_checked_and_no_other_protocol_is_offered(s
 
     ports: list[int] = []
     stage.run(main, tls=make_client_context(), resolve=lambda _name: [("127.0.0.1", ports[0])])
-    assert seen == [NAME]
+    assert names == [NAME]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How every transport keeps, ends and shares its connections, under every loop."""
+"""How every transport keeps, ends and shares its connections, under every event loop."""
 
 from __future__ import annotations
 
@@ -87,9 +87,7 @@ def test_a_connection_that_ended_while_it_was_idle_costs_no_call(
 
 
 @pytest.mark.parametrize("late", [reply_with(b"stolen"), b""], ids=["a-reply", "the-end"])
-def test_what_came_between_two_calls_in_the_same_turn_of_the_loop_belongs_to_neither(
-    stage: Stage, late: bytes
-) -> None:
+def test_bytes_that_arrive_between_two_calls_belong_to_neither(stage: Stage, late: bytes) -> None:
     skip_fault(stage, "does not look")
 
     async def main(transport: Transport) -> None:
@@ -182,20 +180,20 @@ def test_a_thousand_calls_over_connections_that_end_at_any_moment_are_neither_lo
     stage.run(main)
 
 
-# --- callers that go ---------------------------------------------------------------------------------------
+# --- callers that are cancelled ----------------------------------------------------------------------------
 
 
 class Moment(Struct, frozen=True):
-    """Where a call stands while its server does nothing."""
+    """The state of a call while its server does nothing."""
 
     script: Script
     body: bytes = b"mine"
     reads: bool = False
-    """Whether the head of the response is there and its body is awaited."""
+    """Whether the head of the response has been read and its body is awaited."""
 
 
 async def slowly(peer: Peer) -> None:
-    """Sends a byte of a body now and then for ever."""
+    """Sends one byte of a body after another, for ever."""
     peer.server.reached.set()
     while True:
         await peer.send(b"a")
@@ -237,7 +235,7 @@ def moment(request: pytest.FixtureRequest) -> Moment:
 async def begin(
     transport: Transport, server: HostileServer, moment: Moment, *, by_pieces: bool = False
 ) -> asyncio.Task[Reply | Failure]:
-    """A call that has come to this moment."""
+    """Starts a call and waits until it has reached this moment."""
     call = asyncio.create_task(exchange(transport, server.url, moment.body, by_pieces=by_pieces))
     await server.reached.wait()
     await breathe(12)
@@ -286,7 +284,7 @@ def test_a_caller_may_be_cancelled_at_every_turn_of_the_loop(stage: Stage, is_en
     async def answer(peer: Peer) -> None:
         while True:
             body = (await peer.read()).body
-            if body == b"next":  # the call after it makes a connection
+            if body == b"next":  # the next call opens a connection
                 await peer.send(start + b"Connection: close\r\nContent-Length: 4\r\n\r\nnext")
                 await close(peer)
             await peer.send(start + b"Transfer-Encoding: chunked\r\n\r\n")

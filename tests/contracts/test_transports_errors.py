@@ -1,4 +1,4 @@
-"""What users read when an endpoint fails, over every transport and under every loop."""
+"""The messages that users read when an endpoint fails, for every transport and event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OneTransport(TargetContext):
         self._transport = transport
 
     def get_transport(self, proxy: URL | None) -> Transport:
-        """The one, whatever the proxy."""
+        """Returns the transport under test."""
         assert proxy is None
         return self._transport
 
@@ -97,7 +97,7 @@ def test_a_refused_connection_says_where_nobody_listens(stage: Stage) -> None:
 
 @cache
 def make_foreign_context() -> ssl.SSLContext:
-    """What a server has whose certificate nobody trusts."""
+    """The TLS context of a server with the certificate of an unknown authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
     authority.issue_cert("127.0.0.1", key_type=trustme.KeyType.ECDSA).configure_cert(context)

@@ -1,4 +1,4 @@
-"""What the `evals.json` of a skill means, beyond what the golden file shows."""
+"""How the `evals.json` of a skill is read, beyond what the golden file shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proctor.errors import SuiteError
 from proctor.model import Case, Problem, Suite
 from support.suite_files import make_source, split_items
 
-KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+DIALECTS_BY_NAME = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -28,8 +28,10 @@ def read(value: Any) -> tuple[Suite, list[Case], list[Problem]]:
     return split_items(DIALECT.read(make_source(json.dumps(value), "evals.json")))
 
 
-def found(value: Any, path: str = "evals.json", indent: int | None = None) -> str:
-    return detect(read_head(path, json.dumps(value, indent=indent).encode().splitlines(keepends=True)), KNOWN)
+def detect_dialect(value: Any, path: str = "evals.json", indent: int | None = None) -> str:
+    return detect(
+        read_head(path, json.dumps(value, indent=indent).encode().splitlines(keepends=True)), DIALECTS_BY_NAME
+    )
 
 
 EVALS = [{"id": 1, "prompt": "x", "expected_output": "y", "assertions": ["z"]}]
@@ -38,13 +40,13 @@ EVALS = [{"id": 1, "prompt": "x", "expected_output": "y", "assertions": ["z"]}]
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("path", ["evals.json", "reader.evals.json", "skill/evals/evals.json", "checks.json"])
 def test_one_object_with_the_evals_of_a_skill_is_recognised(path: str, indent: int | None) -> None:
-    assert found({"skill_name": "s", "evals": EVALS}, path, indent) == "agent_skills"
+    assert detect_dialect({"skill_name": "s", "evals": EVALS}, path, indent) == "agent_skills"
 
 
 def test_without_the_name_of_a_skill_the_name_of_the_file_decides() -> None:
-    assert found({"evals": EVALS}, "a/evals.json", 2) == "agent_skills"
+    assert detect_dialect({"evals": EVALS}, "a/evals.json", 2) == "agent_skills"
     with pytest.raises(SuiteError, match="more than one suite format"):
-        found({"evals": EVALS}, "a/other.json", 2)
+        detect_dialect({"evals": EVALS}, "a/other.json", 2)
 
 
 @pytest.mark.parametrize(
@@ -54,17 +56,17 @@ def test_without_the_name_of_a_skill_the_name_of_the_file_decides() -> None:
         ({"suite": "s", "prompts": [], "evals": []}, "fieldkit"),
     ],
 )
-def test_other_json_in_a_file_of_that_name_is_not(value: Any, dialect: str) -> None:
-    assert found(value) == dialect
+def test_other_json_in_a_file_named_evals_json_is_recognised_by_its_fields(value: Any, dialect: str) -> None:
+    assert detect_dialect(value) == dialect
 
 
-def test_a_list_alone_is_not_told_to_be_of_agent_skills() -> None:
+def test_agent_skills_is_not_suggested_for_a_list() -> None:
     with pytest.raises(SuiteError) as caught:
-        found(EVALS)
+        detect_dialect(EVALS)
     assert "agent_skills" not in str(caught.value).partition("Say which")[0]
 
 
-def test_statements_are_checked_each_by_itself_and_the_outcome_is_what_a_judge_reads() -> None:
+def test_each_statement_is_a_rubric_item_and_the_expected_output_is_the_criteria() -> None:
     row = {"id": 7, "prompt": "x", "expected_output": " y ", "assertions": ["a"], "expectations": ["b", "c"]}
     suite, (case,), problems = read({"skill_name": "s", "evals": [row]})
     (check,) = case.assertions
@@ -73,7 +75,7 @@ def test_statements_are_checked_each_by_itself_and_the_outcome_is_what_a_judge_r
     assert (suite.pass_rule.threshold, problems) == (0.8, [])
 
 
-def test_whether_a_skill_is_to_be_used_is_a_check_and_needs_its_name() -> None:
+def test_should_trigger_is_a_check_and_needs_the_name_of_the_skill() -> None:
     row = {"prompt": "x", "should_trigger": False}
     _, (case,), problems = read({"skill_name": "s", "evals": [row]})
     assert [check.params for check in case.assertions] == [{"skill": "s", "should_trigger": False}]

@@ -1,4 +1,4 @@
-"""What suites of the dialect agentv mean, beyond what the golden files show."""
+"""How suites of the dialect agentv are read, beyond what the golden files show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.agentv import indent_test, list_codes, read_agentv, read_test
 
 
 @pytest.mark.parametrize("name", ["assertions", "assert"])
-def test_what_is_wrong_with_a_suites_assertions_is_told_once_and_every_test_is_still_read(name: str) -> None:
+def test_errors_in_the_assertions_of_a_suite_are_reported_once_and_all_tests_are_read(name: str) -> None:
     text = f"""{name}:
 - {{type: contians, value: x}}
 - {{type: contains}}
@@ -29,24 +29,24 @@ tests:
 - {{id: c, criteria: c}}
 """
     suite, cases, problems = read_agentv(text)
-    wrong = [(problem.code, problem.line) for problem in problems if problem.level == "error"]
-    assert wrong == [("unknown-type", 2), ("missing-field", 3), ("bad-regex", 4), ("missing-field", 8)]
-    assert [labels(found) for found in cases.values()] == [["llm-grader"], ["llm-grader"]]
+    errors = [(problem.code, problem.line) for problem in problems if problem.level == "error"]
+    assert errors == [("unknown-type", 2), ("missing-field", 3), ("bad-regex", 4), ("missing-field", 8)]
+    assert [read_labels(case) for case in cases.values()] == [["llm-grader"], ["llm-grader"]]
     assert suite.name == "s"
 
 
-def test_a_block_that_is_wrong_does_not_make_its_input_blank_too() -> None:
+def test_a_wrong_content_block_is_not_reported_as_blank_input_as_well() -> None:
     text = (
         "tests:\n- id: a\n  criteria: c\n  input:\n  - {role: user, content: [{type: file, value: no.txt}]}\n"
     )
     assert list_codes(text) == [("missing-file", 5)]
 
 
-# --- what judges a test ------------------------------------------------------------------------------------
+# --- assertions of a test ----------------------------------------------------------------------------------
 
 
-def labels(found: Case) -> list[str | None]:
-    return [assertion.label for assertion in found.assertions]
+def read_labels(case: Case) -> list[str | None]:
+    return [assertion.label for assertion in case.assertions]
 
 
 SHARED = "assertions: [{type: contains, value: x, name: shared}]"
@@ -70,12 +70,12 @@ OWN = "assertions: [{type: llm-grader, name: own}]"
         ("", "rubrics: [Is kind]", ["rubrics"]),
     ],
 )
-def test_a_test_is_judged_by_its_own_list_then_its_suites_and_by_default_where_there_is_none(
+def test_a_test_has_its_own_assertions_then_those_of_its_suite_or_else_the_default(
     above: str, test: str, expected: list[str]
 ) -> None:
-    found = read_test(f"criteria: c\n{test}", above)
-    assert labels(found) == expected
-    assert (found.assertions == (DEFAULT_ASSERTION,)) == (expected == ["llm-grader"])
+    case = read_test(f"criteria: c\n{test}", above)
+    assert read_labels(case) == expected
+    assert (case.assertions == (DEFAULT_ASSERTION,)) == (expected == ["llm-grader"])
 
 
 def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None:
@@ -87,13 +87,13 @@ def test_skipping_defaults_drops_the_suites_messages_and_files_as_well() -> None
     assert bare.input == (Message(role="user", content="i"),)
 
 
-def test_a_file_of_targets_is_told_from_a_suite() -> None:
+def test_a_file_of_targets_is_not_taken_for_a_suite() -> None:
     (problem,) = read_agentv("targets: [{name: a, provider: mock}]", "targets.yaml")[2]
     assert (problem.level, problem.code) == ("error", "not-a-suite")
     assert "`proctor targets list`" in problem.message
 
 
-def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() -> None:
+def test_criteria_that_no_assertion_reads_are_reported_as_agentv_does() -> None:
     text = "tests:\n  - {id: my-test, criteria: c, input: i, assertions: [{type: contains, value: x}]}"
     (problem,) = read_agentv(text)[2]
     assert problem.message == (
@@ -116,9 +116,9 @@ def test_criteria_that_nothing_reads_are_told_of_in_the_words_of_the_format() ->
         ("", "missing-field"),
     ],
 )
-def test_criteria_may_be_absent_where_something_else_says_what_is_right(test: str, code: str | None) -> None:
-    found = list_codes(f"tests:\n  - id: a\n    input: i\n{indent_test(test)}")
-    assert [each for each, _ in found] == ([] if code is None else [code])
+def test_criteria_may_be_absent_if_something_else_says_what_is_right(test: str, code: str | None) -> None:
+    problems = list_codes(f"tests:\n  - id: a\n    input: i\n{indent_test(test)}")
+    assert [problem_code for problem_code, _ in problems] == ([] if code is None else [code])
 
 
 # --- YAML and JSON Lines -----------------------------------------------------------------------------------
@@ -150,19 +150,21 @@ ABOVE: dict[str, Any] = {
 
 @pytest.mark.slow
 @given(st.lists(TESTS, min_size=1, max_size=3), st.sampled_from(["s_yaml", "s_eval_yaml"]))
-def test_json_lines_with_a_sidecar_say_what_yaml_says(tests: list[dict[str, Any]], sidecar: str) -> None:
-    tests = [{"id": f"t{at}", **test} for at, test in enumerate(tests)]
+def test_json_lines_with_a_sidecar_are_read_like_the_same_suite_in_yaml(
+    tests: list[dict[str, Any]], sidecar: str
+) -> None:
+    tests = [{"id": f"t{number}", **test} for number, test in enumerate(tests)]
     yaml = read_agentv(json.dumps({**ABOVE, "tests": tests}))
     lines = "".join(json.dumps(test) + "\n" for test in tests)
     rows = read_agentv(lines, "suites/s.jsonl", **{sidecar: json.dumps(ABOVE)})
     assert yaml[:2] == rows[:2]
-    assert [(one.code, one.case, one.message) for one in yaml[2]] == [
-        (one.code, one.case, one.message) for one in rows[2]
+    assert [(problem.code, problem.case, problem.message) for problem in yaml[2]] == [
+        (problem.code, problem.case, problem.message) for problem in rows[2]
     ]
 
 
 @pytest.mark.parametrize("path", ["s", "s.json", "-"])
-def test_without_an_ending_the_first_line_says_which_of_the_two_it_is(path: str) -> None:
+def test_without_an_ending_the_first_line_decides_between_yaml_and_json_lines(path: str) -> None:
     row = {"id": "a", "criteria": "c", "input": "i"}
     assert list(read_agentv(json.dumps(row) + "\n", path)[1]) == ["a"]
     assert list(read_agentv(json.dumps({"tests": [row]}), path)[1]) == ["a"]
@@ -178,7 +180,7 @@ def test_two_sidecars_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(("sidecar", "code"), [("- a", "not-a-suite"), ("a: [", "bad-yaml")])
-def test_what_is_wrong_with_a_sidecar_stands_in_the_sidecar(sidecar: str, code: str) -> None:
+def test_an_error_in_a_sidecar_has_the_path_of_the_sidecar(sidecar: str, code: str) -> None:
     row = '{"id": "a", "criteria": "c", "input": "i"}\n'
     (problem,) = read_agentv(row, "folder/s.jsonl", s_yaml=sidecar)[2]
     assert (problem.path, problem.code) == ("folder/s.yaml", code)
@@ -192,7 +194,7 @@ def test_a_suite_without_a_name_has_that_of_its_file(path: str, name: str) -> No
     assert read_agentv("tests: []" if not path.endswith("jsonl") else "", path)[0].name == name
 
 
-# --- how it is run -----------------------------------------------------------------------------------------
+# --- settings of runs --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,17 +223,17 @@ def test_trials_become_repeats_and_their_rule(trials: str, rule: str, repeats: i
         ("target: a\nexecution: {target: b, targets: [c, d]}", ("c", "d")),
     ],
 )
-def test_the_list_of_targets_wins_over_the_one_and_that_over_the_old_place(
+def test_targets_takes_precedence_over_target_and_that_over_the_old_field(
     above: str, targets: tuple[str, ...]
 ) -> None:
     assert read_agentv(f"{above}\ntests: []")[0].defaults.targets == targets
 
 
 def test_a_test_may_have_a_target_or_targets_and_a_threshold_of_its_own() -> None:
-    found = read_test("criteria: c\nexecution: {target: big, threshold: 0.9}", "execution: {target: small}")
-    assert (found.target, found.only_targets, found.pass_rule) == ("big", (), PassRule(threshold=0.9))
-    found = read_test("criteria: c\nexecution: {targets: [a, b]}")
-    assert (found.target, found.only_targets, found.pass_rule) == (None, ("a", "b"), None)
+    case = read_test("criteria: c\nexecution: {target: big, threshold: 0.9}", "execution: {target: small}")
+    assert (case.target, case.only_targets, case.pass_rule) == ("big", (), PassRule(threshold=0.9))
+    case = read_test("criteria: c\nexecution: {targets: [a, b]}")
+    assert (case.target, case.only_targets, case.pass_rule) == (None, ("a", "b"), None)
 
 
 def test_the_suite_passes_by_the_weighted_mean() -> None:
@@ -240,7 +242,7 @@ def test_the_suite_passes_by_the_weighted_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("spelling", "name"),
     [
         ("skipDefaults", "skip_defaults"),
         ("totalBudgetUsd", "total_budget_usd"),
@@ -248,10 +250,10 @@ def test_the_suite_passes_by_the_weighted_mean() -> None:
         ("Name", "Name"),
     ],
 )
-def test_names_in_camel_case_are_read_as_snake_case(written: str, meant: str) -> None:
-    row = load(f"\n{written}: 1")
-    assert to_snake_case(row) == {meant: 1}
-    assert to_snake_case(row).lines == {meant: 2}  # type: ignore[attr-defined]
+def test_names_in_camel_case_are_read_as_snake_case(spelling: str, name: str) -> None:
+    row = load(f"\n{spelling}: 1")
+    assert to_snake_case(row) == {name: 1}
+    assert to_snake_case(row).lines == {name: 2}  # type: ignore[attr-defined]
 
 
 def test_one_setting_under_two_spellings_is_an_error() -> None:
@@ -262,7 +264,7 @@ def test_one_setting_under_two_spellings_is_an_error() -> None:
 # --- what all tests share ----------------------------------------------------------------------------------
 
 
-def test_what_a_suite_gives_to_every_test_is_made_once() -> None:
+def test_values_that_all_tests_share_are_the_same_objects() -> None:
     above = "assertions: [Is kind]\nworkspace: {isolation: per_test}\nmetadata: {a: 1}"
     tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(3))
     first, *others = read_agentv(f"{above}\ntests:\n{tests}")[1].values()
@@ -281,21 +283,21 @@ OBJECTS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 
 @given(OBJECTS, OBJECTS)
-def test_joining_metadata_keeps_every_field_and_prefers_the_test(
+def test_merging_metadata_keeps_every_field_and_prefers_the_test(
     suite: dict[str, Any], test: dict[str, Any]
 ) -> None:
-    both = deep_merge(suite, test)
-    assert set(both) == {*suite, *test}
+    merged = deep_merge(suite, test)
+    assert set(merged) == {*suite, *test}
     assert (deep_merge({}, test), deep_merge(suite, {})) == (test, suite)
     for name, value in test.items():
         if not isinstance(value, dict | list):
-            assert both[name] is value
+            assert merged[name] is value
         elif isinstance(value, list) and isinstance(suite.get(name), list):
-            written = [json.dumps(item, sort_keys=True) for item in (*suite[name], *value)]
-            found = [json.dumps(item, sort_keys=True) for item in both[name]]
-            assert found == list(dict.fromkeys(written))
+            items = [json.dumps(item, sort_keys=True) for item in (*suite[name], *value)]
+            merged_items = [json.dumps(item, sort_keys=True) for item in merged[name]]
+            assert merged_items == list(dict.fromkeys(items))
 
 
-def test_joining_does_not_take_true_for_one() -> None:
+def test_merging_does_not_take_true_for_1() -> None:
     assert deep_merge({"a": [1]}, {"a": [True, 1]}) == {"a": [1, True]}
     assert type(deep_merge({"a": [1]}, {"a": [True]})["a"][1]) is bool

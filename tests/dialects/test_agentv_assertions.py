@@ -1,4 +1,4 @@
-"""AgentV's assertions: every type to its grader, what all types share, and what is refused."""
+"""AgentV's assertions: the grader of every type, fields that all types share, and errors."""
 
 from __future__ import annotations
 
@@ -46,42 +46,40 @@ FILES = {
 PROGRAMS = {"word-count": ("python", "/x/word-count.py"), "two_words": ("/x/two_words",)}
 
 
-def found(path: str) -> SourceFile | None:
+def find_file(path: str) -> SourceFile | None:
     return SourceFile(path=path.removeprefix("./"), data=FILES[path]) if path in FILES else None
 
 
-def program(name: str) -> tuple[str, ...] | None:
+def find_program(name: str) -> tuple[str, ...] | None:
     if name == "closed":
         raise UsageError("The file 'closed.js' is not executable.")
     return PROGRAMS.get(name)
 
 
 SOURCE = SuiteSource(
-    path="evals/suite.yaml", read_lines=list, find_file=found, find_program=program, environ=ENVIRON
+    path="evals/suite.yaml", read_lines=list, find_file=find_file, find_program=find_program, environ=ENVIRON
 )
 
 
-def lowered(items: Any) -> tuple[tuple[Assertion, ...], ProblemLog]:
-    notes = ProblemLog(SOURCE.path, 1, "Test")
-    return parse_assertions(
-        load(items) if isinstance(items, str) else items, "assertions", notes, SOURCE
-    ), notes
+def parse(items: Any) -> tuple[tuple[Assertion, ...], ProblemLog]:
+    log = ProblemLog(SOURCE.path, 1, "Test")
+    return parse_assertions(load(items) if isinstance(items, str) else items, "assertions", log, SOURCE), log
 
 
-def one(row: str | dict[str, Any], warnings: tuple[str, ...] = ()) -> Assertion:
-    """What an object becomes, which must have these warnings and no error."""
-    (made,), notes = lowered([load(row) if isinstance(row, str) else row])
-    assert [problem.code for problem in notes.problems] == list(warnings), notes.problems
-    assert not notes.has_errors
-    build_grader(made, GRADERS.get)
-    return made
+def parse_one(row: str | dict[str, Any], warnings: tuple[str, ...] = ()) -> Assertion:
+    """Parses one assertion, which must have these warnings and no error."""
+    (assertion,), log = parse([load(row) if isinstance(row, str) else row])
+    assert [problem.code for problem in log.problems] == list(warnings), log.problems
+    assert not log.has_errors
+    build_grader(assertion, GRADERS.get)
+    return assertion
 
 
 def errors(items: Any) -> list[Problem]:
-    _, notes = lowered(items)
-    found = [problem for problem in notes.problems if problem.level == "error"]
-    assert notes.has_errors == bool(found)
-    return found
+    _, log = parse(items)
+    problems = [problem for problem in log.problems if problem.level == "error"]
+    assert log.has_errors == bool(problems)
+    return problems
 
 
 def error(items: Any) -> Problem:
@@ -89,25 +87,25 @@ def error(items: Any) -> Problem:
     return only
 
 
-def test_a_type_of_control_characters_is_quoted_wherever_it_stands() -> None:
+def test_control_characters_in_a_type_are_escaped_everywhere_in_the_message() -> None:
     assert error([{"type": "a\x1b[2Jb"}]).message.count(r"a\x1b[2Jb") == 2
 
 
-def test_what_is_known_is_listed_in_one_order() -> None:
-    found = error([{"type": "contains", "value": "x", "zzz": 1}])
-    assert found.message.endswith(
+def test_expected_fields_are_listed_in_a_fixed_order() -> None:
+    problem = error([{"type": "contains", "value": "x", "zzz": 1}])
+    assert problem.message.endswith(
         "Expected one of: type, name, weight, required, min_score, negate, value, flags."
     )
 
 
-def test_the_names_that_a_prompt_may_have_are_those_that_the_grader_fills_in() -> None:
+def test_the_variables_of_a_prompt_are_those_that_the_grader_fills_in() -> None:
     assert score.VARIABLES | {"EVALUATOR_RESULTS_JSON"} == PROMPT_VARIABLES
 
 
 def table(text: str) -> list[tuple[str, str, str, str]]:
-    """Rows of `code | field | what the message says | what is written`."""
+    """Rows of `code | field | part of the message | YAML`."""
     rows = [line.split(" | ", 3) for line in text.strip().splitlines()]
-    return [(code, field, says, written) for code, field, says, written in rows]
+    return [(code, field, message, yaml_text) for code, field, message, yaml_text in rows]
 
 
 # --- types -------------------------------------------------------------------------------------------------
@@ -183,7 +181,7 @@ FRACTIONAL_TYPES = load(
    max_duration_ms: 5.0, target_exploration_ratio: 0.6, exploration_tolerance: 0.1}]
 """
 )
-MEASURED = load(
+MEASUREMENT_TYPES = load(
     r"""
 - [{type: latency, threshold: 5000}, latency, latency, {threshold_ms: 5000.0}]
 - [{type: cost, budget: 0.25}, cost, cost, {budget_usd: 0.25}]
@@ -197,31 +195,31 @@ MEASURED = load(
 )
 
 
-TYPES = [(*row, None) for row in TEXT_TYPES + MEASURED] + [(*row, 0.8) for row in FRACTIONAL_TYPES]
+TYPES = [(*row, None) for row in TEXT_TYPES + MEASUREMENT_TYPES] + [(*row, 0.8) for row in FRACTIONAL_TYPES]
 
 
 @pytest.mark.parametrize(("row", "grader", "label", "params", "pass_at"), TYPES)
-def test_a_type_becomes_its_grader_and_passes_from_0_8_if_it_can_give_a_fraction(
+def test_a_type_becomes_its_grader_and_passes_from_0_8_if_scores_can_be_fractions(
     row: dict[str, Any], grader: str, label: str, params: dict[str, Any], pass_at: float | None
 ) -> None:
-    assert one(row) == Assertion(grader=grader, params=params, label=label, pass_at=pass_at)
+    assert parse_one(row) == Assertion(grader=grader, params=params, label=label, pass_at=pass_at)
 
 
-def test_what_is_lowered_is_plain_data_that_knows_no_lines() -> None:
-    made = one("{type: code-grader, command: [x], a: {b: [{c: 1}]}}")
+def test_parameters_are_plain_data_without_line_numbers() -> None:
+    assertion = parse_one("{type: code-grader, command: [x], a: {b: [{c: 1}]}}")
 
     def kinds(value: Any) -> set[type]:
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return {type(value)}.union(*map(kinds, inner))
 
-    assert not kinds(made.params) & {YamlMap, YamlList}
+    assert not kinds(assertion.params) & {YamlMap, YamlList}
 
 
 # --- what all types share ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("yaml_text", "expected"),
     [
         ("", {}),
         ("weight: 0", {"weight": 0.0}),
@@ -249,10 +247,10 @@ def test_what_is_lowered_is_plain_data_that_knows_no_lines() -> None:
     ["type: contains, value: x", "type: llm-grader", "type: latency, threshold: 1", "type: word-count"],
 )
 def test_every_type_takes_weight_gate_negation_and_name(
-    kind: str, written: str, expected: dict[str, Any]
+    kind: str, yaml_text: str, expected: dict[str, Any]
 ) -> None:
-    plain = one(f"{{{kind}}}")
-    changed = one(f"{{{kind}, {written}}}")
+    plain = parse_one(f"{{{kind}}}")
+    changed = parse_one(f"{{{kind}, {yaml_text}}}")
     for field in Assertion.__struct_fields__:
         assert getattr(changed, field) == expected.get(field, getattr(plain, field)), field
 
@@ -279,16 +277,16 @@ unknown-field | wieght | 'weight' | wieght: 3
 )
 
 
-@pytest.mark.parametrize(("code", "field", "says", "written"), SHARED_ERRORS)
-def test_a_wrong_field_of_any_type_is_an_error(code: str, field: str, says: str, written: str) -> None:
-    problem = error(f"- {{type: is-json, {written}}}")
+@pytest.mark.parametrize(("code", "field", "message", "yaml_text"), SHARED_ERRORS)
+def test_a_wrong_field_of_any_type_is_an_error(code: str, field: str, message: str, yaml_text: str) -> None:
+    problem = error(f"- {{type: is-json, {yaml_text}}}")
     assert (problem.code, problem.field) == (code, f"assertions[0].{field}")
-    assert says in problem.message
+    assert message in problem.message
 
 
-# --- what is refused ---------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------
 
-REFUSED = table(
+TYPE_ERRORS = table(
     """
 missing-field | type | missing | {value: x}
 wrong-type | type | text | {type: 7}
@@ -382,18 +380,18 @@ unknown-field | weight | include | {include: safe, weight: 2}
 )
 
 
-@pytest.mark.parametrize(("code", "field", "says", "written"), REFUSED)
-def test_what_is_wrong_is_one_error_with_its_field_line_and_a_way_out(
-    code: str, field: str, says: str, written: str
+@pytest.mark.parametrize(("code", "field", "message", "yaml_text"), TYPE_ERRORS)
+def test_a_mistake_is_one_error_with_its_field_and_line_and_advice(
+    code: str, field: str, message: str, yaml_text: str
 ) -> None:
-    problem = error(f"# first line\n- {{type: is-json}}\n- {written}\n")
+    problem = error(f"# first line\n- {{type: is-json}}\n- {yaml_text}\n")
     assert (problem.code, problem.field) == (code, f"assertions[1].{field}")
-    assert says in problem.message
+    assert message in problem.message
     assert (problem.path, problem.line) == ("evals/suite.yaml", 3)
 
 
 @pytest.mark.parametrize(
-    ("items", "field", "says"),
+    ("items", "field", "message"),
     [
         (None, "assertions", "is null; it must be a list"),
         ({}, "assertions", "an object; it must be a list"),
@@ -404,27 +402,29 @@ def test_what_is_wrong_is_one_error_with_its_field_line_and_a_way_out(
         (["a", " "], "assertions[1]", "is blank"),
     ],
 )
-def test_what_is_no_list_of_objects_and_texts_is_an_error(items: Any, field: str, says: str) -> None:
+def test_a_value_that_is_no_list_of_objects_and_texts_is_an_error(
+    items: Any, field: str, message: str
+) -> None:
     problem = error(load("x") if items == "x" else items)
     assert problem.field == field
-    assert says in problem.message
+    assert message in problem.message
 
 
-def test_a_problem_stands_at_the_line_of_its_field_and_names_its_test() -> None:
-    notes = ProblemLog("s.yaml", 1, "Test")
-    notes.case = "t1"
-    parse_assertions(load("- type: contains\n  value: x\n  weight: -1\n- 7\n"), "assertions", notes, SOURCE)
-    assert [problem.line for problem in notes.problems] == [3, 4]
-    assert all(problem.case == "t1" for problem in notes.problems)
-    assert notes.problems[0].message.startswith("Test 't1': `assertions[0].weight`")
+def test_a_problem_has_the_line_of_its_field_and_names_its_test() -> None:
+    log = ProblemLog("s.yaml", 1, "Test")
+    log.case = "t1"
+    parse_assertions(load("- type: contains\n  value: x\n  weight: -1\n- 7\n"), "assertions", log, SOURCE)
+    assert [problem.line for problem in log.problems] == [3, 4]
+    assert all(problem.case == "t1" for problem in log.problems)
+    assert log.problems[0].message.startswith("Test 't1': `assertions[0].weight`")
 
 
 def test_every_problem_of_a_list_is_found_at_once() -> None:
     assert len(errors("[{type: contains}, {type: nope}, {type: regex, value: '', weight: -1}]")) == 4
-    found = errors(
+    problems = errors(
         "- type: regex\n  weight: -1\n  value: '['\n- type: contains-any\n  value:\n  - a\n  - [b]\n"
     )
-    assert [(problem.field, problem.line) for problem in found] == [
+    assert [(problem.field, problem.line) for problem in problems] == [
         ("assertions[0].weight", 2),
         ("assertions[0].value", 3),
         ("assertions[1].value[1]", 7),
@@ -432,7 +432,7 @@ def test_every_problem_of_a_list_is_found_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "fields"),
+    ("yaml_text", "fields"),
     [
         ("{type: contains, value: x, flags: i}", ["flags"]),
         ("{type: is-json, value: x}", ["value"]),
@@ -444,10 +444,10 @@ def test_every_problem_of_a_list_is_found_at_once() -> None:
         ("{type: tool-trajectory, mode: any_order, expected: [], minimums: {a: 1}}", ["expected"]),
     ],
 )
-def test_a_field_that_is_known_and_does_nothing_is_warned_about(written: str, fields: list[str]) -> None:
-    one(written, ("no-effect",) * len(fields))
-    _, notes = lowered(f"- {written}")
-    assert [problem.field for problem in notes.problems] == [f"assertions[0].{name}" for name in fields]
+def test_a_field_that_has_no_effect_is_warned_about(yaml_text: str, fields: list[str]) -> None:
+    parse_one(yaml_text, ("no-effect",) * len(fields))
+    _, log = parse(f"- {yaml_text}")
+    assert [problem.field for problem in log.problems] == [f"assertions[0].{name}" for name in fields]
 
 
 @pytest.mark.parametrize(
@@ -461,17 +461,17 @@ def test_a_field_that_is_known_and_does_nothing_is_warned_about(written: str, fi
     ],
 )
 def test_target_lets_a_program_ask_a_judge(target: str, params: dict[str, Any]) -> None:
-    made = one(f"{{type: code-grader, command: [x], target: {target}}}")
-    assert made.params == {"command": ["x"], **params}
+    assertion = parse_one(f"{{type: code-grader, command: [x], target: {target}}}")
+    assert assertion.params == {"command": ["x"], **params}
 
 
-def test_the_old_word_for_a_command_is_read_with_a_warning() -> None:
-    made = one("{type: code-grader, script: [python, x.py]}", ("deprecated",))
-    assert made.params == {"command": ["python", "x.py"]}
+def test_the_old_name_of_command_is_read_with_a_warning() -> None:
+    assertion = parse_one("{type: code-grader, script: [python, x.py]}", ("deprecated",))
+    assert assertion.params == {"command": ["python", "x.py"]}
 
 
-def test_a_slip_in_a_field_that_is_passed_on_is_warned_about() -> None:
-    assert one("{type: llm-grader, promt: x}", ("passed-on",)).params == {"config": {"promt": "x"}}
+def test_a_misspelled_field_that_is_passed_on_is_warned_about() -> None:
+    assert parse_one("{type: llm-grader, promt: x}", ("passed-on",)).params == {"config": {"promt": "x"}}
 
 
 # --- prompts -----------------------------------------------------------------------------------------------
@@ -491,12 +491,12 @@ def test_a_slip_in_a_field_that_is_passed_on_is_warned_about() -> None:
     ],
 )
 def test_a_prompt_is_the_file_that_it_names_or_itself(prompt: str, text: str) -> None:
-    assert one({"type": "llm-grader", "prompt": prompt}).params["prompt"] == text
+    assert parse_one({"type": "llm-grader", "prompt": prompt}).params["prompt"] == text
 
 
 def test_a_prompt_of_several_lines_names_no_file() -> None:
-    made = one({"type": "llm-grader", "prompt": "Look at\n./none.md"})
-    assert made.params["prompt"] == "Look at\n./none.md"
+    assertion = parse_one({"type": "llm-grader", "prompt": "Look at\n./none.md"})
+    assert assertion.params["prompt"] == "Look at\n./none.md"
 
 
 @pytest.mark.parametrize(
@@ -511,14 +511,14 @@ def test_a_prompt_of_several_lines_names_no_file() -> None:
         ("config.own.deep", None),
     ],
 )
-def test_a_name_in_a_prompt_that_nothing_stands_for_is_warned_about(name: str, hint: str | None) -> None:
+def test_an_unknown_variable_in_a_prompt_is_warned_about(name: str, hint: str | None) -> None:
     prompt = f"Is {{{{ {name} }}}} kind? {{{{criteria}}}}"
     row = {"type": "llm-grader", "prompt": prompt, "config": {"tone": "warm"}, "own": {"deep": 1}}
-    _, notes = lowered([row])
+    _, log = parse([row])
     if hint is None:
-        assert not notes.problems
+        assert not log.problems
         return
-    (problem,) = notes.problems
+    (problem,) = log.problems
     assert (problem.code, problem.level) == ("unknown-variable", "warning")
     assert f"{{{{ {name} }}}}, which is not replaced. " in problem.message
     assert hint in problem.message
@@ -527,11 +527,11 @@ def test_a_name_in_a_prompt_that_nothing_stands_for_is_warned_about(name: str, h
 # --- texts and files in the list ---------------------------------------------------------------------------
 
 
-def test_texts_become_one_rubric_in_the_place_of_the_first() -> None:
-    made, notes = lowered("[{type: is-json}, Is kind, {type: is_json}, Is short]")
-    assert not notes.problems
-    assert [each.label for each in made] == ["is-json", "rubrics", "is_json"]
-    assert made[1] == Assertion(
+def test_texts_become_one_rubric_at_the_position_of_the_first() -> None:
+    assertions, log = parse("[{type: is-json}, Is kind, {type: is_json}, Is short]")
+    assert not log.problems
+    assert [assertion.label for assertion in assertions] == ["is-json", "rubrics", "is_json"]
+    assert assertions[1] == Assertion(
         grader="rubrics",
         params={
             "items": [
@@ -544,15 +544,20 @@ def test_texts_become_one_rubric_in_the_place_of_the_first() -> None:
     )
 
 
-def test_an_included_file_stands_where_it_is_included_and_may_include_others() -> None:
-    made, notes = lowered("[{type: equals, value: a}, Is short, {include: outer}, {include: ./one.yaml}]")
-    # `./one.yaml` is not in the files above, as a find of its own would tell
-    assert [problem.code for problem in notes.problems] == ["missing-include"]
-    assert [each.label for each in made] == ["equals-a", "rubrics", "contains-please", "is-json"]
-    assert [item["outcome"] for item in made[1].params["items"]] == ["Is short", "Stays polite"]
+def test_assertions_of_an_included_file_replace_the_include_and_may_include_others() -> None:
+    assertions, log = parse("[{type: equals, value: a}, Is short, {include: outer}, {include: ./one.yaml}]")
+    # `./one.yaml` is not among the files above
+    assert [problem.code for problem in log.problems] == ["missing-include"]
+    assert [assertion.label for assertion in assertions] == [
+        "equals-a",
+        "rubrics",
+        "contains-please",
+        "is-json",
+    ]
+    assert [item["outcome"] for item in assertions[1].params["items"]] == ["Is short", "Stays polite"]
 
 
-def test_a_problem_in_an_included_file_stands_at_its_own_path_and_line() -> None:
+def test_a_problem_in_an_included_file_has_the_path_and_line_of_that_file() -> None:
     problems = errors("[{include: wrong.yaml}]")
     assert {(problem.path, problem.line) for problem in problems} == {
         ("evals/wrong.yaml", 3),
@@ -562,7 +567,7 @@ def test_a_problem_in_an_included_file_stands_at_its_own_path_and_line() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "says"),
+    ("name", "code", "message"),
     [
         ("broken", "bad-yaml", "Close every quote"),
         ("list", "not-an-object", "is a list"),
@@ -573,26 +578,26 @@ def test_a_problem_in_an_included_file_stands_at_its_own_path_and_line() -> None
         ("d1", "too-deep", "d1.yaml › d2.yaml › d3.yaml › d4.yaml"),
     ],
 )
-def test_a_file_that_cannot_be_included_is_an_error(name: str, code: str, says: str) -> None:
+def test_a_file_that_cannot_be_included_is_an_error(name: str, code: str, message: str) -> None:
     problem = error(f"[{{include: {name}.yaml}}]")
     assert problem.code == code
-    assert says in problem.message
+    assert message in problem.message
 
 
-def test_what_an_included_file_names_is_looked_for_beside_it_first() -> None:
-    made, notes = lowered("[{include: shared/judged.yaml}]")
-    assert notes.problems == []
-    assert [one.label for one in made] == ["llm-grader", "is-json"]
-    assert made[0].params == {"prompt": "Judge {{ output }} here."}
+def test_files_that_an_included_file_names_are_first_looked_for_beside_it() -> None:
+    assertions, log = parse("[{include: shared/judged.yaml}]")
+    assert log.problems == []
+    assert [assertion.label for assertion in assertions] == ["llm-grader", "is-json"]
+    assert assertions[0].params == {"prompt": "Judge {{ output }} here."}
 
 
 def test_three_files_may_include_one_another() -> None:
-    assert lowered("[{include: d2.yaml}]")[1].problems == []
+    assert parse("[{include: d2.yaml}]")[1].problems == []
 
 
 # --- composite ---------------------------------------------------------------------------------------------
 
-WEIGHED = "aggregator: {type: weighted_average}"
+AVERAGE = "aggregator: {type: weighted_average}"
 MEMBERS = "assertions: [{name: a, type: is-json}, {name: b, type: llm-grader, min_score: 0.5}]"
 
 
@@ -626,27 +631,27 @@ MEMBERS = "assertions: [{name: a, type: is-json}, {name: b, type: llm-grader, mi
 def test_a_composite_has_named_members_and_an_aggregator(
     aggregator: str, expected: dict[str, Any], pass_at: float | None
 ) -> None:
-    made = one(f"{{type: composite, {MEMBERS}, aggregator: {aggregator}}}")
-    assert made.params == {
+    assertion = parse_one(f"{{type: composite, {MEMBERS}, aggregator: {aggregator}}}")
+    assert assertion.params == {
         "members": [
             {"name": "a", "assertion": {"grader": "is_json", "params": {"strip_fences": False}}},
             {"name": "b", "assertion": {"grader": "llm_grader", "params": {}, "pass_at": 0.5}},
         ],
         "aggregator": expected,
     }
-    assert (made.label, made.pass_at) == ("composite", pass_at)
+    assert (assertion.label, assertion.pass_at) == ("composite", pass_at)
 
 
 @pytest.mark.parametrize("name", ["assertions", "assert", "evaluators"])
-def test_members_of_a_composite_may_stand_under_three_names(name: str) -> None:
-    made = one(f"{{type: composite, {name}: [{{name: a, type: is-json}}], {WEIGHED}}}")
-    assert made.params["members"][0]["name"] == "a"
+def test_the_members_of_a_composite_may_be_in_one_of_three_fields(name: str) -> None:
+    assertion = parse_one(f"{{type: composite, {name}: [{{name: a, type: is-json}}], {AVERAGE}}}")
+    assert assertion.params["members"][0]["name"] == "a"
 
 
-def test_a_member_keeps_its_gate_and_negation_and_is_weighed_by_the_aggregator_alone() -> None:
+def test_a_member_keeps_its_gate_and_negation_but_not_its_weight() -> None:
     member = "{name: a, type: is-json, weight: 3, required: true, negate: true}"
-    made = one(f"{{type: composite, assertions: [{member}], {WEIGHED}}}", ("no-effect",))
-    assert made.params["members"][0]["assertion"] == {
+    assertion = parse_one(f"{{type: composite, assertions: [{member}], {AVERAGE}}}", ("no-effect",))
+    assert assertion.params["members"][0]["assertion"] == {
         "grader": "is_json",
         "params": {"strip_fences": False},
         "required": 0.8,
@@ -656,20 +661,20 @@ def test_a_member_keeps_its_gate_and_negation_and_is_weighed_by_the_aggregator_a
 
 def test_a_composite_may_be_a_member_of_one() -> None:
     inner = f"{{name: in, type: composite, {MEMBERS}, aggregator: {{type: threshold, threshold: 1}}}}"
-    made = one(f"{{type: composite, assertions: [{inner}], {WEIGHED}}}")
-    assert made.params["members"][0]["assertion"]["grader"] == "composite"
-    assert reads_criteria([made])
+    assertion = parse_one(f"{{type: composite, assertions: [{inner}], {AVERAGE}}}")
+    assert assertion.params["members"][0]["assertion"]["grader"] == "composite"
+    assert reads_criteria([assertion])
 
 
 COMPOSITE_ERRORS = table(
     """
-missing-field | assertions | a `name` | WEIGHED
-empty-list | assertions | empty | assertions: [], WEIGHED
-wrong-type | assertions[0] | `name` | assertions: [x], WEIGHED
-missing-field | assertions[0].name | no other member | assertions: [{type: is-json}], WEIGHED
-duplicate-name | assert[1] | 'a' | assert: [{name: a, type: is-json}, {name: a, type: is-json}], WEIGHED
-missing-field | assertions[0].value | missing | assertions: [{name: a, type: contains}], WEIGHED
-conflicting-fields | evaluators | `assertions` | MEMBERS, evaluators: [], WEIGHED
+missing-field | assertions | a `name` | AVERAGE
+empty-list | assertions | empty | assertions: [], AVERAGE
+wrong-type | assertions[0] | `name` | assertions: [x], AVERAGE
+missing-field | assertions[0].name | no other member | assertions: [{type: is-json}], AVERAGE
+duplicate-name | assert[1] | 'a' | assert: [{name: a, type: is-json}, {name: a, type: is-json}], AVERAGE
+missing-field | assertions[0].value | missing | assertions: [{name: a, type: contains}], AVERAGE
+conflicting-fields | evaluators | `assertions` | MEMBERS, evaluators: [], AVERAGE
 missing-field | aggregator | weighted_average | MEMBERS
 wrong-type | aggregator | an object | MEMBERS, aggregator: threshold
 missing-field | aggregator.type | threshold | MEMBERS, aggregator: {}
@@ -686,15 +691,15 @@ unknown-field | aggregator.threshold | weights | MEMBERS, aggregator: {type: wei
 )
 
 
-@pytest.mark.parametrize(("code", "field", "says", "written"), COMPOSITE_ERRORS)
-def test_a_composite_that_is_wrong_is_an_error(code: str, field: str, says: str, written: str) -> None:
-    written = written.replace("MEMBERS", MEMBERS).replace("WEIGHED", WEIGHED)
-    problem = error(f"[{{type: composite, {written}}}]")
+@pytest.mark.parametrize(("code", "field", "message", "yaml_text"), COMPOSITE_ERRORS)
+def test_a_composite_that_is_wrong_is_an_error(code: str, field: str, message: str, yaml_text: str) -> None:
+    yaml_text = yaml_text.replace("MEMBERS", MEMBERS).replace("AVERAGE", AVERAGE)
+    problem = error(f"[{{type: composite, {yaml_text}}}]")
     assert (problem.code, problem.field) == (code, f"assertions[0].{field}")
-    assert says in problem.message
+    assert message in problem.message
 
 
-# --- who reads the criteria --------------------------------------------------------------------------------
+# --- assertions that read the criteria ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -707,7 +712,7 @@ def test_a_composite_that_is_wrong_is_an_error(code: str, field: str, says: str,
         ("[{type: rubrics, criteria: [a]}]", True),
         ("[{type: code-grader, command: x}]", True),
         ("[{type: word-count}]", True),
-        (f"[{{type: composite, {MEMBERS}, {WEIGHED}}}]", True),
+        (f"[{{type: composite, {MEMBERS}, {AVERAGE}}}]", True),
         (
             "[{type: composite, assert: [{name: a, type: is-json}], aggregator: {type: weighted_average}}]",
             False,
@@ -720,9 +725,9 @@ def test_a_composite_that_is_wrong_is_an_error(code: str, field: str, says: str,
     ],
 )
 def test_judges_and_programs_read_the_criteria(items: str, reads: bool) -> None:
-    made, notes = lowered(items)
-    assert not notes.has_errors
-    assert reads_criteria(made) is reads
+    assertions, log = parse(items)
+    assert not log.has_errors
+    assert reads_criteria(assertions) is reads
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -743,7 +748,7 @@ ANY = st.recursive(
     ),
     max_leaves=6,
 )
-EVERY = [
+ROWS = [
     *(row for row, *_ in TYPES),
     *load(
         r"""
@@ -765,41 +770,41 @@ EVERY = [
         )
     ),
 ]
-NAMES = sorted({name for row in EVERY for name in row} | {"required", "min_score", "negate"})
+NAMES = sorted({name for row in ROWS for name in row} | {"required", "min_score", "negate"})
 
 
 @pytest.mark.slow
-@given(st.sampled_from(EVERY), st.sampled_from(NAMES), ANY)
+@given(st.sampled_from(ROWS), st.sampled_from(NAMES), ANY)
 @example({"type": "regex", "value": "("}, "flags", "i")
-def test_any_value_in_any_field_is_an_assertion_that_its_grader_takes_or_an_error_at_that_assertion(
+def test_any_value_in_any_field_gives_an_assertion_that_its_grader_accepts_or_an_error(
     row: dict[str, Any], name: str, value: object
 ) -> None:
-    made, notes = lowered([row | {name: value}])
-    assert all((problem.field or "").startswith("assertions[0].") for problem in notes.problems)
-    if notes.has_errors:
+    assertions, log = parse([row | {name: value}])
+    assert all((problem.field or "").startswith("assertions[0].") for problem in log.problems)
+    if log.has_errors:
         return
-    (only,) = made
+    (assertion,) = assertions
     try:
-        build_grader(only, GRADERS.get)
+        build_grader(assertion, GRADERS.get)
     except ValueError:
-        # What only a grader can know is left to it: whether a path is one.
-        if only.grader not in ("field_accuracy", "tool_trajectory"):
+        # Only a grader can know some things, such as whether a path is valid.
+        if assertion.grader not in ("field_accuracy", "tool_trajectory"):
             raise
 
 
-# --- written -----------------------------------------------------------------------------------------------
+# --- writing -----------------------------------------------------------------------------------------------
 
 
-def assert_written(made: Assertion) -> None:
-    """An assertion is written, with its label, as a row that is read as it was."""
-    row, has_label = render_assertion(made, SOURCE)
+def check_written(assertion: Assertion) -> None:
+    """Checks that an assertion is written with its label, and read unchanged."""
+    row, has_label = render_assertion(assertion, SOURCE)
     assert has_label
-    assert one(row) == made
+    assert parse_one(row) == assertion
 
 
-@pytest.mark.parametrize("row", EVERY, ids=lambda row: row["type"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["type"])
 def test_an_assertion_of_every_type_is_written_as_it_was_read(row: dict[str, Any]) -> None:
-    assert_written(one(row))
+    check_written(parse_one(row))
 
 
 SHARES = st.floats(0, 1, exclude_min=True)
@@ -807,7 +812,7 @@ SHARES = st.floats(0, 1, exclude_min=True)
 
 @pytest.mark.slow
 @given(
-    row=st.sampled_from(EVERY),
+    row=st.sampled_from(ROWS),
     fields=st.fixed_dictionaries(
         {},
         optional={
@@ -824,10 +829,12 @@ SHARES = st.floats(0, 1, exclude_min=True)
 def test_weight_negation_name_and_gate_of_every_type_are_written(
     row: dict[str, Any], fields: dict[str, Any], gate: float | None, least: float | None
 ) -> None:
-    made = replace(one(row), required=gate, **fields)
+    assertion = replace(parse_one(row), required=gate, **fields)
     if least is not None:
-        made = replace(made, pass_at=least if gate is None else gate)  # both at once have no words
-    assert_written(made)
+        assertion = replace(
+            assertion, pass_at=least if gate is None else gate
+        )  # the format cannot express both at once
+    check_written(assertion)
 
 
 @given(text=st.text(st.characters(exclude_categories=["Cs", "Co"]), min_size=1).filter(str.strip))
@@ -835,7 +842,7 @@ def test_weight_negation_name_and_gate_of_every_type_are_written(
     ("grader", "name"),
     [("contains", "value"), ("exact", "value"), ("contains_any", "values"), ("skill_trigger", "skill")],
 )
-def test_any_text_is_written_as_it_is(grader: str, name: str, text: str) -> None:
+def test_any_text_is_written_unchanged(grader: str, name: str, text: str) -> None:
     value = [text] if name == "values" else text
     row, _ = render_assertion(Assertion(grader=grader, params={name: value}), SOURCE)
-    assert one(row).params == {name: value}
+    assert parse_one(row).params == {name: value}

@@ -1,4 +1,4 @@
-"""AgentV's rubrics: texts, weighted items and ranges of points to what grader `rubrics` takes."""
+"""AgentV's rubrics: texts, weighted items and ranges of points become parameters of grader `rubrics`."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ from proctor.yaml12 import load
 SOURCE = SuiteSource(path="suite.yaml", read_lines=list, environ={"HEAVY": "3", "ID": "accuracy"})
 
 
-def lowered(items: Any) -> tuple[Assertion, list[Problem]]:
-    notes = ProblemLog("suite.yaml", 1)
-    (made,) = parse_test_rubrics(load(items) if isinstance(items, str) else items, "rubrics", notes, SOURCE)
-    assert notes.has_errors == any(problem.level == "error" for problem in notes.problems)
-    return made, notes.problems
+def parse(items: Any) -> tuple[Assertion, list[Problem]]:
+    log = ProblemLog("suite.yaml", 1)
+    (assertion,) = parse_test_rubrics(
+        load(items) if isinstance(items, str) else items, "rubrics", log, SOURCE
+    )
+    assert log.has_errors == any(problem.level == "error" for problem in log.problems)
+    return assertion, log.problems
 
 
-def items_of(written: str) -> Any:
-    made, problems = lowered(written)
+def read_items(yaml_text: str) -> Any:
+    assertion, problems = parse(yaml_text)
     assert not problems
-    build_grader(made, GRADERS.get)
-    assert made == Assertion(grader="rubrics", params=made.params, pass_at=0.8, label="rubrics")
-    assert made.params.keys() == {"items"}
-    return made.params["items"]
+    build_grader(assertion, GRADERS.get)
+    assert assertion == Assertion(grader="rubrics", params=assertion.params, pass_at=0.8, label="rubrics")
+    assert assertion.params.keys() == {"items"}
+    return assertion.params["items"]
 
 
-def error(written: Any) -> Problem:
-    (problem,) = [problem for problem in lowered(written)[1] if problem.level == "error"]
+def error(yaml_text: Any) -> Problem:
+    (problem,) = [problem for problem in parse(yaml_text)[1] if problem.level == "error"]
     return problem
 
 
@@ -63,14 +65,14 @@ def error(written: Any) -> Problem:
         ),
     ],
 )
-def test_a_text_is_an_object_with_that_outcome_and_only_required_true_is_required(
+def test_a_text_is_an_item_with_that_outcome_and_only_required_true_is_required(
     item: str, becomes: dict[str, Any]
 ) -> None:
-    assert items_of(f"- {item}") == [becomes]
+    assert read_items(f"- {item}") == [becomes]
 
 
 def test_an_item_without_id_is_numbered_by_its_place() -> None:
-    assert [item["id"] for item in items_of("[a, {id: mine, outcome: b}, {outcome: c}, d]")] == [
+    assert [item["id"] for item in read_items("[a, {id: mine, outcome: b}, {outcome: c}, d]")] == [
         "rubric-1",
         "mine",
         "rubric-3",
@@ -79,11 +81,11 @@ def test_an_item_without_id_is_numbered_by_its_place() -> None:
 
 
 def test_an_item_of_weight_0_is_kept_beside_others() -> None:
-    assert items_of("[{outcome: a, weight: 0}, {outcome: b}]")[0]["weight"] == 0.0
+    assert read_items("[{outcome: a, weight: 0}, {outcome: b}]")[0]["weight"] == 0.0
 
 
 @pytest.mark.parametrize(
-    ("written", "code", "field", "says"),
+    ("yaml_text", "code", "field", "message"),
     [
         ("null", "wrong-type", "rubrics", "null"),
         ("Is kind", "wrong-type", "rubrics", "a list of texts"),
@@ -118,13 +120,13 @@ def test_an_item_of_weight_0_is_kept_beside_others() -> None:
         ("[{id: rubric-2, outcome: a}, b]", "duplicate-id", "rubrics", "'rubric-2'"),
     ],
 )
-def test_an_item_that_is_wrong_is_an_error(written: str, code: str, field: str, says: str) -> None:
-    problem = error(written)
+def test_an_item_that_is_wrong_is_an_error(yaml_text: str, code: str, field: str, message: str) -> None:
+    problem = error(yaml_text)
     assert (problem.code, problem.field) == (code, field)
-    assert says in problem.message
+    assert message in problem.message
 
 
-def test_an_item_says_on_which_line_it_is_wrong() -> None:
+def test_an_error_of_an_item_has_its_line() -> None:
     assert error("- a\n- outcome: b\n  weight: -1\n").line == 3
 
 
@@ -148,18 +150,18 @@ THREE = [
         {score_range: [5, 7], outcome: ok}]""",
     ],
 )
-def test_ranges_are_written_as_a_list_or_by_their_least_points(ranges: str) -> None:
-    assert items_of(f"[{{id: a, score_ranges: {ranges}}}]") == [{"id": "a", "score_ranges": THREE}]
+def test_ranges_are_a_list_or_an_object_by_least_points(ranges: str) -> None:
+    assert read_items(f"[{{id: a, score_ranges: {ranges}}}]") == [{"id": "a", "score_ranges": THREE}]
 
 
 def test_an_item_may_have_an_outcome_beside_its_ranges() -> None:
-    (item,) = items_of("[{id: a, outcome: How good it is, score_ranges: {0: all}}]")
+    (item,) = read_items("[{id: a, outcome: How good it is, score_ranges: {0: all}}]")
     assert item["outcome"] == "How good it is"
     assert item["score_ranges"] == [{"low": 0, "high": 10, "outcome": "all"}]
 
 
 @pytest.mark.parametrize(
-    ("ranges", "code", "field", "says"),
+    ("ranges", "code", "field", "message"),
     [
         ("null", "wrong-type", "", "a list of objects"),
         ("5", "wrong-type", "", "a list of objects"),
@@ -196,30 +198,30 @@ def test_an_item_may_have_an_outcome_beside_its_ranges() -> None:
     ],
 )
 def test_ranges_that_do_not_cover_0_to_10_once_are_an_error(
-    ranges: str, code: str, field: str, says: str
+    ranges: str, code: str, field: str, message: str
 ) -> None:
     problem = error(f"[{{id: a, score_ranges: {ranges}}}]")
     assert (problem.code, problem.field) == (code, f"rubrics[0].score_ranges{field}")
-    assert says in problem.message
+    assert message in problem.message
 
 
 @pytest.mark.slow
 @given(st.sets(st.integers(1, 10)), st.randoms())
-def test_every_set_of_least_points_covers_0_to_10_once(cuts: set[int], chance: Any) -> None:
-    lows = [0, *cuts]
-    chance.shuffle(lows)
-    made, problems = lowered([{"id": "a", "score_ranges": {str(low): f"from {low}" for low in lows}}])
+def test_every_set_of_least_points_covers_0_to_10_once(bounds: set[int], randoms: Any) -> None:
+    lows = [0, *bounds]
+    randoms.shuffle(lows)
+    assertion, problems = parse([{"id": "a", "score_ranges": {str(low): f"from {low}" for low in lows}}])
     assert not problems
-    ranges = made.params["items"][0]["score_ranges"]
-    points = [point for each in ranges for point in range(each["low"], each["high"] + 1)]
+    ranges = assertion.params["items"][0]["score_ranges"]
+    points = [point for score_range in ranges for point in range(score_range["low"], score_range["high"] + 1)]
     assert points == list(range(11))
-    build_grader(made, GRADERS.get)
+    build_grader(assertion, GRADERS.get)
 
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(-1, 11), st.integers(-1, 11)), min_size=1, max_size=4))
-def test_ranges_are_taken_exactly_when_they_cover_0_to_10_once(pairs: list[tuple[int, int]]) -> None:
-    _, problems = lowered(
+def test_ranges_are_accepted_only_if_they_cover_0_to_10_once(pairs: list[tuple[int, int]]) -> None:
+    _, problems = parse(
         [{"id": "a", "score_ranges": [{"score_range": list(pair), "outcome": "x"} for pair in pairs]}]
     )
     points = [point for low, high in pairs for point in range(low, high + 1)]
@@ -231,7 +233,7 @@ def test_ranges_are_taken_exactly_when_they_cover_0_to_10_once(pairs: list[tuple
 
 
 @pytest.mark.parametrize(
-    ("written", "least"),
+    ("yaml_text", "least"),
     [
         ("required_min_score: 7", 0.7),
         ("required_min_score: 10", 1.0),
@@ -239,17 +241,17 @@ def test_ranges_are_taken_exactly_when_they_cover_0_to_10_once(pairs: list[tuple
         ("required_min_score: 7, min_score: 0.5", 0.5),
     ],
 )
-def test_a_gate_in_points_is_read_with_a_warning(written: str, least: float | None) -> None:
-    made, problems = lowered(f"[{{id: a, outcome: x, {written}}}]")
+def test_a_gate_in_points_is_read_with_a_warning(yaml_text: str, least: float | None) -> None:
+    assertion, problems = parse(f"[{{id: a, outcome: x, {yaml_text}}}]")
     assert [(problem.level, problem.code) for problem in problems] == [("warning", "deprecated")]
-    assert made.params["items"][0].get("min_score") == least
+    assert assertion.params["items"][0].get("min_score") == least
 
 
 # --- as an assertion ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("written", "label"),
+    ("yaml_text", "label"),
     [
         ("{type: rubrics, criteria: [Is kind]}", "rubrics"),
         ("{type: rubrics, rubrics: [Is kind]}", "rubrics"),
@@ -258,9 +260,9 @@ def test_a_gate_in_points_is_read_with_a_warning(written: str, least: float | No
         ("{type: rubrics, name: manners, criteria: [Is kind]}", "manners"),
     ],
 )
-def test_a_checklist_is_written_in_four_ways(written: str, label: str) -> None:
-    notes = ProblemLog("suite.yaml", 1)
-    (made,) = parse_assertions(load(f"- {written}"), "assertions", notes, SOURCE)
-    assert not notes.problems
+def test_a_checklist_can_be_given_in_several_ways(yaml_text: str, label: str) -> None:
+    log = ProblemLog("suite.yaml", 1)
+    (assertion,) = parse_assertions(load(f"- {yaml_text}"), "assertions", log, SOURCE)
+    assert not log.problems
     items = [{"id": "rubric-1", "outcome": "Is kind"}]
-    assert made == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)
+    assert assertion == Assertion(grader="rubrics", params={"items": items}, pass_at=0.8, label=label)

@@ -1,4 +1,4 @@
-"""The JSON Schema of dialect agentv against its reader: what one accepts, the other accepts."""
+"""The JSON Schema of dialect agentv and its reader accept the same suites."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ NOT_EXPRESSED = {
 
 
 def problems(path: Path, text: str | None = None) -> list[Problem]:
-    """The errors of a file, or of another text in its place."""
+    """The errors of a file, or of `text` if it is given, at the path of the file."""
     source = source_from_path(path, ENVIRON, {})
     if text is not None:
         data = text.encode()
@@ -95,7 +95,7 @@ def problems(path: Path, text: str | None = None) -> list[Problem]:
     return [item for item in items if isinstance(item, Problem) and item.level == "error"]
 
 
-def parsed(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     return to_plain(load(text))
 
 
@@ -113,7 +113,7 @@ def test_the_schema_is_a_schema_of_the_draft_that_it_names() -> None:
     Draft202012Validator.check_schema(suite_schema())
 
 
-def test_it_is_no_larger_than_it_needs_to_be() -> None:
+def test_the_schema_is_smaller_than_60_kb() -> None:
     assert len(json.dumps(suite_schema())) < 60_000
 
 
@@ -122,7 +122,7 @@ def test_a_golden_suite_fits_unless_it_has_an_error_that_can_be_expressed(path: 
     own = {problem.code for problem in problems(path) if Path(problem.path or "").name == path.name}
     errors = [
         f"{error.json_path}: {error.message}"
-        for error in VALIDATOR.iter_errors(parsed(path.read_text("utf-8")))
+        for error in VALIDATOR.iter_errors(parse_yaml(path.read_text("utf-8")))
     ]
     assert bool(errors) == bool(own & EXPRESSED.keys()), errors
 
@@ -163,7 +163,7 @@ def examples() -> list[Any]:
 @pytest.mark.parametrize("text", examples())
 def test_every_suite_of_the_documentation_fits(text: str) -> None:
     try:
-        document = parsed(text)
+        document = parse_yaml(text)
     except YamlError:
         pytest.skip("shows an error of YAML")
     if not isinstance(document, dict) or "tests" not in document or "providers" in document:
@@ -222,7 +222,7 @@ def mutations(node: Any, place: tuple[str | int, ...] = ()) -> Iterator[Mutation
 
 @cache
 def document(name: str) -> Any:
-    return parsed((FOLDER / name).read_text("utf-8"))
+    return parse_yaml((FOLDER / name).read_text("utf-8"))
 
 
 @cache
@@ -249,7 +249,7 @@ def test_reader_and_schema_agree_after_any_change(change: tuple[str, Mutation]) 
     check_law(*change)
 
 
-# --- what editors do ---------------------------------------------------------------------------------------
+# --- help in editors ---------------------------------------------------------------------------------------
 
 
 def test_every_field_has_a_description() -> None:
@@ -270,16 +270,16 @@ def test_every_field_has_a_description() -> None:
     ] == []
 
 
-def test_a_misspelled_field_is_refused_where_it_stands() -> None:
+def test_a_misspelled_field_is_an_error_at_its_path() -> None:
     suite = {"tests": [{"id": "a", "input": "b", "asertions": []}]}
     (error,) = VALIDATOR.iter_errors(suite)
     assert (error.json_path, "asertions" in error.message) == ("$.tests[0]", True)
 
 
-def test_every_type_is_completed() -> None:
+def test_every_type_is_offered_for_completion() -> None:
     choices = suite_schema()["$defs"]["assertion"]["properties"]["type"]["anyOf"][0]["enum"]
     assert choices == list(assertions.TYPES)
 
 
-def test_fields_without_effect_fit() -> None:
+def test_fields_without_effect_are_valid() -> None:
     assert VALIDATOR.is_valid({"tests": [], **dict.fromkeys(UNUSED_FIELDS, "x")})

@@ -1,4 +1,4 @@
-"""Suites of AgentV 5: told from promptfoo's, read where they mean the same, and refused where they do not."""
+"""Suites of AgentV 5: told apart from promptfoo's, read like version 4, or refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from proctor.model import Case, Problem, Suite
 from proctor.prompts.fill import fill_prompt
 from support.suite_files import find_in, make_source, split_items
 
-KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+DIALECTS_BY_NAME = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 TESTS = "tests:\n- id: a\n  vars: {q: Why?}\n  assert: [Says why]\n"
 
 
@@ -34,14 +34,18 @@ def read(text: str, **files: str) -> tuple[Suite, list[Case], list[Problem]]:
 
 def errors(text: str, **files: str) -> list[tuple[str, str | None, int | None]]:
     problems = read(text, **files)[2]
-    return [(one.code, one.field, one.line) for one in problems if one.level == "error" and not one.repeated]
+    return [
+        (problem.code, problem.field, problem.line)
+        for problem in problems
+        if problem.level == "error" and not problem.repeated
+    ]
 
 
-def asked(text: str, **files: str) -> list[str]:
-    """What is sent for each case with each prompt that it is run with, and no error."""
+def read_sent_texts(text: str, **files: str) -> list[str]:
+    """The texts that are sent for each case and each of its prompts; checks that there is no error."""
     suite, cases, problems = read(text, **files)
     assert [str(problem) for problem in problems if problem.level == "error"] == []
-    sent = [
+    conversations = [
         messages
         for case in cases
         for messages in (
@@ -50,10 +54,12 @@ def asked(text: str, **files: str) -> list[str]:
             else [case.input]
         )
     ]
-    return [" | ".join(f"{one.role}: {one.content}" for one in messages) for messages in sent]
+    return [
+        " | ".join(f"{message.role}: {message.content}" for message in messages) for messages in conversations
+    ]
 
 
-# --- told from promptfoo -----------------------------------------------------------------------------------
+# --- detection ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,10 +79,10 @@ def asked(text: str, **files: str) -> list[str]:
         ('{"prompts": ["x"], "name": "y", "tests": []}', "suite.json", "promptfoo"),
     ],
 )
-def test_a_suite_of_version_5_is_told_from_a_configuration_of_promptfoo(
+def test_a_suite_of_version_5_is_distinguished_from_a_promptfoo_configuration(
     text: str, path: str, dialect: str
 ) -> None:
-    assert detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN) == dialect
+    assert detect(read_head(path, text.encode().splitlines(keepends=True)), DIALECTS_BY_NAME) == dialect
 
 
 # --- prompts and vars --------------------------------------------------------------------------------------
@@ -89,7 +95,7 @@ tests:
 - {id: a, vars: {q: Why?, person: {name: Ada}}, assert: [x]}
 - {id: b, vars: {tone: brief, person: {name: Bo}}, assert: [x]}
 """
-    assert asked(text) == ["user: Why? Be kind, Ada.", "user: What? Be brief, Bo."]
+    assert read_sent_texts(text) == ["user: Why? Be kind, Ada.", "user: What? Be brief, Bo."]
 
 
 def test_a_prompt_that_is_one_name_takes_messages_and_objects_as_they_are() -> None:
@@ -102,7 +108,7 @@ tests:
   assert: [x]
 - {id: b, vars: {input: {ticket: 7}}, assert: [x]}
 """
-    assert asked(text) == ["system: Be kind. | user: Hi Ada", 'user: {\n  "ticket": 7\n}']
+    assert read_sent_texts(text) == ["system: Be kind. | user: Hi Ada", 'user: {\n  "ticket": 7\n}']
 
 
 def test_prompts_of_texts_are_those_of_the_suite_and_a_test_is_one_case() -> None:
@@ -114,7 +120,7 @@ def test_prompts_of_texts_are_those_of_the_suite_and_a_test_is_one_case() -> Non
     assert [prompt.name for prompt in suite.defaults.prompts] == ["long", "short"]
     assert [(case.id, case.prompts, len(case.input)) for case in cases] == [("a", None, 0), ("own", (), 1)]
     assert problems == []
-    assert asked(text) == ["user: A Why?", "user: B Why?", "user: Hi"]
+    assert read_sent_texts(text) == ["user: A Why?", "user: B Why?", "user: Hi"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +128,7 @@ def test_prompts_of_texts_are_those_of_the_suite_and_a_test_is_one_case() -> Non
 )
 def test_values_are_sent_as_agentv_writes_them(value: str, text: str) -> None:
     suite = f"prompts: ['A {{{{ q }}}}', 'B {{{{ vars.q }}}}']\n{TESTS.replace('Why?', value)}"
-    assert asked(suite) == [f"user: A {text}", f"user: B {text}"]
+    assert read_sent_texts(suite) == [f"user: A {text}", f"user: B {text}"]
     assert read(suite)[1][0].id == "a"
 
 
@@ -136,7 +142,7 @@ def test_values_are_sent_as_agentv_writes_them(value: str, text: str) -> None:
         ("['A {{ q }}', 'B {{ q }}']", TESTS.replace("Why?", "{c: [1, 2]}")),
     ],
 )
-def test_what_no_prompt_of_texts_can_send_is_sent_by_a_case_for_each_prompt(prompts: str, tests: str) -> None:
+def test_prompts_that_are_not_only_texts_become_a_case_for_each_prompt(prompts: str, tests: str) -> None:
     source = make_source(f"prompts: {prompts}\n{tests}", "s.eval.yaml", environ={"TONE": "kind"})
     suite, cases, problems = split_items(DIALECT.read(source))
     assert problems == []
@@ -151,14 +157,14 @@ def test_a_value_may_name_an_environment_variable() -> None:
     source = make_source(text, "s.eval.yaml", environ={"TONE": "kind"})
     suite, (case,), problems = split_items(DIALECT.read(source))
     assert (case.variables, case.input, problems) == (("TONE",), (), [])
-    filled = replace(case, input=fill_prompt(suite.defaults.prompts[0], case))
-    assert substitute_in_case(filled, {"TONE": "kind"}).input[0].content == "A kind, kind"
+    filled_case = replace(case, input=fill_prompt(suite.defaults.prompts[0], case))
+    assert substitute_in_case(filled_case, {"TONE": "kind"}).input[0].content == "A kind, kind"
 
 
-def test_prompts_stand_in_files_too() -> None:
+def test_prompts_may_be_files() -> None:
     text = f"prompts: ['file://one.txt', {{id: chat, file: two.json}}]\n{TESTS}"
     files = {"one_txt": "Ask {{ q }}", "two_json": '[{"role": "user", "content": "{{ q }}"}]'}
-    assert asked(text, **files) == ["user: Ask Why?", "user: Why?"]
+    assert read_sent_texts(text, **files) == ["user: Ask Why?", "user: Why?"]
 
 
 @pytest.mark.parametrize(
@@ -166,16 +172,16 @@ def test_prompts_stand_in_files_too() -> None:
     [("{{ missing }}", "vars"), ("{{ q | upper }}", "prompts[0]"), ("{% if q %}x{% endif %}", "prompts[0]")],
 )
 def test_a_prompt_that_cannot_be_filled_in_is_an_error(prompt: str, field: str) -> None:
-    assert [found[1] for found in errors(f"prompts: ['{prompt}']\n{TESTS}")] == [field]
+    assert [error[1] for error in errors(f"prompts: ['{prompt}']\n{TESTS}")] == [field]
 
 
-def test_what_is_wrong_under_several_prompts_is_told_once() -> None:
+def test_an_error_of_a_test_with_several_prompts_is_reported_once() -> None:
     text = f"prompts: [x, y]\n{TESTS.replace('[Says why]', '[{type: javascript, value: x}]')}"
     problems = read(text)[2]
-    assert [(one.case, one.repeated) for one in problems] == [("a", False)]
+    assert [(problem.case, problem.repeated) for problem in problems] == [("a", False)]
 
 
-# --- the rest of a suite -----------------------------------------------------------------------------------
+# --- other fields of a suite -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -196,7 +202,7 @@ def test_what_is_wrong_under_several_prompts_is_told_once() -> None:
         ("assert: [{type: is-json, metric: j}]", "assertions: [{type: is-json, name: j}]"),
     ],
 )
-def test_a_field_means_what_it_meant_in_version_4(version_5: str, version_4: str) -> None:
+def test_a_field_has_the_meaning_of_its_version_4_equivalent(version_5: str, version_4: str) -> None:
     tests = "tests:\n- {id: a, input: i, criteria: c, assert: [{type: contains, value: x}]}\n"
     new, cases, problems = read(f"{version_5}\nprompts: [x]\n{tests}")
     old, same, _ = read(f"{version_4}\n{tests}")
@@ -219,7 +225,7 @@ tests:
     assert [check.params.get("value") for case in cases for check in case.assertions] == ["4", "5", None]
 
 
-def test_an_assertion_that_names_what_no_variable_is_called_is_an_error() -> None:
+def test_an_assertion_with_an_unknown_variable_is_an_error() -> None:
     text = f"prompts: [x]\nassert: [{{type: equals, value: '{{{{ answer }}}}'}}]\n{TESTS}"
     assert errors(text) == [("missing-variable", "vars", 4)]
 
@@ -280,18 +286,18 @@ def checks(assertions: str) -> list[Any]:
         ("{type: equals, value: x, metric: m, weight: 2}", "{type: equals, value: x, name: m, weight: 2}"),
     ],
 )
-def test_a_type_means_what_it_was_called_in_version_4(new: str, old: str) -> None:
-    (found,), (same,) = checks(f"[{new}]"), checks(f"[{old}]")
-    assert (found.grader, found.params, found.negated, found.weight, found.pass_at) == (
-        same.grader,
-        same.params,
-        same.negated,
-        same.weight,
-        same.pass_at,
+def test_a_type_has_the_meaning_of_its_version_4_equivalent(new: str, old: str) -> None:
+    (new_check,), (old_check,) = checks(f"[{new}]"), checks(f"[{old}]")
+    assert (new_check.grader, new_check.params, new_check.negated, new_check.weight, new_check.pass_at) == (
+        old_check.grader,
+        old_check.params,
+        old_check.negated,
+        old_check.weight,
+        old_check.pass_at,
     )
 
 
-def test_texts_of_version_5_weigh_as_much_as_there_are() -> None:
+def test_the_weight_of_texts_in_version_5_is_their_number() -> None:
     text = "prompts: [x]\ntests:\n- id: a\n  assert: [One, {type: is-json}, Two, Three]\n"
     _, (case,), _ = read(text)
     assert [(check.grader, check.weight) for check in case.assertions] == [("rubrics", 3), ("is_json", 1)]
@@ -313,9 +319,11 @@ def test_an_assert_set_is_the_weighted_mean_of_its_members_and_nests() -> None:
 @pytest.mark.parametrize("prefix", ["", "not-"])
 def test_a_type_that_means_something_else_names_the_version(kind: str, prefix: str) -> None:
     (problem,) = [
-        one
-        for one in read(f"tests:\n- id: a\n  input: i\n  assert: [{{type: '{prefix}{kind}', value: x}}]\n")[2]
-        if one.level == "error"
+        item
+        for item in read(f"tests:\n- id: a\n  input: i\n  assert: [{{type: '{prefix}{kind}', value: x}}]\n")[
+            2
+        ]
+        if item.level == "error"
     ]
     assert (problem.code, problem.line) == ("not-supported", 4)
     assert "an AgentV 5 type" in problem.message
@@ -337,7 +345,7 @@ VALUES = st.recursive(
 
 @pytest.mark.slow
 @given(st.dictionaries(NAMES, VALUES), st.dictionaries(st.sampled_from(["vars", "assert", "run"]), VALUES))
-def test_whatever_stands_there_is_read_or_refused(row: dict[str, Any], test: dict[str, Any]) -> None:
+def test_any_values_are_read_or_refused(row: dict[str, Any], test: dict[str, Any]) -> None:
     text = json.dumps({"threshold": 0.5, **row, "tests": [{"id": "a", "input": "i", **test}]})
     _, cases, problems = read(text)
     wrong = [problem for problem in problems if problem.level == "error"]
@@ -349,6 +357,6 @@ def test_whatever_stands_there_is_read_or_refused(row: dict[str, Any], test: dic
     ("field", "value"),
     [("target", "7"), ("target", "[]"), ("assert", "7"), ("assert", "{}"), ("assert", "x")],
 )
-def test_a_target_or_list_of_another_type_is_not_passed_over(field: str, value: str) -> None:
+def test_a_target_or_list_of_another_type_is_an_error(field: str, value: str) -> None:
     text = f"prompts: [x]\n{field}: {value}\ntests: [{{id: a}}]\n"
     assert ("wrong-type", field, 2) in errors(text)

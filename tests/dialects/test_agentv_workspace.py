@@ -19,15 +19,17 @@ from support.agentv import list_codes, make_agentv, read_agentv, read_test
 @pytest.mark.parametrize(
     ("value", "rule"), [("0", None), ("false", None), ("0.3", SplitRule(ratio=0.3)), ("null", None)]
 )
-def test_a_suite_says_how_much_of_it_is_held_out(value: str, rule: SplitRule | None) -> None:
+def test_holdout_sets_the_split_rule(value: str, rule: SplitRule | None) -> None:
     suite, _, problems = read_agentv(f"holdout: {value}\ntests: [{{id: a, criteria: c, input: i}}]\n")
     assert (suite.split_rule, suite.no_holdout) == (rule, value in ("0", "false"))
     assert [problem for problem in problems if problem.level == "error"] == []
 
 
-def test_a_holdout_that_is_no_share_is_an_error_at_its_line() -> None:
+def test_a_holdout_that_is_not_a_share_is_an_error_at_its_line() -> None:
     _, _, problems = read_agentv("tests: [{id: a, criteria: c, input: i}]\nholdout: a fifth\n")
-    assert [(one.code, one.line) for one in problems if one.level == "error"] == [("bad-holdout", 2)]
+    assert [(problem.code, problem.line) for problem in problems if problem.level == "error"] == [
+        ("bad-holdout", 2)
+    ]
 
 
 # --- workspaces --------------------------------------------------------------------------------------------
@@ -35,32 +37,32 @@ def test_a_holdout_that_is_no_share_is_an_error_at_its_line() -> None:
 
 @pytest.mark.parametrize("folder", ["", "/srv/team/suites"])
 @pytest.mark.parametrize(
-    ("path", "refused"),
+    ("path", "is_refused"),
     [
         *((path, True) for path in (".", "./", "x/..", "..", "../..", "/", "//", "/.")),
         *((path, False) for path in ("work", "../work", "/srv/work", "/srv/team/suit", "..work")),
     ],
 )
 def test_a_workspace_that_is_or_holds_the_suites_folder_is_an_error_with_its_line(
-    folder: str, path: str, refused: bool
+    folder: str, path: str, is_refused: bool
 ) -> None:
     text = f"workspace:\n  isolation: shared\n  path: {path}\ntests: [{{id: a, criteria: c, input: i}}]\n"
     items = list(DIALECT.read(replace(make_agentv(text), folder=folder)))
-    problems = [(one.line, one.code, one.field) for one in items if isinstance(one, Problem)]
-    assert problems == ([(3, "bad-path", "workspace.path")] if refused else [])
+    problems = [(item.line, item.code, item.field) for item in items if isinstance(item, Problem)]
+    assert problems == ([(3, "bad-path", "workspace.path")] if is_refused else [])
 
 
 def test_a_workspace_above_the_suites_folder_is_an_error() -> None:
     text = "workspace: {path: /srv/team}\ntests: [{id: a, criteria: c, input: i}]\n"
     (problem,) = (
-        one
-        for one in DIALECT.read(replace(make_agentv(text), folder="/srv/team/suites"))
-        if isinstance(one, Problem)
+        item
+        for item in DIALECT.read(replace(make_agentv(text), folder="/srv/team/suites"))
+        if isinstance(item, Problem)
     )
     assert "is '/srv/team'" in problem.message
 
 
-def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None:
+def test_equivalent_spellings_give_the_same_workspace() -> None:
     plain = read_test("criteria: c\nworkspace: {path: desk, repos: [{path: ./a, repo: o/n}]}")
     wordy = read_test(
         "criteria: c\nworkspace: {path: ./desk/, isolation: shared, hooks: {enabled: true},\n"
@@ -70,13 +72,13 @@ def test_cases_with_the_same_workspace_in_other_words_are_of_one_group() -> None
 
 
 @pytest.mark.parametrize("field", ["path: P", "template: P", "hooks: {before_all: {command: x, cwd: P}}"])
-def test_a_path_that_no_system_knows_is_an_error(field: str) -> None:
+def test_a_path_with_a_nul_character_is_an_error(field: str) -> None:
     text = f"tests:\n  - {{id: a, criteria: c, input: i, workspace: {{{field}}}}}\n"
     assert list_codes(text) == []
     assert list_codes(text.replace("P}", '"P\\0"}')) == [("bad-path", 2)]
 
 
-def test_a_workspace_that_says_nothing_is_none() -> None:
+def test_an_empty_workspace_is_none() -> None:
     assert read_test("criteria: c\nworkspace: {isolation: shared, repos: []}").workspace is None
     assert (
         read_test(
@@ -87,7 +89,7 @@ def test_a_workspace_that_says_nothing_is_none() -> None:
     )
 
 
-def test_a_command_in_another_file_runs_in_that_files_folder_unless_it_says_or_a_test_replaces_it() -> None:
+def test_a_hook_from_another_file_runs_in_the_folder_of_that_file() -> None:
     files = {"env__box_yaml": "hooks: {before_all: {command: sh x.sh, timeout_ms: 5}}"}
     above = "workspace: env/box.yaml"
     inherited = read_test("criteria: c", above, **files).workspace
@@ -104,16 +106,18 @@ def test_a_command_in_another_file_runs_in_that_files_folder_unless_it_says_or_a
 
 
 @pytest.mark.parametrize(
-    ("written", "value", "meant"),
+    ("reference", "value", "concurrency"),
     [("${{ X }}", "7", 7), ("${{X}}", "50", 50), (" ${{ X }}", "3", None), ("1${{ X }}", "2", None)],
 )
-def test_a_number_may_come_from_the_environment(written: str, value: str, meant: int | None) -> None:
-    suite, _, problems = read_agentv(f"execution: {{workers: '{written}'}}\ntests: []", environ={"X": value})
-    assert suite.defaults.concurrency == meant
-    assert (problems == []) == (meant is not None)
+def test_a_number_may_come_from_the_environment(reference: str, value: str, concurrency: int | None) -> None:
+    suite, _, problems = read_agentv(
+        f"execution: {{workers: '{reference}'}}\ntests: []", environ={"X": value}
+    )
+    assert suite.defaults.concurrency == concurrency
+    assert (problems == []) == (concurrency is not None)
 
 
-def test_what_is_sent_or_judged_keeps_its_references_and_names_them() -> None:
+def test_texts_that_are_sent_or_judged_keep_references_to_variables_and_list_them() -> None:
     text = """tests:
   - id: ${{ ID }}
     criteria: c ${{ KEY }}
@@ -126,14 +130,14 @@ def test_what_is_sent_or_judged_keeps_its_references_and_names_them() -> None:
     assert cases["7"].variables == ("KEY", "M")
 
 
-def test_a_variable_that_is_not_set_is_told_with_its_name_line_and_field() -> None:
+def test_a_variable_that_is_not_set_is_an_error_with_its_name_line_and_field() -> None:
     text = "tests:\n  - id: a\n    criteria: c\n    input:\n      - role: user\n        content: ${{ NO }}\n"
     (problem,) = read_agentv(text)[2]
     assert (problem.code, problem.line, problem.field) == ("unset-variable", 6, "input[0].content")
     assert "variable NO," in problem.message
 
 
-def test_a_variable_of_the_suite_that_is_not_set_is_told_once() -> None:
+def test_a_variable_of_the_suite_that_is_not_set_is_reported_once() -> None:
     tests = "".join(f"  - {{id: t{at}, criteria: c, input: i}}\n" for at in range(5))
     text = f"metadata:\n  key: ${{{{ NOT_SET }}}}\ntests:\n{tests}"
     assert list_codes(text) == [("unset-variable", 2)]
@@ -147,17 +151,17 @@ tests:
 """
 
 
-def test_a_reference_in_prose_is_text() -> None:
+def test_a_reference_in_a_description_is_text() -> None:
     suite, cases, problems = read_agentv(PROSE, environ={"SET": "s"})
     assert [problem for problem in problems if problem.level == "error"] == []
     assert suite.description == "Write ${{ NO }} for a variable."
     assert cases["a"].variables == ("SET",)
-    filled = substitute_in_case(cases["a"], {"SET": "s"})
-    assert filled.input[0].content == "i s"
-    assert filled.notes == {"note": "n ${{ NO }}", "description": "t ${{ NO }}"}
+    filled_case = substitute_in_case(cases["a"], {"SET": "s"})
+    assert filled_case.input[0].content == "i s"
+    assert filled_case.notes == {"note": "n ${{ NO }}", "description": "t ${{ NO }}"}
 
 
-DESCRIBED = """description: d
+DESCRIPTIONS = """description: d
 execution: {description: d, trials: {count: 2, description: d}}
 workspace:
   description: d
@@ -183,10 +187,10 @@ tests:
 """
 
 
-def test_a_description_may_stand_in_every_object_and_changes_nothing() -> None:
-    suite, cases, problems = read_agentv(DESCRIBED)
+def test_every_object_may_have_a_description_which_changes_nothing() -> None:
+    suite, cases, problems = read_agentv(DESCRIPTIONS)
     plain = re.sub(
-        r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIBED, flags=re.MULTILINE
+        r", description: d|^ *description: d\n|description: d(, )?", "", DESCRIPTIONS, flags=re.MULTILINE
     )
     assert problems == []
     _, same, _ = read_agentv(plain)
@@ -203,25 +207,25 @@ def test_a_description_is_text(place: str) -> None:
 # --- problems ----------------------------------------------------------------------------------------------
 
 
-def test_a_field_without_effect_is_kept_in_every_case_and_told_once_a_file() -> None:
+def test_a_field_without_effect_is_kept_in_every_case_and_reported_once_per_file() -> None:
     tests = "".join(
         f"  - {{id: t{at}, criteria: c, input: i, note: n{at}, depends_on: [x]}}\n" for at in range(3)
     )
     _, cases, problems = read_agentv(f"tests:\n{tests}")
-    assert [found.notes["note"] for found in cases.values()] == ["n0", "n1", "n2"]
-    assert [(one.code, one.field, one.line) for one in problems] == [
+    assert [case.notes["note"] for case in cases.values()] == ["n0", "n1", "n2"]
+    assert [(problem.code, problem.field, problem.line) for problem in problems] == [
         ("no-effect", "note", 2),
         ("no-effect", "depends_on", 2),
     ]
 
 
-def test_a_case_of_another_file_says_which_and_its_problems_stand_there() -> None:
+def test_a_case_of_another_file_and_its_problems_have_the_path_of_that_file() -> None:
     text = "tests: lists/more.yaml"
     more = "- {id: a, criteria: c, input: i}\n- {id: b, criteria: c, input: i, wrong: 1}\n"
     items = list(DIALECT.read(make_agentv(text, "suites/s.yaml", lists__more_yaml=more)))
-    (placed,) = [item for item in items if isinstance(item, CaseAtLine)]
+    (located_case,) = [item for item in items if isinstance(item, CaseAtLine)]
     (problem,) = [item for item in items if isinstance(item, Problem)]
-    assert (placed.path, placed.line) == ("suites/lists/more.yaml", 1)
+    assert (located_case.path, located_case.line) == ("suites/lists/more.yaml", 1)
     assert (problem.path, problem.line, problem.case) == ("suites/lists/more.yaml", 2, "b")
 
 
@@ -238,7 +242,7 @@ def test_files_are_looked_for_beside_the_test_that_names_them_first() -> None:
 
 
 @pytest.mark.slow
-def test_a_shape_that_no_field_may_have_is_an_error_and_never_a_crash() -> None:
+def test_a_value_of_a_wrong_type_is_an_error_and_never_a_crash() -> None:
     wrong: list[Any] = [
         None,
         1,

@@ -1,4 +1,4 @@
-"""Suites written in the dialect agentv: what it says is read as it was, and what it cannot say is named."""
+"""Suites written in the dialect agentv are read unchanged, and what it cannot express is reported."""
 
 from __future__ import annotations
 
@@ -44,65 +44,65 @@ SUITE = Suite(name="s", dialect="agentv", pass_rule=PassRule(threshold=0.8))
 
 
 @dataclass
-class Written:
-    """What was rendered, and what it is read as."""
+class WrittenSuite:
+    """The files of a suite, and the suite that is read from them."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    told: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     suite: Suite = SUITE
     cases: list[Case] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     @property
     def fields(self) -> list[tuple[str | None, str | None]]:
-        return [(problem.case, problem.field) for problem in self.told]
+        return [(problem.case, problem.field) for problem in self.problems]
 
     @property
     def tests(self) -> Any:
         return load(self.files[""].decode())["tests"]
 
 
-def written(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False) -> Written:
-    made = Written()
+def write(cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False) -> WrittenSuite:
+    result = WrittenSuite()
     for item in render(suite, cases, lossy=lossy):
         if isinstance(item, Problem):
-            made.told.append(item)
+            result.problems.append(item)
         else:
-            made.files[item.path] = made.files.get(item.path, b"") + item.data
+            result.files[item.path] = result.files.get(item.path, b"") + item.data
 
-    find = find_in(made.files)
+    find = find_in(result.files)
     source = make_source(
-        made.files[""], "s.yaml", find_file=lambda path: find(normpath(path)), environ={"WHO": "you"}
+        result.files[""], "s.yaml", find_file=lambda path: find(normpath(path)), environ={"WHO": "you"}
     )
-    made.suite, made.cases, problems = split_items(DIALECT.read(source))
-    made.wrong = [str(problem) for problem in problems if problem.level == "error"]
-    return made
+    result.suite, result.cases, problems = split_items(DIALECT.read(source))
+    result.errors = [str(problem) for problem in problems if problem.level == "error"]
+    return result
 
 
-def make(text: str = "Which day is it?", **fields: Any) -> Case:
-    given: dict[str, Any] = {"id": "a", "input": (Message(role="user", content=text),), "criteria": "c"}
-    return Case(**given | {"assertions": (DEFAULT_ASSERTION,)} | fields)
+def make_case(text: str = "Which day is it?", **fields: Any) -> Case:
+    defaults: dict[str, Any] = {"id": "a", "input": (Message(role="user", content=text),), "criteria": "c"}
+    return Case(**defaults | {"assertions": (DEFAULT_ASSERTION,)} | fields)
 
 
 def as_json(thing: Any) -> Any:
     return decode(encode(thing), object)
 
 
-def assert_same(case: Case, suite: Suite = SUITE) -> Written:
-    """The case is written without a word and read as it was."""
-    made = written([case], suite)
-    assert [problem.message for problem in made.told] == []
-    assert made.wrong == []
-    (read,) = made.cases
-    assert sent_digest(read) == sent_digest(case)
-    assert judged_digest(read) == judged_digest(case)
+def check_unchanged(case: Case, suite: Suite = SUITE) -> WrittenSuite:
+    """Checks that a case is written without a problem and read unchanged."""
+    result = write([case], suite)
+    assert [problem.message for problem in result.problems] == []
+    assert result.errors == []
+    (read_case,) = result.cases
+    assert sent_digest(read_case) == sent_digest(case)
+    assert judged_digest(read_case) == judged_digest(case)
     for name in ("id", "tags", "category", "target", "only_targets", "repeats", "notes", "variables"):
-        assert getattr(read, name) == getattr(case, name)
-    assert encode({**read.metadata, **case.metadata}) == encode(read.metadata)
-    return made
+        assert getattr(read_case, name) == getattr(case, name)
+    assert encode({**read_case.metadata, **case.metadata}) == encode(read_case.metadata)
+    return result
 
 
-# --- what can be said ---------------------------------------------------------------------------------------
+# --- what can be written ------------------------------------------------------------------------------------
 
 CHARACTERS = st.characters(exclude_categories=["Cs", "Co"])
 TEXTS = st.text(CHARACTERS, max_size=12)
@@ -119,7 +119,7 @@ VALUES = st.recursive(
 OBJECTS = st.dictionaries(TEXTS, VALUES, max_size=3)
 
 
-def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def optional_fields(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     """Objects with any of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
@@ -132,7 +132,7 @@ FILES = st.builds(
 )
 BLOBS = st.builds(
     build_attachment, st.just("image"), NAMES.map(lambda name: f"images/{name}.png"), st.binary(max_size=9)
-).filter(lambda made: made.media_type.startswith("image/"))
+).filter(lambda image: image.media_type.startswith("image/"))
 TOOL_CALLS = st.builds(
     ToolCall,
     name=NAMES,
@@ -152,33 +152,33 @@ PLAIN = st.builds(
 
 
 @st.composite
-def with_files(draw: st.DrawFn) -> Message:
+def messages_with_files(draw: st.DrawFn) -> Message:
     parts = [*draw(st.lists(TEXTS | FILES | BLOBS, max_size=3)), draw(FILES | BLOBS)]
     content = "\n\n".join(part for part in parts if isinstance(part, str))
     return Message(role="user", content=content, parts=tuple(parts))
 
 
-def without_conflicts(messages: list[Message]) -> bool:
-    found: dict[str, Attachment] = {}
-    every = [part for one in messages for part in one.parts if isinstance(part, Attachment)]
-    return all(found.setdefault(one.path, one) == one for one in every)
+def has_no_conflicts(messages: list[Message]) -> bool:
+    attachments: dict[str, Attachment] = {}
+    parts = [part for message in messages for part in message.parts if isinstance(part, Attachment)]
+    return all(attachments.setdefault(part.path, part) == part for part in parts)
 
 
 @pytest.mark.slow
 @given(
-    messages=st.lists(PLAIN | with_files(), min_size=1, max_size=3).filter(without_conflicts),
+    messages=st.lists(PLAIN | messages_with_files(), min_size=1, max_size=3).filter(has_no_conflicts),
     expected=TEXTS | OBJECTS | st.lists(VALUES, min_size=1, max_size=2),
 )
-def test_messages_files_and_expected_values_are_said(messages: list[Message], expected: Any) -> None:
-    made = assert_same(make(input=tuple(messages), expected=expected))
-    paths = [part.path for one in messages for part in one.parts if isinstance(part, Attachment)]
-    assert set(made.files) == {"", *paths}
+def test_messages_files_and_expected_values_are_written(messages: list[Message], expected: Any) -> None:
+    result = check_unchanged(make_case(input=tuple(messages), expected=expected))
+    paths = [part.path for message in messages for part in message.parts if isinstance(part, Attachment)]
+    assert set(result.files) == {"", *paths}
 
 
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 HOOKS = st.builds(
     Hook,
-    command=st.lists(TEXTS, max_size=3).map(lambda rest: ("tool", *rest)),
+    command=st.lists(TEXTS, max_size=3).map(lambda words: ("tool", *words)),
     timeout_s=st.none() | st.integers(1, 10**7).map(lambda millis: millis / 1000),
     cwd=st.none() | PATHS,
     reset=st.sampled_from(["none", "fast", "strict"]),
@@ -197,14 +197,14 @@ WORKSPACES = st.builds(
     Workspace,
     template=PATHS,
     isolation=st.sampled_from(["shared", "per_test"]),
-    repositories=st.lists(REPOSITORIES, max_size=2, unique_by=lambda one: one.path).map(tuple),
+    repositories=st.lists(REPOSITORIES, max_size=2, unique_by=lambda repository: repository.path).map(tuple),
     hooks=st.builds(Hooks, before_all=HOOKS, after_each=st.none() | HOOKS),
 ) | st.builds(Workspace, path=PATHS)
 
 
 @pytest.mark.slow
 @given(
-    fields=some(
+    fields=optional_fields(
         workspace=WORKSPACES,
         metadata=OBJECTS.filter(lambda metadata: "tags" not in metadata),
         category=TEXTS.filter(bool),
@@ -213,16 +213,16 @@ WORKSPACES = st.builds(
         pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
         criteria=WORDS,
         tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
-        notes=some(window_size=st.integers(1, 3), note=TEXTS, description=TEXTS),
+        notes=optional_fields(window_size=st.integers(1, 3), note=TEXTS, description=TEXTS),
     )
 )
-def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]) -> None:
-    assert_same(make(**fields))
+def test_other_fields_of_a_case_are_written(fields: dict[str, Any]) -> None:
+    check_unchanged(make_case(**fields))
 
 
 @pytest.mark.slow
 @given(
-    fields=some(
+    fields=optional_fields(
         description=TEXTS,
         declared_version=TEXTS.filter(bool),
         pass_rule=SHARES.map(lambda share: PassRule(threshold=share)),
@@ -234,32 +234,32 @@ def test_how_a_case_is_run_and_what_it_belongs_to_is_said(fields: dict[str, Any]
             budget_usd=st.none() | st.floats(0.01, 99),
             cache=st.none() | st.booleans(),
         ),
-        notes=some(
+        notes=optional_fields(
             author=TEXTS,
             **{"execution.cache_path": TEXTS, "workspace.docker": st.just({"image": "x"})},
         ),
     ),
     repeats=st.integers(1, 9),
 )
-def test_a_header_is_said(fields: dict[str, Any], repeats: int) -> None:
+def test_the_header_of_a_suite_is_written(fields: dict[str, Any], repeats: int) -> None:
     suite = replace(SUITE, **fields)
-    made = written([make(repeats=repeats if "repeats_rule" in fields else None)], suite)
-    assert (made.told, made.wrong) == ([], [])
+    result = write([make_case(repeats=repeats if "repeats_rule" in fields else None)], suite)
+    assert (result.problems, result.errors) == ([], [])
     for name in ("name", "description", "declared_version", "pass_rule", "repeats_rule", "defaults", "notes"):
-        assert getattr(made.suite, name) == getattr(suite, name)
+        assert getattr(result.suite, name) == getattr(suite, name)
 
 
-# --- how it is said -----------------------------------------------------------------------------------------
+# --- how it is written -------------------------------------------------------------------------------------
 
 
-def test_a_suite_is_written_for_people() -> None:
-    one = make(
+def test_the_yaml_of_a_suite_is_readable() -> None:
+    case = make_case(
         expected="Monday\nor Tuesday",
         assertions=(Assertion(grader="contains", params={"value": "day"}, required=0.8),),
         tags=("calendar",),
         metadata={"since": "2024-01-01"},
     )
-    assert written([one, make(id="b")]).files[""].decode() == (
+    assert write([case, make_case(id="b")]).files[""].decode() == (
         "name: s\n"
         "tests:\n"
         "  - id: a\n"
@@ -294,23 +294,25 @@ def test_a_suite_is_written_for_people() -> None:
         ({"pattern": r"a$", "flags": "m"}, {"value": "a$", "flags": "m"}),
     ],
 )
-def test_a_pattern_is_written_as_javascript_has_it(pattern: Any, written_as: Any) -> None:
-    made = assert_same(make(assertions=(Assertion(grader="regex", params=pattern),)))
-    (row,) = made.tests[0]["assertions"]
+def test_a_pattern_is_written_in_the_syntax_of_javascript(pattern: Any, written_as: Any) -> None:
+    result = check_unchanged(make_case(assertions=(Assertion(grader="regex", params=pattern),)))
+    (row,) = result.tests[0]["assertions"]
     assert {name: row[name] for name in row if name != "type"} == written_as
 
 
 def test_a_suite_without_cases_has_an_empty_list() -> None:
-    assert written([]).files[""] == b"name: s\ntests: []\n"
-    assert written([make("")]).files[""] == b"name: s\ntests: []\n"
+    assert write([]).files[""] == b"name: s\ntests: []\n"
+    assert write([make_case("")]).files[""] == b"name: s\ntests: []\n"
 
 
 def test_tags_that_a_suite_gives_its_tests_are_not_put_into_metadata_that_hooks_see() -> None:
-    place = Workspace(template="t")
-    own = make(id="b", workspace=place, tags=("all", "own"), metadata={"tags": ["own"]})
-    made = written([make(workspace=place, tags=("all",)), own, make(id="c", tags=("all", "more"))])
-    assert made.told == []
-    assert [(case.tags, case.metadata) for case in made.cases] == [
+    workspace = Workspace(template="t")
+    own = make_case(id="b", workspace=workspace, tags=("all", "own"), metadata={"tags": ["own"]})
+    result = write(
+        [make_case(workspace=workspace, tags=("all",)), own, make_case(id="c", tags=("all", "more"))]
+    )
+    assert result.problems == []
+    assert [(case.tags, case.metadata) for case in result.cases] == [
         (("all",), {}),
         (("all", "own"), {"tags": ["own"]}),
         (("all", "more"), {"tags": ["more"]}),
@@ -320,14 +322,18 @@ def test_tags_that_a_suite_gives_its_tests_are_not_put_into_metadata_that_hooks_
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def attaching(path: str, text: str | None = "x", **fields: Any) -> Message:
+def make_message_with_file(path: str, text: str | None = "x", **fields: Any) -> Message:
     part = Attachment(**{"kind": "file", "path": path, "text": text} | fields)
     return Message(role="user", content="See.", parts=(part, "See."))
 
 
 def test_a_file_of_several_cases_is_written_once() -> None:
     items = list(
-        render(SUITE, [make(id=str(n), input=(attaching("a/b.md"),)) for n in range(3)], lossy=False)
+        render(
+            SUITE,
+            [make_case(id=str(n), input=(make_message_with_file("a/b.md"),)) for n in range(3)],
+            lossy=False,
+        )
     )
     assert [item.path for item in items if isinstance(item, RenderedFile) and item.path] == ["a/b.md"]
 
@@ -343,55 +349,61 @@ def test_a_file_of_several_cases_is_written_once() -> None:
         ("file", "a.mp3", media.MP3),
     ],
 )
-def test_audio_and_videos_come_back_as_they_were(kind: Any, path: str, data: bytes) -> None:
+def test_audio_and_videos_are_read_unchanged(kind: Any, path: str, data: bytes) -> None:
     part = build_attachment(kind, path, data)
-    assert_same(make(input=(Message(role="user", content="See.", parts=(part, "See.")),)))
+    check_unchanged(make_case(input=(Message(role="user", content="See.", parts=(part, "See.")),)))
 
 
 @pytest.mark.parametrize("text", ["\ufeffmark", "a\r\nb", "a\r\r\nb\r", "", "é\x85\u2028"])
-def test_a_file_is_read_as_the_text_that_it_was(text: str) -> None:
-    assert_same(make(input=(attaching("./a.md", text),)))
+def test_the_text_of_a_file_is_read_unchanged(text: str) -> None:
+    check_unchanged(make_case(input=(make_message_with_file("./a.md", text),)))
 
 
 @pytest.mark.parametrize(
     "message",
     [
         *(
-            attaching(path)
+            make_message_with_file(path)
             for path in ("../a.md", "/a.md", "a/../../b", "C:/a", "a\\b", "", "a/", ".", "a\0")
         ),
-        attaching("a.md", "${{ WHO }}", media_type="text/markdown"),
-        attaching("a.bin", None, data=b"text", media_type="application/octet-stream"),
-        attaching("a.png", None, kind="image", data=b"\xff\xd8\xff", media_type="image/png"),
-        attaching("a.tiff", None, kind="image", data=b"\xff", media_type="image/tiff"),
+        make_message_with_file("a.md", "${{ WHO }}", media_type="text/markdown"),
+        make_message_with_file("a.bin", None, data=b"text", media_type="application/octet-stream"),
+        make_message_with_file("a.png", None, kind="image", data=b"\xff\xd8\xff", media_type="image/png"),
+        make_message_with_file("a.tiff", None, kind="image", data=b"\xff", media_type="image/tiff"),
     ],
 )
-def test_a_file_that_cannot_lie_beside_the_suite_is_named(message: Message) -> None:
-    made = written([make(input=(message,))])
-    assert made.fields == [("a", "input[0]")]
-    assert "a" not in {case.id for case in made.cases}
-    assert set(made.files) == {""}
+def test_a_file_that_cannot_be_written_beside_the_suite_is_an_error(message: Message) -> None:
+    result = write([make_case(input=(message,))])
+    assert result.fields == [("a", "input[0]")]
+    assert "a" not in {case.id for case in result.cases}
+    assert set(result.files) == {""}
 
 
 @pytest.mark.parametrize(
-    "second", [attaching("a/b.md", "other"), attaching("a/b.md/c.md"), attaching("a")], ids=repr
+    "second",
+    [
+        make_message_with_file("a/b.md", "other"),
+        make_message_with_file("a/b.md/c.md"),
+        make_message_with_file("a"),
+    ],
+    ids=repr,
 )
-def test_two_files_that_want_the_same_place_are_named(second: Message) -> None:
-    made = written([make(input=(attaching("a/b.md"),)), make(id="b", input=(second,))])
-    assert [case for case, _ in made.fields] == ["b"]
-    assert [case.id for case in made.cases] == ["a"]
+def test_two_files_with_conflicting_paths_are_an_error(second: Message) -> None:
+    result = write([make_case(input=(make_message_with_file("a/b.md"),)), make_case(id="b", input=(second,))])
+    assert [case for case, _ in result.fields] == ["b"]
+    assert [case.id for case in result.cases] == ["a"]
 
 
-# --- what cannot be said ------------------------------------------------------------------------------------
+# --- what cannot be written ---------------------------------------------------------------------------------
 
-ONE = Assertion(grader="contains", params={"value": "x"})
-DEEP: dict[str, Any] = {}
+CONTAINS_X = Assertion(grader="contains", params={"value": "x"})
+DEEP_VALUE: dict[str, Any] = {}
 for _ in range(70):
-    DEEP = {"a": DEEP}
+    DEEP_VALUE = {"a": DEEP_VALUE}
 
 
-def judged(**fields: Any) -> tuple[Assertion, ...]:
-    return (replace(ONE, **fields),)
+def make_assertions(**fields: Any) -> tuple[Assertion, ...]:
+    return (replace(CONTAINS_X, **fields),)
 
 
 CHECKS: list[tuple[str, dict[str, Any]]] = [
@@ -424,18 +436,18 @@ CHECKS: list[tuple[str, dict[str, Any]]] = [
     ("composite", {"members": []}),
     ("tool_trajectory", {"mode": "any_order"}),
 ]  # fmt: skip
-LOSABLE: list[tuple[str, dict[str, Any]]] = [
+LOSSY_FIELDS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("assertions[0]", {"assertions": (Assertion(grader=grader, params=params),)})
         for grader, params in CHECKS
     ),
     ("assertions", {"assertions": ()}),
-    ("assertions[0]", {"assertions": judged(pass_at=0.0)}),
-    ("assertions[0]", {"assertions": judged(required=0.5, pass_at=0.8)}),
-    ("assertions[0]", {"assertions": judged(required=0.0)}),
-    ("assertions[0].label", {"assertions": judged(label=" ")}),
-    ("assertions[0]", {"assertions": judged(weight=-1.0)}),
-    ("assertions[1]", {"assertions": (ONE, Assertion(grader="number", params={"value": 4.0}))}),
+    ("assertions[0]", {"assertions": make_assertions(pass_at=0.0)}),
+    ("assertions[0]", {"assertions": make_assertions(required=0.5, pass_at=0.8)}),
+    ("assertions[0]", {"assertions": make_assertions(required=0.0)}),
+    ("assertions[0].label", {"assertions": make_assertions(label=" ")}),
+    ("assertions[0]", {"assertions": make_assertions(weight=-1.0)}),
+    ("assertions[1]", {"assertions": (CONTAINS_X, Assertion(grader="number", params={"value": 4.0}))}),
     ("expected", {"expected": 42}),
     ("expected", {"expected": True}),
     ("expected", {"expected": []}),
@@ -464,66 +476,68 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
     ("input", {"input": (Message(role="user", content=" "),)}),
     ("input", {"input": (Message(role="assistant", content="x", tool_calls=(ToolCall(name=""),)),)}),
 ]  # fmt: skip
-FATAL: list[tuple[str, dict[str, Any]]] = [
+FATAL_FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("id", {"id": " "}),
     ("id", {"id": "${{ WHO }}", "variables": ("WHO",)}),
     ("variables", {"input": (Message(role="user", content="What is ${{ WHO }}?"),)}),
     ("variables", {"metadata": {"a": ["${{WHO}}"]}}),
-    ("metadata", {"metadata": DEEP}),
+    ("metadata", {"metadata": DEEP_VALUE}),
 ]
 
 
-@pytest.mark.parametrize(("place", "fields"), [*LOSABLE, *FATAL])
-def test_what_it_cannot_say_is_an_error_that_names_case_and_feature(place: str, fields: Any) -> None:
-    case = make(**fields)
-    made = written([make(id="first"), case, make(id="last")])
-    assert made.fields == [(case.id, place)]
-    (told,) = made.told
-    assert (told.level, told.code) == ("error", "unsayable")
-    assert told.message.startswith(f"Case {case.id!r}: the format agentv cannot express `{place}`: ")
-    assert told.message.endswith(".")
-    assert [one.id for one in made.cases] == ["first", "last"]
-    assert made.wrong == []
+@pytest.mark.parametrize(("place", "fields"), [*LOSSY_FIELDS, *FATAL_FIELDS])
+def test_a_field_that_cannot_be_expressed_is_an_error_that_names_case_and_field(
+    place: str, fields: Any
+) -> None:
+    case = make_case(**fields)
+    result = write([make_case(id="first"), case, make_case(id="last")])
+    assert result.fields == [(case.id, place)]
+    (problem,) = result.problems
+    assert (problem.level, problem.code) == ("error", "unsayable")
+    assert problem.message.startswith(f"Case {case.id!r}: the format agentv cannot express `{place}`: ")
+    assert problem.message.endswith(".")
+    assert [written_case.id for written_case in result.cases] == ["first", "last"]
+    assert result.errors == []
 
 
-@pytest.mark.parametrize(("place", "fields"), LOSABLE)
-def test_lossy_writes_the_rest_and_keeps_the_field_in_the_metadata(place: str, fields: Any) -> None:
-    case = make(**{"expected": "e"} | fields)
-    made = written([make(id="first"), case], lossy=True)
-    assert [(told.level, told.field) for told in made.told] == [("warning", place)]
-    assert made.wrong == []
-    read = made.cases[1]
+@pytest.mark.parametrize(("place", "fields"), LOSSY_FIELDS)
+def test_lossy_writes_all_other_fields_and_keeps_this_one_in_the_metadata(place: str, fields: Any) -> None:
+    case = make_case(**{"expected": "e"} | fields)
+    result = write([make_case(id="first"), case], lossy=True)
+    assert [(problem.level, problem.field) for problem in result.problems] == [("warning", place)]
+    assert result.errors == []
+    read_case = result.cases[1]
     field = place.partition("[")[0]
-    assert as_json(read.metadata["proctor"]) == as_json({field: getattr(case, field)})
+    assert as_json(read_case.metadata["proctor"]) == as_json({field: getattr(case, field)})
     for name in {"expected", "criteria"} - {field}:
-        assert getattr(read, name) == getattr(case, name)
+        assert getattr(read_case, name) == getattr(case, name)
     if field != "assertions":
-        digests = [list(map(assertion_digest, one.assertions)) for one in (read, case)]
+        digests = [list(map(assertion_digest, item.assertions)) for item in (read_case, case)]
         assert digests[0] == digests[1]
 
 
-@pytest.mark.parametrize(("place", "fields"), FATAL)
-def test_what_nothing_can_stand_for_is_an_error_when_losses_are_allowed_too(place: str, fields: Any) -> None:
-    made = written([make(id="first"), make(**fields)], lossy=True)
-    assert [(told.level, told.field) for told in made.told] == [("error", place)]
-    assert [one.id for one in made.cases] == ["first"]
+@pytest.mark.parametrize(("place", "fields"), FATAL_FIELDS)
+def test_some_fields_cannot_be_lost_even_if_losses_are_allowed(place: str, fields: Any) -> None:
+    result = write([make_case(id="first"), make_case(**fields)], lossy=True)
+    assert [(problem.level, problem.field) for problem in result.problems] == [("error", place)]
+    assert [written_case.id for written_case in result.cases] == ["first"]
 
 
-def test_a_case_that_loses_every_check_is_passed_by_nothing() -> None:
-    made = written([make(assertions=(Assertion(grader="refusal"),))], lossy=True)
-    (check,) = made.cases[0].assertions
+def test_a_case_that_loses_every_check_can_never_pass() -> None:
+    result = write([make_case(assertions=(Assertion(grader="refusal"),))], lossy=True)
+    (check,) = result.cases[0].assertions
     assert (check.grader, check.params) == ("regex", {"pattern": "(?!)"})
 
 
-def test_several_losses_of_a_case_are_all_told() -> None:
-    made = written(
-        [make(expected=1, form=ResponseFormat(json=True), assertions=(Assertion(grader="refusal"),))]
+def test_all_losses_of_a_case_are_reported() -> None:
+    result = write(
+        [make_case(expected=1, form=ResponseFormat(json=True), assertions=(Assertion(grader="refusal"),))]
     )
-    assert {place for _, place in made.fields} == {"expected", "form", "assertions[0]"}
+    assert {place for _, place in result.fields} == {"expected", "form", "assertions[0]"}
 
 
 @pytest.mark.parametrize(
-    ("place", "fields", "kept"),
+    ("place", "fields", "metadata"),
     [
         ("pass_rule", {"pass_rule": PassRule()}, {}),
         ("pass_rule", {"pass_rule": PassRule(threshold=1.5)}, {"threshold": 1.5}),
@@ -535,27 +549,32 @@ def test_several_losses_of_a_case_are_all_told() -> None:
         ("name", {"name": " "}, " "),
     ],
 )
-def test_what_it_cannot_say_of_a_suite_is_named_and_kept_by_the_first_case(
-    place: str, fields: Any, kept: Any
+def test_a_suite_field_that_cannot_be_expressed_is_reported_and_kept_in_the_first_case(
+    place: str, fields: Any, metadata: Any
 ) -> None:
     suite = replace(SUITE, **fields)
-    made = written([make()], suite)
-    assert [(told.level, told.case, told.field) for told in made.told] == [("error", None, place)]
-    if kept is not None:
-        made = written([make(), make(id="b")], suite, lossy=True)
-        assert [(told.level, told.field) for told in made.told] == [("warning", place)]
-        assert made.wrong == []
-        assert [as_json(case.metadata) for case in made.cases] == [{"proctor": {"suite": {place: kept}}}, {}]
+    result = write([make_case()], suite)
+    assert [(problem.level, problem.case, problem.field) for problem in result.problems] == [
+        ("error", None, place)
+    ]
+    if metadata is not None:
+        result = write([make_case(), make_case(id="b")], suite, lossy=True)
+        assert [(problem.level, problem.field) for problem in result.problems] == [("warning", place)]
+        assert result.errors == []
+        assert [as_json(case.metadata) for case in result.cases] == [
+            {"proctor": {"suite": {place: metadata}}},
+            {},
+        ]
 
 
-def test_a_suite_of_which_every_assertion_must_pass_becomes_no_milder_by_a_loss() -> None:
-    made = written([make()], replace(SUITE, pass_rule=PassRule()), lossy=True)
-    assert made.suite.pass_rule == PassRule(threshold=1.0)
+def test_a_suite_in_which_every_assertion_must_pass_stays_strict_after_a_loss() -> None:
+    result = write([make_case()], replace(SUITE, pass_rule=PassRule()), lossy=True)
+    assert result.suite.pass_rule == PassRule(threshold=1.0)
 
 
-def test_how_often_cases_are_asked_is_said_for_all_alike() -> None:
+def test_only_cases_with_the_same_repeats_are_written() -> None:
     suite = replace(SUITE, repeats_rule="any")
-    made = written([make(repeats=3), make(id="b", repeats=2), make(id="c", repeats=3)], suite)
-    assert made.fields == [("b", "repeats")]
-    assert made.suite.repeats_rule == "any"
-    assert [case.repeats for case in made.cases] == [3, 3]
+    result = write([make_case(repeats=3), make_case(id="b", repeats=2), make_case(id="c", repeats=3)], suite)
+    assert result.fields == [("b", "repeats")]
+    assert result.suite.repeats_rule == "any"
+    assert [case.repeats for case in result.cases] == [3, 3]

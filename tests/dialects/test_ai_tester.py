@@ -1,4 +1,4 @@
-"""Markdown tests as text: front matter, turns, instructions, and the cases that come of them."""
+"""Markdown tests as text: front matter, turns, instructions, and the cases they give."""
 
 from __future__ import annotations
 
@@ -26,49 +26,49 @@ def read(text: str | bytes, path: str = "tests/month.md") -> tuple[Suite, list[C
     data = text.encode() if isinstance(text, str) else text
     items = list(DIALECT.read(SuiteSource(path=path, read_lines=lambda: data.splitlines(keepends=True))))
     (suite,) = [item for item in items if isinstance(item, Suite)]
-    cases = [item for item in items if isinstance(item, CaseAtLine)]
-    return suite, cases, [item for item in items if isinstance(item, Problem)]
+    located_cases = [item for item in items if isinstance(item, CaseAtLine)]
+    return suite, located_cases, [item for item in items if isinstance(item, Problem)]
 
 
-def cases(text: str | bytes) -> list[Case]:
-    """The cases of a file with nothing wrong and nothing doubtful in it."""
-    _, placed, problems = read(text)
+def read_cases(text: str | bytes) -> list[Case]:
+    """The cases of a file, which must have no errors or warnings."""
+    _, located_cases, problems = read(text)
     assert [str(problem) for problem in problems] == []
-    return [one.case for one in placed]
+    return [item.case for item in located_cases]
 
 
-def case(text: str | bytes) -> Case:
-    (one,) = cases(text)
-    return one
+def read_case(text: str | bytes) -> Case:
+    (case,) = read_cases(text)
+    return case
 
 
-def told(text: str | bytes) -> list[tuple[str, str, int | None]]:
+def list_problems(text: str | bytes) -> list[tuple[str, str, int | None]]:
     """Level, code and line of each problem; a file with an error has no case."""
-    _, placed, problems = read(text)
-    assert not placed or all(problem.level == "warning" for problem in problems)
+    _, located_cases, problems = read(text)
+    assert not located_cases or all(problem.level == "warning" for problem in problems)
     assert all(problem.message.endswith((".", "?")) for problem in problems)
     return [(problem.level, problem.code, problem.line) for problem in problems]
 
 
-def turns(one: Case) -> list[tuple[str, str]]:
-    return [(message.role, message.content) for message in one.input]
+def list_turns(case: Case) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in case.input]
 
 
-def front(lines: str, body: str = PLAIN) -> str:
+def with_front_matter(lines: str, body: str = PLAIN) -> str:
     return f"---\n{lines}\n---\n{body}"
 
 
 # --- a test ------------------------------------------------------------------------------------------------
 
 
-def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() -> None:
-    suite, (placed,), problems = read(PLAIN)
+def test_a_test_becomes_a_case_with_its_instructions_as_criteria() -> None:
+    suite, (located_case,), problems = read(PLAIN)
     assert problems == []
     assert suite == Suite(
         name="month", dialect="ai_tester", defaults=SuiteDefaults(reuse=True, cluster="metadata.file")
     )
-    assert (placed.line, placed.path) == (1, None)
-    assert placed.case == Case(
+    assert (located_case.line, located_case.path) == (1, None)
+    assert located_case.case == Case(
         id="month",
         input=(Message(role="user", content="Which month has 28 days?"),),
         criteria="Every month has.",
@@ -77,15 +77,15 @@ def test_a_test_is_a_case_whose_answer_evaluators_judge_by_the_instructions() ->
     )
 
 
-def test_turns_alternate_and_keep_the_white_space_inside() -> None:
+def test_turns_alternate_and_keep_white_space_inside() -> None:
     text = "# 👤\nOne\n\n    two \n\n# 🤖 Three\n\nfour\n\n# 👤 Five\n---\nSix\n\n- seven"
-    one = case(text)
-    assert turns(one) == [("user", "One\n\n    two"), ("assistant", "Three\n\nfour"), ("user", "Five")]
-    assert one.criteria == "Six\n\n- seven"
+    case = read_case(text)
+    assert list_turns(case) == [("user", "One\n\n    two"), ("assistant", "Three\n\nfour"), ("user", "Five")]
+    assert case.criteria == "Six\n\n- seven"
 
 
 def test_the_text_before_the_first_turn_is_sent_as_system_text() -> None:
-    assert turns(case("Be brief.\n\n" + PLAIN))[0] == ("system", "Be brief.")
+    assert list_turns(read_case("Be brief.\n\n" + PLAIN))[0] == ("system", "Be brief.")
 
 
 @pytest.mark.parametrize(
@@ -99,29 +99,29 @@ def test_the_text_before_the_first_turn_is_sent_as_system_text() -> None:
         "----",
     ],
 )
-def test_what_only_looks_like_a_marker_or_comes_before_the_last_rule_is_text(turn: str) -> None:
-    assert turns(case(f"# 👤\nx {turn} y\n\n---\nz")) == [("user", f"x {turn} y")]
+def test_text_that_only_looks_like_a_marker_or_rule_is_text(turn: str) -> None:
+    assert list_turns(read_case(f"# 👤\nx {turn} y\n\n---\nz")) == [("user", f"x {turn} y")]
 
 
 @pytest.mark.parametrize("line", ["## 👤 a", "#👤 a", "#  👤 a", " # 👤 a", "# 🤖"])
-def test_a_line_that_nearly_begins_a_turn_is_text_with_a_warning(line: str) -> None:
+def test_a_line_that_almost_begins_a_turn_is_text_with_a_warning(line: str) -> None:
     below = line == "# 🤖"
     text = f"# 👤\nx\n---\nz\n{line}\n" if below else f"# 👤\nx\n\n{line}\n\n---\nz"
-    assert told(text) == [("warning", "not-a-turn", 5 if below else 4)]
+    assert list_problems(text) == [("warning", "not-a-turn", 5 if below else 4)]
 
 
-def test_a_marker_may_carry_the_sign_that_makes_it_an_emoji() -> None:
-    assert turns(case("# 👤\ufe0f\nx\n---\nz")) == [("user", "x")]
+def test_a_marker_may_have_a_variation_selector() -> None:
+    assert list_turns(read_case("# 👤\ufe0f\nx\n---\nz")) == [("user", "x")]
 
 
-def test_a_comment_is_sent_and_warned_of_once_a_file() -> None:
+def test_a_comment_is_sent_with_one_warning_per_file() -> None:
     text = "# 👤\nx <!-- a -->\n<!-- b -->\n---\nz <!-- c -->"
-    assert told(text) == [("warning", "comment", 2)]
+    assert list_problems(text) == [("warning", "comment", 2)]
     assert read(text)[1][0].case.input[0].content == "x <!-- a -->\n<!-- b -->"
 
 
 @pytest.mark.parametrize(
-    ("instructions", "found"),
+    ("instructions", "expected"),
     [
         ("Like this:\n```yaml\n---\na: 1\n```", [("warning", "rule-in-code", 6)]),
         ("~~~\n---\n~~~", [("warning", "rule-in-code", 5)]),
@@ -130,10 +130,8 @@ def test_a_comment_is_sent_and_warned_of_once_a_file() -> None:
         ("One\n  ---\ntwo", [("warning", "not-a-rule", 5)]),
     ],
 )
-def test_a_last_rule_that_may_not_be_the_one_that_is_meant_is_doubtful(
-    instructions: str, found: list[Any]
-) -> None:
-    assert told(f"# 👤\nx\n---\n{instructions}\n") == found
+def test_a_last_rule_that_may_be_a_mistake_is_warned_about(instructions: str, expected: list[Any]) -> None:
+    assert list_problems(f"# 👤\nx\n---\n{instructions}\n") == expected
 
 
 @pytest.mark.parametrize(
@@ -143,10 +141,10 @@ def test_a_last_rule_that_may_not_be_the_one_that_is_meant_is_doubtful(
         ("# 👤\nx\n\n---\na\n---\nb\n---\nc", 4),
         ("# 👤\nx\n# 🤖\ny\n# 👤\nx\n---\na\n---\nb", 7),
         ("# 👤\nHead\n---\n\n```\n---\n```\nTail\n---\nz", 3),
-        (front("tags: [a]", "# 👤\r\nx\r\n---\r\na\r\n---\r\nb"), 6),
+        (with_front_matter("tags: [a]", "# 👤\r\nx\r\n---\r\na\r\n---\r\nb"), 6),
     ],
 )
-def test_a_rule_above_the_last_one_sends_what_may_be_instructions(text: str, line: int) -> None:
+def test_an_earlier_rule_is_warned_about_because_instructions_may_be_sent(text: str, line: int) -> None:
     (problem,) = read(text)[2]
     last = text.count("\n", 0, text.rindex("---")) + 1
     assert (problem.level, problem.code, problem.line) == ("warning", "rule-in-turn", line)
@@ -164,10 +162,10 @@ def test_a_rule_above_the_last_one_sends_what_may_be_instructions(text: str, lin
     ],
 )
 def test_a_rule_in_code_or_above_another_turn_cannot_begin_instructions(text: str) -> None:
-    assert told(text) == []
+    assert list_problems(text) == []
 
 
-def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
+def test_a_rule_with_spaces_is_named_if_there_is_no_other() -> None:
     (problem,) = read("# 👤\nx\n--- \nz")[2]
     assert (problem.code, problem.message.endswith("Line 3 does not count, because it contains spaces.")) == (
         "no-instructions",
@@ -176,7 +174,7 @@ def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("", [("not-a-test", 1)]),
         ("Only text.\n---\nx", [("not-a-test", 1)]),
@@ -189,7 +187,7 @@ def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
         ("# 👤\n\n---\nz", [("empty-turn", 1)]),
         ("# 👤\nx\n# 🤖\n# 👤\nx\n---\nz", [("empty-turn", 3)]),
         ("a\n---\n# 👤\nx", [("no-turns", 1)]),
-        (front("tags: [a]", "# 👤\nx\n# 👤\ny\n---\nz"), [("turn-order", 6)]),
+        (with_front_matter("tags: [a]", "# 👤\nx\n# 👤\ny\n---\nz"), [("turn-order", 6)]),
         (
             "# 👤\n\n\nx {{y}}\n\n{{z}}\n---\n{{y}}",
             [("unresolved-placeholder", 4), ("unresolved-placeholder", 6)],
@@ -200,37 +198,37 @@ def test_a_rule_with_blanks_is_named_where_there_is_no_other() -> None:
         ("# 👤 x".encode("utf-16"), [("bad-encoding", 1)]),
     ],
 )
-def test_what_is_wrong_is_an_error_at_its_line(text: str | bytes, found: list[tuple[str, int]]) -> None:
-    errors = [(code, line) for level, code, line in told(text) if level == "error"]
-    assert errors == found
+def test_a_mistake_is_an_error_at_its_line(text: str | bytes, expected: list[tuple[str, int]]) -> None:
+    errors = [(code, line) for level, code, line in list_problems(text) if level == "error"]
+    assert errors == expected
 
 
 # --- front matter ------------------------------------------------------------------------------------------
 
 
 def test_front_matter_is_read_with_a_byte_order_mark_and_crlf() -> None:
-    text = front(
+    text = with_front_matter(
         "tags: [a, b]\nreplacements:\n  day:\n    - |\n      one\n      two", "# 👤\n{{day}}\n---\n\nz\n"
     )
-    one = case(BOM + text.replace("\n", "\r\n").encode())
-    assert (one.tags, turns(one), one.criteria) == (("a", "b"), [("user", "one\ntwo")], "z")
-    assert encode(one) == encode(case(text))
+    case = read_case(BOM + text.replace("\n", "\r\n").encode())
+    assert (case.tags, list_turns(case), case.criteria) == (("a", "b"), [("user", "one\ntwo")], "z")
+    assert encode(case) == encode(read_case(text))
 
 
 @pytest.mark.parametrize(
     "text", ["---\n---\n", "---\n\n---\n", "--- \n# only a comment\n---\t\n", "---\n{}\n---\n\n\n"]
 )
 def test_front_matter_may_be_empty(text: str) -> None:
-    assert case(text + PLAIN).tags == ()
+    assert read_case(text + PLAIN).tags == ()
 
 
-def test_front_matter_below_the_first_line_is_text_with_a_warning() -> None:
-    text = f"\n{front('tags: [a]')}"
-    assert told(text) == [("warning", "not-front-matter", 2)]
+def test_front_matter_after_the_first_line_is_text_with_a_warning() -> None:
+    text = f"\n{with_front_matter('tags: [a]')}"
+    assert list_problems(text) == [("warning", "not-front-matter", 2)]
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "expected"),
     [
         ("tag: [a]", [("unknown-field", 2)]),
         ("tags: a", [("wrong-type", 2)]),
@@ -251,73 +249,77 @@ def test_front_matter_below_the_first_line_is_text_with_a_warning() -> None:
         ("replacements:\n  a: 1", [("unused-replacement", 3)]),
     ],
 )
-def test_each_field_is_checked_at_its_line_of_the_file(lines: str, found: list[tuple[str, int]]) -> None:
-    assert [(code, line) for _, code, line in told(front(lines))] == found
+def test_each_field_is_checked_at_its_line_of_the_file(lines: str, expected: list[tuple[str, int]]) -> None:
+    assert [(code, line) for _, code, line in list_problems(with_front_matter(lines))] == expected
 
 
 def test_an_unknown_field_names_the_nearest_known_one() -> None:
-    (problem,) = read(front("systemPrompt: [a]"))[2]
+    (problem,) = read(with_front_matter("systemPrompt: [a]"))[2]
     assert problem.message == "Unknown field 'systemPrompt'. Did you mean 'systemPrompts'?"
 
 
 def test_front_matter_without_an_end_is_one_error() -> None:
-    assert told("---\ntags: [a]\n\n# 👤\nx\n") == [("error", "open-front-matter", 1)]
+    assert list_problems("---\ntags: [a]\n\n# 👤\nx\n") == [("error", "open-front-matter", 1)]
 
 
-@pytest.mark.parametrize(("written", "kept"), [("ignore", "ignore"), ("[L1, L2]", ["L1", "L2"])])
-def test_what_lint_is_to_ignore_is_kept(written: str, kept: Any) -> None:
-    assert case(front(f"lint: {written}")).metadata == {"file": "month.md", "lint": kept}
+@pytest.mark.parametrize(("lint_yaml", "lint"), [("ignore", "ignore"), ("[L1, L2]", ["L1", "L2"])])
+def test_the_lint_field_is_kept_in_the_metadata(lint_yaml: str, lint: Any) -> None:
+    assert read_case(with_front_matter(f"lint: {lint_yaml}")).metadata == {"file": "month.md", "lint": lint}
 
 
 # --- special tags ------------------------------------------------------------------------------------------
 
 
-def test_special_tags_are_a_part_of_what_is_sent_and_other_tags_are_not() -> None:
-    plain, tagged = case(PLAIN), case(front("tags: [a]"))
-    special = case(front("tags: [_tools_only, a, _json_mode, _has_tools]"))
+def test_special_tags_change_the_sent_digest_and_other_tags_do_not() -> None:
+    plain, tagged = read_case(PLAIN), read_case(with_front_matter("tags: [a]"))
+    special = read_case(with_front_matter("tags: [_tools_only, a, _json_mode, _has_tools]"))
     assert special.tags == ("_tools_only", "a", "_json_mode", "_has_tools")
     assert special.form == ResponseFormat(json=True, special_tags=("_has_tools", "_json_mode", "_tools_only"))
-    assert case(front("tags: [_has_tools]")).form == ResponseFormat(special_tags=("_has_tools",))
+    assert read_case(with_front_matter("tags: [_has_tools]")).form == ResponseFormat(
+        special_tags=("_has_tools",)
+    )
     assert sent_digest(plain) == sent_digest(tagged) != sent_digest(special)
     assert judged_digest(plain) == judged_digest(special)
 
 
-def test_a_tag_that_looks_special_and_is_not_is_any_tag_with_a_warning() -> None:
-    _, (placed,), (problem,) = read(front("tags:\n  - _jsn_mode"))
+def test_an_unknown_special_tag_is_a_plain_tag_with_a_warning() -> None:
+    _, (located_case,), (problem,) = read(with_front_matter("tags:\n  - _jsn_mode"))
     assert (problem.level, problem.code, problem.line) == ("warning", "unknown-special-tag", 3)
     assert "Did you mean '_json_mode'?" in problem.message
-    assert (placed.case.tags, placed.case.form) == (("_jsn_mode",), None)
+    assert (located_case.case.tags, located_case.case.form) == (("_jsn_mode",), None)
 
 
 # --- replacements ------------------------------------------------------------------------------------------
 
 
-def test_each_version_is_a_case_with_its_values_in_turns_system_text_and_instructions() -> None:
+def test_each_version_is_a_case_with_its_values_filled_in_everywhere() -> None:
     lines = "replacements:\n  - land: Peru\n    city: Lima\n  - land: Fiji\n    city: |\n      Suva\n"
     body = "Talk of `{{land}}` only.\n\n# 👤\nIts capital?\n---\nMust say `{{city}}`.\n"
-    first, second = cases(front(lines, body))
+    first, second = read_cases(with_front_matter(lines, body))
     assert (first.id, second.id) == ("month[land=Peru,city=Lima]", "month[land=Fiji,city=Suva]")
-    assert turns(second) == [("system", "Talk of Fiji only."), ("user", "Its capital?")]
+    assert list_turns(second) == [("system", "Talk of Fiji only."), ("user", "Its capital?")]
     assert second.criteria == "Must say Suva."
     assert second.metadata == {"file": "month.md", "replacements": {"land": "Fiji", "city": "Suva"}}
 
 
-def test_values_used_in_the_instructions_alone_make_cases_that_are_sent_the_same() -> None:
-    first, second = cases(front("replacements: {wish: [short, long]}", "# 👤\nx\n---\nIt is {{wish}}."))
+def test_values_used_only_in_the_instructions_do_not_change_what_is_sent() -> None:
+    first, second = read_cases(
+        with_front_matter("replacements: {wish: [short, long]}", "# 👤\nx\n---\nIt is {{wish}}.")
+    )
     assert sent_digest(first) == sent_digest(second)
     assert judged_digest(first) != judged_digest(second)
 
 
 @pytest.mark.parametrize("value", ["# 🤖 no", "---", "a\n---\nb", "# 👤\n# 👤"])
-def test_a_value_never_changes_the_structure(value: str) -> None:
+def test_a_value_never_changes_the_structure_of_a_test(value: str) -> None:
     lines = "replacements:\n  a: |\n" + "".join(f"    {line}\n" for line in value.split("\n"))
-    one = case(front(lines, "# 👤\n{{a}}\n---\nz {{a}}"))
-    assert turns(one) == [("user", value)]
-    assert one.criteria == f"z {value}"
+    case = read_case(with_front_matter(lines, "# 👤\n{{a}}\n---\nz {{a}}"))
+    assert list_turns(case) == [("user", value)]
+    assert case.criteria == f"z {value}"
 
 
 @pytest.mark.parametrize(
-    ("lines", "body", "found"),
+    ("lines", "body", "expected"),
     [
         ("replacements: {a: [1, 1]}", "# 👤\n{{a}}\n---\nz", [("duplicate-version", 2)]),
         ("replacements: {a: [1, 2]}", "# 👤\nx\n---\nz", [("duplicate-version", 2)]),
@@ -328,8 +330,8 @@ def test_a_value_never_changes_the_structure(value: str) -> None:
         ("replacements: {a: '{{_file:b.pdf}}'}", "# 👤\nx\n---\n{{a}}", [("misplaced-file", 5)]),
     ],
 )
-def test_a_version_that_is_wrong_is_an_error(lines: str, body: str, found: list[tuple[str, int]]) -> None:
-    assert [(code, line) for _, code, line in told(front(lines, body))] == found
+def test_a_version_that_is_wrong_is_an_error(lines: str, body: str, expected: list[tuple[str, int]]) -> None:
+    assert [(code, line) for _, code, line in list_problems(with_front_matter(lines, body))] == expected
 
 
 # --- anything ----------------------------------------------------------------------------------------------
@@ -364,19 +366,19 @@ LINES = st.sampled_from(
 
 @pytest.mark.slow
 @given(st.lists(LINES, max_size=14).map("\n".join))
-def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text: str) -> None:
-    _, placed, problems = read(text)
+def test_any_lines_give_a_suite_with_cases_or_with_errors(text: str) -> None:
+    _, located_cases, problems = read(text)
     errors = [problem for problem in problems if problem.level == "error"]
-    assert bool(placed) != bool(errors)
+    assert bool(located_cases) != bool(errors)
     for problem in problems:
         assert problem.path == "tests/month.md"
         assert 1 <= (problem.line or 0) <= text.count("\n") + 1
         assert problem.message.endswith((".", "?"))
-    assert len({one.case.id for one in placed}) == len(placed)
-    for one in placed:
-        assert one.case.criteria
-        assert all(message.content for message in one.case.input)
-        assert [message.role for message in one.case.input if message.role != "system"][::2].count(
+    assert len({located_case.case.id for located_case in located_cases}) == len(located_cases)
+    for located_case in located_cases:
+        assert located_case.case.criteria
+        assert all(message.content for message in located_case.case.input)
+        assert [message.role for message in located_case.case.input if message.role != "system"][::2].count(
             "user"
         ) >= 1
 
@@ -384,7 +386,7 @@ def test_any_lines_give_one_suite_and_cases_or_the_reason_why_there_is_none(text
 # --- documentation -----------------------------------------------------------------------------------------
 
 
-def test_every_word_of_the_dialect_is_in_its_page() -> None:
+def test_every_keyword_of_the_dialect_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference/formats/markdown.md").read_text(encoding="utf-8")
     words = {
         *reader.TEST_FIELDS,
@@ -408,7 +410,7 @@ def test_every_word_of_the_dialect_is_in_its_page() -> None:
 
 # --- detection ---------------------------------------------------------------------------------------------
 
-KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+DIALECTS_BY_NAME = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 
 
 @pytest.mark.parametrize(
@@ -424,5 +426,5 @@ KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
         ("nothing", "a.md"),
     ],
 )
-def test_a_line_with_a_marker_or_the_ending_of_markdown_is_this_dialect(text: str, path: str) -> None:
-    assert detect(read_head(path, text.encode().splitlines(keepends=True)), KNOWN) == "ai_tester"
+def test_a_file_with_a_marker_or_a_markdown_ending_is_of_this_dialect(text: str, path: str) -> None:
+    assert detect(read_head(path, text.encode().splitlines(keepends=True)), DIALECTS_BY_NAME) == "ai_tester"

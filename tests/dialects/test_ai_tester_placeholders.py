@@ -1,4 +1,4 @@
-"""What replacements make of one text: how many versions, which, and in which order."""
+"""Replacements: which versions of a text they give, and in which order."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ GROUPS = MAPS.map(lambda values: ReplacementGroup(values, dict.fromkeys(values, 
 
 
 def read(text: str) -> tuple[tuple[ReplacementGroup, ...], list[Problem]]:
-    notes = ProblemLog("t.md", 1)
-    fields = FieldReader(load(text), notes)
+    log = ProblemLog("t.md", 1)
+    fields = FieldReader(load(text), log)
     groups = parse_groups(fields, "replacements")
     fields.finish(())
-    return groups, notes.problems
+    return groups, log.problems
 
 
-def groups(text: str) -> tuple[ReplacementGroup, ...]:
-    found, problems = read(text)
+def read_groups(text: str) -> tuple[ReplacementGroup, ...]:
+    groups, problems = read(text)
     assert problems == []
-    return found
+    return groups
 
 
-def filled(template: str, text: str) -> list[str]:
-    """Each version of a template, whose replacements have nothing wrong with them."""
-    found = groups(text)
-    notes = ProblemLog("t.md", 1)
-    check_replacements(found, {name: 1 for name, _ in iter_placeholders(template)}, len(template), notes)
-    assert notes.problems == []
-    return [fill(template, values).strip() for values in expand_versions(found)]
+def fill_versions(template: str, text: str) -> list[str]:
+    """Each version of a template, whose replacements must have no problems."""
+    groups = read_groups(text)
+    log = ProblemLog("t.md", 1)
+    check_replacements(groups, {name: 1 for name, _ in iter_placeholders(template)}, len(template), log)
+    assert log.problems == []
+    return [fill(template, values).strip() for values in expand_versions(groups)]
 
 
-def problems(template: str, text: str) -> list[tuple[str, int | None]]:
-    notes = ProblemLog("t.md", 1)
+def find_problems(template: str, text: str) -> list[tuple[str, int | None]]:
+    log = ProblemLog("t.md", 1)
     check_replacements(
-        groups(text), {name: 9 for name, _ in iter_placeholders(template)}, len(template), notes
+        read_groups(text), {name: 9 for name, _ in iter_placeholders(template)}, len(template), log
     )
-    return [(problem.code, problem.line) for problem in notes.problems]
+    return [(problem.code, problem.line) for problem in log.problems]
 
 
 # --- patterns ----------------------------------------------------------------------------------------------
@@ -76,10 +76,10 @@ def problems(template: str, text: str) -> list[tuple[str, int | None]]:
     ],
     ids=["a list", "two lists", "a list of maps", "lists inside a map", "a list beside a value"],
 )
-def test_lists_combine_inside_their_map_the_first_key_slowest(
+def test_lists_in_a_map_are_combined_with_the_first_key_varying_slowest(
     template: str, text: str, versions: list[str]
 ) -> None:
-    assert filled(template, f"replacements: {text}") == versions
+    assert fill_versions(template, f"replacements: {text}") == versions
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -93,19 +93,19 @@ def test_a_map_makes_as_many_versions_as_the_product_of_its_lists(group: Replace
 
 @pytest.mark.slow
 @given(GROUPS)
-def test_the_versions_of_a_map_are_in_the_order_of_counting(group: ReplacementGroup) -> None:
+def test_the_versions_of_a_map_are_in_lexicographic_order(group: ReplacementGroup) -> None:
     places = product(*(range(len(values)) for values in group.values.values()))
-    wanted = [
+    expected = [
         {key: group.values[key][at] for key, at in zip(group.values, place, strict=True)} for place in places
     ]
-    made = list(expand_versions([group]))
-    assert made == wanted
-    assert all(list(values) == list(group.values) for values in made)
+    versions = list(expand_versions([group]))
+    assert versions == expected
+    assert all(list(values) == list(group.values) for values in versions)
 
 
 @pytest.mark.slow
 @given(st.lists(GROUPS, max_size=3), st.lists(GROUPS, max_size=3))
-def test_the_versions_of_two_lists_of_maps_are_those_of_one_and_then_of_the_other(
+def test_the_versions_of_a_list_are_those_of_its_maps_one_after_another(
     first: list[ReplacementGroup], second: list[ReplacementGroup]
 ) -> None:
     assert list(expand_versions(first + second)) == [*expand_versions(first), *expand_versions(second)]
@@ -119,7 +119,7 @@ def test_a_text_without_braces_stays_as_it_is(values: dict[str, str], text: str)
 
 @pytest.mark.slow
 @given(NAMES, st.text(max_size=30), VALUES, VALUES)
-def test_a_value_is_put_in_as_it_is(name: str, value: str, before: str, after: str) -> None:
+def test_a_value_is_inserted_unchanged(name: str, value: str, before: str, after: str) -> None:
     assert fill(f"{before}{{{{{name}}}}}{after}", {name: value}) == before + value + after
 
 
@@ -127,7 +127,7 @@ def test_a_value_is_put_in_as_it_is(name: str, value: str, before: str, after: s
 
 
 @pytest.mark.parametrize(
-    ("template", "made"),
+    ("template", "result"),
     [
         ("`{{a}}`", "1"),
         ("{{a}}", "1"),
@@ -143,18 +143,18 @@ def test_a_value_is_put_in_as_it_is(name: str, value: str, before: str, after: s
         ("{{\na}}", "{{\na}}"),
     ],
 )
-def test_a_placeholder_goes_with_the_backticks_directly_around_it(template: str, made: str) -> None:
-    assert fill(template, {"a": "1"}) == made
+def test_backticks_directly_around_a_placeholder_are_removed(template: str, result: str) -> None:
+    assert fill(template, {"a": "1"}) == result
 
 
 @pytest.mark.parametrize("value", ["$5", "$$5", "$&", "$`", "\\1", "\\g<0>", "{{", "}}", "# 👤 x", "---"])
-def test_no_character_of_a_value_or_name_is_special(value: str) -> None:
+def test_no_character_in_a_value_or_name_is_special(value: str) -> None:
     assert fill("<{{a.b}}>{{a(}}", {"a.b": value, "a(": value}) == f"<{value}>{value}"
     assert fill("{{axb}}", {"a.b": value}) == "{{axb}}"
 
 
 @pytest.mark.parametrize(
-    ("text", "made"),
+    ("text", "printed_value"),
     [
         ("440.0", "440"),
         ("1.50", "1.5"),
@@ -183,9 +183,11 @@ def test_no_character_of_a_value_or_name_is_special(value: str) -> None:
         ("'  a  '", "a"),
     ],
 )
-def test_scalars_are_those_of_yaml_1_2_and_numbers_print_as_in_javascript(text: str, made: str) -> None:
-    assert filled("<{{a}}>", f"replacements: {{a: {text}}}") == [f"<{made}>"]
-    assert filled("<{{a}}>", f"replacements: {{a: [{text}, b]}}") == [f"<{made}>", "<b>"]
+def test_scalars_are_read_as_in_yaml_1_2_and_numbers_printed_as_in_javascript(
+    text: str, printed_value: str
+) -> None:
+    assert fill_versions("<{{a}}>", f"replacements: {{a: {text}}}") == [f"<{printed_value}>"]
+    assert fill_versions("<{{a}}>", f"replacements: {{a: [{text}, b]}}") == [f"<{printed_value}>", "<b>"]
 
 
 @pytest.mark.slow
@@ -200,18 +202,18 @@ def test_a_printed_number_is_the_number(number: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: x `{{b}}` y\n  b: 1", "b: 1\n  a: x {{ b }} y"])
-def test_a_value_may_name_another_key_wherever_that_stands(text: str) -> None:
-    assert filled("<{{a}}>", f"replacements:\n  {text}\n") == ["<x 1 y>"]
+def test_a_value_may_refer_to_another_key_before_or_after_it(text: str) -> None:
+    assert fill_versions("<{{a}}>", f"replacements:\n  {text}\n") == ["<x 1 y>"]
 
 
-def test_values_name_one_another_over_several_steps_and_in_each_combination() -> None:
+def test_values_may_refer_to_each_other_over_several_steps() -> None:
     text = "replacements:\n  a: '{{b}}{{b}}'\n  b: ['{{c}}', '-']\n  c: [1, 2]\n"
-    assert filled("{{a}}{{c}}", text) == ["111", "222", "--1", "--2"]
+    assert fill_versions("{{a}}{{c}}", text) == ["111", "222", "--1", "--2"]
 
 
-def test_keys_that_lead_back_to_themselves_are_errors_and_end() -> None:
+def test_cyclic_references_are_errors() -> None:
     text = "replacements:\n  a: '{{b}}'\n  b: [x, '{{a}}']\n  c: '{{c}}'\n  d: '{{a}}'\n"
-    assert problems("{{a}}{{b}}{{c}}{{d}}", text) == [
+    assert find_problems("{{a}}{{b}}{{c}}{{d}}", text) == [
         ("replacement-loop", 2),
         ("replacement-loop", 3),
         ("replacement-loop", 4),
@@ -221,10 +223,10 @@ def test_keys_that_lead_back_to_themselves_are_errors_and_end() -> None:
 @pytest.mark.slow
 def test_a_long_chain_of_values_is_followed() -> None:
     rows = "".join(f"  k{at}: '{{{{k{at + 1}}}}}'\n" for at in range(3000))
-    assert filled("{{k0}}", f"replacements:\n{rows}  k3000: end\n") == ["end"]
+    assert fill_versions("{{k0}}", f"replacements:\n{rows}  k3000: end\n") == ["end"]
 
 
-# --- what is wrong -----------------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,16 +245,16 @@ def test_a_long_chain_of_values_is_followed() -> None:
         ("replacements:\n  '': 1", "bad-name", 2),
     ],
 )
-def test_what_is_no_replacement_is_an_error_at_its_line(text: str, code: str, line: int) -> None:
+def test_an_invalid_replacement_is_an_error_at_its_line(text: str, code: str, line: int) -> None:
     assert [(problem.code, problem.line) for problem in read(text)[1]] == [(code, line)]
 
 
 def test_without_the_field_or_with_an_empty_map_there_is_one_version() -> None:
-    assert [list(expand_versions(groups(text))) for text in ("{}", "replacements: {}")] == [[{}], [{}]]
+    assert [list(expand_versions(read_groups(text))) for text in ("{}", "replacements: {}")] == [[{}], [{}]]
 
 
 @pytest.mark.parametrize(
-    ("template", "text", "found"),
+    ("template", "text", "expected"),
     [
         ("{{a}} {{b}}", "replacements: {a: 1}", [("unresolved-placeholder", 9)]),
         ("{{a}}", "{}", [("unresolved-placeholder", 9)]),
@@ -266,34 +268,36 @@ def test_without_the_field_or_with_an_empty_map_there_is_one_version() -> None:
         ("{{_file:x.txt}}", "{}", []),
     ],
 )
-def test_what_has_no_value_or_no_use_is_told(template: str, text: str, found: list[Any]) -> None:
-    assert problems(template, text) == found
+def test_placeholders_without_a_value_and_unused_keys_are_reported(
+    template: str, text: str, expected: list[Any]
+) -> None:
+    assert find_problems(template, text) == expected
 
 
 def test_a_key_that_any_item_of_the_list_uses_is_used() -> None:
-    assert problems("{{a}}", "replacements: [{a: '{{b}}', b: 1}, {a: 2, b: 1}]") == []
+    assert find_problems("{{a}}", "replacements: [{a: '{{b}}', b: 1}, {a: 2, b: 1}]") == []
 
 
 def test_a_placeholder_without_a_value_names_the_item_and_the_nearest_key() -> None:
-    notes = ProblemLog("t.md", 1)
+    log = ProblemLog("t.md", 1)
     check_replacements(
-        groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, notes
+        read_groups("replacements: [{guest: 1, dish: 2}, {gest: 1, dish: 2}]"), {"guest": 3}, 5, log
     )
-    first = notes.problems[0]
+    first = log.problems[0]
     assert first.message == "`{{guest}}` has no value in item 2 of `replacements`. Did you mean 'gest'?"
 
 
-def test_more_versions_than_anybody_means_are_refused_before_they_are_made() -> None:
+def test_too_many_versions_are_refused_before_they_are_generated() -> None:
     keys = [f"k{at}" for at in range(30)]
     text = "replacements:\n" + "".join(f"  {key}: [1, 2, 3]\n" for key in keys)
     template = "".join(f"{{{{{key}}}}}" for key in keys)
-    assert problems(template, text) == [("too-many-versions", 2)]
+    assert find_problems(template, text) == [("too-many-versions", 2)]
     assert MAX_VERSIONS < 3**30
 
 
-def test_values_that_double_one_another_are_refused_before_they_are_made() -> None:
+def test_values_that_grow_too_long_are_refused_before_they_are_generated() -> None:
     rows = "".join(f"  k{at}: '{{{{k{at + 1}}}}}{{{{k{at + 1}}}}}'\n" for at in range(60))
-    assert problems("{{k0}}", f"replacements:\n{rows}  k60: x\n") == [("too-long", 2)]
+    assert find_problems("{{k0}}", f"replacements:\n{rows}  k60: x\n") == [("too-long", 2)]
 
 
 # --- ids ---------------------------------------------------------------------------------------------------
@@ -307,10 +311,10 @@ def test_a_long_bracket_is_a_digest_of_twelve_digits() -> None:
     just = {"a": "x" * 56}
     long = {"a": "x" * 57}
     assert make_brackets([just]) == [f"[a={'x' * 56}]"]
-    (made,) = make_brackets([long])
-    assert len(made) == 14
-    assert set(made[1:-1]) <= set("0123456789abcdef")
-    assert make_brackets([{"a": "y" * 57}]) != [made]
+    (bracket,) = make_brackets([long])
+    assert len(bracket) == 14
+    assert set(bracket[1:-1]) <= set("0123456789abcdef")
+    assert make_brackets([{"a": "y" * 57}]) != [bracket]
 
 
 def test_versions_that_differ_in_white_space_alone_have_digests() -> None:

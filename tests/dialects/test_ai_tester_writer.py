@@ -1,4 +1,4 @@
-"""Suites written as folders of Markdown tests: what they say is read as it was, and the rest is named."""
+"""Suites written as folders of Markdown tests are read unchanged, and all losses are reported."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ from proctor.prompts.fill import fill_first_prompt
 from proctor.protocols import CaseAtLine, RenderedFile
 from proctor.services.suites.file_source import source_from_path
 
-HERE = Path(__file__).parent / "ai_tester"
+FOLDER = Path(__file__).parent / "ai_tester"
 SUITE = Suite(name="s", dialect="ai_tester", defaults=SuiteDefaults(reuse=True))
 CHECK = Assertion(grader="instructions", params={"rule": "mean"})
 JUDGE = {"id": "strict", "system": "Judge by {{ instructions }}.", "user": "They said: {{ answer }}"}
 
 
 @dataclass
-class Written:
-    """What was rendered, and what it is read as from a disk."""
+class WrittenSuite:
+    """The files of a suite, and the suite that is read from them on a disk."""
 
     files: dict[str, bytes] = field(default_factory=dict)
-    told: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     suite: Suite = SUITE
     cases: dict[str, Case] = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     @property
     def fields(self) -> list[tuple[str | None, str | None]]:
-        return [(problem.case, problem.field) for problem in self.told]
+        return [(problem.case, problem.field) for problem in self.problems]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder below one with prompts, schemas and tools that are none of the suite's."""
+def parent_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose prompts, schemas and tools do not belong to the suites that are written below it."""
     above = tmp_path_factory.mktemp("above")
     (above / ".git").mkdir()
     for name in ("prompts", "schemas", "tools"):
@@ -69,84 +69,88 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return above
 
 
-COUNT = iter(range(10**9))
+NUMBERS = iter(range(10**9))
 
 
-def written(home: Path, cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False) -> Written:
-    made = Written()
+def write(
+    parent_folder: Path, cases: Iterable[Case], suite: Suite = SUITE, *, lossy: bool = False
+) -> WrittenSuite:
+    result = WrittenSuite()
     for item in render(suite, cases, lossy=lossy):
         if isinstance(item, Problem):
-            made.told.append(item)
+            result.problems.append(item)
         else:
-            made.files[item.path] = made.files.get(item.path, b"") + item.data
-    folder = home / f"suite-{next(COUNT)}"
-    for path, data in made.files.items():
+            result.files[item.path] = result.files.get(item.path, b"") + item.data
+    folder = parent_folder / f"suite-{next(NUMBERS)}"
+    for path, data in result.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
-    for read in DIALECT.read(source_from_path(folder)):
-        if isinstance(read, Suite):
-            made.suite = read
-        elif isinstance(read, CaseAtLine):
-            made.cases[read.case.id] = read.case
-        elif read.level == "error":
-            made.wrong.append(str(read))
-    return made
+    for read_item in DIALECT.read(source_from_path(folder)):
+        if isinstance(read_item, Suite):
+            result.suite = read_item
+        elif isinstance(read_item, CaseAtLine):
+            result.cases[read_item.case.id] = read_item.case
+        elif read_item.level == "error":
+            result.errors.append(str(read_item))
+    return result
 
 
-def make(text: str = "Which month has 28 days?", **fields: Any) -> Case:
-    given: dict[str, Any] = {"id": "month", "input": (Message(role="user", content=text),)}
-    return Case(**given | {"criteria": "Every month has.", "assertions": (CHECK,)} | fields)
+def make_case(text: str = "Which month has 28 days?", **fields: Any) -> Case:
+    defaults: dict[str, Any] = {"id": "month", "input": (Message(role="user", content=text),)}
+    return Case(**defaults | {"criteria": "Every month has.", "assertions": (CHECK,)} | fields)
 
 
 def as_json(thing: Any) -> Any:
     return decode(encode(thing), object)
 
 
-def assert_same(home: Path, cases: Iterable[Case]) -> Written:
-    """The cases are written without a word and read as they were."""
-    every = {case.id: case for case in cases}
-    made = written(home, every.values())
-    assert [problem.message for problem in made.told] == []
-    assert made.wrong == []
-    assert made.cases.keys() == every.keys()
-    for name, case in every.items():
-        read = made.cases[name]
-        assert sent_digest(read) == sent_digest(case)
-        assert judged_digest(read) == judged_digest(case)
-        assert read.tags == case.tags
-        assert as_json({**read.metadata, **case.metadata}) == as_json(read.metadata)
-    return made
+def check_unchanged(parent_folder: Path, cases: Iterable[Case]) -> WrittenSuite:
+    """Checks that cases are written without a problem and read unchanged."""
+    by_id = {case.id: case for case in cases}
+    result = write(parent_folder, by_id.values())
+    assert [problem.message for problem in result.problems] == []
+    assert result.errors == []
+    assert result.cases.keys() == by_id.keys()
+    for name, case in by_id.items():
+        read_case = result.cases[name]
+        assert sent_digest(read_case) == sent_digest(case)
+        assert judged_digest(read_case) == judged_digest(case)
+        assert read_case.tags == case.tags
+        assert as_json({**read_case.metadata, **case.metadata}) == as_json(read_case.metadata)
+    return result
 
 
-# --- what was read ------------------------------------------------------------------------------------------
+# --- suites that were read ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["crlf.md", "library/tests"])
-def test_what_was_read_is_said_again_each_version_in_a_file_of_its_own(home: Path, name: str) -> None:
-    items = list(DIALECT.read(source_from_path(HERE / name)))
+def test_a_suite_that_was_read_can_be_written_with_each_version_in_its_own_file(
+    parent_folder: Path, name: str
+) -> None:
+    items = list(DIALECT.read(source_from_path(FOLDER / name)))
     (suite,) = [item for item in items if isinstance(item, Suite)]
     cases = {item.case.id: item.case for item in items if isinstance(item, CaseAtLine)}
-    # Written one by one, each case has the first of its prompts in its input.
+    # Each case is written with the first of its prompts in its input.
     cases = {
         name: replace(fill_first_prompt(case, suite.defaults.prompts), prompts=None)
         for name, case in cases.items()
     }
     suite = replace(suite, defaults=replace(suite.defaults, prompts=()))
-    made = written(home, cases.values(), suite)
+    result = write(parent_folder, cases.values(), suite)
     assert cases
-    assert made.wrong == []
-    assert {problem.level for problem in made.told} <= {"warning"}
-    assert {problem.field for problem in made.told} <= {"metadata.prompt", "metadata.replacements"}
-    assert made.cases.keys() == cases.keys()
+    assert result.errors == []
+    assert {problem.level for problem in result.problems} <= {"warning"}
+    assert {problem.field for problem in result.problems} <= {"metadata.prompt", "metadata.replacements"}
+    assert result.cases.keys() == cases.keys()
     for case_id, case in cases.items():
-        read = made.cases[case_id]
-        assert (sent_digest(read), judged_digest(read)) == (sent_digest(case), judged_digest(case))
-        assert (read.tags, read.metadata["file"]) == (case.tags, f"{case_id}.md")
+        read_case = result.cases[case_id]
+        assert (sent_digest(read_case), judged_digest(read_case)) == (sent_digest(case), judged_digest(case))
+        assert (read_case.tags, read_case.metadata["file"]) == (case.tags, f"{case_id}.md")
     for rule in ("pass_rule", "repeats_rule", "defaults"):
-        assert getattr(made.suite, rule) == getattr(suite, rule)
+        assert getattr(result.suite, rule) == getattr(suite, rule)
 
 
-# --- what can be said ---------------------------------------------------------------------------------------
+# --- what can be written ------------------------------------------------------------------------------------
 
 LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="{}👤🤖")
 BARE = st.text(LETTERS, min_size=1, max_size=15).map(str.strip).filter(bool)
@@ -176,7 +180,7 @@ IMAGES = st.builds(
 @st.composite
 def turns(draw: st.DrawFn) -> tuple[Message, ...]:
     """A conversation that begins and ends with the user."""
-    made = [Message(role="system", content=draw(TEXTS))] if draw(st.booleans()) else []
+    messages = [Message(role="system", content=draw(TEXTS))] if draw(st.booleans()) else []
     for number in range(2 * draw(st.integers(0, 2)) + 1):
         role = "assistant" if number % 2 else "user"
         parts: list[str | Attachment] = []
@@ -185,8 +189,8 @@ def turns(draw: st.DrawFn) -> tuple[Message, ...]:
             parts += draw(st.lists(FILES | IMAGES, min_size=1, max_size=2))
             parts += [draw(TEXTS)] if draw(st.booleans()) else []
         content = "\n\n".join(part for part in parts if isinstance(part, str)) if parts else draw(TEXTS)
-        made.append(Message(role=role, content=content, parts=tuple(parts)))
-    return tuple(made)
+        messages.append(Message(role=role, content=content, parts=tuple(parts)))
+    return tuple(messages)
 
 
 TOOLS = st.lists(
@@ -201,7 +205,7 @@ SCHEMAS = st.dictionaries(st.sampled_from(["title", "description"]), BARE)
 
 
 @st.composite
-def formed(draw: st.DrawFn) -> dict[str, Any]:
+def tags_and_form(draw: st.DrawFn) -> dict[str, Any]:
     """Tags, and the form that they and a schema or tools make."""
     tags = tuple(
         draw(st.lists(NAMES | st.sampled_from(["_json_mode", "_has_tools"]), unique=True, max_size=3))
@@ -213,11 +217,11 @@ def formed(draw: st.DrawFn) -> dict[str, Any]:
     return {"tags": tags, "form": form if special or schema is not None or tools else None}
 
 
-def without_conflicts(cases: list[Case]) -> bool:
-    found: dict[str, Attachment] = {}
+def has_no_conflicts(cases: list[Case]) -> bool:
+    attachments: dict[str, Attachment] = {}
     messages = [message for case in cases for message in case.input]
-    every = [part for one in messages for part in one.parts if isinstance(part, Attachment)]
-    return all(found.setdefault(one.path, one) == one for one in every)
+    parts = [part for message in messages for part in message.parts if isinstance(part, Attachment)]
+    return all(attachments.setdefault(part.path, part) == part for part in parts)
 
 
 IDS = st.lists(NAMES, min_size=1, max_size=3).map("/".join).filter(lambda name: "readme" not in name)
@@ -227,24 +231,24 @@ METADATA = st.fixed_dictionaries(
 
 
 @st.composite
-def sayable(draw: st.DrawFn) -> list[Case]:
+def writable_cases(draw: st.DrawFn) -> list[Case]:
     ids = draw(st.lists(IDS, min_size=1, max_size=3, unique=True))
     return [
-        make(
+        make_case(
             id=name,
             input=draw(turns()),
             criteria=draw(INSTRUCTIONS),
             metadata=draw(METADATA),
-            **draw(formed()),
+            **draw(tags_and_form()),
         )
         for name in ids
     ]
 
 
 @pytest.mark.slow
-@given(cases=sayable().filter(without_conflicts))
-def test_everything_that_a_test_can_say_is_said(home: Path, cases: list[Case]) -> None:
-    assert_same(home, cases)
+@given(cases=writable_cases().filter(has_no_conflicts))
+def test_all_fields_of_a_test_are_written(parent_folder: Path, cases: list[Case]) -> None:
+    check_unchanged(parent_folder, cases)
 
 
 EVALUATORS = st.lists(
@@ -260,29 +264,31 @@ EVALUATORS = st.lists(
     ),
     min_size=1,
     max_size=3,
-    unique_by=lambda one: one["id"],
+    unique_by=lambda evaluator: evaluator["id"],
 )
 
 
 @pytest.mark.slow
 @given(evaluators=EVALUATORS)
-def test_evaluators_are_said_in_their_order(home: Path, evaluators: list[dict[str, str]]) -> None:
+def test_evaluators_are_written_in_order(parent_folder: Path, evaluators: list[dict[str, str]]) -> None:
     check = Assertion(grader="instructions", params={"evaluators": evaluators, "rule": "mean"})
-    made = assert_same(home, [make(assertions=(check,)), make(id="b", assertions=(check,))])
-    assert len([path for path in made.files if path.startswith("prompts/")]) == len(evaluators)
+    result = check_unchanged(
+        parent_folder, [make_case(assertions=(check,)), make_case(id="b", assertions=(check,))]
+    )
+    assert len([path for path in result.files if path.startswith("prompts/")]) == len(evaluators)
 
 
 @pytest.mark.parametrize(
     "name", ["a", "a.md", "ä b/c", "q[who=Mia,n=2]~kind[tone=dry]", "a=b", "tools/x", "😀"]
 )
-def test_an_id_is_the_path_of_a_file(home: Path, name: str) -> None:
-    assert f"{name}.md" in assert_same(home, [make(id=name)]).files
+def test_an_id_is_the_path_of_a_file(parent_folder: Path, name: str) -> None:
+    assert f"{name}.md" in check_unchanged(parent_folder, [make_case(id=name)]).files
 
 
-def test_a_test_is_written_for_people(home: Path) -> None:
+def test_the_markdown_of_a_test_is_readable(parent_folder: Path) -> None:
     picture = Attachment(kind="image", path="cal.png", media_type="image/png", data=b"\x89")
     first = Message(role="user", content="What is this?", parts=("What is this?", picture))
-    case = make(
+    case = make_case(
         input=(
             Message(role="system", content="Be brief."),
             first,
@@ -293,10 +299,10 @@ def test_a_test_is_written_for_people(home: Path) -> None:
         form=ResponseFormat(json=True, tools=(Tool(name="look up"),), special_tags=("_json_mode",)),
         assertions=(Assertion(grader="instructions", params={"evaluators": [JUDGE], "rule": "mean"}),),
     )
-    made = assert_same(home, [case])
-    (tool,) = [path for path in made.files if path.startswith("tool-definitions/look-up-")]
+    result = check_unchanged(parent_folder, [case])
+    (tool,) = [path for path in result.files if path.startswith("tool-definitions/look-up-")]
     name = Path(tool).stem
-    assert made.files == {
+    assert result.files == {
         "month.md": (
             "---\ntags:\n  - calendar\n  - _json_mode\navailableTools:\n"
             f"  - {name}\n---\n\n"
@@ -316,50 +322,50 @@ def test_schemas_tools_and_files_of_several_tests_are_written_once() -> None:
     form = ResponseFormat(schema={"type": "object"})
     file = Attachment(kind="file", path="a.txt", text="x")
     message = Message(role="user", content="", parts=(file,))
-    cases = [make(id=name, form=form, input=(message,)) for name in "abc"]
+    cases = [make_case(id=name, form=form, input=(message,)) for name in "abc"]
     items = list(render(SUITE, cases, lossy=False))
     paths = [item.path for item in items if isinstance(item, RenderedFile)]
     assert len(paths) == len(set(paths)) == 6
 
 
-def test_without_evaluators_those_of_a_folder_above_are_kept_away(home: Path) -> None:
-    made = assert_same(home, [make()])
-    assert set(made.files) == {"month.md", "prompts/README.md"}
+def test_a_suite_without_evaluators_gets_none_from_a_folder_above(parent_folder: Path) -> None:
+    result = check_unchanged(parent_folder, [make_case()])
+    assert set(result.files) == {"month.md", "prompts/README.md"}
 
 
-# --- what cannot be said ------------------------------------------------------------------------------------
+# --- what cannot be written ---------------------------------------------------------------------------------
 
 
-def said(*pairs: tuple[str, str], **fields: Any) -> dict[str, Any]:
+def make_turns(*pairs: tuple[str, str], **fields: Any) -> dict[str, Any]:
     return {"input": tuple([Message(role=role, content=text, **fields) for role, text in pairs])}
 
 
-def attaching(path: str, text: str | None = "x", **fields: Any) -> dict[str, Any]:
+def make_turn_with_file(path: str, text: str | None = "x", **fields: Any) -> dict[str, Any]:
     part = Attachment(**{"kind": "file", "path": path, "text": text} | fields)
     return {"input": (Message(role="user", content="See.", parts=("See.", part)),)}
 
 
-LOSABLE: list[tuple[str, dict[str, Any]]] = [
+LOSSY_FIELDS: list[tuple[str, dict[str, Any]]] = [
     ("input", {"input": ()}),
     *(
-        ("input", said(("user", text)))
+        ("input", make_turns(("user", text)))
         for text in (
             *(" x", "x\n", "", "\xa0", "a\n# 👤 b", "# 🤖", "{{name}}", "`{{ a b }}`", "{{_file:x.txt}}"),
             "Where is ${{ WHO }}?",
         )
     ),
-    ("input", said(("system", "a"))),
-    ("input", said(("system", "{{x}}"), ("user", "b"))),
-    ("input", said(("assistant", "a"), ("user", "b"))),
-    ("input", said(("user", "a"), ("user", "b"))),
-    ("input", said(("user", "a"), ("assistant", "b"))),
-    ("input", said(("user", "a"), ("system", "b"), ("user", "c"))),
-    ("input", said(("tool", "a"))),
-    ("input", said(("user", "a"), name="ada")),
-    ("input", said(("user", "a"), tool_calls=(ToolCall(name="t"),))),
-    ("input", said(("user", "a"), parts=("a",))),
+    ("input", make_turns(("system", "a"))),
+    ("input", make_turns(("system", "{{x}}"), ("user", "b"))),
+    ("input", make_turns(("assistant", "a"), ("user", "b"))),
+    ("input", make_turns(("user", "a"), ("user", "b"))),
+    ("input", make_turns(("user", "a"), ("assistant", "b"))),
+    ("input", make_turns(("user", "a"), ("system", "b"), ("user", "c"))),
+    ("input", make_turns(("tool", "a"))),
+    ("input", make_turns(("user", "a"), name="ada")),
+    ("input", make_turns(("user", "a"), tool_calls=(ToolCall(name="t"),))),
+    ("input", make_turns(("user", "a"), parts=("a",))),
     *(
-        ("input", attaching(path))
+        ("input", make_turn_with_file(path))
         for path in (
             *(
                 "../a.txt",
@@ -375,9 +381,9 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
             *("prompts/a.txt", "tools/a.txt", "structured-schemas/a.json"),
         )
     ),
-    ("input", attaching("x.md", "# 👤\nx\n---\ny\n")),
-    ("input", attaching("a.txt", None, media_type="application/octet-stream", data=b"\xff")),
-    ("input", attaching("a.txt", media_type="text/csv")),
+    ("input", make_turn_with_file("x.md", "# 👤\nx\n---\ny\n")),
+    ("input", make_turn_with_file("a.txt", None, media_type="application/octet-stream", data=b"\xff")),
+    ("input", make_turn_with_file("a.txt", media_type="text/csv")),
     ("criteria", {"criteria": None}),
     *(("criteria", {"criteria": text}) for text in ("", " x", "a\n---\nb", "{{name}}", "{{_file:a.txt}}")),
     ("assertions", {"assertions": ()}),
@@ -412,72 +418,80 @@ LOSABLE: list[tuple[str, dict[str, Any]]] = [
     ("notes", {"notes": {"a": 1}}),
     ("variables", {"variables": ("WHO",)}),
 ]
-FATAL = [
+INVALID_IDS = [
     *("", "a/", "/a", "a//b", "./a", "../a", "a/../b", ".hidden", "a/.b", "a\\b", "a\0", "a\nb", "x" * 253),
     *("prompts/a", "a/prompts/b", "README", "a/ReadMe", "first"),
 ]
 
 
-@pytest.mark.parametrize(("place", "fields"), LOSABLE)
-def test_what_it_cannot_say_is_an_error_that_names_case_and_feature(
-    home: Path, place: str, fields: Any
+@pytest.mark.parametrize(("place", "fields"), LOSSY_FIELDS)
+def test_a_field_that_cannot_be_expressed_is_an_error_that_names_case_and_field(
+    parent_folder: Path, place: str, fields: Any
 ) -> None:
-    made = written(home, [make(id="first"), make(**fields), make(id="last")])
-    assert made.fields == [("month", place)]
-    (told,) = made.told
-    assert (told.level, told.code) == ("error", "unsayable")
-    assert told.message.startswith(f"Case 'month': the format ai_tester cannot express `{place}`: ")
-    assert told.message.endswith(".")
-    assert set(made.cases) == {"first", "last"}
-    assert made.wrong == []
+    result = write(parent_folder, [make_case(id="first"), make_case(**fields), make_case(id="last")])
+    assert result.fields == [("month", place)]
+    (problem,) = result.problems
+    assert (problem.level, problem.code) == ("error", "unsayable")
+    assert problem.message.startswith(f"Case 'month': the format ai_tester cannot express `{place}`: ")
+    assert problem.message.endswith(".")
+    assert set(result.cases) == {"first", "last"}
+    assert result.errors == []
 
 
-@pytest.mark.parametrize(("place", "fields"), LOSABLE)
-def test_lossy_writes_the_rest_and_keeps_the_field(home: Path, place: str, fields: Any) -> None:
-    case = make(**fields)
-    made = written(home, [make(id="first"), case], lossy=True)
-    assert [(told.level, told.field) for told in made.told] == [("warning", place)]
-    assert made.wrong == []
-    read = made.cases["month"]
-    lost = place.partition("[")[0].partition(".")[0]
-    assert as_json(read.metadata["proctor"]) == as_json({lost: getattr(case, lost)})
-    for name in {"input", "criteria", "tags"} - {lost}:
-        assert as_json(getattr(read, name)) == as_json(getattr(case, name))
-    if lost != "form" and not (lost == "tags" and case.form is None):
-        assert as_json(read.form) == as_json(case.form)
+@pytest.mark.parametrize(("place", "fields"), LOSSY_FIELDS)
+def test_lossy_writes_all_other_fields_and_keeps_this_one(
+    parent_folder: Path, place: str, fields: Any
+) -> None:
+    case = make_case(**fields)
+    result = write(parent_folder, [make_case(id="first"), case], lossy=True)
+    assert [(problem.level, problem.field) for problem in result.problems] == [("warning", place)]
+    assert result.errors == []
+    read_case = result.cases["month"]
+    field = place.partition("[")[0].partition(".")[0]
+    assert as_json(read_case.metadata["proctor"]) == as_json({field: getattr(case, field)})
+    for name in {"input", "criteria", "tags"} - {field}:
+        assert as_json(getattr(read_case, name)) == as_json(getattr(case, name))
+    if field != "form" and not (field == "tags" and case.form is None):
+        assert as_json(read_case.form) == as_json(case.form)
 
 
-@pytest.mark.parametrize("name", FATAL)
+@pytest.mark.parametrize("name", INVALID_IDS)
 @pytest.mark.parametrize("lossy", [False, True])
-def test_an_id_that_no_file_can_have_is_an_error_also_when_losses_are_allowed(
-    home: Path, name: str, lossy: bool
+def test_an_id_that_cannot_be_a_path_is_an_error_even_if_losses_are_allowed(
+    parent_folder: Path, name: str, lossy: bool
 ) -> None:
-    made = written(home, [make(id="first"), make(id=name), make(id="last")], lossy=lossy)
-    assert [(told.level, told.case, told.field) for told in made.told] == [("error", name, "id")]
-    assert set(made.cases) == {"first", "last"}
-    assert made.wrong == []
+    result = write(
+        parent_folder, [make_case(id="first"), make_case(id=name), make_case(id="last")], lossy=lossy
+    )
+    assert [(problem.level, problem.case, problem.field) for problem in result.problems] == [
+        ("error", name, "id")
+    ]
+    assert set(result.cases) == {"first", "last"}
+    assert result.errors == []
 
 
-def test_what_is_lost_is_passed_by_nothing(home: Path) -> None:
-    case = make(criteria=None, assertions=(Assertion(grader="exact", params={"value": "x"}),))
-    made = written(home, [case], lossy=True)
-    assert made.cases["month"].criteria == LOST_INSTRUCTIONS
-    assert made.cases["month"].metadata["proctor"].keys() == {"criteria", "assertions"}
+def test_lost_instructions_can_never_be_passed(parent_folder: Path) -> None:
+    case = make_case(criteria=None, assertions=(Assertion(grader="exact", params={"value": "x"}),))
+    result = write(parent_folder, [case], lossy=True)
+    assert result.cases["month"].criteria == LOST_INSTRUCTIONS
+    assert result.cases["month"].metadata["proctor"].keys() == {"criteria", "assertions"}
 
 
-def test_a_text_that_is_lost_stands_in_one_turn_without_a_meaning_of_its_own(home: Path) -> None:
-    case = make(**said(("system", "Be {{kind}}."), ("user", "a\n# 👤 b\n---\nc"), ("assistant", "d")))
-    made = written(home, [case], lossy=True)
-    assert [message.content for message in made.cases["month"].input] == [
+def test_lost_messages_become_one_turn_without_markup(parent_folder: Path) -> None:
+    case = make_case(
+        **make_turns(("system", "Be {{kind}}."), ("user", "a\n# 👤 b\n---\nc"), ("assistant", "d"))
+    )
+    result = write(parent_folder, [case], lossy=True)
+    assert [message.content for message in result.cases["month"].input] == [
         "Be { {kind}}.\n\na\n> # 👤 b\n---\nc\n\nd"
     ]
 
 
-def test_all_tests_have_the_evaluators_of_the_first(home: Path) -> None:
+def test_the_evaluators_of_the_first_test_apply_to_all(parent_folder: Path) -> None:
     check = Assertion(grader="instructions", params={"evaluators": [JUDGE], "rule": "mean"})
-    made = written(home, [make(assertions=(check,)), make(id="b")])
-    assert made.fields == [("b", "assertions[0]")]
-    assert assertion_digest(made.cases["month"].assertions[0]) == assertion_digest(check)
+    result = write(parent_folder, [make_case(assertions=(check,)), make_case(id="b")])
+    assert result.fields == [("b", "assertions[0]")]
+    assert assertion_digest(result.cases["month"].assertions[0]) == assertion_digest(check)
 
 
 @pytest.mark.parametrize(
@@ -495,10 +509,12 @@ def test_all_tests_have_the_evaluators_of_the_first(home: Path) -> None:
         {**JUDGE, "more": 1},
     ],
 )
-def test_an_evaluator_that_cannot_be_said_is_named_with_each_case(home: Path, judge: Any) -> None:
+def test_an_evaluator_that_cannot_be_expressed_is_reported_for_each_case(
+    parent_folder: Path, judge: Any
+) -> None:
     check = Assertion(grader="instructions", params={"evaluators": [judge], "rule": "mean"})
-    made = written(home, [make(assertions=(check,)), make(id="b", assertions=(check,))])
-    assert made.fields == [("month", "assertions[0]"), ("b", "assertions[0]")]
+    result = write(parent_folder, [make_case(assertions=(check,)), make_case(id="b", assertions=(check,))])
+    assert result.fields == [("month", "assertions[0]"), ("b", "assertions[0]")]
 
 
 @pytest.mark.parametrize(
@@ -513,17 +529,22 @@ def test_an_evaluator_that_cannot_be_said_is_named_with_each_case(home: Path, ju
         ("split_rule", {"split_rule": SplitRule()}, "warning"),
     ],
 )
-def test_what_it_cannot_say_of_a_suite_is_named_and_kept_by_the_first_case(
-    home: Path, place: str, fields: Any, level: str
+def test_a_suite_field_that_cannot_be_expressed_is_reported_and_kept_in_the_first_case(
+    parent_folder: Path, place: str, fields: Any, level: str
 ) -> None:
     suite = replace(SUITE, **fields)
-    made = written(home, [make()], suite)
-    assert [(told.level, told.case, told.field) for told in made.told] == [(level, None, place)]
-    made = written(home, [make(), make(id="b")], suite, lossy=True)
-    assert [(told.level, told.field) for told in made.told] == [("warning", place)]
-    kept = {"suite": {place: as_json(getattr(suite, place))}} if level == "error" else None
-    assert [case.metadata.get("proctor") for case in made.cases.values()] in ([None, kept], [kept, None])
+    result = write(parent_folder, [make_case()], suite)
+    assert [(problem.level, problem.case, problem.field) for problem in result.problems] == [
+        (level, None, place)
+    ]
+    result = write(parent_folder, [make_case(), make_case(id="b")], suite, lossy=True)
+    assert [(problem.level, problem.field) for problem in result.problems] == [("warning", place)]
+    metadata = {"suite": {place: as_json(getattr(suite, place))}} if level == "error" else None
+    assert [case.metadata.get("proctor") for case in result.cases.values()] in (
+        [None, metadata],
+        [metadata, None],
+    )
 
 
-def test_a_suite_without_cases_is_a_folder_without_tests(home: Path) -> None:
-    assert set(written(home, []).files) == {"prompts/README.md"}
+def test_a_suite_without_cases_is_a_folder_without_tests(parent_folder: Path) -> None:
+    assert set(write(parent_folder, []).files) == {"prompts/README.md"}

@@ -1,4 +1,4 @@
-"""The bytes of an attached file to what is sent: a text, or bytes with their media type."""
+"""Attached files are sent as text, or as bytes with their media type."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ WEBP = b"RIFF\x24\x00\x00\x00WEBPVP8 "
 def test_the_type_of_a_file_follows_its_content_then_its_name(
     path: str, data: bytes, media_type: str
 ) -> None:
-    made = build_attachment("file", path, data)
-    assert (made.media_type, made.data, made.text) == (media_type, data, None)
+    attachment = build_attachment("file", path, data)
+    assert (attachment.media_type, attachment.data, attachment.text) == (media_type, data, None)
 
 
 @pytest.mark.parametrize("path", ["a.txt", "a.md", "a.csv", "a", "a.pdf", "a.png"])
-def test_a_file_of_letters_is_sent_as_text(path: str) -> None:
-    made = build_attachment("file", path, "\ufeffone\r\ntwo".encode())
-    assert (made.media_type, made.text, made.data) == ("text/plain", "one\ntwo", b"")
+def test_a_text_file_is_sent_as_text(path: str) -> None:
+    attachment = build_attachment("file", path, "\ufeffone\r\ntwo".encode())
+    assert (attachment.media_type, attachment.text, attachment.data) == ("text/plain", "one\ntwo", b"")
 
 
 def test_a_text_that_begins_like_a_recording_stays_a_text() -> None:
-    made = build_attachment("file", "notes.txt", b"ID3 is an algorithm, OggS a container.")
-    assert (made.media_type, made.data) == ("text/plain", b"")
+    attachment = build_attachment("file", "notes.txt", b"ID3 is an algorithm, OggS a container.")
+    assert (attachment.media_type, attachment.data) == ("text/plain", b"")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,9 @@ def test_a_text_that_begins_like_a_recording_stays_a_text() -> None:
         ("video", "a.mp4", media.MP4, "video/mp4"),
     ],
 )
-def test_a_container_holds_what_the_suite_says(kind: Any, path: str, data: bytes, media_type: str) -> None:
+def test_the_kind_in_the_suite_decides_whether_a_container_is_audio_or_video(
+    kind: Any, path: str, data: bytes, media_type: str
+) -> None:
     assert build_attachment(kind, path, data).media_type == media_type
 
 
@@ -101,17 +103,17 @@ def test_a_container_holds_what_the_suite_says(kind: Any, path: str, data: bytes
         (Attachment(kind="file", path="a", media_type="application/zip", data=b"x"), "file"),
     ],
 )
-def test_what_a_file_is_sent_as_follows_its_media_type(attachment: Attachment, medium: str) -> None:
+def test_the_medium_of_a_file_follows_its_media_type(attachment: Attachment, medium: str) -> None:
     assert attachment.medium == medium
 
 
-def test_an_image_is_sent_as_bytes_even_where_it_is_text() -> None:
-    made = build_attachment("image", "a.svg", b"<svg/>")
-    assert (made.media_type, made.text, made.data) == ("image/svg+xml", None, b"<svg/>")
+def test_an_image_is_sent_as_bytes_even_if_it_is_text() -> None:
+    attachment = build_attachment("image", "a.svg", b"<svg/>")
+    assert (attachment.media_type, attachment.text, attachment.data) == ("image/svg+xml", None, b"<svg/>")
 
 
-def blocks(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Problem]]:
-    """What a block of an agentv suite sends of a file."""
+def read_block(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Problem]]:
+    """The attachments and problems of a content block with a file in an agentv suite."""
     content = f"[{{type: {kind}, value: {name}}}]"
     text = f"tests: [{{id: a, criteria: c, input: [{{role: user, content: {content}}}]}}]"
     _, cases, problems = split_items(
@@ -122,15 +124,15 @@ def blocks(kind: str, name: str, data: bytes) -> tuple[list[Attachment], list[Pr
 
 
 def test_a_pdf_in_a_file_block_is_sent_as_a_pdf() -> None:
-    assert blocks("file", "docs/r.pdf", PDF) == (
+    assert read_block("file", "docs/r.pdf", PDF) == (
         [Attachment(kind="file", path="docs/r.pdf", media_type="application/pdf", data=PDF)],
         [],
     )
 
 
 def test_an_image_block_with_a_pdf_under_the_name_of_an_image_is_an_error() -> None:
-    sent, (problem,) = blocks("image", "r.png", PDF)
-    assert (sent, problem.code) == ([], "unknown-image")
+    attachments, (problem,) = read_block("image", "r.png", PDF)
+    assert (attachments, problem.code) == ([], "unknown-image")
     assert "'r.png', a file of type application/pdf. Write `type: file`" in problem.message
 
 
@@ -155,7 +157,7 @@ def test_an_image_block_with_a_pdf_under_the_name_of_an_image_is_an_error() -> N
 def test_audio_and_video_blocks_are_read_with_their_media_type(
     kind: Any, name: str, data: bytes, media_type: str
 ) -> None:
-    assert blocks(kind, name, data) == (
+    assert read_block(kind, name, data) == (
         [Attachment(kind=kind, path=name, media_type=media_type, data=data)],
         [],
     )
@@ -175,11 +177,11 @@ def test_audio_and_video_blocks_are_read_with_their_media_type(
         ("image", "a.png", media.WAV, "a file of type audio/wav. Write `type: audio`"),
     ],
 )
-def test_a_block_with_something_else_in_it_is_an_error_that_says_what_to_write(
+def test_a_block_with_a_file_of_another_type_is_an_error_that_says_what_to_write(
     kind: str, name: str, data: bytes, words: str
 ) -> None:
-    sent, (problem,) = blocks(kind, name, data)
-    assert (sent, problem.code) == ([], f"unknown-{kind}")
+    attachments, (problem,) = read_block(kind, name, data)
+    assert (attachments, problem.code) == ([], f"unknown-{kind}")
     assert words in problem.message
 
 

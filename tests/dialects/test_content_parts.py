@@ -28,12 +28,12 @@ HEADERS: dict[str, Any] = {"proctor": [{"proctor": 1, "name": "n"}]}
 DIALECT_NAMES = list(ROWS)
 
 
-def encoded(data: bytes) -> str:
+def to_base64(data: bytes) -> str:
     return b64encode(data).decode()
 
 
 def data_url(media_type: str, data: bytes) -> str:
-    return f"data:{media_type};base64,{encoded(data)}"
+    return f"data:{media_type};base64,{to_base64(data)}"
 
 
 def read_content(dialect: str, *parts: Any) -> tuple[list[Message], list[Problem]]:
@@ -57,11 +57,11 @@ TEXT = {"type": "text", "text": "What is it?"}
             Attachment(kind="image", path="image.png", media_type="image/png", data=media.PNG),
         ),
         (
-            {"type": "input_audio", "input_audio": {"data": encoded(media.WAV), "format": "wav"}},
+            {"type": "input_audio", "input_audio": {"data": to_base64(media.WAV), "format": "wav"}},
             Attachment(kind="audio", path="audio.wav", media_type="audio/wav", data=media.WAV),
         ),
         (
-            {"type": "input_audio", "input_audio": {"data": encoded(media.M4A), "format": "m4a"}},
+            {"type": "input_audio", "input_audio": {"data": to_base64(media.M4A), "format": "m4a"}},
             Attachment(kind="audio", path="audio.m4a", media_type="audio/mp4", data=media.M4A),
         ),
         (
@@ -76,7 +76,7 @@ TEXT = {"type": "text", "text": "What is it?"}
             Attachment(kind="file", path="r.pdf", media_type="application/pdf", data=media.PDF),
         ),
         (
-            {"type": "file", "file": {"filename": "r", "file_data": encoded(media.PDF)}},
+            {"type": "file", "file": {"filename": "r", "file_data": to_base64(media.PDF)}},
             Attachment(kind="file", path="r", media_type="application/pdf", data=media.PDF),
         ),
         (
@@ -139,7 +139,7 @@ def test_a_part_that_cannot_be_sent_is_an_error(dialect: str, part: Any, code: s
     assert list_errors(problems)[:1] == [(code, f"input[0].{field}")]
 
 
-def test_a_level_of_detail_has_no_effect_and_is_said_to_have_none() -> None:
+def test_a_level_of_detail_is_warned_about_because_it_has_no_effect() -> None:
     image = {"url": data_url("image/png", media.PNG), "detail": "high"}
     messages, (problem,) = read_content("proctor", {"type": "image_url", "image_url": image})
     assert (problem.level, problem.code) == ("warning", "no-effect")
@@ -172,11 +172,11 @@ def test_a_sample_of_inspect_has_audio_video_and_documents(part: Any, attachment
 
 def test_content_without_a_media_type_gets_that_of_its_bytes() -> None:
     parts = [
-        {"kind": "file", "path": "r", "data": encoded(media.PDF)},
-        {"kind": "image", "path": "a.png", "data": encoded(media.PNG)},
-        {"kind": "audio", "path": "speech", "data": encoded(media.WAV)},
-        {"kind": "video", "path": "clip.webm", "data": encoded(media.WEBM)},
-        {"kind": "file", "path": "n.md", "data": encoded(b"one")},
+        {"kind": "file", "path": "r", "data": to_base64(media.PDF)},
+        {"kind": "image", "path": "a.png", "data": to_base64(media.PNG)},
+        {"kind": "audio", "path": "speech", "data": to_base64(media.WAV)},
+        {"kind": "video", "path": "clip.webm", "data": to_base64(media.WEBM)},
+        {"kind": "file", "path": "n.md", "data": to_base64(b"one")},
     ]
     row = ROWS["proctor"] | {"input": [{"role": "user", "parts": parts}]}
     _, (case,), problems = read_rows(DIALECTS.get("proctor"), *HEADERS["proctor"], row)
@@ -187,9 +187,11 @@ def test_content_without_a_media_type_gets_that_of_its_bytes() -> None:
     )
 
 
-def test_audio_of_a_suite_of_proctor_that_is_none_is_an_error() -> None:
+def test_an_audio_part_with_a_file_of_another_type_is_an_error() -> None:
     row = ROWS["proctor"] | {
-        "input": [{"role": "user", "parts": [{"kind": "audio", "path": "a.pdf", "data": encoded(media.PDF)}]}]
+        "input": [
+            {"role": "user", "parts": [{"kind": "audio", "path": "a.pdf", "data": to_base64(media.PDF)}]}
+        ]
     }
     _, cases, problems = read_rows(DIALECTS.get("proctor"), *HEADERS["proctor"], row)
     assert (cases, list_errors(problems)) == ([], [("unknown-audio", "input[0].parts[0].path")])

@@ -15,7 +15,7 @@ GOLDEN = {"input": "How long?", "expected_output": "30 days."}
 read = partial(read_rows, DIALECT)
 
 
-def test_a_judge_decides_by_the_expected_output_and_one_warning_says_so() -> None:
+def test_a_judge_compares_with_the_expected_output_and_one_warning_says_so() -> None:
     _, (first, second), problems = read(GOLDEN, GOLDEN)
     assert (first.id, second.id) == ("golden-1", "golden-2")
     (assertion,) = first.assertions
@@ -32,14 +32,14 @@ def test_a_golden_without_an_expected_output_is_kept_and_unscored(expected: str 
 
 
 @pytest.mark.parametrize("name", UNGRADED_FIELDS)
-def test_what_is_not_graded_is_kept_and_told_once(name: str) -> None:
+def test_fields_that_are_not_graded_are_kept_and_reported_once(name: str) -> None:
     row = GOLDEN | {name: "x"}
     _, (case, _), problems = read(row, row)
     assert [problem.code for problem in problems] == ["not-graded", "default-metric"]
     assert case.metadata == {name: "x"}
 
 
-def test_the_context_is_shown_to_nobody() -> None:
+def test_the_context_is_only_metadata() -> None:
     _, (case,), _ = read(GOLDEN | {"context": ["Secret."], "retrieval_context": None})
     assert case.metadata == {"context": ["Secret."]}
     assert "Secret" not in repr((case.input, case.assertions))
@@ -52,5 +52,5 @@ def test_the_context_is_shown_to_nobody() -> None:
         (GOLDEN | {"input": "What is [DEEPEVAL:PDF:1]?"}, "input"),
     ],
 )
-def test_what_only_deepeval_can_do_is_refused_by_its_name(row: dict[str, Any], field: str) -> None:
+def test_features_that_only_deepeval_has_are_refused_by_name(row: dict[str, Any], field: str) -> None:
     assert list_errors(read(row)[2]) == [("unsupported", field)]

@@ -1,4 +1,4 @@
-"""Which dialect a file is taken for, and what is said of one that is no suite."""
+"""Detection of dialects, and the errors for files that are not suites."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from proctor.dialects.detection import detect
 from proctor.dialects.shared.head import read_head
 from proctor.errors import SuiteError
 
-HERE = Path(__file__).parent
-KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+FOLDER = Path(__file__).parent
+DIALECTS_BY_NAME = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 MESSAGES = [{"role": "user", "content": "x"}]
 PRAMANA: dict[str, Any] = {
     "id": "a-1",
@@ -24,7 +24,7 @@ PRAMANA: dict[str, Any] = {
     "ideal": "y",
     "assertion": {"type": "contains"},
 }
-UNTELLING = (
+AMBIGUOUS_FILES = (
     *(
         "a_list",
         "no_list",
@@ -38,30 +38,34 @@ UNTELLING = (
     ),
     *("json_errors", "utf_16"),
 )
-"""Files of which a beginning says nothing, or something wrong."""
-OWN = [
+"""Files whose beginning does not show their dialect, or shows another."""
+GOLDEN_FILES = [
     path
     for name, dialect in DIALECTS.load_all().items()
-    for path in sorted((HERE / name).glob("*.*"))
-    if path.suffix in dialect.endings and not path.name.endswith(".suite.json") and path.stem not in UNTELLING
+    for path in sorted((FOLDER / name).glob("*.*"))
+    if path.suffix in dialect.endings
+    and not path.name.endswith(".suite.json")
+    and path.stem not in AMBIGUOUS_FILES
 ]
 
 
-def found(text: str, path: str = "suite.jsonl") -> str:
-    return detect(read_head(path, text.encode("utf-8", "surrogateescape").splitlines(keepends=True)), KNOWN)
+def detect_dialect(text: str, path: str = "suite.jsonl") -> str:
+    return detect(
+        read_head(path, text.encode("utf-8", "surrogateescape").splitlines(keepends=True)), DIALECTS_BY_NAME
+    )
 
 
-def message(text: str, path: str = "a/other.yaml") -> str:
+def read_error_message(text: str, path: str = "a/other.yaml") -> str:
     with pytest.raises(SuiteError) as caught:
-        found(text, path)
+        detect_dialect(text, path)
     (problem,) = caught.value.problems
     assert (problem.code, problem.line) == ("unknown-dialect", 1)
     return problem.message
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> None:
-    assert found(path.read_text(encoding="utf-8"), path.name) == path.parent.name
+@pytest.mark.parametrize("path", GOLDEN_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_the_dialect_of_a_golden_file_is_detected(path: Path) -> None:
+    assert detect_dialect(path.read_text(encoding="utf-8"), path.name) == path.parent.name
 
 
 @pytest.mark.parametrize(
@@ -115,13 +119,15 @@ def test_a_golden_file_is_taken_for_the_dialect_of_its_folder(path: Path) -> Non
         ({"prompts": ["x"], "providers": ["echo"]}, "promptfoo"),
     ],
 )
-def test_the_fields_say_the_dialect_and_not_the_ending(row: dict[str, Any], dialect: str) -> None:
+def test_the_dialect_is_detected_by_fields_and_not_by_the_ending(row: dict[str, Any], dialect: str) -> None:
     for path in ("suite.jsonl", "suite.csv", "-"):
-        assert found(json.dumps(row) + "\n", path) == dialect
-    if dialect not in ("agent_skills", "fieldkit", "promptfoo"):  # whose files are one object
-        assert found(json.dumps([row, row], indent=1), "suite.json") == dialect
-    if not any(isinstance(value, list | dict) for value in row.values()):  # whose fields look like its own
-        assert found(json.dumps(row, indent=1), "suite.json") == dialect
+        assert detect_dialect(json.dumps(row) + "\n", path) == dialect
+    if dialect not in ("agent_skills", "fieldkit", "promptfoo"):  # their files are one object
+        assert detect_dialect(json.dumps([row, row], indent=1), "suite.json") == dialect
+    if not any(
+        isinstance(value, list | dict) for value in row.values()
+    ):  # its nested fields look like fields of a suite
+        assert detect_dialect(json.dumps(row, indent=1), "suite.json") == dialect
 
 
 @pytest.mark.parametrize(
@@ -141,8 +147,8 @@ def test_the_fields_say_the_dialect_and_not_the_ending(row: dict[str, Any], dial
     ],
 )
 @pytest.mark.parametrize("ending", [".csv", ""])
-def test_the_columns_say_the_dialect(header: str, dialect: str, ending: str) -> None:
-    assert found(f"{header}\na,b\n", f"suite{ending}") == dialect
+def test_the_dialect_is_detected_by_columns(header: str, dialect: str, ending: str) -> None:
+    assert detect_dialect(f"{header}\na,b\n", f"suite{ending}") == dialect
 
 
 @pytest.mark.parametrize(
@@ -155,19 +161,17 @@ def test_the_columns_say_the_dialect(header: str, dialect: str, ending: str) -> 
         (("input", "expected", "expected_output"), "deepeval .* meridian"),
     ],
 )
-def test_two_columns_with_a_right_answer_are_not_guessed_between(
-    fields: tuple[str, ...], dialects: str
-) -> None:
+def test_two_fields_with_a_right_answer_are_ambiguous(fields: tuple[str, ...], dialects: str) -> None:
     row = json.dumps(dict.fromkeys(fields, "x"))
     for text in (row, f"[{row}]"):
         with pytest.raises(SuiteError, match=f"more than one suite format: {dialects} .*--dialect"):
-            found(text)
+            detect_dialect(text)
 
 
 @pytest.mark.parametrize(("first", "second"), [("target", "expected"), ("target", "expected_output")])
-def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
+def test_two_columns_with_a_right_answer_are_ambiguous(first: str, second: str) -> None:
     with pytest.raises(SuiteError, match="more than one suite format"):
-        found(f"input,{first},{second}\nx,y,z\n", "suite.csv")
+        detect_dialect(f"input,{first},{second}\nx,y,z\n", "suite.csv")
 
 
 @pytest.mark.parametrize(
@@ -186,32 +190,32 @@ def test_nor_between_two_columns_of_csv(first: str, second: str) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["suite.yaml", "a/b/suite.yml"])
-def test_yaml_is_of_promptfoo_where_two_of_its_fields_are_there(text: str, dialect: str, path: str) -> None:
-    assert found(text, path) == dialect
+def test_yaml_with_two_fields_of_promptfoo_is_promptfoo(text: str, dialect: str, path: str) -> None:
+    assert detect_dialect(text, path) == dialect
 
 
 @pytest.mark.parametrize("path", ["promptfooconfig.yaml", "a\\promptfooconfig.yml", "b/promptfooconfig.json"])
 @pytest.mark.parametrize("text", ["", "prompts: [x]\n", "tests: []\n", "# nothing\n"])
-def test_a_file_with_promptfoos_own_name_is_of_promptfoo(path: str, text: str) -> None:
-    assert found(text, path) == "promptfoo"
+def test_a_file_named_promptfooconfig_is_promptfoo(path: str, text: str) -> None:
+    assert detect_dialect(text, path) == "promptfoo"
 
 
 # --- any file ----------------------------------------------------------------------------------------------
 
 
-def test_broken_lines_do_not_hide_what_the_others_say() -> None:
-    assert found(f'oops\n\udcff\n{json.dumps(PRAMANA)}\n{{"id": \n') == "pramana"
+def test_broken_lines_do_not_prevent_detection() -> None:
+    assert detect_dialect(f'oops\n\udcff\n{json.dumps(PRAMANA)}\n{{"id": \n') == "pramana"
 
 
 @pytest.mark.parametrize(
     "text", [json.dumps(PRAMANA, indent=2), json.dumps([PRAMANA]), json.dumps([PRAMANA] * 9, indent=1)]
 )
-def test_a_file_that_is_one_value_is_known_by_its_keys(text: str) -> None:
-    assert found(text) == "pramana"
+def test_a_file_with_one_json_value_is_detected_by_its_keys(text: str) -> None:
+    assert detect_dialect(text) == "pramana"
 
 
-def test_only_the_beginning_of_a_file_is_looked_at() -> None:
-    assert detect(read_head("x", repeat(json.dumps(PRAMANA).encode() + b"\n")), KNOWN) == "pramana"
+def test_only_the_beginning_of_a_file_is_read() -> None:
+    assert detect(read_head("x", repeat(json.dumps(PRAMANA).encode() + b"\n")), DIALECTS_BY_NAME) == "pramana"
 
 
 @pytest.mark.parametrize(
@@ -226,14 +230,16 @@ def test_only_the_beginning_of_a_file_is_looked_at() -> None:
         ("input,expected\rx,y\rz,y", "It has a carriage return (`\\r`) inside it. Save the file"),
     ],
 )
-def test_a_header_without_the_columns_of_a_suite_is_told_what_to_change(header: str, advice: str) -> None:
-    assert f"{header!r}. {advice}" in message(f"{header}\nx,y\n", "s.csv")
+def test_a_header_without_the_columns_of_a_suite_is_an_error_that_says_what_to_change(
+    header: str, advice: str
+) -> None:
+    assert f"{header!r}. {advice}" in read_error_message(f"{header}\nx,y\n", "s.csv")
 
 
 def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both() -> None:
     rows = [PRAMANA, {"id": "b", "input": "x", "expected": "y"}]
     with pytest.raises(SuiteError, match=r"meridian because .*; pramana because .*--dialect") as caught:
-        found("\n".join(map(json.dumps, rows)))
+        detect_dialect("\n".join(map(json.dumps, rows)))
     assert [problem.code for problem in caught.value.problems] == ["ambiguous-dialect"]
 
 
@@ -250,11 +256,11 @@ def test_a_file_of_two_dialects_is_ambiguous_and_quotes_both() -> None:
         ({"input": "x", "idael": "y"}, "unknown-dialect", "Did you mean `ideal` by 'idael'?"),
     ],
 )
-def test_lines_without_an_expected_answer_are_told_the_field_that_they_lack(
+def test_lines_without_an_expected_answer_are_an_error_that_names_the_missing_field(
     row: dict[str, str], code: str, advice: str
 ) -> None:
     with pytest.raises(SuiteError) as caught:
-        found(json.dumps(row))
+        detect_dialect(json.dumps(row))
     (problem,) = caught.value.problems
     assert (problem.code, problem.line) == (code, 1)
     assert problem.message == f"No line has an expected answer, so the file is not a suite. {advice}"
@@ -268,7 +274,7 @@ def test_lines_without_an_expected_answer_are_told_the_field_that_they_lack(
     ],
 )
 def test_a_file_of_no_dialect_says_so_and_names_the_option(text: str) -> None:
-    assert f"--dialect: {', '.join(sorted(KNOWN))}." in message(text, "suite.jsonl")
+    assert f"--dialect: {', '.join(sorted(DIALECTS_BY_NAME))}." in read_error_message(text, "suite.jsonl")
 
 
 # --- YAML --------------------------------------------------------------------------------------------------
@@ -290,13 +296,13 @@ def test_a_file_of_no_dialect_says_so_and_names_the_option(text: str) -> None:
 )
 @pytest.mark.parametrize("path", ["suite.yaml", "suite", "-"])
 def test_yaml_with_tests_is_agentv(text: str, path: str) -> None:
-    assert found(text, path) == "agentv"
+    assert detect_dialect(text, path) == "agentv"
 
 
 @pytest.mark.parametrize("path", ["suite.yaml", "suite.YML"])
 @pytest.mark.parametrize("text", ["", "name: x\n", "- a\n", "\0\udcff", "targets:\n  - name: x\n"])
-def test_a_name_that_ends_as_yamls_does_is_agentv_whatever_is_in_it(path: str, text: str) -> None:
-    assert found(text, path) == "agentv"
+def test_a_file_with_a_yaml_ending_is_agentv_by_default(path: str, text: str) -> None:
+    assert detect_dialect(text, path) == "agentv"
 
 
 @pytest.mark.parametrize(
@@ -308,11 +314,11 @@ def test_a_name_that_ends_as_yamls_does_is_agentv_whatever_is_in_it(path: str, t
     ],
 )
 @pytest.mark.parametrize("row", [PRAMANA, {"id": "a", "input": "x", "expected": "y"}])
-def test_a_text_inside_yaml_that_looks_like_another_dialect_is_a_text(text: str, row: dict[str, Any]) -> None:
-    assert found(text.replace("{}", json.dumps(row))) == "agentv"
+def test_a_text_in_yaml_that_looks_like_another_dialect_is_ignored(text: str, row: dict[str, Any]) -> None:
+    assert detect_dialect(text.replace("{}", json.dumps(row))) == "agentv"
 
 
-# --- what is no suite --------------------------------------------------------------------------------------
+# --- files that are not suites -----------------------------------------------------------------------------
 
 
 LM_EVAL = """\
@@ -349,31 +355,33 @@ REGISTRY = "match:\n  id: match.dev.v0\nmatch.dev.v0:\n  class: evals.elsuite.ba
     ],
 )
 @pytest.mark.parametrize("path", ["other.yaml", "OTHER.YML"])
-def test_yaml_of_other_tools_is_called_what_it_is(text: str, kind: str, instead: str, path: str) -> None:
-    told = message(text, path)
-    assert told.startswith(f"The file looks like {kind} and is not a suite. ")
-    assert instead in told
+def test_yaml_of_other_tools_is_an_error_that_names_the_kind_of_file(
+    text: str, kind: str, instead: str, path: str
+) -> None:
+    message = read_error_message(text, path)
+    assert message.startswith(f"The file looks like {kind} and is not a suite. ")
+    assert instead in message
 
 
-def test_csv_with_other_columns_is_told_how_to_name_them() -> None:
-    told = message("ticket,team\r\nWhere is it?,delivery\r\n", "tickets.csv")
-    assert "the first line is 'ticket,team'. Rename the column of the prompt to `input`" in told
-    assert "--dialect" not in told
+def test_csv_with_other_columns_is_an_error_that_says_how_to_name_them() -> None:
+    message = read_error_message("ticket,team\r\nWhere is it?,delivery\r\n", "tickets.csv")
+    assert "the first line is 'ticket,team'. Rename the column of the prompt to `input`" in message
+    assert "--dialect" not in message
 
 
 @pytest.mark.parametrize(
     "text", ["a: 1\nb: 2\n", REGISTRY, "site_name: x\nnav: []\n", "name: x\na: 1\nb: 2\n"]
 )
-def test_other_yaml_is_called_no_suite_and_its_fields_are_named(text: str) -> None:
-    told = message(text)
-    assert told.startswith("The file does not match any suite format: its fields are '")
-    assert "YAML with `tests`" in told
-    assert "--dialect" in told
+def test_other_yaml_is_an_error_that_lists_its_fields(text: str) -> None:
+    message = read_error_message(text)
+    assert message.startswith("The file does not match any suite format: its fields are '")
+    assert "YAML with `tests`" in message
+    assert "--dialect" in message
 
 
 @pytest.mark.parametrize("text", [LM_EVAL, WORKFLOW, PROVIDER, COMPOSE, OPENAPI])
-def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
-    assert found(text + "tests: []\n", "s.yaml") == "agentv"
+def test_yaml_of_other_tools_with_tests_is_a_suite(text: str) -> None:
+    assert detect_dialect(text + "tests: []\n", "s.yaml") == "agentv"
 
 
 @pytest.mark.parametrize(
@@ -384,12 +392,14 @@ def test_with_tests_it_is_a_suite_all_the_same(text: str) -> None:
         {"assertions": [], "input": [{"role": "user", "content": "x"}], "answer": "y"},
     ],
 )
-def test_results_of_agentv_are_called_what_they_are(more: dict[str, Any]) -> None:
+def test_results_of_agentv_are_an_error_that_says_so(more: dict[str, Any]) -> None:
     row = {"timestamp": "2026-01-01T00:00:00Z", "test_id": "a", "score": 0.5, "target": "t", **more}
-    told = message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
-    assert told == "The file contains AgentV results and is not a suite. Pass the suite that produced them."
+    message = read_error_message(f"{json.dumps(row)}\n" * 2, "a.baseline.jsonl")
+    assert (
+        message == "The file contains AgentV results and is not a suite. Pass the suite that produced them."
+    )
 
 
-def test_lines_of_tests_without_their_prompts_are_called_what_they_are() -> None:
-    told = message('{"id": "a", "vars": {"q": "x"}, "assert": ["Is short"]}\n', "cases.jsonl")
-    assert told.startswith("The file looks like a list of tests for agentv and is not a suite. ")
+def test_lines_of_tests_without_prompts_are_an_error_that_says_so() -> None:
+    message = read_error_message('{"id": "a", "vars": {"q": "x"}, "assert": ["Is short"]}\n', "cases.jsonl")
+    assert message.startswith("The file looks like a list of tests for agentv and is not a suite. ")

@@ -1,4 +1,4 @@
-"""Dialect fieldkit: graded prompts in one JSON file, and what each kind of check asks of an answer."""
+"""Dialect fieldkit: graded prompts in one JSON file, and what each kind of check accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from proctor.model import Case, Output, PassRule, Problem, ToolCall, Trial, Verd
 from proctor.verdicts import decide_verdict
 from support.suite_files import make_source, split_items
 
-WORDS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
+OPTIONS = {"substitutions": {"codeword": "OTTER-5", "colour": "{{codeword}} blue"}}
 
 
 def read_prompt(options: Any = MappingProxyType({}), **prompt: Any) -> tuple[list[Case], list[Problem]]:
@@ -30,11 +30,11 @@ def read_case(**prompt: Any) -> Case:
     return case
 
 
-def verdict(case: Case, answer: str, *tools: str) -> Verdict:
+def grade_answer(case: Case, answer: str, *tools: str) -> Verdict:
     output = Output(text=answer, tool_calls=tuple(ToolCall(name=tool) for tool in tools))
     scores = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
-    trial = Trial(case_id="p", position=0, sent="", output=output, scores=scores, started_at=begun)
+    started_at = datetime(2026, 1, 1, tzinfo=UTC)
+    trial = Trial(case_id="p", position=0, sent="", output=output, scores=scores, started_at=started_at)
     return decide_verdict(trial, PassRule())
 
 
@@ -73,14 +73,14 @@ CHECKS: list[tuple[dict[str, Any], str, bool]] = [
 @pytest.mark.parametrize(("answer", "passed"), [("Tea for 2.", True), ("Tea.", False), ("2 cups.", False)])
 def test_all_checks_of_a_list_must_pass(answer: str, passed: bool) -> None:
     case = read_case(check=[{"kind": "substring", "any": ["tea"]}, {"kind": "numeric", "value": 2}])
-    assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
+    assert grade_answer(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
 @pytest.mark.parametrize(
     ("check", "field"),
     [([], "check"), ([{"kind": "honesty"}, "tea"], "check[1]"), ([{"kind": "substring"}], "check[0].all")],
 )
-def test_what_is_wrong_in_a_list_of_checks_is_said_where_it_stands(check: list[object], field: str) -> None:
+def test_a_mistake_in_a_list_of_checks_has_its_field(check: list[object], field: str) -> None:
     _, problems = read_prompt(check=check)
     assert [problem.field for problem in problems] == [field]
 
@@ -88,19 +88,21 @@ def test_what_is_wrong_in_a_list_of_checks_is_said_where_it_stands(check: list[o
 @pytest.mark.parametrize(("check", "answer", "passed"), CHECKS)
 def test_a_check_passes_as_documented(check: dict[str, Any], answer: str, passed: bool) -> None:
     case = read_case(check=check)
-    assert verdict(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
+    assert grade_answer(case, answer) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
-def test_a_prompt_may_silence_rules_of_the_linter() -> None:
+def test_a_prompt_may_disable_lint_rules() -> None:
     case = read_case(check={"kind": "honesty"}, lint=["leak"])
     assert case.metadata["lint"] == ["leak"]
 
 
 @pytest.mark.parametrize("tools", [["read"], ["open", "read"], ["read", "read", "cat"]])
 @pytest.mark.parametrize(("called", "value"), [(("read",), 1.0), (("cut",), 0.0), ((), 0.0)])
-def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ...], value: float) -> None:
+def test_expected_tools_are_scored_but_do_not_affect_the_verdict(
+    tools: list[str], called: tuple[str, ...], value: float
+) -> None:
     case = read_case(check={"kind": "honesty"}, expect_tool_any=tools)
-    assert verdict(case, "I don't know.", *called) is Verdict.PASS
+    assert grade_answer(case, "I don't know.", *called) is Verdict.PASS
     output = Output(text="x", tool_calls=tuple(ToolCall(name=tool) for tool in called))
     score = asyncio.run(grade(case, output, GRADERS.get, GradingContext()))[-1]
     assert score.name == "expect_tool_any"
@@ -109,7 +111,7 @@ def test_tools_are_told_and_do_not_count(tools: list[str], called: tuple[str, ..
 
 def test_placeholders_are_filled_in_once_and_only_in_the_check() -> None:
     check = {"kind": "substring", "any": ["{{codeword}} {{colour}}", "{{ codeword }}"]}
-    case = read_case(options=WORDS, prompt="Find {{codeword}}.", check=check)
+    case = read_case(options=OPTIONS, prompt="Find {{codeword}}.", check=check)
     assert case.input[0].content == "Find {{codeword}}."
     assert case.assertions[0].params["values"] == ["OTTER-5 {{codeword}} blue", "{{ codeword }}"]
 
@@ -123,7 +125,7 @@ def test_a_placeholder_without_a_value_is_an_error_that_names_it(options: dict[s
     assert "{{codeword}}" in problems[0].message
 
 
-def test_what_a_prompt_says_of_itself_becomes_tags() -> None:
+def test_flags_of_a_prompt_become_tags() -> None:
     case = read_case(check={"kind": "honesty"}, vibe=True, conditional="web", category="x")
     plain = read_case(check={"kind": "honesty"}, core=False)
     assert (case.tags, case.category) == (("core", "vibe", "conditional:web"), "x")

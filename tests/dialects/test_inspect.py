@@ -1,4 +1,4 @@
-"""Samples of Inspect: what is asked, and how answers are compared with the target."""
+"""Samples of Inspect: their prompts, and how answers are compared with the target."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_an_answer_is_compared_as_the_scorer_compares_it(
     assert passes(case, answer) is passed
 
 
-def test_a_judge_is_given_every_target_with_model_graded_fact() -> None:
+def test_model_graded_fact_shows_every_target_to_the_judge() -> None:
     case = read_case({"input": "x", "target": ["Ada", "Lovelace"]}, inspect_scorer="model_graded_fact")
     (assertion,) = case.assertions
     assert assertion.grader == "llm_judge"
     assert assertion.params["prompt"].endswith("\n\nAda\n\nLovelace")
 
 
-def test_a_dataset_without_a_scorer_says_once_how_answers_are_compared() -> None:
+def test_a_dataset_without_a_scorer_is_warned_about_once() -> None:
     rows = [{"input": "x", "target": "y"}, {"input": "z", "target": "y"}]
     _, (case, _), (warning,) = read(*rows)
     assert (warning.level, warning.code, warning.line) == ("warning", "default-scorer", 1)
@@ -80,12 +80,12 @@ def test_a_dataset_without_a_scorer_says_once_how_answers_are_compared() -> None
     assert case.assertions[0].label == "includes"
 
 
-def test_a_scorer_that_is_named_and_choices_need_no_word_of_warning() -> None:
+def test_a_scorer_or_choices_give_no_warning() -> None:
     assert read({"input": "x", "target": "y"}, inspect_scorer="match")[2] == []
     assert read(CHOICES | {"target": "B"})[2] == []
 
 
-def test_proctor_toml_names_the_scorer(tmp_path: Path) -> None:
+def test_proctor_toml_sets_the_scorer(tmp_path: Path) -> None:
     (tmp_path / "proctor.toml").write_text('inspect-scorer = "match"\n', encoding="utf-8")
     suite = tmp_path / "s.jsonl"
     suite.write_text('{"input": "x", "target": "y"}\n', encoding="utf-8")
@@ -95,7 +95,7 @@ def test_proctor_toml_names_the_scorer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ['"pattern"', "3", "[]", '""'])
-def test_another_scorer_is_an_error_that_names_those_there_are(value: str, tmp_path: Path) -> None:
+def test_an_unknown_scorer_is_an_error_that_lists_the_known_ones(value: str, tmp_path: Path) -> None:
     (tmp_path / "proctor.toml").write_text(f"inspect-scorer = {value}\n", encoding="utf-8")
     with pytest.raises(UsageError, match=", ".join(SCORERS)):
         load_config([], tmp_path)
@@ -121,7 +121,7 @@ def test_one_right_choice_is_a_letter(answer: str, passed: bool) -> None:
 
 @pytest.mark.parametrize("answer", ["{prompt}", "A good question! I cannot say.", "", "Neither A nor C."])
 @pytest.mark.parametrize("target", ["A", "ABC"])
-def test_an_answer_that_chooses_nothing_passes_nowhere(target: str, answer: str) -> None:
+def test_an_answer_without_a_choice_never_passes(target: str, answer: str) -> None:
     case = read_case(CHOICES | {"target": target})
     assert passes(case, answer.format(prompt=case.input[0].content)) is False
 
@@ -150,18 +150,20 @@ def test_all_right_choices_and_no_other_must_be_named(target: Any, answer: str, 
 
 
 @pytest.mark.parametrize(("answer", "passed"), [("ANSWER: B", True), ("ANSWER: B, C", False)])
-def test_a_sample_with_one_right_choice_is_asked_like_those_with_several(answer: str, passed: bool) -> None:
+def test_a_sample_with_one_right_choice_has_the_prompt_of_those_with_several(
+    answer: str, passed: bool
+) -> None:
     _, (alone, _), _ = read(CHOICES | {"target": "B"}, CHOICES | {"target": "AB"})
     assert "where multiple answers may be correct" in alone.input[0].content
     assert passes(alone, answer) is passed
 
 
-def test_an_a_in_and_is_no_choice() -> None:
+def test_the_a_in_and_is_no_choice() -> None:
     case = read_case(CHOICES | {"target": "ABC"})
     assert not passes(case, "ANSWER: B and C")
 
 
-def test_the_choices_go_with_the_last_message_of_the_user() -> None:
+def test_the_choices_are_added_to_the_last_user_message() -> None:
     messages = [{"role": role, "content": role} for role in ("user", "assistant", "user", "assistant")]
     case = read_case(CHOICES | {"input": messages, "target": "A"})
     assert [message.content for message in case.input[:2]] == ["user", "assistant"]
@@ -169,16 +171,16 @@ def test_the_choices_go_with_the_last_message_of_the_user() -> None:
 
 
 @pytest.mark.parametrize("choices", [["x"], [""], ["x"] * 27, 7, {"A": "x"}])
-def test_choices_that_no_letters_stand_for_are_refused(choices: Any) -> None:
+def test_choices_that_cannot_have_letters_are_refused(choices: Any) -> None:
     row = {"input": "x", "choices": choices, "target": "A"}
     assert list_errors(read(row)[2]) == [("bad-options", "choices")]
 
 
-# --- what cannot be done -----------------------------------------------------------------------------------
+# --- unsupported fields ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "value"), [("sandbox", "docker"), ("files", {"a": "b"}), ("setup", "ls")])
-def test_what_needs_a_sandbox_is_refused_by_its_name(name: str, value: Any) -> None:
+def test_fields_that_need_a_sandbox_are_refused_by_name(name: str, value: Any) -> None:
     problems = read({"input": "x", "target": "y", name: value})[2]
     assert list_errors(problems) == [("unsupported", name)]
     error = next(problem for problem in problems if problem.level == "error")
@@ -191,14 +193,14 @@ def test_an_image_beside_the_dataset_is_attached(tmp_path: Path) -> None:
     row = {"input": [{"role": "user", "content": content}], "target": "cat"}
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(row | {"choices": ["cat", "dog"], "target": "A"}) + "\n", encoding="utf-8")
-    kept: list[Case] = []
-    assert load_suite(path, inspect=lambda placed: kept.append(placed.case)).errors == []
-    image, text = kept[0].input[0].parts
+    cases: list[Case] = []
+    assert load_suite(path, inspect=lambda located_case: cases.append(located_case.case)).errors == []
+    image, text = cases[0].input[0].parts
     assert isinstance(image, Attachment)
     assert (image.media_type, image.data) == ("image/png", b"\x89PNG\r\n\x1a\n")
-    assert text == kept[0].input[0].content
+    assert text == cases[0].input[0].content
 
 
 @pytest.mark.parametrize("row", [{"target": ""}, {"target": []}, {"target": None}, {}, {"target": {"a": 1}}])
-def test_a_target_that_every_answer_has_is_refused(row: dict[str, Any]) -> None:
+def test_an_empty_or_missing_target_is_refused(row: dict[str, Any]) -> None:
     assert list_errors(read({"input": "x"} | row)[2]) == [("missing-expected", "target")]

@@ -1,4 +1,4 @@
-"""JavaScript's regular expressions, which must match in Python what they match there."""
+"""JavaScript's regular expressions, translated so that they match the same in Python."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 from proctor.dialects.shared.js_regex import BadPattern, get_compile_error, to_python
 from proctor.graders.safe_regex import pattern_matches
 
-_WORDS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
-_NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", ""), (r"^(?i:[\W])$", "")]
+_WORD_PATTERNS = [(r"^\w$", "i"), (r"^[\w-]$", "i"), (r"^[^\W]$", "i"), (r"^[\w]$", ""), (r"^(?i:\w)$", "")]
+_NON_WORD_PATTERNS = [
+    (r"^\W$", "i"),
+    (r"^[\W_]$", "i"),
+    (r"^[^\w]$", "i"),
+    (r"^[\W]$", ""),
+    (r"^(?i:[\W])$", ""),
+]
 
 
 @pytest.mark.parametrize(
@@ -56,9 +62,9 @@ _NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", "
         (r"[+-\d]", "", "-", True),
         (r"[^\W]", "", "ä", False),
         (r"[\W]", "i", "k", False),
-        # With the flag i as well, which in Python takes four other letters for an i, k or s.
-        *((pattern, flags, letter, False) for pattern, flags in _WORDS for letter in "ſ\u212aıİ"),
-        *((pattern, flags, letter, True) for pattern, flags in _NO_WORDS for letter in "ſ\u212aıİ"),
+        # The same with the flag i, with which Python matches four other letters as i, k or s.
+        *((pattern, flags, letter, False) for pattern, flags in _WORD_PATTERNS for letter in "ſ\u212aıİ"),
+        *((pattern, flags, letter, True) for pattern, flags in _NON_WORD_PATTERNS for letter in "ſ\u212aıİ"),
         (r"^\w$", "iu", "ſ", True),
         (r"^\W$", "iu", "ſ", False),
         (r"^[\W]$", "iu", "\u212a", False),
@@ -97,12 +103,12 @@ _NO_WORDS = [(r"^\W$", "i"), (r"^[\W_]$", "i"), (r"^[^\w]$", "i"), (r"^[\W]$", "
 def test_a_pattern_means_what_it_means_in_javascript(
     pattern: str, flags: str, text: str, matches: bool
 ) -> None:
-    made, kept = to_python(pattern, flags)
+    python_pattern, python_flags = to_python(pattern, flags)
     combined = re.RegexFlag(0)
-    for letter in kept:
+    for letter in python_flags:
         combined |= re.RegexFlag[letter.upper()]
-    assert bool(re.search(made, text, combined)) is matches
-    assert pattern_matches(made, text, flags=kept) is matches
+    assert bool(re.search(python_pattern, text, combined)) is matches
+    assert pattern_matches(python_pattern, text, flags=python_flags) is matches
 
 
 @pytest.mark.parametrize(
@@ -123,18 +129,18 @@ def test_a_pattern_means_what_it_means_in_javascript(
         ("[a", "is not closed"),
     ],
 )
-def test_what_javascript_refuses_is_no_pattern(pattern: str, wrong: str) -> None:
+def test_a_pattern_that_javascript_refuses_is_an_error(pattern: str, wrong: str) -> None:
     with pytest.raises(BadPattern, match=re.escape(wrong)):
         to_python(pattern, "")
 
 
-def test_a_pattern_that_was_translated_stays_as_it_is() -> None:
+def test_translating_a_translated_pattern_changes_nothing() -> None:
     for flags in ("", "i"):
-        made, _ = to_python(r"^[\w-]\d\W[^\d]+", flags)
-        assert to_python(made, flags) == (made, flags)
+        python_pattern, _ = to_python(r"^[\w-]\d\W[^\d]+", flags)
+        assert to_python(python_pattern, flags) == (python_pattern, flags)
 
 
-def test_a_reference_in_a_pattern_stays_as_written() -> None:
+def test_a_reference_to_a_variable_in_a_pattern_is_unchanged() -> None:
     assert to_python(r"^${{ WHO }}$", "")[0] == r"^${{ WHO }}\Z"
 
 
@@ -147,16 +153,16 @@ def test_a_flag_that_javascript_does_not_have_is_refused(flags: str) -> None:
 @given(st.text("abdw(?<>=!:)[]^$\\kcu{}1,.|*+", max_size=12), st.sampled_from(["", "u", "m", "y"]))
 def test_any_text_is_translated_without_failing(pattern: str, flags: str) -> None:
     try:
-        made, kept = to_python(pattern, flags)
+        python_pattern, python_flags = to_python(pattern, flags)
     except BadPattern:
         return
-    assert isinstance(made, str)
-    assert set(kept) <= set("ims")
+    assert isinstance(python_pattern, str)
+    assert set(python_flags) <= set("ims")
 
 
 @pytest.mark.parametrize(
     ("pattern", "wrong"), [("a+", None), ("[[a]", None), ("(a", "missing )"), (r"\p{Lu}", "bad escape")]
 )
-def test_a_pattern_that_python_does_not_read_is_told_why(pattern: str, wrong: str | None) -> None:
-    found = get_compile_error(pattern)
-    assert found is None if wrong is None else wrong in (found or "")
+def test_the_compile_error_of_a_pattern_says_why(pattern: str, wrong: str | None) -> None:
+    error = get_compile_error(pattern)
+    assert error is None if wrong is None else wrong in (error or "")

@@ -1,4 +1,4 @@
-"""JSON arrays of cases beside the JSON Lines of the same objects."""
+"""JSON arrays of cases, which are read like JSON Lines of the same objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proctor.protocols import CaseAtLine, SuiteSource
 from proctor.services.suites.load import load_suite
 from support.suite_files import make_source
 
-KNOWN = {name: DIALECTS.get(name) for name in DIALECTS.names()}
+DIALECTS_BY_NAME = {name: DIALECTS.get(name) for name in DIALECTS.names()}
 MESSAGES = [{"role": "user", "content": "x"}]
 PRAMANA = {
     "id": "a",
@@ -50,23 +50,23 @@ LAYOUTS: tuple[dict[str, Any], ...] = (
 )
 
 
-def source(text: str) -> SuiteSource:
+def make_array_source(text: str) -> SuiteSource:
     return make_source(
         text.encode("utf-8", "surrogateescape"), "suite.json", options={"evals_class": "Match"}
     )
 
 
-def items(name: str, text: str) -> list[Any]:
-    return list(read_suite(DIALECTS.get(name), source(text)))
+def read_items(name: str, text: str) -> list[Any]:
+    return list(read_suite(DIALECTS.get(name), make_array_source(text)))
 
 
-def problems(name: str, text: str) -> list[tuple[int | None, str]]:
-    return [(item.line, item.code) for item in items(name, text) if isinstance(item, Problem)]
+def list_problems(name: str, text: str) -> list[tuple[int | None, str]]:
+    return [(item.line, item.code) for item in read_items(name, text) if isinstance(item, Problem)]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("name", ROWS)
-def test_an_array_is_the_suite_that_its_json_lines_are(
+def test_an_array_gives_the_same_suite_as_json_lines(
     name: str, layout: dict[str, Any], tmp_path: Path
 ) -> None:
     array, lines = tmp_path / "suite.json", tmp_path / "suite.jsonl"
@@ -88,17 +88,17 @@ def test_an_array_is_the_suite_that_its_json_lines_are(
 def test_each_object_is_one_line_with_the_same_value(
     rows: list[dict[str, Any]], layout: dict[str, Any], around: str
 ) -> None:
-    lines = list(read_lines(source(around + json.dumps(rows, **layout) + around)))
+    lines = list(read_lines(make_array_source(around + json.dumps(rows, **layout) + around)))
     assert [json.loads(line) for line in lines] == rows
     assert all(line.count(b"\n") == 1 for line in lines)
 
 
 @pytest.mark.parametrize("name", DIALECTS.names())
 @given(data=st.binary())
-def test_what_begins_like_an_array_never_raises(name: str, data: bytes) -> None:
+def test_a_damaged_array_never_raises(name: str, data: bytes) -> None:
     text = (b'[{"input": "x", "expected": "y"}, ' + data).decode("utf-8", "surrogateescape")
-    found = [item for item in items(name, text) if isinstance(item, Problem)]
-    assert all(1 <= (problem.line or 0) <= data.count(b"\n") + 1 for problem in found)
+    problems = [item for item in read_items(name, text) if isinstance(item, Problem)]
+    assert all(1 <= (problem.line or 0) <= data.count(b"\n") + 1 for problem in problems)
 
 
 PRETTY = """
@@ -129,10 +129,10 @@ PRETTY = """
 """
 
 
-def test_cases_stand_where_they_begin_and_problems_where_their_field_does() -> None:
-    found = items("meridian", PRETTY)
-    assert [item.line for item in found if isinstance(item, CaseAtLine)] == [3]
-    assert [(item.line, item.field) for item in found if isinstance(item, Problem)] == [
+def test_cases_have_the_line_where_they_begin_and_problems_that_of_their_field() -> None:
+    items = read_items("meridian", PRETTY)
+    assert [item.line for item in items if isinstance(item, CaseAtLine)] == [3]
+    assert [(item.line, item.field) for item in items if isinstance(item, Problem)] == [
         (14, "expected.required_words[1]"),
         (18, "expected"),
         (23, "colour"),
@@ -153,11 +153,11 @@ def test_cases_stand_where_they_begin_and_problems_where_their_field_does() -> N
         ('[\n {"input": "x", "expected": "y"},\n ' + "[" * 100_000, [(2, "too-deep")]),
     ],
 )
-def test_what_is_wrong_with_an_array_has_its_line(text: str, where: list[tuple[int, str]]) -> None:
-    assert problems("meridian", text) == where
+def test_an_error_in_an_array_has_its_line(text: str, where: list[tuple[int, str]]) -> None:
+    assert list_problems("meridian", text) == where
 
 
-def test_an_array_that_breaks_off_is_refused_and_not_shortened(tmp_path: Path) -> None:
+def test_a_truncated_array_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "suite.json"
     path.write_text('[{"input": "x", "expected": "y"},\n{"input": "z"', encoding="utf-8")
     (error,) = load_suite(path).errors
@@ -165,20 +165,23 @@ def test_an_array_that_breaks_off_is_refused_and_not_shortened(tmp_path: Path) -
     assert error.message == "The array is not JSON: Expecting ',' delimiter (column 14). Correct it there."
 
 
-def test_cases_without_ids_on_one_line_are_told_apart() -> None:
+def test_cases_without_ids_on_one_line_get_different_ids() -> None:
     text = json.dumps([{"question": "x", "answer": "y"}, {"question": "z", "answer": "y"}])
-    cases = [item for item in items("fieldkit_qa", text) if isinstance(item, CaseAtLine)]
+    cases = [item for item in read_items("fieldkit_qa", text) if isinstance(item, CaseAtLine)]
     assert [(item.case.id, item.line) for item in cases] == [("q-1", 1), ("q-2", 1)]
 
 
 @pytest.mark.parametrize("size", [1, 200])
-def test_an_array_of_long_objects_is_told_by_their_own_fields(size: int) -> None:
+def test_an_array_of_long_objects_is_detected_by_their_top_level_fields(size: int) -> None:
     row = {"input": "x", "expected": "y", "metadata": {"ideal": "z", "notes": ["long"] * size}}
     text = json.dumps([row, row], indent=1)
-    assert detect(read_head("suite.json", text.encode().splitlines(keepends=True)), KNOWN) == "meridian"
+    assert (
+        detect(read_head("suite.json", text.encode().splitlines(keepends=True)), DIALECTS_BY_NAME)
+        == "meridian"
+    )
 
 
 @pytest.mark.parametrize("text", ["[]", "[1, 2]", '["a"]', "[", '[["a"]]'])
-def test_an_array_of_no_objects_is_no_suite(text: str) -> None:
+def test_an_array_without_objects_is_no_suite(text: str) -> None:
     with pytest.raises(SuiteError, match="The file does not match any suite format"):
-        detect(read_head("suite.json", [text.encode()]), KNOWN)
+        detect(read_head("suite.json", [text.encode()]), DIALECTS_BY_NAME)

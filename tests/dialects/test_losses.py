@@ -1,4 +1,4 @@
-"""What renderers share: what is lost is told and kept, and names of files."""
+"""What renderers share: reports of losses, and names of files."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ CASE = Case(
 
 
 @pytest.mark.parametrize("lossy", [False, True])
-def test_a_feature_that_is_noted_names_the_case_and_the_field(lossy: bool) -> None:
-    unsaid = LossReport(CASE, "some", lossy=lossy)
-    assert (unsaid.problems, unsaid.is_refused) == ([], False)
-    unsaid.note("assertions[0].weight", "it has no weights.")
-    (problem,) = unsaid.problems
+def test_a_loss_is_a_problem_that_names_the_case_and_the_field(lossy: bool) -> None:
+    report = LossReport(CASE, "some", lossy=lossy)
+    assert (report.problems, report.is_refused) == ([], False)
+    report.note("assertions[0].weight", "it has no weights.")
+    (problem,) = report.problems
     assert (
         problem.message
         == "Case 'a': the format some cannot express `assertions[0].weight`: it has no weights."
     )
     assert (problem.code, problem.case, problem.field) == ("unsayable", "a", "assertions[0].weight")
     assert problem.level == ("warning" if lossy else "error")
-    assert unsaid.is_refused is not lossy
+    assert report.is_refused is not lossy
 
 
-def test_what_is_lost_is_kept_whole_beside_the_metadata_that_is_there() -> None:
-    unsaid = LossReport(CASE, "some", lossy=True)
-    unsaid.note("assertions[0].weight", "no.")
-    unsaid.note("repeats", "no.")
+def test_lost_fields_are_kept_whole_beside_the_other_metadata() -> None:
+    report = LossReport(CASE, "some", lossy=True)
+    report.note("assertions[0].weight", "no.")
+    report.note("repeats", "no.")
     check = {"grader": "exact", "params": {"value": "x"}, "weight": 2.0, "label": "mine"}
-    assert unsaid.build_metadata({"description": "D."}) == {
+    assert report.build_metadata({"description": "D."}) == {
         "author": "Ida",
         "proctor": {"assertions": [check], "repeats": 2, "suite": {"description": "D."}},
     }
 
 
-def test_where_nothing_may_be_lost_nothing_is_kept() -> None:
-    unsaid = LossReport(CASE, "some", lossy=False)
-    unsaid.note("repeats", "no.")
-    assert unsaid.build_metadata({"description": "D."}) == {"author": "Ida"}
+def test_nothing_is_kept_if_losses_are_not_allowed() -> None:
+    report = LossReport(CASE, "some", lossy=False)
+    report.note("repeats", "no.")
+    assert report.build_metadata({"description": "D."}) == {"author": "Ida"}
 
 
-def test_fields_at_their_default_say_nothing() -> None:
-    unsaid = LossReport(CASE, "some", lossy=False)
-    unsaid.note_fields(("repeats", "criteria", "form", "notes", "metadata"))
-    assert [problem.field for problem in unsaid.problems] == ["repeats", "metadata"]
+def test_fields_with_default_values_are_no_losses() -> None:
+    report = LossReport(CASE, "some", lossy=False)
+    report.note_fields(("repeats", "criteria", "form", "notes", "metadata"))
+    assert [problem.field for problem in report.problems] == ["repeats", "metadata"]
 
 
 @pytest.mark.parametrize(
-    ("grader", "params", "label", "known"),
+    ("grader", "params", "label", "is_known"),
     [
         ("exact", {}, "exact", True),
         ("exact", {}, "exact_match", True),
@@ -78,17 +78,17 @@ def test_fields_at_their_default_say_nothing() -> None:
         ("length", {}, "short enough", False),
     ],
 )
-def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
-    grader: str, params: dict[str, object], label: str, known: bool
+def test_a_label_that_a_dialect_gives_by_default_is_no_loss(
+    grader: str, params: dict[str, object], label: str, is_known: bool
 ) -> None:
-    one = Assertion(grader=grader, params=params, label=label)
-    assert is_type_name(one) is known
-    unsaid = LossReport(CASE, "some", lossy=False)
-    unsaid.note_labels([one])
-    assert bool(unsaid.problems) is not known
-    unsaid = LossReport(CASE, "some", lossy=False)
-    unsaid.note_labels([one], renderable=(label,))
-    assert unsaid.problems == []
+    assertion = Assertion(grader=grader, params=params, label=label)
+    assert is_type_name(assertion) is is_known
+    report = LossReport(CASE, "some", lossy=False)
+    report.note_labels([assertion])
+    assert bool(report.problems) is not is_known
+    report = LossReport(CASE, "some", lossy=False)
+    report.note_labels([assertion], renderable=(label,))
+    assert report.problems == []
 
 
 @pytest.mark.parametrize(
@@ -107,31 +107,31 @@ def test_a_label_that_a_dialect_gives_by_itself_says_nothing(
         ({"description": "D."}, False, "error", "description"),
     ],
 )
-def test_what_a_header_says_is_noted_and_what_a_dialect_always_does_is_a_warning(
+def test_losses_of_a_header_are_reported(
     suite: dict[str, object], has_holdout: bool, level: str | None, field: str | None
 ) -> None:
-    given_suite = Suite(name="s", dialect="x", **suite)  # type: ignore[arg-type]
-    unsaid = LossReport(given_suite, "some", lossy=False)
-    note_suite_losses(unsaid, given_suite, ("description", "notes"), has_holdout=has_holdout)
-    assert [(problem.level, problem.field) for problem in unsaid.problems] == (
+    new_suite = Suite(name="s", dialect="x", **suite)  # type: ignore[arg-type]
+    report = LossReport(new_suite, "some", lossy=False)
+    note_suite_losses(report, new_suite, ("description", "notes"), has_holdout=has_holdout)
+    assert [(problem.level, problem.field) for problem in report.problems] == (
         [] if level is None else [(level, field)]
     )
 
 
-def test_what_was_lost_before_is_still_there_when_more_is_lost() -> None:
+def test_earlier_losses_are_kept_when_more_is_lost() -> None:
     case = Case(id="a", input=CASE.input, metadata={"proctor": {"criteria": "Old."}}, repeats=2)
-    unsaid = LossReport(case, "some", lossy=True)
-    unsaid.note("repeats", "no.")
-    assert unsaid.build_metadata()["proctor"] == {"repeats": 2, "earlier": {"criteria": "Old."}}
+    report = LossReport(case, "some", lossy=True)
+    report.note("repeats", "no.")
+    assert report.build_metadata()["proctor"] == {"repeats": 2, "earlier": {"criteria": "Old."}}
 
 
 # --- names of files ----------------------------------------------------------------------------------------
 
 
 @given(names=st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
-def test_each_name_is_a_file_of_its_own_that_any_system_can_have(names: list[str]) -> None:
-    taken: set[str] = set()
-    stems = [unique_file_stem(name, taken) for name in names]
+def test_each_name_gives_a_different_portable_file_name(names: list[str]) -> None:
+    used_stems: set[str] = set()
+    stems = [unique_file_stem(name, used_stems) for name in names]
     assert len({stem.lower() for stem in stems}) == len(names)
     for stem in stems:
         assert not stem.startswith("/")
@@ -152,5 +152,5 @@ def test_each_name_is_a_file_of_its_own_that_any_system_can_have(names: list[str
         ("Übung", "Übung"),
     ],
 )
-def test_a_name_stays_what_it_is_as_far_as_it_can(name: str, stem: str) -> None:
+def test_a_name_is_changed_as_little_as_possible(name: str, stem: str) -> None:
     assert unique_file_stem(name, set()) == stem

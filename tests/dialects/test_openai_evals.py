@@ -1,4 +1,4 @@
-"""Dialect openai_evals: what a registry says of the file, and what that asks of an answer."""
+"""Dialect openai_evals: registries, and how answers are compared."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from proctor.model import Case, Output, Problem, Prompt, Suite
 from proctor.protocols import GradingInput, JudgeTarget
 from proctor.services.suites.file_source import source_from_path
 from proctor.services.suites.load import load_suite
-from proctor.services.suites.upload import source_from_upload as source_of_upload
-from proctor.services.suites.upload import upload_from_files
+from proctor.services.suites.upload import source_from_upload, upload_from_files
 from support.suite_files import split_items
 
 
@@ -26,14 +25,14 @@ def read(path: Path, **options: Any) -> tuple[Suite, list[Case], list[Problem]]:
     return split_items(DIALECT.read(source_from_path(path, options=options)))
 
 
-def written(folder: Path, ideal: Any, name: str = "samples.jsonl") -> Path:
+def write_samples(folder: Path, ideal: Any, name: str = "samples.jsonl") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(json.dumps({"input": "What is it?", "ideal": ideal}) + "\n", encoding="utf-8")
     return path
 
 
-def registry(path: Path, kind: str, samples: str, name: str = "tea.v1", **more: Any) -> None:
+def write_registry(path: Path, kind: str, samples: str, name: str = "tea.v1", **more: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     args = {"samples_jsonl": samples, **more}
     entry = {"tea": {"id": name, "metrics": ["accuracy"]}, name: {"class": kind, "args": args}}
@@ -54,30 +53,30 @@ MATCH = [("Earl Grey, sir", True), (" Earl Grey", False), ("It is Earl Grey", Fa
 
 @pytest.mark.parametrize("ideal", ["Earl Grey", ["Earl Grey"], ["Oolong?", "Earl Grey"]])
 def test_without_a_registry_the_class_is_not_guessed(tmp_path: Path, ideal: Any) -> None:
-    _, (case,), (problem,) = read(written(tmp_path, ideal))
+    _, (case,), (problem,) = read(write_samples(tmp_path, ideal))
     assert (problem.level, problem.code) == ("error", "no-class")
     assert "`evals-class = " in problem.message
-    assert [each.grader for each in case.assertions] == ["unscored"]
+    assert [assertion.grader for assertion in case.assertions] == ["unscored"]
 
 
 @pytest.mark.parametrize(("answer", "passed"), MATCH)
 @pytest.mark.parametrize("ideal", ["Earl Grey", ["Earl Grey"], ["Oolong?", "Earl Grey"]])
-def test_the_project_says_the_class_of_files_that_no_registry_names(
+def test_the_project_sets_the_class_of_files_that_are_in_no_registry(
     tmp_path: Path, answer: str, passed: bool, ideal: Any
 ) -> None:
-    _, (case,), problems = read(written(tmp_path, ideal), evals_class="Match")
+    _, (case,), problems = read(write_samples(tmp_path, ideal), evals_class="Match")
     assert problems == []
     assert passes(case, answer) is passed
 
 
-def test_a_registry_outranks_the_class_of_the_project(tmp_path: Path) -> None:
-    path = written(tmp_path, "x")
-    registry(tmp_path / "tea.yaml", "evals:Includes", "samples.jsonl")
+def test_a_registry_takes_precedence_over_the_class_of_the_project(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "x")
+    write_registry(tmp_path / "tea.yaml", "evals:Includes", "samples.jsonl")
     assert read(path, evals_class="Match")[1][0].assertions[0].grader == "contains"
 
 
-def test_white_space_of_an_ideal_counts(tmp_path: Path) -> None:
-    _, (case,), _ = read(written(tmp_path, ["Earl Grey ", "Oolong?"]), evals_class="Match")
+def test_white_space_in_an_ideal_matters(tmp_path: Path) -> None:
+    _, (case,), _ = read(write_samples(tmp_path, ["Earl Grey ", "Oolong?"]), evals_class="Match")
     assert passes(case, "Earl Grey, sir") is False
     assert passes(case, "Earl Grey it is") is True
 
@@ -104,60 +103,60 @@ def test_white_space_of_an_ideal_counts(tmp_path: Path) -> None:
         ("json_match:JsonMatch", {}, '{"a": 1}', '{"a": 1, "b": 2}', False),
     ],
 )
-def test_the_registry_says_how_answers_are_compared(
+def test_the_class_in_the_registry_decides_how_answers_are_compared(
     tmp_path: Path, kind: str, more: dict[str, Any], ideal: Any, answer: str, passed: bool
 ) -> None:
-    path = written(tmp_path, ideal)
-    registry(tmp_path / "tea.yaml", f"evals.elsuite.basic.{kind}", "tea/samples.jsonl", **more)
+    path = write_samples(tmp_path, ideal)
+    write_registry(tmp_path / "tea.yaml", f"evals.elsuite.basic.{kind}", "tea/samples.jsonl", **more)
     suite, (case,), problems = read(path)
     assert problems == []
     assert suite.name == "tea.v1"
     assert passes(case, answer) is passed
-    assert [each.label for each in case.assertions] == [kind.partition(":")[2]]
+    assert [assertion.label for assertion in case.assertions] == [kind.partition(":")[2]]
 
 
 @pytest.mark.parametrize("folder", ["tea", "tea/green", "tea/green/sencha", "."])
 def test_the_registry_is_found_in_the_folders_above(tmp_path: Path, folder: str) -> None:
-    path = written(tmp_path / "registry" / "data" / folder, "x")
+    path = write_samples(tmp_path / "registry" / "data" / folder, "x")
     evals = tmp_path / "registry" / "evals"
-    registry(evals / "others.yaml", "evals:Match", "coffee/samples.jsonl", "coffee.v1")
+    write_registry(evals / "others.yaml", "evals:Match", "coffee/samples.jsonl", "coffee.v1")
     data = f"{folder}/samples.jsonl".removeprefix("./")
-    registry(evals / "tea.yaml", "evals:Includes", data)
+    write_registry(evals / "tea.yaml", "evals:Includes", data)
     suite, (case,), problems = read(path)
     assert (suite.name, case.assertions[0].grader, problems) == ("tea.v1", "contains", [])
 
 
-def test_a_path_from_a_folder_above_the_registry_is_known(tmp_path: Path) -> None:
-    path = written(tmp_path / "evals" / "registry" / "data" / "tea", "x")
+def test_a_path_may_be_relative_to_a_folder_above_the_registry(tmp_path: Path) -> None:
+    path = write_samples(tmp_path / "evals" / "registry" / "data" / "tea", "x")
     data = "evals/registry/data/tea/samples.jsonl"
-    registry(tmp_path / "evals" / "registry" / "evals" / "tea.yaml", "evals:Includes", data)
+    write_registry(tmp_path / "evals" / "registry" / "evals" / "tea.yaml", "evals:Includes", data)
     assert read(path)[0].name == "tea.v1"
 
 
 @pytest.mark.parametrize("data", ["samples.jsonl", "green/samples.jsonl", "black/tea/samples.jsonl"])
-def test_a_registry_of_another_file_with_the_same_name_does_not_count(tmp_path: Path, data: str) -> None:
-    path = written(tmp_path / "data" / "tea" / "green", "x")
-    registry(tmp_path / "evals" / "tea.yaml", "evals:Includes", data)
+def test_a_registry_of_another_file_with_the_same_name_is_ignored(tmp_path: Path, data: str) -> None:
+    path = write_samples(tmp_path / "data" / "tea" / "green", "x")
+    write_registry(tmp_path / "evals" / "tea.yaml", "evals:Includes", data)
     assert [problem.code for problem in read(path)[2]] == ["no-class"]
 
 
 def test_an_upload_finds_its_registry(tmp_path: Path) -> None:
-    path = written(tmp_path / "registry" / "data" / "tea" / "green", "x")
-    registry(tmp_path / "registry" / "evals" / "tea.yaml", "evals:Includes", "tea/green/samples.jsonl")
+    path = write_samples(tmp_path / "registry" / "data" / "tea" / "green", "x")
+    write_registry(tmp_path / "registry" / "evals" / "tea.yaml", "evals:Includes", "tea/green/samples.jsonl")
     files = {
-        each.relative_to(tmp_path).as_posix(): each.read_bytes()
-        for each in tmp_path.rglob("*")
-        if each.is_file()
+        file.relative_to(tmp_path).as_posix(): file.read_bytes()
+        for file in tmp_path.rglob("*")
+        if file.is_file()
     }
     upload = upload_from_files(files, main=path.relative_to(tmp_path / "registry").as_posix())
-    (suite,) = [item for item in DIALECT.read(source_of_upload(upload)) if isinstance(item, Suite)]
+    (suite,) = [item for item in DIALECT.read(source_from_upload(upload)) if isinstance(item, Suite)]
     assert suite.name == "tea.v1"
 
 
-def test_of_several_evals_the_first_is_read_and_the_rest_are_told(tmp_path: Path) -> None:
-    path = written(tmp_path, "x")
-    registry(tmp_path / "a.yaml", "evals:Includes", "samples.jsonl", "a.v1")
-    registry(tmp_path / "b.yaml", "evals:Match", "samples.jsonl", "b.v1")
+def test_of_several_evals_the_first_is_read_with_a_warning(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "x")
+    write_registry(tmp_path / "a.yaml", "evals:Includes", "samples.jsonl", "a.v1")
+    write_registry(tmp_path / "b.yaml", "evals:Match", "samples.jsonl", "b.v1")
     suite, _, (problem,) = read(path)
     assert suite.name == "a.v1"
     assert problem.code == "several-evals"
@@ -165,12 +164,12 @@ def test_of_several_evals_the_first_is_read_and_the_rest_are_told(tmp_path: Path
     assert "b.yaml" in problem.message
 
 
-def test_evals_of_one_class_that_judge_differently_are_told(tmp_path: Path) -> None:
-    path = written(tmp_path, "x")
-    registry(tmp_path / "a.yaml", "evals:Includes", "samples.jsonl", "a.v1")
-    registry(tmp_path / "b.yaml", "evals:Includes", "samples.jsonl", "b.v1", ignore_case=True)
+def test_evals_of_one_class_with_different_arguments_are_warned_about(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "x")
+    write_registry(tmp_path / "a.yaml", "evals:Includes", "samples.jsonl", "a.v1")
+    write_registry(tmp_path / "b.yaml", "evals:Includes", "samples.jsonl", "b.v1", ignore_case=True)
     assert [problem.code for problem in read(path)[2]] == ["several-evals"]
-    registry(tmp_path / "b.yaml", "evals:Includes", "samples.jsonl", "b.v1")
+    write_registry(tmp_path / "b.yaml", "evals:Includes", "samples.jsonl", "b.v1")
     assert read(path)[2] == []
 
 
@@ -187,15 +186,17 @@ def test_evals_of_one_class_that_judge_differently_are_told(tmp_path: Path) -> N
         ("evals.elsuite.basic.json_match:JsonMatch", {}, "bad-json"),
     ],
 )
-def test_what_is_not_read_is_an_error(tmp_path: Path, kind: str, more: dict[str, Any], code: str) -> None:
-    path = written(tmp_path, "no JSON")
-    registry(tmp_path / "tea.yaml", kind, "samples.jsonl", **more)
+def test_an_unsupported_or_invalid_eval_is_an_error(
+    tmp_path: Path, kind: str, more: dict[str, Any], code: str
+) -> None:
+    path = write_samples(tmp_path, "no JSON")
+    write_registry(tmp_path / "tea.yaml", kind, "samples.jsonl", **more)
     _, _, problems = read(path)
     assert [(problem.level, problem.code) for problem in problems] == [("error", code)]
 
 
-def test_a_registry_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    path = written(tmp_path, "x")
+def test_a_registry_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "x")
     (tmp_path / "tea.yaml").write_text("tea: [samples.jsonl\n", encoding="utf-8")
     _, cases, problems = read(path)
     assert len(cases) == 1
@@ -205,10 +206,10 @@ def test_a_registry_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "file", "name"), [("tea", "samples.jsonl", "tea"), ("tea", "own.jsonl", "own")]
 )
-def test_a_file_with_the_usual_name_is_called_by_its_folder(
+def test_a_suite_in_a_file_with_the_usual_name_is_named_after_its_folder(
     tmp_path: Path, folder: str, file: str, name: str
 ) -> None:
-    suite, _, _ = read(written(tmp_path / folder, "x", file), evals_class="Match")
+    suite, _, _ = read(write_samples(tmp_path / folder, "x", file), evals_class="Match")
     assert suite.name == name
 
 
@@ -234,28 +235,34 @@ green.dev.v1:
 """
 
 
-def project(folder: Path, text: str, name: str = "tea.yaml") -> Path:
+def write_project(folder: Path, text: str, name: str = "tea.yaml") -> Path:
     path = folder / "registry" / "evals" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    written(folder / "registry" / "data" / "tea" / "black", "Assam")
+    write_samples(folder / "registry" / "data" / "tea" / "black", "Assam")
     return path
 
 
 def test_the_yaml_of_an_eval_is_a_suite(tmp_path: Path) -> None:
-    loaded = load_suite(project(tmp_path, TEA))
-    assert (loaded.problems, loaded.suite.name, loaded.suite.dialect) == ((), "tea.dev.v1", "openai_evals")
+    suite_load = load_suite(write_project(tmp_path, TEA))
+    assert (suite_load.problems, suite_load.suite.name, suite_load.suite.dialect) == (
+        (),
+        "tea.dev.v1",
+        "openai_evals",
+    )
     _, (case,), _ = read(tmp_path / "registry" / "evals" / "tea.yaml")
     assert (case.id, case.category, passes(case, "Assam.")) == ("line-1", None, True)
 
 
-def test_the_yaml_of_an_eval_may_stand_on_one_line(tmp_path: Path) -> None:
-    path = project(tmp_path, "tea.v1: {class: 'e:Match', args: {samples_jsonl: tea/black/samples.jsonl}}\n")
+def test_the_yaml_of_an_eval_may_be_on_one_line(tmp_path: Path) -> None:
+    path = write_project(
+        tmp_path, "tea.v1: {class: 'e:Match', args: {samples_jsonl: tea/black/samples.jsonl}}\n"
+    )
     assert load_suite(path).suite.dialect == "openai_evals"
 
 
 def test_the_yaml_of_several_evals_has_the_cases_of_each(tmp_path: Path) -> None:
-    suite, cases, problems = read(project(tmp_path, TEA + GREEN))
+    suite, cases, problems = read(write_project(tmp_path, TEA + GREEN))
     assert (suite.name, problems) == ("tea", [])
     assert [(case.id, case.category) for case in cases] == [
         ("tea.dev.v1/line-1", "tea.dev.v1"),
@@ -264,8 +271,8 @@ def test_the_yaml_of_several_evals_has_the_cases_of_each(tmp_path: Path) -> None
     assert [passes(case, "It is assam") for case in cases] == [False, True]
 
 
-def test_what_is_wrong_with_the_data_stands_at_its_line(tmp_path: Path) -> None:
-    path = project(tmp_path, TEA)
+def test_an_error_in_the_data_has_its_path_and_line(tmp_path: Path) -> None:
+    path = write_project(tmp_path, TEA)
     data = tmp_path / "registry" / "data" / "tea" / "black" / "samples.jsonl"
     data.write_text('{"input": "a", "ideal": "b"}\n{"input": "c"}\n', encoding="utf-8")
     _, cases, (problem,) = read(path)
@@ -284,15 +291,13 @@ def test_what_is_wrong_with_the_data_stands_at_its_line(tmp_path: Path) -> None:
         (TEA + "]", "bad-yaml", 9),
     ],
 )
-def test_what_is_wrong_with_the_yaml_stands_at_its_line(
-    tmp_path: Path, text: str, code: str, line: int
-) -> None:
-    _, _, (problem,) = read(project(tmp_path, text))
+def test_an_error_in_the_yaml_has_its_line(tmp_path: Path, text: str, code: str, line: int) -> None:
+    _, _, (problem,) = read(write_project(tmp_path, text))
     assert (problem.level, problem.code, problem.line) == ("error", code, line)
 
 
 def test_a_pointer_of_git_lfs_is_no_data(tmp_path: Path) -> None:
-    path = project(tmp_path, TEA)
+    path = write_project(tmp_path, TEA)
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0134\nsize 33337\n"
     (tmp_path / "registry/data/tea/black/samples.jsonl").write_text(pointer, encoding="utf-8")
     _, cases, (problem,) = read(path)
@@ -303,10 +308,10 @@ def test_a_pointer_of_git_lfs_is_no_data(tmp_path: Path) -> None:
 # --- few-shot examples -------------------------------------------------------------------------------------
 
 
-def few_shot(folder: Path, count: int, examples: int = 3) -> Path:
+def write_few_shot(folder: Path, count: int, examples: int = 3) -> Path:
     path = folder / "samples.jsonl"
-    asked = [{"role": "system", "content": "Sort."}, {"role": "user", "content": "Assam?"}]
-    path.write_text(json.dumps({"input": asked, "ideal": "black"}) + "\n", encoding="utf-8")
+    messages = [{"role": "system", "content": "Sort."}, {"role": "user", "content": "Assam?"}]
+    path.write_text(json.dumps({"input": messages, "ideal": "black"}) + "\n", encoding="utf-8")
     rows = [
         json.dumps(
             {
@@ -319,32 +324,34 @@ def few_shot(folder: Path, count: int, examples: int = 3) -> Path:
         for nth in range(examples)
     ]
     (folder / "few.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    registry(folder / "tea.yaml", "e:Match", "samples.jsonl", num_few_shot=count, few_shot_jsonl="few.jsonl")
+    write_registry(
+        folder / "tea.yaml", "e:Match", "samples.jsonl", num_few_shot=count, few_shot_jsonl="few.jsonl"
+    )
     return path
 
 
-def test_few_shot_examples_stand_before_the_last_message(tmp_path: Path) -> None:
-    _, (case,), problems = read(few_shot(tmp_path, 2))
+def test_few_shot_examples_are_inserted_before_the_last_message(tmp_path: Path) -> None:
+    _, (case,), problems = read(write_few_shot(tmp_path, 2))
     assert problems == []
-    said = ["Sort.", "Tea 0?", "green", "Tea 1?", "green", "Assam?"]
-    assert [message.content for message in case.input] == said
+    texts = ["Sort.", "Tea 0?", "green", "Tea 1?", "green", "Assam?"]
+    assert [message.content for message in case.input] == texts
     assert case.input[1].name == "example_user"
 
 
-def test_too_few_examples_are_told(tmp_path: Path) -> None:
-    _, (case,), (problem,) = read(few_shot(tmp_path, 9))
+def test_too_few_examples_are_warned_about(tmp_path: Path) -> None:
+    _, (case,), (problem,) = read(write_few_shot(tmp_path, 9))
     assert len(case.input) == 8
     assert (problem.level, problem.code) == ("warning", "few-shot")
 
 
-def test_a_text_has_no_place_for_examples(tmp_path: Path) -> None:
-    path = few_shot(tmp_path, 1)
+def test_few_shot_examples_need_a_list_of_messages(tmp_path: Path) -> None:
+    path = write_few_shot(tmp_path, 1)
     path.write_text('{"input": "Assam?", "ideal": "black"}\n', encoding="utf-8")
     assert [(problem.level, problem.code) for problem in read(path)[2]] == [("error", "few-shot")]
 
 
 def test_an_example_without_messages_is_an_error_at_its_line(tmp_path: Path) -> None:
-    path = few_shot(tmp_path, 2)
+    path = write_few_shot(tmp_path, 2)
     (tmp_path / "few.jsonl").write_text('{"sample": "x"}\n{"sampel": []}\n', encoding="utf-8")
     (problem,) = read(path)[2]
     assert (problem.code, problem.line, Path(problem.path).name) == ("missing-prompt", 2, "few.jsonl")
@@ -383,8 +390,8 @@ likert:
 """
 
 
-class Sorter:
-    """A judge that always gives the same reply, and remembers what it was shown."""
+class FakeJudge:
+    """A judge that always gives the same reply, and keeps its prompts."""
 
     def __init__(self, reply: str) -> None:
         self.reply = reply
@@ -395,21 +402,21 @@ class Sorter:
         return Output(text=self.reply)
 
 
-def judged(
+def judge_answer(
     case: Case, reply: str, answer: str = "Assam, from India."
 ) -> tuple[bool | None, float | None, str]:
-    """Whether an answer passes, its value, and what the judge was shown."""
+    """Whether an answer passes, its value, and the text of the judge's prompt."""
     (assertion,) = case.assertions
-    judge = Sorter(reply)
+    judge = FakeJudge(reply)
     grader = convert(assertion.params, GRADERS.get(assertion.grader))
-    graded = GradingInput(
+    grading_input = GradingInput(
         case=case, output=Output(text=answer), judges=(JudgeTarget(name="j", target=judge),)
     )
-    mark = asyncio.run(grader.grade(graded))
+    mark = asyncio.run(grader.grade(grading_input))
     return mark.passed, mark.value, "\n".join(message.content for message in judge.prompts[0].messages)
 
 
-def model_graded(folder: Path, spec: str, row: dict[str, Any] | None = None, **more: Any) -> Path:
+def write_model_graded(folder: Path, spec: str, row: dict[str, Any] | None = None, **more: Any) -> Path:
     """A registry of one eval with a judge, and its data."""
     path = folder / "registry" / "data" / "tea" / "samples.jsonl"
     path.parent.mkdir(parents=True)
@@ -421,7 +428,7 @@ def model_graded(folder: Path, spec: str, row: dict[str, Any] | None = None, **m
     name = spec.partition(":")[0]
     kind = "evals.elsuite.modelgraded.classify:ModelBasedClassify"
     args = {"modelgraded_spec": name, "eval_type": "cot_classify", **more}
-    registry(folder / "registry" / "evals" / "tea.yaml", kind, "tea/samples.jsonl", **args)
+    write_registry(folder / "registry" / "evals" / "tea.yaml", kind, "tea/samples.jsonl", **args)
     return path
 
 
@@ -433,34 +440,38 @@ def model_graded(folder: Path, spec: str, row: dict[str, Any] | None = None, **m
         ("It names another tea.\n\n(D)\nD", False),
     ],
 )
-def test_fact_passes_what_does_not_disagree(tmp_path: Path, reply: str, passed: bool) -> None:
-    _, (case,), problems = read(model_graded(tmp_path, FACT))
+def test_fact_passes_answers_that_do_not_disagree(tmp_path: Path, reply: str, passed: bool) -> None:
+    _, (case,), problems = read(write_model_graded(tmp_path, FACT))
     assert problems == []
-    verdict, value, shown = judged(case, reply)
+    verdict, value, judge_prompt = judge_answer(case, reply)
     assert (verdict, value) == (passed, float(passed))
     for text in ("Name a tea.", "Assam, from India.", "[Expert]:", "Write no {braces}."):
-        assert text in shown
+        assert text in judge_prompt
 
 
-def test_an_answer_that_is_shown_to_a_judge_is_material(tmp_path: Path) -> None:
-    _, (case,), _ = read(model_graded(tmp_path, FACT))
-    _, _, shown = judged(case, '{"choice": "D"}', answer="{{ expected_output }} {ideal} choose C")
-    between = shown.partition("<<<BEGIN ANSWER")[2].partition("<<<END ANSWER")[0]
+def test_placeholders_in_an_answer_are_not_filled_in(tmp_path: Path) -> None:
+    _, (case,), _ = read(write_model_graded(tmp_path, FACT))
+    _, _, judge_prompt = judge_answer(
+        case, '{"choice": "D"}', answer="{{ expected_output }} {ideal} choose C"
+    )
+    between = judge_prompt.partition("<<<BEGIN ANSWER")[2].partition("<<<END ANSWER")[0]
     assert "{{ expected_output }} {ideal} choose C" in between
 
 
 def test_a_prompt_shows_its_arguments_and_fields_of_the_row(tmp_path: Path) -> None:
-    path = model_graded(tmp_path, CLOSED, {"source": "A book."}, modelgraded_spec_args={"criteria": "Short?"})
+    path = write_model_graded(
+        tmp_path, CLOSED, {"source": "A book."}, modelgraded_spec_args={"criteria": "Short?"}
+    )
     _, (case,), problems = read(path)
     assert problems == []
-    passed, _, shown = judged(case, "It is.\n\nY\n\nY")
+    passed, _, judge_prompt = judge_answer(case, "It is.\n\nY\n\nY")
     assert passed is True
-    assert "[Criterion]: Short?" in shown
-    assert "A book." in shown
+    assert "[Criterion]: Short?" in judge_prompt
+    assert "A book." in judge_prompt
 
 
-def test_a_field_that_the_prompt_shows_must_be_there(tmp_path: Path) -> None:
-    path = model_graded(tmp_path, CLOSED, {"ideal": None}, modelgraded_spec_args={"criteria": "Short?"})
+def test_a_field_that_the_prompt_shows_must_exist(tmp_path: Path) -> None:
+    path = write_model_graded(tmp_path, CLOSED, {"ideal": None}, modelgraded_spec_args={"criteria": "Short?"})
     _, _, (problem,) = read(path)
     assert (problem.code, problem.field) == ("missing-field", "source")
 
@@ -468,11 +479,11 @@ def test_a_field_that_the_prompt_shows_must_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "value", "passed"), [("5", 1.0, True), ("4", 0.75, False), ("1", 0.0, False)]
 )
-def test_scores_are_places_between_the_lowest_and_the_highest(
+def test_scores_are_scaled_to_the_range_from_lowest_to_highest(
     tmp_path: Path, choice: str, value: float, passed: bool
 ) -> None:
-    _, (case,), _ = read(model_graded(tmp_path, LIKERT, {"ideal": None}))
-    assert judged(case, json.dumps({"choice": choice}))[:2] == (passed, value)
+    _, (case,), _ = read(write_model_graded(tmp_path, LIKERT, {"ideal": None}))
+    assert judge_answer(case, json.dumps({"choice": choice}))[:2] == (passed, value)
 
 
 BATTLE = LIKERT.replace("likert", "battle").replace(
@@ -494,9 +505,9 @@ BATTLE = LIKERT.replace("likert", "battle").replace(
         (FACT.replace("ABCDE", "ABC"), {}, "bad-spec"),
     ],
 )
-def test_a_prompt_that_is_not_read_leaves_no_verdict(
+def test_a_case_with_an_invalid_judge_prompt_is_unscored(
     tmp_path: Path, spec: str, more: dict[str, Any], code: str
 ) -> None:
-    _, (case,), (problem,) = read(model_graded(tmp_path, spec, **more))
+    _, (case,), (problem,) = read(write_model_graded(tmp_path, spec, **more))
     assert (problem.level, problem.code) == ("error", code)
-    assert [each.grader for each in case.assertions] == ["unscored"]
+    assert [assertion.grader for assertion in case.assertions] == ["unscored"]

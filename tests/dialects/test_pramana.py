@@ -1,4 +1,4 @@
-"""What the goldens of dialect pramana cannot say: laws over any value, and what streams."""
+"""Dialect pramana beyond its goldens: any values, streaming, and manifests."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def line(row: object) -> bytes:
 
 
 def read(data: bytes, **neighbours: bytes) -> list[Suite | CaseAtLine | Problem]:
-    beside = {f"{name}.toml": text for name, text in neighbours.items()}
-    return list(DIALECT.read(make_source(data, "a\\b\\tier.jsonl", read_sibling=beside.get)))
+    files = {f"{name}.toml": text for name, text in neighbours.items()}
+    return list(DIALECT.read(make_source(data, "a\\b\\tier.jsonl", read_sibling=files.get)))
 
 
-def problems(data: bytes, **neighbours: bytes) -> list[Problem]:
+def read_problems(data: bytes, **neighbours: bytes) -> list[Problem]:
     return split_items(read(data, **neighbours))[2]
 
 
 @given(st.sampled_from(FIELDS), st.sampled_from(TYPES), ANY | st.text(max_size=3), st.booleans())
-def test_a_null_changes_nothing_in_a_row_of_the_usual_fields(
+def test_a_null_field_changes_nothing(
     field: tuple[str, ...], kind: str, value: object, is_changed: bool
 ) -> None:
     row: dict[str, Any] = deepcopy(CASE) | {"ideal": "16", "assertion": {"type": kind}}
@@ -89,9 +89,9 @@ def test_any_value_in_any_field_is_a_case_or_an_error_that_names_the_field(
     for name in field[:-1]:
         inner = inner[name]
     inner[field[-1]] = value
-    found = read(line(row))
-    errors = [item for item in found if isinstance(item, Problem) and item.level == "error"]
-    assert any(isinstance(item, CaseAtLine) for item in found) == (not errors)
+    items = read(line(row))
+    errors = [item for item in items if isinstance(item, Problem) and item.level == "error"]
+    assert any(isinstance(item, CaseAtLine) for item in items) == (not errors)
     assert all((error.field or "").split(".")[0].split("[")[0] == field[0] for error in errors)
 
 
@@ -102,63 +102,64 @@ def test_an_unknown_field_at_any_level_is_an_error(path: tuple[str, ...]) -> Non
     for name in path[:-1]:
         inner = inner[name][0] if name == "input" else inner[name]
     inner[path[-1]] = 1
-    (problem,) = problems(line(row))
+    (problem,) = read_problems(line(row))
     assert problem.code == "unknown-field"
     assert (problem.field or "").endswith("more")
 
 
 @pytest.mark.parametrize("kind", ["numeric_match", "numeric_equal"])
 @pytest.mark.parametrize(
-    ("written", "params"),
+    ("options", "params"),
     [({}, {"value": "5 km"}), ({"rel_tolerance": 0}, {"value": "5 km", "rel_tolerance": 0.0})],
 )
 def test_a_type_that_compares_numbers_is_the_grader_of_its_name(
-    kind: str, written: dict[str, float], params: dict[str, Any]
+    kind: str, options: dict[str, float], params: dict[str, Any]
 ) -> None:
-    found = read(line(CASE | {"ideal": "5 km", "assertion": {"type": kind, **written}}))
-    (assertion,) = next(item for item in found if isinstance(item, CaseAtLine)).case.assertions
+    items = read(line(CASE | {"ideal": "5 km", "assertion": {"type": kind, **options}}))
+    (assertion,) = next(item for item in items if isinstance(item, CaseAtLine)).case.assertions
     assert (assertion.grader, assertion.params) == (kind, params)
 
 
-def test_a_tolerance_that_cannot_be_is_an_error_and_one_without_effect_a_warning() -> None:
+def test_an_invalid_tolerance_is_an_error_and_one_without_effect_a_warning() -> None:
     assertion = {"type": "numeric_equal", "rel_tolerance": -1}
-    (problem,) = problems(line(CASE | {"ideal": "5", "assertion": assertion}))
+    (problem,) = read_problems(line(CASE | {"ideal": "5", "assertion": assertion}))
     assert (problem.level, problem.code) == ("error", "bad-tolerance")
     assertion = {"type": "exact_match", "rel_tolerance": 1}
-    (problem,) = problems(line(CASE | {"ideal": "5", "assertion": assertion}))
+    (problem,) = read_problems(line(CASE | {"ideal": "5", "assertion": assertion}))
     assert (problem.level, problem.code) == ("warning", "ignored-field")
 
 
 @pytest.mark.parametrize("kind", ["exact_match", "contains", "numeric_match", "numeric_equal"])
-@pytest.mark.parametrize(("ideal", "warned"), [(["a"], False), ("a", False), (["a", "b"], True)])
-def test_a_list_of_which_only_the_first_counts_is_warned_about(
-    kind: str, ideal: object, warned: bool
+@pytest.mark.parametrize(("ideal", "is_warned"), [(["a"], False), ("a", False), (["a", "b"], True)])
+def test_a_list_of_which_only_the_first_item_is_used_is_warned_about(
+    kind: str, ideal: object, is_warned: bool
 ) -> None:
-    found = read(line(CASE | {"ideal": ideal, "assertion": {"type": kind}}))
-    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
-    warnings = [item for item in found if isinstance(item, Problem)]
-    assert placed.case.assertions[0].params["value"] == "a"
-    assert placed.case.expected == ideal
-    assert [warning.code for warning in warnings] == ["first-item-only"] * warned
+    items = read(line(CASE | {"ideal": ideal, "assertion": {"type": kind}}))
+    (located_case,) = [item for item in items if isinstance(item, CaseAtLine)]
+    warnings = [item for item in items if isinstance(item, Problem)]
+    assert located_case.case.assertions[0].params["value"] == "a"
+    assert located_case.case.expected == ideal
+    assert [warning.code for warning in warnings] == ["first-item-only"] * is_warned
     assert all("reasoning-001" in warning.message for warning in warnings)
 
 
 @pytest.mark.parametrize(
-    ("written", "ignored"), [({}, None), ({"case_sensitive": True}, None), ({"case_sensitive": False}, True)]
+    ("options", "ignore_case"),
+    [({}, None), ({"case_sensitive": True}, None), ({"case_sensitive": False}, True)],
 )
 @pytest.mark.parametrize("kind", ["exact_match", "contains", "contains_any"])
-def test_case_counts_unless_the_assertion_says_not(
-    kind: str, written: dict[str, bool], ignored: bool | None
+def test_answers_are_compared_case_sensitively_by_default(
+    kind: str, options: dict[str, bool], ignore_case: bool | None
 ) -> None:
-    found = read(line(CASE | {"ideal": "a", "assertion": {"type": kind, **written}}))
-    (placed,) = [item for item in found if isinstance(item, CaseAtLine)]
-    assert placed.case.assertions[0].params.get("ignore_case") is ignored
+    items = read(line(CASE | {"ideal": "a", "assertion": {"type": kind, **options}}))
+    (located_case,) = [item for item in items if isinstance(item, CaseAtLine)]
+    assert located_case.case.assertions[0].params.get("ignore_case") is ignore_case
 
 
 def test_every_message_of_a_conversation_is_kept_in_order() -> None:
     chat = [{"role": role, "content": f"say {role}"} for role in ("system", "user", "assistant", "user")]
-    (placed,) = [item for item in read(line(CASE | {"input": chat})) if isinstance(item, CaseAtLine)]
-    assert [(message.role, message.content) for message in placed.case.input] == [
+    (located_case,) = [item for item in read(line(CASE | {"input": chat})) if isinstance(item, CaseAtLine)]
+    assert [(message.role, message.content) for message in located_case.case.input] == [
         (message["role"], message["content"]) for message in chat
     ]
 
@@ -189,18 +190,18 @@ cost_model = "list prices"
 
 
 def test_a_suite_as_published_has_the_manifests_version_and_no_problem() -> None:
-    header, *rest = read(SUITE, manifest=MANIFEST.encode())
+    header, *items = read(SUITE, manifest=MANIFEST.encode())
     assert isinstance(header, Suite)
     assert header.declared_version == "v2"
-    assert [type(item).__name__ for item in rest] == ["CaseAtLine", "CaseAtLine"]
+    assert [type(item).__name__ for item in items] == ["CaseAtLine", "CaseAtLine"]
 
 
-def test_the_order_of_lines_does_not_make_another_suite() -> None:
-    assert problems(line(CASE | {"id": "reasoning-002"}) + line(CASE), manifest=MANIFEST.encode()) == []
+def test_the_order_of_lines_does_not_change_the_hash() -> None:
+    assert read_problems(line(CASE | {"id": "reasoning-002"}) + line(CASE), manifest=MANIFEST.encode()) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code", "says"),
+    ("old", "new", "code", "message"),
     [
         ("test_count = 2", "test_count = 3", "manifest-mismatch", "2 cases"),
         ('["reasoning"]', '["safety"]', "manifest-mismatch", "category 'reasoning'"),
@@ -214,21 +215,21 @@ def test_the_order_of_lines_does_not_make_another_suite() -> None:
         ("created = 2026-03-01", "created = 7", "wrong-type", "date"),
     ],
 )
-def test_a_manifest_that_does_not_fit_is_an_error(old: str, new: str, code: str, says: str) -> None:
-    (problem,) = problems(SUITE, manifest=MANIFEST.replace(old, new).encode())
+def test_a_manifest_that_does_not_fit_is_an_error(old: str, new: str, code: str, message: str) -> None:
+    (problem,) = read_problems(SUITE, manifest=MANIFEST.replace(old, new).encode())
     assert (problem.code, problem.level) == (code, "error")
-    assert says in problem.message
+    assert message in problem.message
 
 
 def test_a_wrong_estimate_of_tokens_is_a_warning() -> None:
     text = MANIFEST.replace("estimated_tokens = 16", "estimated_tokens = 20")
-    (problem,) = problems(SUITE, manifest=text.encode())
+    (problem,) = read_problems(SUITE, manifest=text.encode())
     assert (problem.code, problem.level) == ("manifest-estimate", "warning")
     assert problem.message == "`tokens_est` sums to 16; the manifest says 20."
 
 
-def test_a_changed_suite_is_told_to_take_a_new_version() -> None:
-    (problem,) = problems(SUITE.replace(b"spiders", b"beetles"), manifest=MANIFEST.encode())
+def test_a_changed_suite_is_an_error_that_asks_for_a_new_version() -> None:
+    (problem,) = read_problems(SUITE.replace(b"spiders", b"beetles"), manifest=MANIFEST.encode())
     assert problem.code == "hash-mismatch"
     assert "version v2" in problem.message
     assert "new version" in problem.message
@@ -236,24 +237,24 @@ def test_a_changed_suite_is_told_to_take_a_new_version() -> None:
 
 def test_a_manifest_without_a_hash_is_a_warning() -> None:
     text = "\n".join(row for row in MANIFEST.splitlines() if not row.startswith("hash"))
-    (problem,) = problems(SUITE, manifest=text.encode())
+    (problem,) = read_problems(SUITE, manifest=text.encode())
     assert (problem.code, problem.level) == ("missing-hash", "warning")
 
 
 def test_a_file_that_the_manifest_does_not_list_is_not_checked() -> None:
-    header, *rest = read(SUITE, manifest=MANIFEST.replace("tier.jsonl", "other.jsonl").encode())
+    header, *items = read(SUITE, manifest=MANIFEST.replace("tier.jsonl", "other.jsonl").encode())
     assert isinstance(header, Suite)
     assert header.version is None
-    assert [type(item).__name__ for item in rest] == ["CaseAtLine", "CaseAtLine"]
+    assert [type(item).__name__ for item in items] == ["CaseAtLine", "CaseAtLine"]
 
 
 def test_a_manifest_of_another_program_is_a_warning() -> None:
-    (problem,) = problems(SUITE, manifest=b"[package]\nname = 'x'\n")
+    (problem,) = read_problems(SUITE, manifest=b"[package]\nname = 'x'\n")
     assert (problem.code, problem.level) == ("foreign-manifest", "warning")
 
 
-def test_a_manifests_problem_names_the_manifest_and_its_line() -> None:
-    (problem,) = problems(SUITE, manifest=MANIFEST.replace("cost_model", "costs").encode())
+def test_a_problem_of_a_manifest_has_the_path_and_line_of_the_manifest() -> None:
+    (problem,) = read_problems(SUITE, manifest=MANIFEST.replace("cost_model", "costs").encode())
     assert problem.path == "a\\b\\manifest.toml"
     assert problem.line == MANIFEST.splitlines().index('cost_model = "list prices"') + 1
 

@@ -1,4 +1,4 @@
-"""Dialect proctor: every suite comes back from it as it was, and nothing in a file of it is passed over."""
+"""Dialect proctor: every suite is written and read unchanged, and no mistake in a file is ignored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from support.suite_files import find_in, make_source, split_items
 
 HEADER = b'{"proctor": 1, "name": "s"}\n'
 SCHEMA = files("proctor") / "schemas" / "suite.schema.json"
-WHOLE = Case(
+FULL_CASE = Case(
     id="all",
     input=(
         Message(role="system", content="Answer in one word."),
@@ -111,7 +111,7 @@ SUITE = Suite(
 )
 
 
-def written(suite: Suite, *cases: Case) -> bytes:
+def write(suite: Suite, *cases: Case) -> bytes:
     pieces = list(render(suite, cases, lossy=False))
     assert all(isinstance(piece, RenderedFile) and piece.path == "" for piece in pieces)
     return b"".join(piece.data for piece in pieces if isinstance(piece, RenderedFile))
@@ -137,25 +137,25 @@ def line(**fields: Any) -> bytes:
     return json.dumps({name: value for name, value in row.items() if value is not ...}).encode() + b"\n"
 
 
-def of_part(**fields: Any) -> dict[str, Any]:
+def row_with_part(**fields: Any) -> dict[str, Any]:
     return {"input": [{"role": "user", "parts": [fields]}]}
 
 
-def told(row: bytes) -> list[tuple[str, str]]:
+def read_row_problems(row: bytes) -> list[tuple[str, str]]:
     _, cases, problems = read(HEADER + row)
     assert cases == []
     assert {problem.line for problem in problems} == {2}
     return [(problem.code, problem.field or "") for problem in problems]
 
 
-# --- there and back ----------------------------------------------------------------------------------------
+# --- writing and reading -----------------------------------------------------------------------------------
 
 
-def test_a_case_and_a_header_with_everything_come_back_as_they_were() -> None:
-    suite, cases, problems = read(written(SUITE, WHOLE))
+def test_a_case_and_a_header_with_all_fields_are_read_unchanged() -> None:
+    suite, cases, problems = read(write(SUITE, FULL_CASE))
     assert problems == []
-    assert cases == [WHOLE]
-    assert encode(cases[0]) == encode(WHOLE)
+    assert cases == [FULL_CASE]
+    assert encode(cases[0]) == encode(FULL_CASE)
     for name in (
         "name",
         "declared_version",
@@ -167,24 +167,24 @@ def test_a_case_and_a_header_with_everything_come_back_as_they_were() -> None:
     ):
         assert getattr(suite, name) == getattr(SUITE, name)
     assert suite.notes == {"author": "Ida", "from": "agentv"}
-    assert digest(suite, cases) == digest(SUITE, [WHOLE])
+    assert digest(suite, cases) == digest(SUITE, [FULL_CASE])
 
 
 @pytest.mark.parametrize(("value", "rule"), [(b"0", None), (b"false", None), (b"0.3", SplitRule(ratio=0.3))])
-def test_a_header_says_how_much_is_held_out(value: bytes, rule: SplitRule | None) -> None:
+def test_the_holdout_of_a_header_sets_the_split_rule(value: bytes, rule: SplitRule | None) -> None:
     suite, cases, _ = read(b'{"proctor": 1, "name": "s", "holdout": ' + value + b"}\n" + line())
     assert (suite.split_rule, suite.no_holdout) == (rule, rule is None)
-    assert read(written(suite, *cases))[0] == suite
+    assert read(write(suite, *cases))[0] == suite
 
 
-def test_what_is_written_again_is_the_same_to_the_byte() -> None:
-    first = written(SUITE, WHOLE)
+def test_writing_a_suite_that_was_read_gives_the_same_bytes() -> None:
+    first = write(SUITE, FULL_CASE)
     suite, cases, _ = read(first)
-    assert written(suite, *cases) == first
+    assert write(suite, *cases) == first
 
 
-def test_the_hash_of_an_older_form_is_kept_and_claims_nothing_of_this_one() -> None:
-    suite, _, _ = read(written(Suite(name="s", dialect="pramana", suite_hash="sha256:12"), WHOLE))
+def test_the_hash_of_another_format_is_kept_in_the_notes() -> None:
+    suite, _, _ = read(write(Suite(name="s", dialect="pramana", suite_hash="sha256:12"), FULL_CASE))
     assert (suite.suite_hash, suite.notes["suite_hash"]) == (None, "sha256:12")
 
 
@@ -243,28 +243,28 @@ CASES = st.builds(
 
 @pytest.mark.slow
 @given(case=CASES)
-def test_any_case_comes_back_with_its_digests(case: Case) -> None:
-    _, (found,), problems = read(written(SUITE, case))
+def test_any_case_is_read_with_the_same_digests(case: Case) -> None:
+    _, (read_case,), problems = read(write(SUITE, case))
     assert problems == []
-    assert encode(found) == encode(case)
-    assert (sent_digest(found), judged_digest(found)) == (sent_digest(case), judged_digest(case))
+    assert encode(read_case) == encode(case)
+    assert (sent_digest(read_case), judged_digest(read_case)) == (sent_digest(case), judged_digest(case))
 
 
-# --- files that are named and not written out --------------------------------------------------------------
+# --- files that are referred to by path --------------------------------------------------------------------
 
 
 def test_a_part_with_a_path_alone_is_read_from_the_suites_folder() -> None:
-    row = line(**of_part(kind="file", path="r.pdf"))
+    row = line(**row_with_part(kind="file", path="r.pdf"))
     _, (case,), problems = read(HEADER + row, r_pdf=b"%PDF-1.7\xff")
     assert problems == []
     (part,) = case.input[0].parts
     assert part == Attachment(kind="file", path="r.pdf", media_type="application/pdf", data=b"%PDF-1.7\xff")
-    _, (case,), _ = read(HEADER + line(**of_part(kind="file", path="n.md")), n_md=b"one\r\ntwo")
+    _, (case,), _ = read(HEADER + line(**row_with_part(kind="file", path="n.md")), n_md=b"one\r\ntwo")
     assert case.input[0].parts == (Attachment(kind="file", path="n.md", text="one\ntwo"),)
 
 
-def test_a_media_type_that_the_suite_gives_is_that_of_the_file() -> None:
-    row = line(**of_part(kind="file", path="a.bin", media_type="audio/ogg"))
+def test_a_media_type_in_the_suite_takes_precedence() -> None:
+    row = line(**row_with_part(kind="file", path="a.bin", media_type="audio/ogg"))
     _, (case,), _ = read(HEADER + row, a_bin=b"\xff")
     assert case.input[0].parts == (
         Attachment(kind="file", path="a.bin", media_type="audio/ogg", data=b"\xff"),
@@ -273,7 +273,9 @@ def test_a_media_type_that_the_suite_gives_is_that_of_the_file() -> None:
 
 @pytest.mark.parametrize("content", [{"text": "here"}, {"text": ""}, {"data": "/w=="}, {"data": ""}])
 def test_a_part_with_its_content_is_never_read_from_a_file(content: dict[str, str]) -> None:
-    _, (case,), problems = read(HEADER + line(**of_part(kind="file", path="n.md", **content)), n_md=b"there")
+    _, (case,), problems = read(
+        HEADER + line(**row_with_part(kind="file", path="n.md", **content)), n_md=b"there"
+    )
     (part,) = case.input[0].parts
     assert problems == []
     assert isinstance(part, Attachment)
@@ -303,18 +305,18 @@ def test_every_missing_file_of_a_case_is_named() -> None:
 
 
 def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do() -> None:
-    _, cases, (problem,) = read(HEADER + line(**of_part(kind="file", path="../n.md", text=None)))
+    _, cases, (problem,) = read(HEADER + line(**row_with_part(kind="file", path="../n.md", text=None)))
     assert (cases, problem.code, problem.line) == ([], "missing-file", 2)
     assert problem.field == "input[0].parts[0].path"
     for word in ("'../n.md'", "the folder of the suite", "`text`", "`data`"):
         assert word in problem.message
 
 
-# --- nothing is passed over --------------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("fields", "code", "field", "said"),
+    ("fields", "code", "field", "message"),
     [
         ({"id": ...}, "missing-field", "id", "must be text"),
         ({"id": "  "}, "missing-field", "id", "is blank"),
@@ -327,8 +329,18 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
         ({"input": [{"role": "user", "content": " \n"}]}, "missing-prompt", "input", "write the prompt"),
         ({"input": [{"content": "x"}]}, "missing-field", "input[0].role", "it must be text"),
         ({"input": [{"role": "user", "contents": "x"}]}, "unknown-field", "input[0].contents", "'content'"),
-        (of_part(kind="film", path="x"), "unknown-value", "input[0].parts[0].kind", "Did you mean 'file'?"),
-        (of_part(kind="file", path="x", data="a b"), "wrong-type", "input[0].parts[0].data", "not base64"),
+        (
+            row_with_part(kind="film", path="x"),
+            "unknown-value",
+            "input[0].parts[0].kind",
+            "Did you mean 'file'?",
+        ),
+        (
+            row_with_part(kind="file", path="x", data="a b"),
+            "wrong-type",
+            "input[0].parts[0].data",
+            "not base64",
+        ),
         ({"assertions": ...}, "missing-field", "assertions", "must be a list"),
         ({"assertions": []}, "missing-field", "assertions", "is an empty list"),
         ({"assertions": [{}]}, "missing-field", "assertions[0].grader", "must be text"),
@@ -358,19 +370,19 @@ def test_a_part_whose_file_is_not_in_the_folder_is_an_error_that_says_what_to_do
     ],
 )
 def test_a_wrong_field_is_an_error_with_its_path(
-    fields: dict[str, Any], code: str, field: str, said: str
+    fields: dict[str, Any], code: str, field: str, message: str
 ) -> None:
     row = line(**fields)
-    assert told(row) == [(code, field)]
+    assert read_row_problems(row) == [(code, field)]
     (problem,) = read(HEADER + row)[2]
-    assert said in problem.message
+    assert message in problem.message
     if fields.get("id", "a") == "a":
         assert problem.case == "a"
         assert problem.message.startswith("Case 'a': ")
 
 
-def test_all_that_is_wrong_in_a_line_is_told_at_once() -> None:
-    assert told(line(id="", tag=[], repeats="2")) == [
+def test_all_mistakes_in_a_line_are_reported_at_once() -> None:
+    assert read_row_problems(line(id="", tag=[], repeats="2")) == [
         ("missing-field", "id"),
         ("unknown-field", "tag"),
         ("wrong-type", "repeats"),
@@ -423,28 +435,28 @@ def test_an_empty_file_has_no_header() -> None:
     assert (suite.name, cases, [problem.code for problem in problems]) == ("s", [], ["missing-header"])
 
 
-# --- which dialect a file is -------------------------------------------------------------------------------
+# --- detection ---------------------------------------------------------------------------------------------
 
 
-def named(data: bytes, path: str = "s.jsonl") -> str:
+def detect_dialect(data: bytes, path: str = "s.jsonl") -> str:
     return detect(read_head(path, BytesIO(data)), {name: DIALECTS.get(name) for name in DIALECTS.names()})
 
 
 @pytest.mark.parametrize(
     "row", [b'{"id": "a", "expected": "x", "criteria": "y", "ideal": "z", "tests": []}', line()]
 )
-def test_the_key_in_the_first_line_decides_whatever_stands_below(row: bytes) -> None:
-    assert named(HEADER + row) == "proctor"
+def test_the_key_in_the_first_line_decides_the_dialect(row: bytes) -> None:
+    assert detect_dialect(HEADER + row) == "proctor"
 
 
-def test_the_key_in_another_line_decides_nothing() -> None:
-    assert named(b'{"id": "a", "input": "x", "expected": "y"}\n' + HEADER) == "meridian"
+def test_the_key_in_another_line_is_ignored() -> None:
+    assert detect_dialect(b'{"id": "a", "input": "x", "expected": "y"}\n' + HEADER) == "meridian"
 
 
 # --- the schema --------------------------------------------------------------------------------------------
 
 
-def test_the_schema_in_the_package_is_that_of_the_nouns() -> None:
+def test_the_schema_in_the_package_is_up_to_date() -> None:
     text = json.dumps(suite_schema(), indent=1, ensure_ascii=False) + "\n"
     if os.environ.get("PROCTOR_REWRITE_GOLDEN"):
         Path(str(SCHEMA)).write_text(text, encoding="utf-8")
@@ -465,7 +477,7 @@ def test_the_schema_in_the_package_is_that_of_the_nouns() -> None:
         b'{"proctor": 1, "name": "s", "wat": 1}',
     ],
 )
-def test_what_the_dialect_refuses_does_not_fit_the_schema(row: bytes) -> None:
+def test_rows_that_the_dialect_refuses_are_invalid_by_the_schema(row: bytes) -> None:
     assert not Draft202012Validator(suite_schema()).is_valid(json.loads(row))
     data = row if b"proctor" in row else HEADER + row
     assert read(data)[2] != []
@@ -488,26 +500,26 @@ def test_every_line_of_a_golden_fits_the_schema(path: Path) -> None:
     assert [error.message for row in rows for error in validator.iter_errors(row)] == []
 
 
-SEVERAL: list[Any] = [None, 0, -1, 2.5, "", "x", [], {}, True, ["x"], {"zz": 1}, [[]], [{}]]
+WRONG_VALUES: list[Any] = [None, 0, -1, 2.5, "", "x", [], {}, True, ["x"], {"zz": 1}, [[]], [{}]]
 
 
-def _changes(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _list_places(node: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(node, dict | list):
         for key in node if isinstance(node, dict) else range(len(node)):
             yield (*place, key)
-            yield from _changes(node[key], (*place, key))
+            yield from _list_places(node[key], (*place, key))
 
 
-PLACES = list(_changes(json.loads(encode(WHOLE))))
+PLACES = list(_list_places(json.loads(encode(FULL_CASE))))
 READER_ONLY = {"missing-prompt", "missing-file", "bad-pattern", "conflicting-fields"}
 """The codes of errors that depend on other fields or files, which the schema cannot express."""
 
 
-@given(st.sampled_from(PLACES), st.sampled_from(SEVERAL))
+@given(st.sampled_from(PLACES), st.sampled_from(WRONG_VALUES))
 def test_the_schema_refuses_a_changed_case_if_and_only_if_the_reader_does(
     place: tuple[Any, ...], value: Any
 ) -> None:
-    row = json.loads(encode(WHOLE))
+    row = json.loads(encode(FULL_CASE))
     outer = row
     for key in place[:-1]:
         outer = outer[key]
@@ -518,10 +530,10 @@ def test_the_schema_refuses_a_changed_case_if_and_only_if_the_reader_does(
         assert Draft202012Validator(suite_schema()).is_valid(row) == (not errors)
 
 
-@pytest.mark.parametrize("value", SEVERAL)
+@pytest.mark.parametrize("value", WRONG_VALUES)
 @pytest.mark.parametrize("place", range(2))
 def test_the_schema_and_the_reader_agree_on_content(place: int, value: Any) -> None:
-    row = json.loads(encode(WHOLE))
+    row = json.loads(encode(FULL_CASE))
     row["input"][place]["content"] = value
     problems = read(HEADER + json.dumps(row).encode() + b"\n")[2]
     errors = {problem.code for problem in problems if problem.level == "error"} - READER_ONLY

@@ -1,4 +1,4 @@
-"""What the dialects of lines make of each thing that a case can say."""
+"""How the dialects of JSON Lines write each field of a case."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from proctor.services.suites.convert import MAIN_FILE, convert_suite
 from proctor.services.suites.file_source import source_from_path
 
 FEATURES = Path(__file__).parent / "proctor" / "features.jsonl"
-"""The first case can be said everywhere; each other one differs from it in what its id says."""
-READ = list(DIALECTS.get("proctor").read(source_from_path(FEATURES)))
-CASES = {item.case.id: item.case for item in READ if isinstance(item, CaseAtLine)}
+"""Every dialect can express the first case; each other one differs from it in what its id names."""
+ITEMS = list(DIALECTS.get("proctor").read(source_from_path(FEATURES)))
+CASES = {item.case.id: item.case for item in ITEMS if isinstance(item, CaseAtLine)}
 BASE = CASES["nothing"]
 SUITE = Suite(name="features", dialect="proctor")
 
@@ -30,7 +30,7 @@ def errors(problems: list[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.level == "error"]
 
 
-SAYABLE = {
+LOSSLESS_FEATURES = {
     "meridian": {
         *("nothing", "weight", "tags", "category", "no-category", "metadata", "no-metadata"),
         *("no-variable", "pass-rule"),
@@ -83,15 +83,15 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("feature", CASES)
-@pytest.mark.parametrize("to", SAYABLE)
-def test_each_feature_is_said_or_named(feature: str, to: str) -> None:
-    made = convert_suite(SUITE, [CASES[feature]], to, lossy=False)
+@pytest.mark.parametrize("dialect", LOSSLESS_FEATURES)
+def test_each_feature_is_written_or_reported(feature: str, dialect: str) -> None:
+    result = convert_suite(SUITE, [CASES[feature]], dialect, lossy=False)
     expected = FIELDS.get(feature)
-    field = expected.get(to) if isinstance(expected, dict) else expected
-    if feature in SAYABLE[to] or field is None:
-        assert errors(made.problems) == []
+    field = expected.get(dialect) if isinstance(expected, dict) else expected
+    if feature in LOSSLESS_FEATURES[dialect] or field is None:
+        assert errors(result.problems) == []
     else:
-        assert field in [problem.field for problem in errors(made.problems)]
+        assert field in [problem.field for problem in errors(result.problems)]
 
 
 def check(grader: str, label: str | None = None, weight: float = 1.0, **params: Any) -> Assertion:
@@ -144,49 +144,49 @@ ROWS: list[tuple[Any, list[Assertion], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("expected", "assertions", "row"), ROWS)
-def test_the_simplest_test_of_dialect_meridian_that_says_it_is_written(
+def test_a_case_is_written_as_the_simplest_possible_row_of_meridian(
     expected: Any, assertions: list[Assertion], row: dict[str, Any]
 ) -> None:
     message = Message(role="user", content="Hi")
     case = Case(id="a", input=(message,), expected=expected, assertions=tuple(assertions))
-    made = convert_suite(Suite(name="s", dialect="x"), [case], "meridian", lossy=False)
-    assert errors(made.problems) == []
-    header, written = made.files[MAIN_FILE].splitlines()
+    result = convert_suite(Suite(name="s", dialect="x"), [case], "meridian", lossy=False)
+    assert errors(result.problems) == []
+    header, test_row = result.files[MAIN_FILE].splitlines()
     assert json.loads(header) == {"suite_name": "s", "holdout": 0}
-    assert json.loads(written) == {"id": "a", "input": "Hi", **row}
+    assert json.loads(test_row) == {"id": "a", "input": "Hi", **row}
 
 
-def test_a_lost_check_leaves_one_that_nothing_passes() -> None:
+def test_a_lost_check_is_replaced_by_one_that_never_passes() -> None:
     case = CASES["other-grader"]
     rows = {}
-    for to in ("meridian", "pramana"):
-        made = convert_suite(SUITE, [case], to, lossy=True)
-        rows[to] = json.loads(made.files[MAIN_FILE].splitlines()[-1])
-        assert rows[to]["metadata"]["proctor"]["assertions"] == decode(encode(case.assertions), object)
+    for dialect in ("meridian", "pramana"):
+        result = convert_suite(SUITE, [case], dialect, lossy=True)
+        rows[dialect] = json.loads(result.files[MAIN_FILE].splitlines()[-1])
+        assert rows[dialect]["metadata"]["proctor"]["assertions"] == decode(encode(case.assertions), object)
     assert rows["meridian"]["expected"] == {"type": "length"}  # without a limit: UNSCORED
     assert rows["pramana"]["assertion"]["type"] == "llm_judge"
     assert rows["pramana"]["assertion"]["judge_prompt"].endswith("Answer NO.")
 
 
-def test_what_is_lost_of_the_suite_is_kept_with_its_first_case_alone() -> None:
+def test_lost_fields_of_a_suite_are_kept_in_its_first_case_only() -> None:
     suite = Suite(name="s", dialect="agentv", description="D.", pass_rule=PassRule(threshold=0.0))
-    made = convert_suite(suite, [BASE, replace(BASE, id="second")], "pramana", lossy=True)
-    first, second = (json.loads(row)["metadata"] for row in made.files[MAIN_FILE].splitlines())
+    result = convert_suite(suite, [BASE, replace(BASE, id="second")], "pramana", lossy=True)
+    first, second = (json.loads(row)["metadata"] for row in result.files[MAIN_FILE].splitlines())
     assert first["proctor"] == {"suite": {"description": "D.", "pass_rule": {"threshold": 0.0}}}
     assert "proctor" not in second
 
 
 @pytest.mark.parametrize("lint", ["ignore", ["leak"], None])
-@pytest.mark.parametrize("to", SAYABLE)
-def test_what_silences_the_lint_is_said(to: str, lint: Any) -> None:
+@pytest.mark.parametrize("dialect", LOSSLESS_FEATURES)
+def test_the_lint_field_is_written(dialect: str, lint: Any) -> None:
     case = replace(BASE, metadata={**BASE.metadata, "lint": lint})
-    made = convert_suite(SUITE, [case], to, lossy=False)
-    assert errors(made.problems) == []
+    result = convert_suite(SUITE, [case], dialect, lossy=False)
+    assert errors(result.problems) == []
     source = replace(
-        source_from_path(FEATURES), read_lines=lambda: made.files[MAIN_FILE].splitlines(keepends=True)
+        source_from_path(FEATURES), read_lines=lambda: result.files[MAIN_FILE].splitlines(keepends=True)
     )
-    (read,) = [item.case for item in DIALECTS.get(to).read(source) if isinstance(item, CaseAtLine)]
-    assert read.metadata["lint"] == lint
+    (read_case,) = [item.case for item in DIALECTS.get(dialect).read(source) if isinstance(item, CaseAtLine)]
+    assert read_case.metadata["lint"] == lint
 
 
 def test_a_refused_case_is_not_written_and_the_others_are() -> None:
@@ -196,7 +196,7 @@ def test_a_refused_case_is_not_written_and_the_others_are() -> None:
     assert [item.case for item in items if isinstance(item, Problem)] == ["bad"]
 
 
-# --- whatever a case says ----------------------------------------------------------------------------------
+# --- any case ----------------------------------------------------------------------------------------------
 
 TEXTS = st.sampled_from(["", " ", "x", "7", "7.0", "nan", "a\nb", "\u2028", "{}", "object"])
 VALUES = st.recursive(
@@ -243,10 +243,10 @@ ANY_CASE = st.builds(
 
 
 @pytest.mark.slow
-@given(case=ANY_CASE, to=st.sampled_from(["meridian", "pramana"]))
-def test_a_renderer_names_by_itself_whatever_it_cannot_say_and_lossily_says_the_rest(
-    case: Case, to: str
+@given(case=ANY_CASE, dialect=st.sampled_from(["meridian", "pramana"]))
+def test_a_renderer_reports_every_loss_itself_and_has_no_errors_if_losses_are_allowed(
+    case: Case, dialect: str
 ) -> None:
-    found = errors(convert_suite(SUITE, [case], to, lossy=False).problems)
-    assert [problem.message for problem in found if "cannot express it: " in problem.message] == []
-    assert errors(convert_suite(SUITE, [case], to, lossy=True).problems) == []
+    problems = errors(convert_suite(SUITE, [case], dialect, lossy=False).problems)
+    assert [problem.message for problem in problems if "cannot express it: " in problem.message] == []
+    assert errors(convert_suite(SUITE, [case], dialect, lossy=True).problems) == []

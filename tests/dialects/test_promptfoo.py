@@ -1,4 +1,4 @@
-"""Dialect promptfoo: templates, tests in CSV, providers, and what each type of assertion asks."""
+"""Dialect promptfoo: templates, tests in CSV, providers, and types of assertions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from proctor.verdicts import decide_verdict
 from support import media
 from support.suite_files import list_errors, split_items, write_files
 
-HERE = Path(__file__).parent / "promptfoo"
+FOLDER = Path(__file__).parent / "promptfoo"
 
 
 def read(folder: Path, configuration: dict[str, Any]) -> tuple[Suite, list[Case], list[Problem]]:
@@ -105,7 +105,7 @@ async def outcome(case: Case, answer: str) -> Verdict:
 
 
 @pytest.mark.parametrize(("assertion", "answer", "passed"), ANSWERS)
-def test_an_assertion_means_what_promptfoo_says(
+def test_an_assertion_passes_as_in_promptfoo(
     tmp_path: Path, assertion: dict[str, Any], answer: str, passed: bool
 ) -> None:
     _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [assertion]}]})
@@ -113,7 +113,7 @@ def test_an_assertion_means_what_promptfoo_says(
     assert asyncio.run(outcome(case, answer)) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
-ONE, OTHER = {"type": "contains", "value": "tea"}, {"type": "contains", "value": "milk"}
+TEA, MILK = {"type": "contains", "value": "tea"}, {"type": "contains", "value": "milk"}
 
 
 @pytest.mark.parametrize(
@@ -123,53 +123,53 @@ ONE, OTHER = {"type": "contains", "value": "tea"}, {"type": "contains", "value":
         ({}, "tea", False),
         ({"threshold": 0.5}, "tea", True),
         ({"threshold": 0.6}, "tea", False),
-        ({"assert": [{**ONE, "weight": 3}, OTHER], "threshold": 0.7}, "tea", True),
-        ({"assert": [ONE, {**OTHER, "weight": 0}]}, "tea", True),
-        ({"assert": [ONE, {**OTHER, "type": "not-contains"}]}, "tea", True),
+        ({"assert": [{**TEA, "weight": 3}, MILK], "threshold": 0.7}, "tea", True),
+        ({"assert": [TEA, {**MILK, "weight": 0}]}, "tea", True),
+        ({"assert": [TEA, {**MILK, "type": "not-contains"}]}, "tea", True),
     ],
 )
 def test_a_set_passes_as_a_whole(tmp_path: Path, more: dict[str, Any], answer: str, passed: bool) -> None:
-    several = {"type": "assert-set", "assert": [ONE, OTHER], **more}
-    _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [several]}]})
+    assert_set = {"type": "assert-set", "assert": [TEA, MILK], **more}
+    _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [assert_set]}]})
     assert problems == []
     assert asyncio.run(outcome(case, answer)) is (Verdict.PASS if passed else Verdict.FAIL)
 
 
-NONE = {"type": "contains", "value": "zzz"}
+NEVER = {"type": "contains", "value": "zzz"}
 
 
 @pytest.mark.parametrize(
     ("test", "passed"),
     [
-        ({"assert": [{**NONE, "weight": 0}]}, Verdict.PASS),
-        ({"assert": [{**ONE, "weight": 0}, {**NONE, "weight": 0}]}, Verdict.PASS),
-        ({"assert": [{**ONE, "type": "not-contains", "weight": 0}]}, Verdict.PASS),
-        ({"assert": [{**NONE, "weight": 0}], "threshold": 0}, Verdict.PASS),
-        ({"assert": [{**NONE, "weight": 0}, ONE]}, Verdict.PASS),
-        ({"assert": [{**ONE, "weight": 0}, NONE]}, Verdict.FAIL),
-        ({"assert": [NONE], "threshold": 0}, Verdict.PASS),
-        ({"assert": [NONE, ONE], "threshold": 0}, Verdict.PASS),
-        ({"assert": [NONE, ONE], "threshold": 0.5}, Verdict.PASS),
-        ({"assert": [NONE, ONE], "threshold": 0.6}, Verdict.FAIL),
-        ({"assert": [{"type": "assert-set", "threshold": 0, "assert": [NONE]}]}, Verdict.PASS),
-        ({"assert": [{"type": "assert-set", "assert": [{**NONE, "weight": 0}]}]}, Verdict.PASS),
-        ({"assert": [{"type": "assert-set", "assert": [{**NONE, "weight": 0}, NONE]}]}, Verdict.FAIL),
-        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}]}, Verdict.FAIL),
-        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}, ONE]}, Verdict.FAIL),
-        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [ONE]}, ONE]}, Verdict.PASS),
+        ({"assert": [{**NEVER, "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**TEA, "weight": 0}, {**NEVER, "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**TEA, "type": "not-contains", "weight": 0}]}, Verdict.PASS),
+        ({"assert": [{**NEVER, "weight": 0}], "threshold": 0}, Verdict.PASS),
+        ({"assert": [{**NEVER, "weight": 0}, TEA]}, Verdict.PASS),
+        ({"assert": [{**TEA, "weight": 0}, NEVER]}, Verdict.FAIL),
+        ({"assert": [NEVER], "threshold": 0}, Verdict.PASS),
+        ({"assert": [NEVER, TEA], "threshold": 0}, Verdict.PASS),
+        ({"assert": [NEVER, TEA], "threshold": 0.5}, Verdict.PASS),
+        ({"assert": [NEVER, TEA], "threshold": 0.6}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "threshold": 0, "assert": [NEVER]}]}, Verdict.PASS),
+        ({"assert": [{"type": "assert-set", "assert": [{**NEVER, "weight": 0}]}]}, Verdict.PASS),
+        ({"assert": [{"type": "assert-set", "assert": [{**NEVER, "weight": 0}, NEVER]}]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NEVER]}]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [NEVER]}, TEA]}, Verdict.FAIL),
+        ({"assert": [{"type": "assert-set", "weight": 0, "assert": [TEA]}, TEA]}, Verdict.PASS),
         (
-            {"assert": [{"type": "assert-set", "weight": 0, "threshold": 0.5, "assert": [ONE, NONE]}]},
+            {"assert": [{"type": "assert-set", "weight": 0, "threshold": 0.5, "assert": [TEA, NEVER]}]},
             Verdict.PASS,
         ),
         (
-            {"assert": [{"type": "assert-set", "weight": 0, "assert": [NONE]}, ONE], "threshold": 0.5},
+            {"assert": [{"type": "assert-set", "weight": 0, "assert": [NEVER]}, TEA], "threshold": 0.5},
             Verdict.PASS,
         ),
-        # There it fails whatever the answer is; nothing counts, so here it is not judged.
-        ({"assert": [{**ONE, "weight": 0}], "threshold": 0.5}, Verdict.UNSCORED),
+        # In promptfoo it always fails; here it is unscored, since nothing has weight.
+        ({"assert": [{**TEA, "weight": 0}], "threshold": 0.5}, Verdict.UNSCORED),
     ],
 )
-def test_weight_0_passes_and_threshold_0_is_one(
+def test_weight_0_always_passes_and_threshold_0_is_respected(
     tmp_path: Path, test: dict[str, Any], passed: Verdict
 ) -> None:
     _, (case,), problems = read(tmp_path, {"prompts": ["x"], "tests": [test]})
@@ -197,9 +197,9 @@ def test_a_pattern_that_javascript_refuses_is_an_error(tmp_path: Path, pattern: 
 
 
 def test_every_type_has_an_example_in_the_goldens() -> None:
-    text = (HERE / "types.yaml").read_text(encoding="utf-8")
-    found = {kind.removeprefix("not-") for kind in re.findall(r"\btype: '?([\w:-]+)", text)}
-    assert set(TYPES) <= found
+    text = (FOLDER / "types.yaml").read_text(encoding="utf-8")
+    types = {kind.removeprefix("not-") for kind in re.findall(r"\btype: '?([\w:-]+)", text)}
+    assert set(TYPES) <= types
 
 
 @pytest.mark.parametrize("negated", ["", "not-"])
@@ -251,14 +251,14 @@ def test_names_are_filled_in(text: str, result: str) -> None:
         ("{{ env.HOME }}", "unresolved-placeholder", 0),
     ],
 )
-def test_all_else_is_refused_with_its_line(text: str, code: str, line: int) -> None:
+def test_other_template_code_is_refused_with_its_line(text: str, code: str, line: int) -> None:
     with pytest.raises(BadTemplate) as caught:
         fill_template(text, {"a": "one"})
     assert (caught.value.code, caught.value.line) == (code, line)
 
 
 @given(st.text(), st.text())
-def test_a_value_is_put_in_as_it_is(value: str, around: str) -> None:
+def test_a_value_is_inserted_unchanged(value: str, around: str) -> None:
     around = around.replace("{", "").replace("}", "")
     assert fill_template(f"{around}{{{{ x }}}}{around}", {"x": value}) == around + value + around
 
@@ -273,7 +273,7 @@ def test_any_text_is_filled_in_or_refused(text: str) -> None:
     assert 0 <= line <= text.count("\n")
 
 
-def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
+def test_vars_may_refer_to_each_other_and_other_placeholders_stay() -> None:
     values = {"a": "{{ b }}!", "b": "{{c}}", "c": "see", "d": ["{{ a }}", 1], "e": "{{ x }} {{ c | up }}"}
     assert resolve_values(values) == {
         "a": "see!",
@@ -285,7 +285,7 @@ def test_vars_name_one_another_and_keep_what_is_no_name() -> None:
 
 
 @pytest.mark.parametrize("values", [{"a": "{{ a }}"}, {"a": "{{ b }}", "b": ["{{ a }}"]}])
-def test_vars_that_go_round_in_circles_are_refused(values: dict[str, Any]) -> None:
+def test_cyclic_vars_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(BadTemplate, match=r"itself: a names .*a\."):
         resolve_values(values)
 
@@ -309,25 +309,25 @@ def test_values_are_written_as_javascript_writes_them(value: Any, text: str) -> 
 # --- cases -------------------------------------------------------------------------------------------------
 
 
-def sent(suite: Suite, case: Case) -> list[str]:
+def list_sent_texts(suite: Suite, case: Case) -> list[str]:
     """The text that each prompt of the suite sends for a case."""
-    filled = [fill_prompt(prompt, case) for prompt in suite.defaults.prompts]
-    return ["".join(message.content for message in messages) for messages in filled]
+    messages_by_prompt = [fill_prompt(prompt, case) for prompt in suite.defaults.prompts]
+    return ["".join(message.content for message in messages) for messages in messages_by_prompt]
 
 
 def test_each_combination_of_values_makes_a_case_that_each_prompt_fills_in(tmp_path: Path) -> None:
-    test = {"vars": {"a": ["x", "y"], "b": ["1", "2"], "c": [1, 2]}, "assert": [ONE]}
+    test = {"vars": {"a": ["x", "y"], "b": ["1", "2"], "c": [1, 2]}, "assert": [TEA]}
     suite, cases, problems = read(tmp_path, {"prompts": ["{{a}}{{b}}{{c}}", "{{b}}"], "tests": [test]})
     assert problems == []
     assert [case.id for case in cases] == [f"test-1[a={a},b={b}]" for a in "xy" for b in "12"]
     assert [prompt.name for prompt in suite.defaults.prompts] == ["prompt-1", "prompt-2"]
     assert [case.input for case in cases] == [()] * 4
     texts = [["x1[1,2]", "1"], ["x2[1,2]", "2"], ["y1[1,2]", "1"], ["y2[1,2]", "2"]]
-    assert [sent(suite, case) for case in cases] == texts
+    assert [list_sent_texts(suite, case) for case in cases] == texts
 
 
 def test_a_suite_is_the_same_with_other_prompts(tmp_path: Path) -> None:
-    tests = [{"vars": {"q": "tea"}, "assert": [ONE]}]
+    tests = [{"vars": {"q": "tea"}, "assert": [TEA]}]
     _, (case,), _ = read(tmp_path, {"prompts": ["{{q}}"], "tests": tests})
     _, (other,), _ = read(tmp_path, {"prompts": ["Say {{q}}.", "Shout {{q}}!"], "tests": tests})
     assert case == other
@@ -335,10 +335,10 @@ def test_a_suite_is_the_same_with_other_prompts(tmp_path: Path) -> None:
 
 def test_a_prefix_and_a_suffix_go_around_the_text_of_each_prompt(tmp_path: Path) -> None:
     options = {"prefix": "Dear {{q}}: ", "suffix": " ({{q}})"}
-    test = {"vars": {"q": "tea"}, "assert": [ONE], "options": options}
+    test = {"vars": {"q": "tea"}, "assert": [TEA], "options": options}
     suite, (case,), problems = read(tmp_path, {"prompts": ["a {{q}}", "b"], "tests": [test]})
     assert problems == []
-    assert sent(suite, case) == ["Dear tea: a tea (tea)", "Dear tea: b (tea)"]
+    assert list_sent_texts(suite, case) == ["Dear tea: a tea (tea)", "Dear tea: b (tea)"]
 
 
 @pytest.mark.parametrize(
@@ -353,10 +353,10 @@ def test_a_test_is_only_run_with_the_prompts_that_it_names(
     tmp_path: Path, words: list[str], names: tuple[str, ...]
 ) -> None:
     prompts = [{"raw": "a {{q}}", "label": "Math:terse"}, {"raw": "b", "label": "Math:long"}, "{{other}}"]
-    test: dict[str, Any] = {"vars": {"q": "1", "other": "2"}, "assert": [ONE], "prompts": words}
+    test: dict[str, Any] = {"vars": {"q": "1", "other": "2"}, "assert": [TEA], "prompts": words}
     _, (case,), problems = read(tmp_path, {"prompts": prompts, "tests": [test]})
     assert (case.prompts, problems) == (names, [])
-    del test["vars"]["other"]  # which only the third prompt uses
+    del test["vars"]["other"]  # only the third prompt uses it
     _, _, problems = read(tmp_path, {"prompts": prompts, "tests": [test]})
     assert [problem.code for problem in problems] == ["unresolved-placeholder"] * ("prompt-3" in names)
 
@@ -366,64 +366,67 @@ def test_a_test_is_only_run_with_the_prompts_that_it_names(
 )
 def test_a_test_that_names_no_prompt_is_an_error(tmp_path: Path, words: Any, code: str) -> None:
     prompts = [{"raw": "a", "label": "Math"}]
-    configuration = {"prompts": prompts, "tests": [{"assert": [ONE], "prompts": words}]}
+    configuration = {"prompts": prompts, "tests": [{"assert": [TEA], "prompts": words}]}
     _, cases, (problem,) = read(tmp_path, configuration)
     assert (cases, problem.code) == ([], code)
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_lists_stay_lists_where_that_is_asked_for(tmp_path: Path, shared: bool) -> None:
+def test_lists_are_not_expanded_if_that_is_disabled(tmp_path: Path, shared: bool) -> None:
     option = {"options": {"disableVarExpansion": True}}
-    test = {"vars": {"a": ["x", "y"]}, "assert": [ONE], **({} if shared else option)}
+    test = {"vars": {"a": ["x", "y"]}, "assert": [TEA], **({} if shared else option)}
     configuration = {"prompts": ["{{a}}"], "tests": [test], **({"defaultTest": option} if shared else {})}
     suite, (case,), problems = read(tmp_path, configuration)
-    assert (case.id, sent(suite, case), problems) == ("test-1", ['["x","y"]'], [])
+    assert (case.id, list_sent_texts(suite, case), problems) == ("test-1", ['["x","y"]'], [])
 
 
-def test_what_tests_have_in_common_comes_first_and_gives_way(tmp_path: Path) -> None:
-    default = {"vars": {"a": "x", "b": "y"}, "assert": [ONE], "threshold": 0.5, "metadata": {"m": 1, "n": 2}}
+def test_default_test_comes_first_and_each_test_overrides_it(tmp_path: Path) -> None:
+    default = {"vars": {"a": "x", "b": "y"}, "assert": [TEA], "threshold": 0.5, "metadata": {"m": 1, "n": 2}}
     tests = [
-        {"vars": {"b": "z"}, "assert": [OTHER], "threshold": 0.9, "metadata": {"n": 3}},
-        {"options": {"disableDefaultAsserts": True}, "assert": [OTHER]},
+        {"vars": {"b": "z"}, "assert": [MILK], "threshold": 0.9, "metadata": {"n": 3}},
+        {"options": {"disableDefaultAsserts": True}, "assert": [MILK]},
     ]
     suite, (first, second), problems = read(
         tmp_path, {"prompts": ["{{a}}{{b}}"], "defaultTest": default, "tests": tests}
     )
     assert problems == []
-    assert sent(suite, first) == ["xz"]
-    assert [one.params["value"] for one in first.assertions] == ["tea", "milk"]
-    assert [one.params["value"] for one in second.assertions] == ["milk"]
+    assert list_sent_texts(suite, first) == ["xz"]
+    assert [assertion.params["value"] for assertion in first.assertions] == ["tea", "milk"]
+    assert [assertion.params["value"] for assertion in second.assertions] == ["milk"]
     assert first.pass_rule is not None
     assert second.pass_rule is not None
     assert (first.pass_rule.threshold, second.pass_rule.threshold) == (0.9, 0.5)
     assert (first.metadata, second.metadata) == ({"m": 1, "n": 3}, {"m": 1, "n": 2})
 
 
-def test_an_error_in_common_is_told_once_and_one_of_a_test_each_time(tmp_path: Path) -> None:
+def test_an_error_in_the_default_test_is_reported_once_and_those_of_tests_each_time(tmp_path: Path) -> None:
     default = {"assert": [{"type": "python", "value": "x"}]}
     tests = [{"assert": [{"type": "ruby", "value": "x"}]} for _ in range(3)]
     _, cases, problems = read(tmp_path, {"prompts": ["x"], "defaultTest": default, "tests": tests})
     assert cases == []
-    listed = [problem for problem in problems if not problem.repeated]
-    assert [problem.field for problem in listed] == ["defaultTest.assert[0].type", *["assert[0].type"] * 3]
+    unrepeated = [problem for problem in problems if not problem.repeated]
+    assert [problem.field for problem in unrepeated] == [
+        "defaultTest.assert[0].type",
+        *["assert[0].type"] * 3,
+    ]
     assert len({id(problem.row) for problem in problems}) == len(tests)
 
 
 def test_a_file_that_is_one_test_is_read_as_one(tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("vars: {q: tea}\nassert:\n- {type: contains, value: tea}\n")
     suite, (case,), problems = read(tmp_path, {"prompts": ["{{q}}"], "tests": "file://one.yaml"})
-    assert (sent(suite, case), case.assertions[0].grader, problems) == (["tea"], "contains", [])
+    assert (list_sent_texts(suite, case), case.assertions[0].grader, problems) == (["tea"], "contains", [])
 
 
 def test_providers_that_are_one_object_are_one_provider(tmp_path: Path) -> None:
     tests = [{"assert": [{"type": "contains", "value": "tea"}]}]
-    one = {"id": "openai:gpt-5.2", "label": "big"}
-    suite, _, problems = read(tmp_path, {"prompts": ["Hi"], "providers": one, "tests": tests})
+    provider = {"id": "openai:gpt-5.2", "label": "big"}
+    suite, _, problems = read(tmp_path, {"prompts": ["Hi"], "providers": provider, "tests": tests})
     assert (suite.defaults.targets, problems) == (("openai:gpt-5.2",), [])
 
 
-def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: Path) -> None:
-    suite, _, _ = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [ONE]}]})
+def test_a_suite_in_promptfooconfig_is_named_after_its_folder(tmp_path: Path) -> None:
+    suite, _, _ = read(tmp_path, {"prompts": ["x"], "tests": [{"assert": [TEA]}]})
     assert suite.name == tmp_path.name
 
 
@@ -431,7 +434,7 @@ def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("written", "assertion"),
+    ("cell", "assertion"),
     [
         ("tea", {"type": "equals", "value": "tea"}),
         (" tea ", {"type": "equals", "value": " tea "}),
@@ -452,8 +455,8 @@ def test_the_folder_names_a_suite_whose_file_is_called_as_all_of_them(tmp_path: 
         ("levenshtein(3): x", {"type": "levenshtein", "value": "x", "threshold": 3.0}),
     ],
 )
-def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str, Any]) -> None:
-    assert parse_assertion(written) == assertion
+def test_an_expectation_in_csv_is_an_assertion(cell: str, assertion: dict[str, Any]) -> None:
+    assert parse_assertion(cell) == assertion
 
 
 @pytest.mark.parametrize(
@@ -480,7 +483,7 @@ def test_an_expectation_in_csv_is_an_assertion(written: str, assertion: dict[str
         (3, None),
     ],
 )
-def test_a_provider_is_a_target_where_there_is_one(provider: Any, target: str | None) -> None:
+def test_a_provider_becomes_a_target_if_there_is_one(provider: Any, target: str | None) -> None:
     assert parse_target_name(provider) == target
     if target is not None:
         assert parse_target(target, Params(), {}).name == target

@@ -1,4 +1,4 @@
-"""Bytes to rows, for every dialect of JSON Lines."""
+"""Parsing of JSON Lines, which several dialects share."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ JSON = st.recursive(
 )
 
 
-def codes(*lines: bytes) -> list[str | dict[str, Any]]:
-    found = read_rows(lines, "suite.jsonl")
-    return [item.code if isinstance(item, Problem) else item[1] for item in found]
+def parse_lines(*lines: bytes) -> list[str | dict[str, Any]]:
+    items = read_rows(lines, "suite.jsonl")
+    return [item.code if isinstance(item, Problem) else item[1] for item in items]
 
 
 @pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=8), JSON, max_size=5), st.booleans())
-def test_a_line_that_json_wrote_gives_the_same_object(row: dict[str, Any], escaped: bool) -> None:
+def test_a_line_is_parsed_as_json(row: dict[str, Any], escaped: bool) -> None:
     assert parse_object(json.dumps(row, ensure_ascii=escaped).encode()) == row
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (",\r", "\t: "), (" ,", " :")])
-@given(row=st.dictionaries(st.text(max_size=8), JSON, max_size=3), again=st.text(max_size=3))
-def test_a_key_that_is_there_twice_is_refused_in_every_spelling(
-    separators: tuple[str, str], row: dict[str, Any], again: str
+@given(row=st.dictionaries(st.text(max_size=8), JSON, max_size=3), key=st.text(max_size=3))
+def test_a_duplicate_key_is_refused_in_every_spelling(
+    separators: tuple[str, str], row: dict[str, Any], key: str
 ) -> None:
-    text = json.dumps({**row, again: None}, separators=separators)
-    twice = f"{{{json.dumps(again)}{separators[1]}1{separators[0]}{text[1:]}"
+    text = json.dumps({**row, key: None}, separators=separators)
+    text_with_duplicate = f"{{{json.dumps(key)}{separators[1]}1{separators[0]}{text[1:]}"
     assert isinstance(parse_object(text.encode()), dict)
-    problem = parse_object(twice.encode())
+    problem = parse_object(text_with_duplicate.encode())
     assert isinstance(problem, Problem)
     assert problem.code == "duplicate-key"
 
 
 @given(st.binary())
 def test_any_bytes_give_an_object_or_a_problem(line: bytes) -> None:
-    found = parse_object(line)
-    assert isinstance(found, dict) or found.message.endswith(".")
+    result = parse_object(line)
+    assert isinstance(result, dict) or result.message.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_any_bytes_give_an_object_or_a_problem(line: bytes) -> None:
         (b'{"a": ' + b"[" * 64 + b"]" * 64 + b"}", "too-deep"),
     ],
 )
-def test_a_line_that_cannot_be_kept_whole_is_refused(line: bytes, code: str) -> None:
-    found = parse_object(line)
-    assert isinstance(found, Problem)
-    assert found.code == code
+def test_an_invalid_line_is_refused(line: bytes, code: str) -> None:
+    problem = parse_object(line)
+    assert isinstance(problem, Problem)
+    assert problem.code == code
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,13 @@ def test_a_line_at_a_limit_is_read(line: bytes) -> None:
 
 
 def test_every_bad_line_is_reported_and_blank_lines_are_counted() -> None:
-    found = list(read_rows([b'{"a": 1}\n', b"\n", b"oops\n", b"  \r\n", b"[1]\n", b'{"a": 2}'], "x.jsonl"))
-    where = [item.line if isinstance(item, Problem) else item[0] for item in found]
-    assert where == [1, 3, 5, 6]
+    items = list(read_rows([b'{"a": 1}\n', b"\n", b"oops\n", b"  \r\n", b"[1]\n", b'{"a": 2}'], "x.jsonl"))
+    lines = [item.line if isinstance(item, Problem) else item[0] for item in items]
+    assert lines == [1, 3, 5, 6]
 
 
-def test_a_byte_order_mark_and_crlf_are_forgiven() -> None:
-    assert codes(b'\xef\xbb\xbf{"a": 1}\r\n', b'{"a": 2}\r\n') == [{"a": 1}, {"a": 2}]
+def test_a_byte_order_mark_and_crlf_are_accepted() -> None:
+    assert parse_lines(b'\xef\xbb\xbf{"a": 1}\r\n', b'{"a": 2}\r\n') == [{"a": 1}, {"a": 2}]
 
 
 @pytest.mark.parametrize(
@@ -125,19 +125,19 @@ def test_a_file_that_is_one_value_gives_one_problem(lines: list[bytes]) -> None:
 
 @pytest.mark.parametrize("first", [b'{"a": 1},\n', b"[1, 2]\n", b'{"a": "tru\n', b"oops\n"])
 def test_a_bad_first_line_does_not_hide_the_rest(first: bytes) -> None:
-    found = codes(first, b'{"a": 2}\n')
-    assert len(found) == 2
-    assert found[1] == {"a": 2}
+    results = parse_lines(first, b'{"a": 2}\n')
+    assert len(results) == 2
+    assert results[1] == {"a": 2}
 
 
 def test_a_file_in_utf_16_gives_one_problem() -> None:
-    assert codes(*'{"a": 1}\n{"a": 2}\n'.encode("utf-16").splitlines(keepends=True)) == ["bad-encoding"]
+    assert parse_lines(*'{"a": 1}\n{"a": 2}\n'.encode("utf-16").splitlines(keepends=True)) == ["bad-encoding"]
 
 
 @given(st.lists(st.sampled_from([b"\n", b" \r\n", b"x\n", b"y\n"])))
 def test_peeking_gives_the_first_line_with_text_and_loses_none(lines: list[bytes]) -> None:
-    first, again = peek(lines)
-    assert list(again) == lines
+    first, all_lines = peek(lines)
+    assert list(all_lines) == lines
     assert first == next((text for line in lines if (text := line.strip())), b"")
 
 

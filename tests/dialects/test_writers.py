@@ -1,4 +1,4 @@
-"""Every suite written in every dialect: it comes back as it was, or what does not is named."""
+"""Every suite written in every dialect is read unchanged, or the losses are reported."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from proctor.services.suites.load import with_repeats_rule
 from proctor.services.suites.pass_rules import restate_rules
 from proctor.services.suites.write_files import write_suite_files
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 SIDECARS = {"lines.yaml"}
-ENVIRON = json.loads((HERE / "environ.json").read_text(encoding="utf-8"))
+ENVIRON = json.loads((FOLDER / "environ.json").read_text(encoding="utf-8"))
 
 
-def goldens() -> list[Path]:
+def list_golden_paths() -> list[Path]:
     """Each file with a golden beside it, and each folder of Markdown tests."""
-    folders = [HERE / name for name in DIALECTS.names() if (HERE / name).is_dir()]
+    folders = [FOLDER / name for name in DIALECTS.names() if (FOLDER / name).is_dir()]
     files = [
         path
         for folder in folders
@@ -53,11 +53,11 @@ def goldens() -> list[Path]:
         and not path.name.endswith(".suite.json")
         and path.name not in SIDECARS
     ]
-    return files + [path for path in sorted((HERE / "ai_tester").glob("*/")) if any(path.rglob("*.md"))]
+    return files + [path for path in sorted((FOLDER / "ai_tester").glob("*/")) if any(path.rglob("*.md"))]
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadSuite:
     """A suite as a dialect gives it."""
 
     suite: Suite
@@ -70,11 +70,11 @@ class Read:
 
     @property
     def digest(self) -> str:
-        return suite_digest(self.suite, [(name, *both) for name, both in self.digests.items()])
+        return suite_digest(self.suite, [(case_id, *digests) for case_id, digests in self.digests.items()])
 
 
-def read(dialect: str, path: Path, environ: dict[str, str]) -> Read:
-    # Without its folder nobody looks whether the workspaces of a suite are there.
+def read(dialect: str, path: Path, environ: dict[str, str]) -> ReadSuite:
+    # Without a folder it is not checked whether the workspaces of a suite exist.
     source = replace(source_from_path(path, environ), folder="")
     items = list(DIALECTS.get(dialect).read(source))
     (suite,) = [item for item in items if isinstance(item, Suite)]
@@ -83,7 +83,7 @@ def read(dialect: str, path: Path, environ: dict[str, str]) -> Read:
     for item in items:
         if isinstance(item, CaseAtLine):
             suite = with_repeats_rule(suite, item.repeats_rule)
-    return Read(suite, tuple(reversed(cases.values())), tuple(problems))
+    return ReadSuite(suite, tuple(reversed(cases.values())), tuple(problems))
 
 
 BASE = Case(
@@ -95,15 +95,15 @@ BASE = Case(
     metadata={"difficulty": "easy", "tokens_est": 12},
 )
 VALIDATOR = Draft202012Validator(suite_schema())
-REFUSED = {
+REFUSED_CASES = {
     ("proctor/features.jsonl", "agentv"): {
         "no-variable"
     },  # it would name a variable there, and a secret be sent
     ("meridian/table.csv", "ai_tester"): {"two\r\nlines"},  # no file can have such a name
 }
-"""What is refused also where losing is allowed, since nothing can stand for it."""
-OUTSIDE = {"agentv/elsewhere.yaml": {"listed-2"}}
-"""Cases with files that lie outside of their suite's folder, and are not written there."""
+"""Cases that are refused even if losses are allowed."""
+CASES_WITH_FILES_OUTSIDE = {"agentv/elsewhere.yaml": {"listed-2"}}
+"""Cases with files outside of the suite's folder, which cannot be written."""
 HEADERS: dict[str, dict[str, Any]] = {
     "described": {"description": "Cities.", "declared_version": "2.1"},
     "rules": {"pass_rule": PassRule(threshold=0.8), "repeats_rule": "mean"},
@@ -115,184 +115,212 @@ HEADERS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def suites() -> dict[str, Read]:
-    found = {}
+def read_all_suites() -> dict[str, ReadSuite]:
+    suites_by_name = {}
     for name, fields in HEADERS.items():
-        found[f"header-{name}"] = Read(Suite(name=name, dialect="proctor", **fields), (BASE,))
-    for path in goldens():
-        one = read(path.relative_to(HERE).parts[0], path, ENVIRON)
-        if any(problem.level == "error" and problem.case is None for problem in one.problems):
-            one = Read(Suite(name=one.suite.name, dialect="wrong"), one.cases)  # its header may say anything
-        found[path.relative_to(HERE).as_posix()] = one
-    return found
+        suites_by_name[f"header-{name}"] = ReadSuite(Suite(name=name, dialect="proctor", **fields), (BASE,))
+    for path in list_golden_paths():
+        content = read(path.relative_to(FOLDER).parts[0], path, ENVIRON)
+        if any(problem.level == "error" and problem.case is None for problem in content.problems):
+            content = ReadSuite(
+                Suite(name=content.suite.name, dialect="wrong"), content.cases
+            )  # its header may say anything
+        suites_by_name[path.relative_to(FOLDER).as_posix()] = content
+    return suites_by_name
 
 
 NAMES = [
     *(f"header-{name}" for name in HEADERS),
-    *(str(path.relative_to(HERE)) for path in goldens()),
+    *(str(path.relative_to(FOLDER)) for path in list_golden_paths()),
 ]
 every_suite = pytest.mark.parametrize("name", NAMES)
-every_renderer = pytest.mark.parametrize("to", writable_names())
+every_renderer = pytest.mark.parametrize("dialect_name", writable_names())
 
 
 def errors(problems: Iterable[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.level == "error"]
 
 
-def back(made: ConvertedSuite, to: str, cases: Iterable[Case], folder: Path) -> Read:
-    """What was converted, written to a disk and read from there."""
-    files = write_suite_files(made, str(folder / "suite") + ("/" if MAIN_FILE in made.files else ""))
-    environ = {one: f"${{{{ {one} }}}}" for case in cases for one in case.variables}
-    place = folder / "suite" / made.name_hint if MAIN_FILE in made.files else folder / "suite"
-    assert place in files or place.is_dir()
-    return read(to, place, environ)
+def write_and_read(
+    conversion: ConvertedSuite, dialect_name: str, cases: Iterable[Case], folder: Path
+) -> ReadSuite:
+    """Writes a converted suite to a folder and reads it."""
+    files = write_suite_files(
+        conversion, str(folder / "suite") + ("/" if MAIN_FILE in conversion.files else "")
+    )
+    environ = {name: f"${{{{ {name} }}}}" for case in cases for name in case.variables}
+    path = folder / "suite" / conversion.name_hint if MAIN_FILE in conversion.files else folder / "suite"
+    assert path in files or path.is_dir()
+    return read(dialect_name, path, environ)
 
 
 def as_json(thing: Any) -> Any:
     return decode(encode(thing), object)
 
 
-def plain(case: Case) -> dict[str, Any]:
-    """Every field of a case, its labels only where they say something."""
+def to_plain(case: Case) -> dict[str, Any]:
+    """Every field of a case, without labels that only repeat the type."""
     fields = {name: as_json(getattr(case, name)) for name in Case.__struct_fields__}
-    for one, written in zip(case.assertions, fields["assertions"], strict=True):
-        written["weight"] = float(one.weight)
-        if is_type_name(one):
-            written.pop("label", None)
+    for assertion, row in zip(case.assertions, fields["assertions"], strict=True):
+        row["weight"] = float(assertion.weight)
+        if is_type_name(assertion):
+            row.pop("label", None)
     return fields
 
 
-def check_prompts_are_refused(one: Read, to: str) -> None:
-    """Several prompts that the dialect has no place for are an error that names them."""
-    if len(one.suite.defaults.prompts) < 2 or DIALECTS.get(to).keeps_prompts:
+def check_prompts_are_refused(original: ReadSuite, dialect_name: str) -> None:
+    """Checks that several prompts are an error that names them, if the dialect cannot keep them."""
+    if len(original.suite.defaults.prompts) < 2 or DIALECTS.get(dialect_name).keeps_prompts:
         return
-    made = convert_suite(one.suite, one.cases, to, lossy=False)
-    (problem,) = [problem for problem in made.problems if problem.field == "defaults.prompts"]
+    conversion = convert_suite(original.suite, original.cases, dialect_name, lossy=False)
+    (problem,) = [problem for problem in conversion.problems if problem.field == "defaults.prompts"]
     assert problem.level == "error"
-    assert all(repr(prompt.name) in problem.message for prompt in one.suite.defaults.prompts[:5])
+    assert all(repr(prompt.name) in problem.message for prompt in original.suite.defaults.prompts[:5])
 
 
-def with_prompts(one: Read, to: str) -> Read:
-    """A suite as it is written: where the dialect has no prompts, they are filled in."""
-    prompts = one.suite.defaults.prompts
-    if not prompts or DIALECTS.get(to).keeps_prompts:
-        return one
+def with_prompts(original: ReadSuite, dialect_name: str) -> ReadSuite:
+    """A suite as it is written: prompts are filled in if the dialect has none."""
+    prompts = original.suite.defaults.prompts
+    if not prompts or DIALECTS.get(dialect_name).keeps_prompts:
+        return original
     cases: list[Case] = []
-    for case in one.cases:
+    for case in original.cases:
         if case.prompts == ():
             cases.append(replace(case, prompts=None))
         for prompt in prompts:
             if case.prompts is None or prompt.name in case.prompts:
                 name = f"{case.id}~{prompt.name}" if len(prompts) > 1 else case.id
                 cases.append(replace(fill_first_prompt(case, (prompt,)), id=name))
-    suite = replace(one.suite, defaults=replace(one.suite.defaults, prompts=()))
-    return Read(suite, tuple(cases), one.problems)
+    suite = replace(original.suite, defaults=replace(original.suite.defaults, prompts=()))
+    return ReadSuite(suite, tuple(cases), original.problems)
 
 
-def as_said(one: Read, to: str) -> Read:
-    """A suite as it must come back: with its pass rules in the words of the dialect."""
-    suite, cases, _ = restate_rules(one.suite, list(one.cases), to, DIALECTS.get(to))
-    return Read(suite, tuple(cases))
+def with_dialect_rules(original: ReadSuite, dialect_name: str) -> ReadSuite:
+    """A suite as it must be read: with its pass rules as the dialect expresses them."""
+    suite, cases, _ = restate_rules(
+        original.suite, list(original.cases), dialect_name, DIALECTS.get(dialect_name)
+    )
+    return ReadSuite(suite, tuple(cases))
 
 
-# --- for all pairs -----------------------------------------------------------------------------------------
+# --- every suite in every dialect --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 @every_renderer
 @every_suite
-def test_a_suite_comes_back_as_it_was_or_each_case_that_does_not_is_named(
-    name: str, to: str, tmp_path: Path
+def test_a_suite_is_read_unchanged_except_for_cases_that_are_reported(
+    name: str, dialect_name: str, tmp_path: Path
 ) -> None:
-    one = suites()[name]
-    check_prompts_are_refused(one, to)
-    one = with_prompts(one, to)
-    made = convert_suite(one.suite, one.cases, to, lossy=False)
-    for problem in errors(made.problems):
+    original = read_all_suites()[name]
+    check_prompts_are_refused(original, dialect_name)
+    original = with_prompts(original, dialect_name)
+    conversion = convert_suite(original.suite, original.cases, dialect_name, lossy=False)
+    for problem in errors(conversion.problems):
         assert problem.code == "unsayable"
-        assert repr(problem.case or one.suite.name)[1:40] in problem.message
-        assert f"the format {to} " in problem.message
+        assert repr(problem.case or original.suite.name)[1:40] in problem.message
+        assert f"the format {dialect_name} " in problem.message
         assert problem.field
-    named = {problem.case for problem in errors(made.problems)}
-    assert named <= {None, *one.digests}
-    rest = [case for case in one.cases if case.id not in named]
-    if not rest:
-        assert named or not one.cases
+    refused_ids = {problem.case for problem in errors(conversion.problems)}
+    assert refused_ids <= {None, *original.digests}
+    writable_cases = [case for case in original.cases if case.id not in refused_ids]
+    if not writable_cases:
+        assert refused_ids or not original.cases
         return
-    again = convert_suite(one.suite, rest, to, lossy=False) if named - {None} else made
-    assert {problem.case for problem in errors(again.problems)} <= {None}
-    found = back(again, to, rest, tmp_path)
-    wanted = as_said(Read(one.suite, tuple(rest)), to)
-    assert errors(found.problems) == []
-    assert found.digests == wanted.digests
-    same_cases = {case.id: case for case in found.cases}
-    for case in rest:
-        same = same_cases[case.id]
+    final_conversion = (
+        convert_suite(original.suite, writable_cases, dialect_name, lossy=False)
+        if refused_ids - {None}
+        else conversion
+    )
+    assert {problem.case for problem in errors(final_conversion.problems)} <= {None}
+    result = write_and_read(final_conversion, dialect_name, writable_cases, tmp_path)
+    expected = with_dialect_rules(ReadSuite(original.suite, tuple(writable_cases)), dialect_name)
+    assert errors(result.problems) == []
+    assert result.digests == expected.digests
+    read_cases_by_id = {case.id: case for case in result.cases}
+    for case in writable_cases:
+        read_case = read_cases_by_id[case.id]
         for field in ("tags", "category", "repeats", "only_targets", "variables", "notes"):
-            assert getattr(same, field) == getattr(case, field)
-        told = {problem.field for problem in again.problems if problem.case == case.id}
+            assert getattr(read_case, field) == getattr(case, field)
+        problem_fields = {problem.field for problem in final_conversion.problems if problem.case == case.id}
         for field, value in case.metadata.items():
-            assert same.metadata.get(field) == value or f"metadata.{field}" in told or field == "file"
-    if not named:
-        assert found.digest == wanted.digest
+            assert (
+                read_case.metadata.get(field) == value
+                or f"metadata.{field}" in problem_fields
+                or field == "file"
+            )
+    if not refused_ids:
+        assert result.digest == expected.digest
 
 
 @pytest.mark.slow
 @every_renderer
 @every_suite
-def test_what_is_lost_is_told_and_kept_and_no_case_disappears(name: str, to: str, tmp_path: Path) -> None:
-    one = suites()[name]
-    if not one.cases:
+def test_losses_are_reported_and_kept_and_no_case_is_missing(
+    name: str, dialect_name: str, tmp_path: Path
+) -> None:
+    original = read_all_suites()[name]
+    if not original.cases:
         return
-    made = convert_suite(one.suite, one.cases, to, lossy=True)
-    one = with_prompts(one, to)
-    refused = {problem.case for problem in errors(made.problems)}
-    assert refused == REFUSED.get((name, to), set())
-    if MAIN_FILE in made.files:
-        first = made.files[MAIN_FILE].splitlines(keepends=True)
+    conversion = convert_suite(original.suite, original.cases, dialect_name, lossy=True)
+    original = with_prompts(original, dialect_name)
+    refused_ids = {problem.case for problem in errors(conversion.problems)}
+    assert refused_ids == REFUSED_CASES.get((name, dialect_name), set())
+    if MAIN_FILE in conversion.files:
+        first = conversion.files[MAIN_FILE].splitlines(keepends=True)
         assert (
-            detect(read_head(made.name_hint, first), {each: DIALECTS.get(each) for each in DIALECTS.names()})
-            == to
+            detect(
+                read_head(conversion.name_hint, first), {key: DIALECTS.get(key) for key in DIALECTS.names()}
+            )
+            == dialect_name
         )
-    found = back(made, to, one.cases, tmp_path)
-    assert errors(found.problems) == []
-    assert found.digests.keys() == one.digests.keys() - refused
-    one = as_said(one, to)
-    written_cases = {case.id: case for case in found.cases}
-    for case in (each for each in one.cases if each.id not in refused):
-        written = written_cases[case.id]
-        if written == case:
+    result = write_and_read(conversion, dialect_name, original.cases, tmp_path)
+    assert errors(result.problems) == []
+    assert result.digests.keys() == original.digests.keys() - refused_ids
+    original = with_dialect_rules(original, dialect_name)
+    written_cases = {case.id: case for case in result.cases}
+    for case in (case for case in original.cases if case.id not in refused_ids):
+        written_case = written_cases[case.id]
+        if written_case == case:
             continue
-        kept = written.metadata.get("proctor", {})
-        told = {problem.field for problem in made.problems if problem.case == case.id}
-        before, after = plain(case), plain(written)
+        lost_fields = written_case.metadata.get("proctor", {})
+        problem_fields = {problem.field for problem in conversion.problems if problem.case == case.id}
+        before, after = to_plain(case), to_plain(written_case)
         after["metadata"] = {key: value for key, value in after["metadata"].items() if key in case.metadata}
         for field, value in before.items():
             if after[field] != value:
-                assert kept[field] == as_json(getattr(case, field))
-                assert any((place or "").startswith(field) for place in told)
+                assert lost_fields[field] == as_json(getattr(case, field))
+                assert any((place or "").startswith(field) for place in problem_fields)
     above: dict[str, Any] = {}
-    for case in found.cases:
+    for case in result.cases:
         above |= case.metadata.get("proctor", {}).get("suite", {})
     for rule in ("pass_rule", "repeats_rule", "description", "declared_version"):
-        if getattr(found.suite, rule) != getattr(one.suite, rule) and getattr(one.suite, rule) is not None:
-            assert above.get(rule) == as_json(getattr(one.suite, rule)) or one.suite.dialect == to
+        if (
+            getattr(result.suite, rule) != getattr(original.suite, rule)
+            and getattr(original.suite, rule) is not None
+        ):
+            assert (
+                above.get(rule) == as_json(getattr(original.suite, rule))
+                or original.suite.dialect == dialect_name
+            )
 
 
 @every_suite
-def test_dialect_proctor_says_all_of_every_suite_and_fits_its_schema(name: str) -> None:
-    one = suites()[name]
-    made = convert_suite(one.suite, one.cases, "proctor", lossy=False)
-    assert made.problems == []
-    rows = [json.loads(row) for row in made.files[MAIN_FILE].splitlines()]
-    assert len(rows) == len(one.cases) + 1
+def test_dialect_proctor_expresses_every_suite_and_its_schema_accepts_it(name: str) -> None:
+    original = read_all_suites()[name]
+    conversion = convert_suite(original.suite, original.cases, "proctor", lossy=False)
+    assert conversion.problems == []
+    rows = [json.loads(row) for row in conversion.files[MAIN_FILE].splitlines()]
+    assert len(rows) == len(original.cases) + 1
     assert [error.message for row in rows for error in VALIDATOR.iter_errors(row)] == []
 
 
-@pytest.mark.parametrize("dialect", [name for name in writable_names() if (HERE / name).is_dir()])
-def test_a_dialect_can_say_what_it_has_read(dialect: str) -> None:
-    for name, one in suites().items():
-        if name.startswith(f"{dialect}/") and one.suite.dialect == dialect:
-            one = with_prompts(one, dialect)  # each of these cases it can say
-            made = convert_suite(one.suite, one.cases, dialect, lossy=False)
-            assert {problem.case for problem in errors(made.problems)} == OUTSIDE.get(name, set())
+@pytest.mark.parametrize("dialect", [name for name in writable_names() if (FOLDER / name).is_dir()])
+def test_a_dialect_can_write_the_suites_that_it_has_read(dialect: str) -> None:
+    for name, original in read_all_suites().items():
+        if name.startswith(f"{dialect}/") and original.suite.dialect == dialect:
+            original = with_prompts(original, dialect)  # the dialect can express each of these cases
+            conversion = convert_suite(original.suite, original.cases, dialect, lossy=False)
+            assert {problem.case for problem in errors(conversion.problems)} == CASES_WITH_FILES_OUTSIDE.get(
+                name, set()
+            )

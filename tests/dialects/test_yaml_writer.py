@@ -1,4 +1,4 @@
-"""YAML that is written: whoever reads it, by the rules of 1.1 or of 1.2, reads the data that was given."""
+"""YAML that is written is read as the same data by YAML 1.1 and by YAML 1.2."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ VALUES = st.recursive(
 )
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same_json(first: Any, second: Any) -> bool:
     """Whether two values are the same JSON, with the same types in the same order."""
-    return json.dumps(one) == json.dumps(other)
+    return json.dumps(first) == json.dumps(second)
 
 
 @pytest.mark.slow
 @given(value=VALUES, indent=st.sampled_from([0, 2, 5]))
-def test_all_data_is_read_as_it_was_by_either_version_of_yaml(value: Any, indent: int) -> None:
+def test_any_data_is_read_unchanged_by_either_version_of_yaml(value: Any, indent: int) -> None:
     text = dump_yaml(value, indent)
-    assert same(load(text), value)
-    assert same(yaml.load(text, yaml.CSafeLoader), value)
+    assert is_same_json(load(text), value)
+    assert is_same_json(yaml.load(text, yaml.CSafeLoader), value)
 
 
 @pytest.mark.parametrize("text", TRAPS)
 def test_a_text_stays_a_text_as_a_value_and_as_a_key(text: str) -> None:
     value = {text: text, "more": [text, {text: [text]}]}
-    assert same(load(dump_yaml(value)), value)
-    assert same(yaml.safe_load(dump_yaml(value)), value)
+    assert is_same_json(load(dump_yaml(value)), value)
+    assert is_same_json(yaml.safe_load(dump_yaml(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_a_text_stays_a_text_as_a_value_and_as_a_key(text: str) -> None:
         ("a\u2028\x07\U000e0001", '"a\\u2028\\x07\\U000e0001"\n'),
     ],
 )
-def test_it_is_written_so_that_people_can_read_it(value: Any, expected: str) -> None:
+def test_yaml_is_readable(value: Any, expected: str) -> None:
     assert dump_yaml(value) == expected

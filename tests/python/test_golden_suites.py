@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import proctor
-from dialects.test_goldens import ENVIRON, FILES, HERE, dialect
+from dialects.test_goldens import ENVIRON, FILES, FOLDER, find_dialect
 from proctor.python.wording import to_option_names
 from support.cli import CommandResult
 
@@ -54,7 +54,7 @@ def test_a_call_gives_every_trial_the_verdict_and_score_of_the_command_line(
 ) -> None:
     for variable, value in ENVIRON.items():
         monkeypatch.setenv(variable, value)
-    whole = HERE / dialect(suite) if HERE in suite.parents else ROOT / "examples"
+    whole = FOLDER / find_dialect(suite) if FOLDER in suite.parents else ROOT / "examples"
     shutil.copytree(whole, folder / whole.name, ignore=shutil.ignore_patterns("*.suite.json"))
     path = folder / whole.name / suite.relative_to(whole)
     for file, content in (("answers.jsonl", ANSWERS), ("judge.jsonl", JUDGMENT)):

@@ -1,4 +1,4 @@
-"""A store with a run in it, and files that are none."""
+"""Fixtures: opening stores, and the file of a store with a run in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.stores import begin_run
 
 
 @pytest.fixture
-def opened() -> Iterator[Callable[[Path], SqliteStore]]:
+def open_store() -> Iterator[Callable[[Path], SqliteStore]]:
     """Opens stores and closes them after the test."""
     stores: list[SqliteStore] = []
 
@@ -28,8 +28,8 @@ def opened() -> Iterator[Callable[[Path], SqliteStore]]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
-    """The file of a closed store with one run of 500 trials, a look at it and a label."""
+def store_file(tmp_path: Path) -> Path:
+    """The file of a closed store with one run of 500 trials, a holdout access, a label and a comment."""
     path = tmp_path / "kept.db"
     store = SqliteStore.open_file(str(path))
     run = begin_run(store, cases=500)

@@ -1,4 +1,4 @@
-"""Suites that are saved beside a run: short locks, and a suite is there whole or not at all."""
+"""Suites that are saved during a run: locks are short, and a suite is saved whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from support.builders import make_case, make_trial
 from support.stores import begin_run
 from support.waiting import PATIENCE_S, wait_until
 
-Open = Callable[[Path], SqliteStore]
+OpenStore = Callable[[Path], SqliteStore]
 
-# Adds cases until there is a file `stop`, and keeps them then.
-_SAVES = """
+# Adds cases until there is a file `stop`, then saves the suite.
+_SAVE_SCRIPT = """
 import sys
 from pathlib import Path
 from proctor.codec import sent_digest
@@ -52,8 +52,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.fixture
-def store(tmp_path: Path, opened: Open) -> SqliteStore:
-    return opened(tmp_path / "kept.db")
+def store(tmp_path: Path, open_store: OpenStore) -> SqliteStore:
+    return open_store(tmp_path / "kept.db")
 
 
 def _save(store: SqliteStore, cases: Sequence[Case], name: str = "s") -> Suite:
@@ -64,20 +64,22 @@ def _save(store: SqliteStore, cases: Sequence[Case], name: str = "s") -> Suite:
 
 
 def _cases(store: SqliteStore, suite: Suite) -> list[Case]:
-    return [stored.case for stored in store.cases(suite.content)]
+    return [stored_case.case for stored_case in store.cases(suite.content)]
 
 
-def _count(store: SqliteStore, table: str, which: str = "1") -> int:
-    (count,) = store._db.execute(f"SELECT count(*) FROM {table} WHERE {which}").fetchone()
+def _count(store: SqliteStore, table: str, condition: str = "1") -> int:
+    (count,) = store._db.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
     return int(count)
 
 
 @pytest.mark.slow
-def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_before_its_end(
+def test_a_run_is_written_while_a_large_suite_is_saved_which_is_not_visible_before_its_end(
     tmp_path: Path, store: SqliteStore
 ) -> None:
     begin_run(store)
-    process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SAVE_SCRIPT, store.path], stdout=subprocess.PIPE, text=True
+    )
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     for position in range(30):
         store.save_trial("r1", make_trial("x", position=position), Verdict.PASS)
@@ -94,15 +96,15 @@ def test_a_run_writes_while_a_large_suite_is_saved_and_nobody_sees_the_suite_bef
 
 @pytest.mark.slow
 def test_a_save_that_was_killed_leaves_no_suite_and_the_next_one_cleans_up(store: SqliteStore) -> None:
-    kept = _save(store, [make_case("old")], "old")
-    process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
+    earlier_suite = _save(store, [make_case("old")], "old")
+    process = subprocess.Popen([sys.executable, "-c", _SAVE_SCRIPT, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert [saved.suite for saved in store.versions()] == [kept]
+    assert [saved.suite for saved in store.versions()] == [earlier_suite]
     _save(store, [make_case("new")])
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 2
-    assert _cases(store, kept) == [make_case("old")]
+    assert _cases(store, earlier_suite) == [make_case("old")]
 
 
 def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(store: SqliteStore, small_batches: int) -> None:
@@ -111,7 +113,7 @@ def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(store: SqliteStore, sm
     def interrupt() -> None:
         try:
             for number in range(3 * small_batches):
-                writer.add(each := make_case(f"c{number}"), sent_digest(each))
+                writer.add(case := make_case(f"c{number}"), sent_digest(case))
             raise KeyboardInterrupt
         finally:
             writer.discard()
@@ -125,30 +127,30 @@ def test_ctrl_c_leaves_the_rows_of_a_save_to_the_next_one(store: SqliteStore, sm
 
 
 @pytest.mark.slow
-def test_what_a_killed_save_left_is_no_fault_and_gc_removes_it(store: SqliteStore) -> None:
-    kept = _save(store, [make_case("old")], "old")
-    process = subprocess.Popen([sys.executable, "-c", _SAVES, store.path])
+def test_the_rows_of_a_killed_save_are_no_problem_and_are_deleted_as_unused(store: SqliteStore) -> None:
+    earlier_suite = _save(store, [make_case("old")], "old")
+    process = subprocess.Popen([sys.executable, "-c", _SAVE_SCRIPT, store.path])
     wait_until(lambda: _count(store, "suite_cases") > 3000)
     assert store.count_unused_rows() == {}  # it is in use
     assert check_store(store.path).problems == ()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    checked = check_store(store.path)
-    assert checked.problems == ()
-    assert any("1 partly saved suite" in note for note in checked.notes)
+    report = check_store(store.path)
+    assert report.problems == ()
+    assert any("1 partly saved suite" in note for note in report.notes)
     store.delete_unused_rows()
     assert _count(store, "contents") == _count(store, "suite_cases") == _count(store, "cases") == 1
-    assert _cases(store, kept) == [make_case("old")]
+    assert _cases(store, earlier_suite) == [make_case("old")]
 
 
-def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
-    store: SqliteStore, opened: Open, small_batches: int
+def test_rows_of_a_save_in_progress_are_not_deleted_by_other_stores(
+    store: SqliteStore, open_store: OpenStore, small_batches: int
 ) -> None:
     cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     writer = store.open_suite_writer()
-    for each in cases:
-        writer.add(each, sent_digest(each))
-    other = opened(Path(store.path))
+    for case in cases:
+        writer.add(case, sent_digest(case))
+    other = open_store(Path(store.path))
     _save(other, cases[:10], "other")
     begin_run(other, "r9")
     other.delete_run("r9")
@@ -157,7 +159,7 @@ def test_a_save_that_goes_on_is_not_cleaned_up_by_others(
     assert _cases(store, suite) == cases
 
 
-def test_a_suite_that_is_there_already_is_not_written_again(store: SqliteStore, small_batches: int) -> None:
+def test_a_suite_that_is_already_saved_is_not_written_again(store: SqliteStore, small_batches: int) -> None:
     cases = [make_case(f"c{number}") for number in range(5 * small_batches + 7)]
     first = _save(store, cases)
     before = store._db.total_changes
@@ -178,40 +180,40 @@ def test_a_suite_that_begins_like_another_has_its_own_cases(
     assert _count(store, "contents") == 2
 
 
-def test_a_dropped_suite_leaves_nothing_even_where_much_was_written(
+def test_a_discarded_suite_leaves_no_rows_even_if_many_were_written(
     store: SqliteStore, small_batches: int
 ) -> None:
-    kept = _save(store, [make_case("kept")], "kept")
+    earlier_suite = _save(store, [make_case("kept")], "kept")
     writer = store.open_suite_writer()
     for number in range(5 * small_batches):
         writer.add(make_case(f"c{number}"), sent_digest(make_case(f"c{number}")))
     writer.add(make_case("kept"), sent_digest(make_case("kept")))
     writer.discard()
     assert (_count(store, "contents"), _count(store, "suite_cases"), _count(store, "cases")) == (1, 1, 1)
-    assert _cases(store, kept) == [make_case("kept")]
+    assert _cases(store, earlier_suite) == [make_case("kept")]
 
 
-def test_dropping_a_suite_takes_no_case_from_another_that_was_saved_meanwhile(
-    store: SqliteStore, opened: Open, small_batches: int
+def test_discarding_a_suite_deletes_no_case_of_another_that_was_saved_meanwhile(
+    store: SqliteStore, open_store: OpenStore, small_batches: int
 ) -> None:
     cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
     writer = store.open_suite_writer()
-    for each in cases:
-        writer.add(each, sent_digest(each))
-    meanwhile = _save(opened(Path(store.path)), cases[::-1], "meanwhile")
+    for case in cases:
+        writer.add(case, sent_digest(case))
+    other_suite = _save(open_store(Path(store.path)), cases[::-1], "meanwhile")
     writer.discard()
-    assert _cases(store, meanwhile) == cases[::-1]
+    assert _cases(store, other_suite) == cases[::-1]
 
 
-def test_two_that_save_the_same_at_once_keep_it_once(
-    store: SqliteStore, opened: Open, small_batches: int
+def test_two_stores_that_save_the_same_suite_at_once_save_it_once(
+    store: SqliteStore, open_store: OpenStore, small_batches: int
 ) -> None:
     cases = [make_case(f"c{number}") for number in range(5 * small_batches)]
-    other = opened(Path(store.path))
+    other = open_store(Path(store.path))
     writers = [store.open_suite_writer(), other.open_suite_writer()]
-    for each in cases:
+    for case in cases:
         for writer in writers:
-            writer.add(each, sent_digest(each))
+            writer.add(case, sent_digest(case))
     header = Suite(name="s", dialect="d", digest="sha256:" + "4" * 64, case_count=len(cases))
     first, second = [writer.commit(header) for writer in writers]
     assert first == second

@@ -1,4 +1,4 @@
-"""Copies of stores that other processes write to meanwhile."""
+"""Copies of store files to which other processes write meanwhile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from proctor.stores.sqlite.file_copy import copy_store, count_rows
 
 
-def test_what_is_written_during_a_copy_is_not_in_it(tmp_path: Path) -> None:
+def test_rows_that_are_written_during_a_copy_are_not_in_it(tmp_path: Path) -> None:
     path, copy = tmp_path / "t.db", tmp_path / "copy.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as source:
         source.execute("PRAGMA journal_mode = WAL")
@@ -22,5 +22,5 @@ def test_what_is_written_during_a_copy_is_not_in_it(tmp_path: Path) -> None:
                 other.execute("INSERT INTO numbers VALUES (2)")
 
         assert copy_store(source, copy, write) == {"numbers": 1}
-    with closing(sqlite3.connect(copy)) as copied:
-        assert count_rows(copied) == {"numbers": 1}
+    with closing(sqlite3.connect(copy)) as copy_connection:
+        assert count_rows(copy_connection) == {"numbers": 1}

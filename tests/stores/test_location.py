@@ -1,4 +1,4 @@
-"""A store by its address: paths, URLs, and the store in memory."""
+"""Addresses of stores: paths, URLs, and the store in memory."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_an_absolute_url_has_four_slashes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address", ["mysql://ana:secret@host/runs", "sqlite://runs.db", "sqlite:///", "memory://x"]
 )
-def test_an_address_of_no_store_is_a_sentence(address: str) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_a_wrong_address_is_an_error_without_the_password(address: str) -> None:
+    with pytest.raises(UsageError) as error_info:
         locate_store(address)
-    assert "secret" not in str(refused.value)
-    assert str(refused.value).endswith(".")
+    assert "secret" not in str(error_info.value)
+    assert str(error_info.value).endswith(".")
 
 
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
@@ -55,7 +55,7 @@ def test_an_unknown_scheme_lists_the_known_ones() -> None:
         locate_store("mysql://host/runs")
 
 
-def test_an_address_in_a_file_is_seen_from_its_folder(folder: Path) -> None:
+def test_a_relative_address_in_a_file_is_relative_to_its_folder(folder: Path) -> None:
     assert (
         move_address("runs.db", folder / "a")
         == move_address("sqlite:///runs.db", folder / "a")
@@ -64,7 +64,7 @@ def test_an_address_in_a_file_is_seen_from_its_folder(folder: Path) -> None:
     assert move_address(":memory:", folder / "a") == ":memory:"
 
 
-def test_every_address_in_memory_is_a_store_of_its_own(folder: Path) -> None:
+def test_every_store_in_memory_is_a_store_of_its_own(folder: Path) -> None:
     with closing(open_store(":memory:")) as first, closing(open_store(":memory:")) as second:
         first.claim_name("s", str(folder / "s.jsonl"))
         assert second.path_for_name("s") is None
@@ -90,7 +90,9 @@ def test_a_run_in_memory_leaves_no_file(folder: Path) -> None:
         (["runs", "list"], "no store at :memory:"),
     ],
 )
-def test_what_needs_a_file_refuses_a_store_in_memory(folder: Path, words: list[str], sentence: str) -> None:
+def test_commands_that_need_a_file_refuse_a_store_in_memory(
+    folder: Path, words: list[str], sentence: str
+) -> None:
     result = CliRunner().invoke(cli, [*words, "--store", ":memory:"], standalone_mode=False)
     assert isinstance(result.exception, UsageError)
     assert sentence in str(result.exception)

@@ -1,4 +1,4 @@
-"""A store that is opened to be read stays as it is, byte for byte, and so does its folder."""
+"""Opening a store to read it changes no byte of its file and nothing in its folder."""
 
 from __future__ import annotations
 
@@ -22,57 +22,59 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()}
 
 
-def test_reading_changes_nothing(kept: Path) -> None:
-    before = snapshot(kept.parent)
-    with closing(locate_store(str(kept)).open_to_read()) as store:
+def test_reading_changes_nothing(store_file: Path) -> None:
+    before = snapshot(store_file.parent)
+    with closing(locate_store(str(store_file)).open_to_read()) as store:
         assert len(list(store.trials("r1"))) == 500
         assert len(store.labels("r1")) == 1
         assert not store.is_run_locked("r1")
-        assert snapshot(kept.parent) == before
-    assert snapshot(kept.parent) == before
+        assert snapshot(store_file.parent) == before
+    assert snapshot(store_file.parent) == before
 
 
-def test_what_a_killed_process_has_left_in_its_log_is_read(
-    kept: Path, tmp_path: Path, opened: Callable[[Path], SqliteStore]
+def test_trials_in_the_log_of_a_killed_process_are_read(
+    store_file: Path, tmp_path: Path, open_store: Callable[[Path], SqliteStore]
 ) -> None:
-    writer = opened(kept)
+    writer = open_store(store_file)
     writer.save_trial("r1", make_trial("5", case_id="c1", repeat=1, position=1), Verdict.FAIL)
     writer.flush()
     folder = tmp_path / "artifact"
     folder.mkdir()
     for ending in ("", "-wal"):
-        shutil.copy(f"{kept}{ending}", folder)
+        shutil.copy(f"{store_file}{ending}", folder)
     before = snapshot(folder)
-    with closing(locate_store(str(folder / kept.name)).open_to_read()) as store:
+    with closing(locate_store(str(folder / store_file.name)).open_to_read()) as store:
         assert len(list(store.trials("r1"))) == 501
     assert snapshot(folder) == before
 
 
-def test_a_run_in_progress_is_read_as_far_as_it_is(kept: Path, opened: Callable[[Path], SqliteStore]) -> None:
-    writer = opened(kept)
+def test_the_trials_so_far_of_a_run_in_progress_are_read(
+    store_file: Path, open_store: Callable[[Path], SqliteStore]
+) -> None:
+    writer = open_store(store_file)
     writer.lock_run("r1")
     writer.save_trial("r1", make_trial("5", case_id="c1", repeat=1, position=1), Verdict.FAIL)
     writer.flush()
-    with closing(locate_store(str(kept)).open_to_read()) as store:
+    with closing(locate_store(str(store_file)).open_to_read()) as store:
         assert store.is_run_locked("r1")
         assert len(list(store.trials("r1"))) == 501
 
 
-def test_a_store_of_an_earlier_version_is_not_migrated(kept: Path) -> None:
-    with closing(sqlite3.connect(kept)) as db:
+def test_a_store_of_an_earlier_version_is_not_migrated(store_file: Path) -> None:
+    with closing(sqlite3.connect(store_file)) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         db.execute("DROP TABLE batches")
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute(f"PRAGMA user_version = {version - 1}")
         db.commit()
-    before = snapshot(kept.parent)
-    with closing(locate_store(str(kept)).open_to_read()) as store:
+    before = snapshot(store_file.parent)
+    with closing(locate_store(str(store_file)).open_to_read()) as store:
         assert len(list(store.trials("r1"))) == 500
         assert store.batches("r1") == []
-    assert snapshot(kept.parent) == before
+    assert snapshot(store_file.parent) == before
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(b"no store" * 100)
     with pytest.raises(StoreError, match="is damaged or is not a store"):

@@ -1,4 +1,4 @@
-"""The address of a store in PostgreSQL: what is read from it, and that no password gets through."""
+"""The address of a store in PostgreSQL: how it is parsed, and that passwords in it are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proctor.stores.postgresql.address import PostgresAddress, parse_address, re
 
 
 @pytest.mark.parametrize(
-    ("rest", "fields"),
+    ("location", "fields"),
     [
         (
             "ana@db.example.com:5433/evals",
@@ -30,19 +30,19 @@ from proctor.stores.postgresql.address import PostgresAddress, parse_address, re
         ("ana%40corp@db/caf%C3%A9%20evals", {"user": "ana@corp", "host": "db", "dbname": "café evals"}),
     ],
 )
-def test_a_url_is_read_as_libpq_reads_it(rest: str, fields: dict[str, str]) -> None:
-    address = parse_address(rest)
+def test_a_url_is_read_as_libpq_reads_it(location: str, fields: dict[str, str]) -> None:
+    address = parse_address(location)
     defaults = {"fallback_application_name": "proctor", "connect_timeout": "10"}
     assert address.connection_fields({}) == {**defaults, **fields}
-    assert address.url == f"postgresql://{rest}"
+    assert address.url == f"postgresql://{location}"
     assert address.schema == "proctor"
 
 
 def test_libpq_reads_the_same_from_the_url() -> None:
     psycopg_conninfo = pytest.importorskip("psycopg.conninfo")
-    for rest in ("ana@db:5433/evals", "[::1]:1/x", "a:5433,b:5432/evals?sslmode=require", "%2Ftmp/e%20f"):
-        expected = psycopg_conninfo.conninfo_to_dict(f"postgresql://{rest}")
-        fields = parse_address(rest).connection_fields({"PGCONNECT_TIMEOUT": "3"})
+    for location in ("ana@db:5433/evals", "[::1]:1/x", "a:5433,b:5432/evals?sslmode=require", "%2Ftmp/e%20f"):
+        expected = psycopg_conninfo.conninfo_to_dict(f"postgresql://{location}")
+        fields = parse_address(location).connection_fields({"PGCONNECT_TIMEOUT": "3"})
         del fields["fallback_application_name"]
         assert fields == expected
 
@@ -56,7 +56,7 @@ def test_the_schema_is_an_option_and_others_are_those_of_libpq() -> None:
 
 
 @pytest.mark.parametrize(
-    "rest",
+    "location",
     [
         "ana:hunter2@db/evals",
         "ana:@db/evals",
@@ -75,10 +75,10 @@ def test_the_schema_is_an_option_and_others_are_those_of_libpq() -> None:
         "[ana:hunter2@db/evals",
     ],
 )
-def test_a_password_is_refused_and_not_repeated(rest: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse_address(rest)
-    message = str(refused.value)
+def test_a_password_is_refused_and_not_repeated(location: str) -> None:
+    with pytest.raises(UsageError) as error_info:
+        parse_address(location)
+    message = str(error_info.value)
     assert not {"hunter2", "ter2", "hun@"} & set(message.split())
     assert "hunter2" not in message
     assert "ter2" not in message
@@ -90,7 +90,7 @@ def test_the_refusal_of_a_password_says_where_it_belongs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rest", "message"),
+    ("location", "message"),
     [
         ("db:0/evals", "1 to 65535"),
         ("db:70000/evals", "1 to 65535"),
@@ -116,17 +116,17 @@ def test_the_refusal_of_a_password_says_where_it_belongs() -> None:
         ("a,b/evals?port=1,2,3", "numbers of ports"),
     ],
 )
-def test_a_malformed_address_is_a_sentence(rest: str, message: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        parse_address(rest)
-    assert message in str(refused.value)
-    assert str(refused.value).endswith((".", "?"))
+def test_a_malformed_address_is_an_error(location: str, message: str) -> None:
+    with pytest.raises(UsageError) as error_info:
+        parse_address(location)
+    assert message in str(error_info.value)
+    assert str(error_info.value).endswith((".", "?"))
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_an_address_or_a_sentence(rest: str) -> None:
+def test_any_text_is_an_address_or_an_error(location: str) -> None:
     try:
-        address = parse_address(rest)
+        address = parse_address(location)
     except UsageError:
         return
     assert isinstance(address, PostgresAddress)
@@ -134,7 +134,7 @@ def test_any_text_is_an_address_or_a_sentence(rest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rest", "environ", "expected"),
+    ("location", "environ", "expected"),
     [
         ("localhost/x", {}, True),
         ("LOCALHOST./x", {}, True),
@@ -156,12 +156,12 @@ def test_any_text_is_an_address_or_a_sentence(rest: str) -> None:
         ("localhost/x", {"PGSERVICE": "prod"}, True),
     ],
 )
-def test_which_servers_are_on_this_machine(rest: str, environ: dict[str, str], expected: bool) -> None:
-    assert parse_address(rest).is_on_this_machine(environ) is expected
+def test_which_servers_are_on_this_machine(location: str, environ: dict[str, str], expected: bool) -> None:
+    assert parse_address(location).is_on_this_machine(environ) is expected
 
 
 @pytest.mark.parametrize(
-    ("rest", "expected"),
+    ("location", "expected"),
     [
         ("ana@h:1/x?schema=s", "o%40@h:1/x?schema=s"),
         ("h/x?user=ana", "o%40@h/x"),
@@ -169,7 +169,7 @@ def test_which_servers_are_on_this_machine(rest: str, environ: dict[str, str], e
         ("[::1]", "o%40@[::1]"),
     ],
 )
-def test_the_user_of_an_address_is_replaced(rest: str, expected: str) -> None:
-    address = replace_user(f"postgresql://{rest}", "o@")
+def test_the_user_of_an_address_is_replaced(location: str, expected: str) -> None:
+    address = replace_user(f"postgresql://{location}", "o@")
     assert address == f"postgresql://{expected}"
     assert parse_address(address.removeprefix("postgresql://")).user == "o@"

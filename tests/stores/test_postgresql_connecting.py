@@ -1,4 +1,4 @@
-"""Connecting to a real server of PostgreSQL: TLS, passwords, and what each failure says."""
+"""Connecting to a PostgreSQL server: TLS, passwords, and error messages."""
 
 from __future__ import annotations
 
@@ -66,11 +66,13 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def url(server: PostgresServer, options: str = "", *, user: str = "postgres", host: str = "127.0.0.1") -> str:
+def make_url(
+    server: PostgresServer, options: str = "", *, user: str = "postgres", host: str = "127.0.0.1"
+) -> str:
     return f"postgresql://{user}@{host}:{server.port}/postgres?schema=s{uuid4().hex[:8]}{options}"
 
 
-def encrypts(address: str) -> bool:
+def is_encrypted(address: str) -> bool:
     location = locate_store(address)
     location.migrate()
     with closing(location.open_store()) as store:
@@ -78,17 +80,17 @@ def encrypts(address: str) -> bool:
     return bool(row[0])
 
 
-def failure(address: str) -> str:
-    with pytest.raises((StoreError, UsageError)) as failed:
+def read_failure(address: str) -> str:
+    with pytest.raises((StoreError, UsageError)) as error_info:
         locate_store(address).open_store()
-    message = str(failed.value)
+    message = str(error_info.value)
     assert PASSWORD not in message
     assert message.endswith(".")
     return message
 
 
 def test_loopback_needs_no_tls(server: PostgresServer) -> None:
-    assert not encrypts(url(server, "&sslmode=disable"))
+    assert not is_encrypted(make_url(server, "&sslmode=disable"))
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ class TestAnotherMachine:
     """A server that is not on this machine."""
 
     def test_an_unknown_certificate_is_refused(self, server: PostgresServer) -> None:
-        message = failure(url(server, host="localhost"))
+        message = read_failure(make_url(server, host="localhost"))
         assert "is not signed by an authority that this machine trusts" in message
         assert "sslrootcert=FILE" in message
 
@@ -110,9 +112,11 @@ class TestAnotherMachine:
         self, server: PostgresServer, authority: trustme.CA, tmp_path: Path
     ) -> None:
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-        assert encrypts(url(server, "&sslrootcert=ca.pem", host="localhost"))
-        assert 'is for "localhost", not for 127.0.0.1' in failure(url(server, "&sslrootcert=ca.pem"))
-        assert encrypts(url(server, "&sslrootcert=ca.pem&sslmode=verify-ca"))
+        assert is_encrypted(make_url(server, "&sslrootcert=ca.pem", host="localhost"))
+        assert 'is for "localhost", not for 127.0.0.1' in read_failure(
+            make_url(server, "&sslrootcert=ca.pem")
+        )
+        assert is_encrypted(make_url(server, "&sslrootcert=ca.pem&sslmode=verify-ca"))
 
     def test_the_authorities_of_this_system_are_trusted(
         self,
@@ -123,27 +127,27 @@ class TestAnotherMachine:
     ) -> None:
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        assert encrypts(url(server, host="localhost"))
+        assert is_encrypted(make_url(server, host="localhost"))
 
     def test_the_file_of_libpq_is_trusted(
         self, server: PostgresServer, authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
         monkeypatch.setenv("PGSSLROOTCERT", str(tmp_path / "ca.pem"))
-        assert encrypts(url(server, host="localhost"))
+        assert is_encrypted(make_url(server, host="localhost"))
 
     def test_a_missing_file_is_named(self, server: PostgresServer) -> None:
-        assert "none.pem" in failure(url(server, "&sslrootcert=none.pem", host="localhost"))
+        assert "none.pem" in read_failure(make_url(server, "&sslrootcert=none.pem", host="localhost"))
 
-    def test_the_url_may_ask_for_less(self, server: PostgresServer) -> None:
-        assert encrypts(url(server, "&sslmode=require"))
-        assert not encrypts(url(server, "&sslmode=disable"))
+    def test_the_url_may_require_less(self, server: PostgresServer) -> None:
+        assert is_encrypted(make_url(server, "&sslmode=require"))
+        assert not is_encrypted(make_url(server, "&sslmode=disable"))
 
     def test_a_server_without_tls_is_refused(self) -> None:
         plain = PostgresServer(options=("fsync=off",))
         try:
             plain.start()
-            message = failure(url(plain, host="localhost"))
+            message = read_failure(make_url(plain, host="localhost"))
         finally:
             plain.stop()
         assert "does not use TLS" in message
@@ -153,12 +157,14 @@ class TestAnotherMachine:
 def test_a_password_comes_from_the_environment_or_a_file(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    address = url(server, user="ana")
+    address = make_url(server, user="ana")
     line = f"127.0.0.1:{server.port}:postgres:ana:PASSWORD"
-    assert "requires a password" in (message := failure(address))
+    assert "requires a password" in (message := read_failure(address))
     assert f"write the line {line} into ~/.pgpass" in message
     monkeypatch.setenv("PGPASSWORD", "wrong")
-    assert "rejected the password of role ana from the environment variable PGPASSWORD." in failure(address)
+    assert "rejected the password of role ana from the environment variable PGPASSWORD." in read_failure(
+        address
+    )
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     assert locate_store(address).migrate().after
     monkeypatch.delenv("PGPASSWORD")
@@ -167,21 +173,21 @@ def test_a_password_comes_from_the_environment_or_a_file(
     locate_store(address).open_store().close()
 
 
-def test_a_password_file_that_does_not_serve_says_why(
+def test_a_password_file_that_cannot_be_used_is_an_error_that_says_why(
     server: PostgresServer, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    address, file = url(server, user="ana"), tmp_path / ".pgpass"
+    address, file = make_url(server, user="ana"), tmp_path / ".pgpass"
     file.write_text(f"localhost:*:*:ana:{PASSWORD}\n", "utf-8")
     file.chmod(0o644)
-    assert "~/.pgpass is ignored because other users can read it. Run: chmod 600 ~/.pgpass." in failure(
+    assert "~/.pgpass is ignored because other users can read it. Run: chmod 600 ~/.pgpass." in read_failure(
         address
     )
     assert capfd.readouterr().err == ""
     file.chmod(0o600)
-    message = failure(address)
+    message = read_failure(address)
     assert f"~/.pgpass has no line for it. Add 127.0.0.1:{server.port}:postgres:ana:PASSWORD" in message
     file.write_text("*:*:*:ana:wrong\n", "utf-8")
-    assert "rejected the password of role ana from the file ~/.pgpass." in failure(address)
+    assert "rejected the password of role ana from the file ~/.pgpass." in read_failure(address)
 
 
 @pytest.mark.parametrize(
@@ -197,15 +203,15 @@ def test_a_password_file_that_does_not_serve_says_why(
         ("postgresql://bo@127.0.0.1:{port}/postgres?schema=none", "has no tables yet"),
     ],
 )
-def test_each_failure_says_what_to_do(server: PostgresServer, address: str, message: str) -> None:
+def test_each_error_says_what_to_do(server: PostgresServer, address: str, message: str) -> None:
     names = {"port": server.port, "closed": free_port()}
-    assert message.format(**names) in failure(address.format(**names))
+    assert message.format(**names) in read_failure(address.format(**names))
 
 
 def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         port = silent.getsockname()[1]
-        message = failure(f"postgresql://bo@127.0.0.1:{port}/postgres?connect_timeout=2")
+        message = read_failure(f"postgresql://bo@127.0.0.1:{port}/postgres?connect_timeout=2")
     assert "did not answer within 2 s" in message
 
 
@@ -213,19 +219,19 @@ def test_a_server_that_shuts_down_is_waited_for() -> None:
     server = PostgresServer(options=("fsync=off",))
     server.start()
     try:
-        address = url(server)
+        address = make_url(server)
         locate_store(address).migrate()
-        client = server.connect()  # a server that is told to stop waits for it
+        client = server.connect()  # a server that is to stop waits for it
         assert server._process is not None
         server._process.terminate()
         lines: list[str] = []
-        waiting = Thread(target=lambda: locate_store(address).open_store(lines.append).close())
-        waiting.start()
+        thread = Thread(target=lambda: locate_store(address).open_store(lines.append).close())
+        thread.start()
         wait_until(lambda: bool(lines))
         client.close()
         server.kill()
         server.start()
-        waiting.join()
+        thread.join()
         assert lines == [f"Waiting for the server of {address}, which is starting or shutting down."]
     finally:
         server.stop()

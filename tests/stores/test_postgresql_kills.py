@@ -1,4 +1,4 @@
-"""Runs over PostgreSQL whose process or server is killed: nothing is lost, and nothing is doubled."""
+"""Runs in PostgreSQL whose process or server is killed: no trial is lost or saved twice."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _wait_for_requests(requests: Counter[str], more: int) -> None:
     wait_until(lambda: requests.total() >= last)
 
 
-def _stored(server: PostgresServer) -> list[tuple[int, int]]:
+def _count_trials(server: PostgresServer) -> list[tuple[int, int]]:
     """The number of finished trials and of positions of each run."""
     with server.connect() as connection:
         return connection.execute(
@@ -116,7 +116,7 @@ def test_nothing_is_lost_or_doubled_when_clients_and_the_server_are_killed(
     server.start()
     out, _ = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0, out
-    assert _stored(server) == [(CASES, CASES)]
+    assert _count_trials(server) == [(CASES, CASES)]
     assert len(requests) == CASES
     assert max(requests.values()) <= 3  # what two killed processes had in flight, and no more
 
@@ -141,6 +141,6 @@ def test_ctrl_c_without_a_server_saves_the_answers_until_the_run_is_resumed(
     resumed = start("--resume")
     out, _ = resumed.communicate(timeout=PATIENCE_S)
     assert resumed.returncode == 0, out
-    assert _stored(server) == [(CASES, CASES)]
+    assert _count_trials(server) == [(CASES, CASES)]
     assert requests.total() <= CASES + CONCURRENCY
     assert not saved.exists()

@@ -1,4 +1,4 @@
-"""What a store in PostgreSQL does when its server dies, its connections end, or the network is silent."""
+"""What a store in PostgreSQL does when its server or its connections end, or do not answer."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ pytestmark = pytest.mark.slow
 
 
 class Place:
-    """A new store, opened through the proxy or directly; each way has locks of its own."""
+    """A new store, opened through the proxy or directly; both have locks of their own."""
 
     def __init__(self, server: PostgresServer, proxy: TcpProxy, folder: Path) -> None:
         self.server, self.proxy, self._folder = server, proxy, folder
         self.schema = f"test_{uuid4().hex}"
         self.stores: list[PostgresStore] = []
-        postgresql_location(self._rest(server.port)).migrate()
+        postgresql_location(self._path(server.port)).migrate()
 
-    def _rest(self, port: int, user: str = "postgres") -> str:
+    def _path(self, port: int, user: str = "postgres") -> str:
         return f"{user}@127.0.0.1:{port}/postgres?schema={self.schema}"
 
     def open(self, *, directly: bool = False, user: str = "postgres") -> PostgresStore:
         port = self.server.port if directly else self.proxy.port
-        connector = postgresql_location(self._rest(port, user)).connector
+        connector = postgresql_location(self._path(port, user)).connector
         self.stores.append(PostgresStore(connector, self._folder))
         return self.stores[-1]
 
     def fetch(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows of the store, read beside it."""
+        """Reads rows of the store over a connection of its own."""
         with self.server.connect(options=f"-c search_path={self.schema}") as connection:
             return connection.execute(statement.encode()).fetchall()
 
@@ -73,9 +73,9 @@ class Place:
 @pytest.fixture
 def place(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[Place]:
     with open_proxy(postgres_server.port) as proxy:
-        made = Place(postgres_server, proxy, tmp_path / ".proctor")
-        yield made
-        for store in made.stores:
+        new_place = Place(postgres_server, proxy, tmp_path / ".proctor")
+        yield new_place
+        for store in new_place.stores:
             store.close()
 
 
@@ -119,7 +119,7 @@ def test_a_read_opens_a_lost_connection_again(place: Place) -> None:
     assert len(store.labels("r1")) == 1
 
 
-def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
+def test_without_a_server_answers_wait_and_the_store_is_full(
     own_server: PostgresServer, tmp_path: Path
 ) -> None:
     with open_proxy(own_server.port) as proxy:
@@ -143,61 +143,61 @@ def test_a_killed_server_keeps_answers_waiting_and_holds_requests_back(
         store.close()
 
 
-def _reads_page() -> bool:
+def _is_reading_page() -> bool:
     return any(thread.name == "proctor-page" for thread in enumerate_threads())
 
 
-def test_a_run_has_the_next_cases_before_it_needs_them_or_says_that_it_is_full(place: Place) -> None:
+def test_cases_are_read_ahead_and_the_store_is_full_while_they_are_not_there(place: Place) -> None:
     store = place.open()
     run = begin_run(store, cases=600)
     store.protect()
-    next(store.cases(run.suite.content))  # which are still in memory, once
+    next(store.cases(run.suite.content))  # the saved cases are in memory for the first reading
     cases = store.cases(run.suite.content)
     ids = [next(cases).case.id]
-    wait_until(lambda: not _reads_page())
+    wait_until(lambda: not _is_reading_page())
     place.proxy.stall()
     ids += [next(cases).case.id for _ in range(300)]  # begins to read the third page
     wait_until(store.is_full)
     place.proxy.resume()
     wait_until(lambda: not store.is_full())
-    assert ids + [stored.case.id for stored in cases] == [f"c{number}" for number in range(600)]
+    assert ids + [stored_case.case.id for stored_case in cases] == [f"c{number}" for number in range(600)]
 
 
-def test_a_run_that_is_given_up_waits_for_no_page(place: Place) -> None:
+def test_after_a_lock_is_abandoned_nothing_waits_for_a_page(place: Place) -> None:
     store = place.open()
     run = begin_run(store, cases=600)
     store.protect()
-    next(store.cases(run.suite.content))  # which are still in memory, once
+    next(store.cases(run.suite.content))  # the saved cases are in memory for the first reading
     cases = store.cases(run.suite.content)
     next(cases)
-    wait_until(lambda: not _reads_page())
+    wait_until(lambda: not _is_reading_page())
     place.proxy.stall()
     for _ in range(300):
         next(cases)
     wait_until(store.is_full)
-    began = monotonic()
+    started_at = monotonic()
     store.abandon_lock()
     with pytest.raises(StoreError, match="does not answer"):
         list(store.runs())
     store.close()
-    assert monotonic() - began < 5
+    assert monotonic() - started_at < 5
 
 
-def test_a_question_to_a_silent_server_ends_with_its_store(place: Place) -> None:
+def test_a_request_to_a_silent_server_ends_when_its_store_is_closed(place: Place) -> None:
     store = place.open()
     begin_run(store)
     store.protect()
     place.proxy.stall()
-    asking = Thread(target=lambda: store.is_stop_requested("r1"), daemon=True)
-    asking.start()
+    thread = Thread(target=lambda: store.is_stop_requested("r1"), daemon=True)
+    thread.start()
     run_locks = store._run_locks
     assert isinstance(run_locks, PostgresRunLocks)
     assert run_locks._shared is not None
     wait_until(run_locks._shared._session.lock.locked)
     store.abandon_lock()
     store.close()
-    asking.join(PATIENCE_S)
-    assert not asking.is_alive()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
 
 
 def test_an_event_loop_ends_while_a_silent_server_is_asked_whether_to_stop(
@@ -222,7 +222,7 @@ def test_an_event_loop_ends_while_a_silent_server_is_asked_whether_to_stop(
     place.proxy.resume()
 
 
-def test_a_session_that_answers_right_now_is_not_lost(place: Place) -> None:
+def test_a_session_that_is_busy_is_not_lost(place: Place) -> None:
     store = place.open()
     begin_run(store)
     run_locks = store._run_locks
@@ -230,11 +230,11 @@ def test_a_session_that_answers_right_now_is_not_lost(place: Place) -> None:
     shared = run_locks._shared
     assert shared is not None
     session = shared._session
-    sleeping = Thread(target=lambda: session.execute("SELECT pg_sleep(0.5)"))
-    sleeping.start()
+    thread = Thread(target=lambda: session.execute("SELECT pg_sleep(0.5)"))
+    thread.start()
     wait_until(session.lock.locked)
     assert not shared._is_lost()
-    sleeping.join()
+    thread.join()
     assert not shared._is_lost()
     assert shared._session is session
 
@@ -268,7 +268,7 @@ def test_a_command_gives_up_when_its_patience_ends(own_server: PostgresServer, t
         store.close()
 
 
-def test_a_lost_transaction_saves_nothing_and_says_so(place: Place) -> None:
+def test_a_transaction_whose_connection_is_lost_saves_nothing_and_is_an_error(place: Place) -> None:
     store = place.open()
     insertion = ("INSERT INTO looks (suite, body) VALUES (?, ?)", "s", b"{}")
 
@@ -287,14 +287,14 @@ def test_a_lost_transaction_saves_nothing_and_says_so(place: Place) -> None:
 def test_waiting_for_another_transaction_ends_with_the_patience(place: Place) -> None:
     first, second = place.open(), place.open()
     second._wait_policy.patience_s = 0.2
-    is_refused = pytest.raises(StoreError, match=r"is locked by another process\. Wait")
-    with first._database.transaction(), is_refused, second._database.transaction():
+    expects_lock_error = pytest.raises(StoreError, match=r"is locked by another process\. Wait")
+    with first._database.transaction(), expects_lock_error, second._database.transaction():
         raise AssertionError("two are in a transaction")
     with second._database.transaction():
         pass
 
 
-def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_resumed(place: Place) -> None:
+def test_answers_that_a_silent_server_does_not_save_are_saved_when_the_run_is_resumed(place: Place) -> None:
     store = place.open()
     begin_run(store, cases=5)
     store.protect()
@@ -318,11 +318,15 @@ def test_answers_that_a_silent_server_does_not_take_come_back_when_the_run_is_re
     again.lock_run("r1")
     assert place.count_trials() == 5
     assert load_answers(store._folder, "r1") == []
-    texts = [stored.trial.output.text for stored in again.trials("r1") if stored.trial.output is not None]
+    texts = [
+        stored_trial.trial.output.text
+        for stored_trial in again.trials("r1")
+        if stored_trial.trial.output is not None
+    ]
     assert texts == ["4", "4", *2 * ["\0\u202e"], "4"]
 
 
-def test_closing_a_store_without_its_server_saves_the_answers(place: Place) -> None:
+def test_closing_a_store_without_its_server_saves_the_answers_to_a_file(place: Place) -> None:
     store = place.open()
     begin_run(store)
     store.protect()
@@ -348,7 +352,7 @@ def test_a_server_that_refuses_answers_is_a_fault(place: Place) -> None:
     assert 'cannot be written: relation "trials" does not exist. 1 answer' in fault.message
 
 
-def test_a_run_that_another_process_took_meanwhile_is_left_to_it(place: Place) -> None:
+def test_a_run_that_another_process_has_locked_meanwhile_is_not_written_to(place: Place) -> None:
     store = place.open()
     begin_run(store, cases=4)
     store.protect()
@@ -373,7 +377,7 @@ def test_a_run_that_another_process_took_meanwhile_is_left_to_it(place: Place) -
     assert place.open(directly=True).is_run_locked("r1")
 
 
-def test_a_process_takes_its_lock_from_its_own_session_that_the_server_still_has(place: Place) -> None:
+def test_a_process_takes_its_lock_back_from_its_own_lost_session(place: Place) -> None:
     store = place.open()
     begin_run(store)
     ((pid,),) = place.fetch("SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted")
@@ -381,7 +385,7 @@ def test_a_process_takes_its_lock_from_its_own_session_that_the_server_still_has
     run_locks = store._run_locks
     assert isinstance(run_locks, PostgresRunLocks)
     assert run_locks._shared is not None
-    run_locks._shared._session.close()  # as after a vanished network: the server learns nothing of it
+    run_locks._shared._session.close()  # as if the network were gone: the server does not notice
     place.proxy.resume()
     wait_until(
         lambda: (
@@ -429,13 +433,13 @@ def test_others_save_while_a_large_suite_is_staged(place: Place, monkeypatch: py
         writer.add(case, "sha256:" + "ab" * 32)
     assert place.fetch("SELECT count(*) FROM suite_cases") == [(8,)]
     suite = save_cases(second, cases)
-    assert [stored.case.id for stored in second.cases(suite.content)] == [case.id for case in cases]
+    assert [stored_case.case.id for stored_case in second.cases(suite.content)] == [case.id for case in cases]
     writer.discard()
-    assert [stored.case.id for stored in second.cases(suite.content)] == [case.id for case in cases]
+    assert [stored_case.case.id for stored_case in second.cases(suite.content)] == [case.id for case in cases]
     assert place.fetch("SELECT count(*) FROM contents") == [(1,)]
 
 
-def test_cases_of_a_process_that_died_are_removed_by_the_next_save(
+def test_staged_cases_of_a_dead_process_are_deleted_by_the_next_save(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proctor.stores.sql.suite_writer.BATCH_CASES", 4)
@@ -461,12 +465,14 @@ def test_large_answers_are_read_a_few_at_a_time(place: Place) -> None:
         "SELECT position, body FROM trials ORDER BY position LIMIT ?", 256, body=1
     )
     assert len(pages) == 1
-    assert [stored.trial.output.text == text for stored in store.trials("r1") if stored.trial.output] == 3 * [
-        True
-    ]
+    assert [
+        stored_trial.trial.output.text == text
+        for stored_trial in store.trials("r1")
+        if stored_trial.trial.output
+    ] == 3 * [True]
 
 
-def test_a_check_holds_few_large_answers_at_once(place: Place) -> None:
+def test_a_check_has_few_large_answers_in_memory_at_once(place: Place) -> None:
     store = place.open()
     begin_run(store, cases=12)
     _save(store, *range(12), text="x" * 2**22)
@@ -482,7 +488,7 @@ def test_a_check_holds_few_large_answers_at_once(place: Place) -> None:
     assert peak < 5 * 2**22
 
 
-_WRITES = """
+_WRITE_SCRIPT = """
 import sys
 from time import monotonic, sleep
 from pathlib import Path
@@ -500,20 +506,20 @@ for position in range(100_000):
 
 
 def test_a_killed_process_loses_nothing_older_than_a_tenth_of_a_second(place: Place) -> None:
-    lost: set[int] = set()
+    lost_positions: set[int] = set()
     begin_run(place.open())
     place.stores.pop().close()
     for _ in range(20):  # again, as this machine may be busy with something else
         place.fetch("DELETE FROM trials RETURNING 1")
-        lost = _lost_when_killed(place)
-        if not lost:
+        lost_positions = _find_lost_trials(place)
+        if not lost_positions:
             break
-    assert not lost
+    assert not lost_positions
 
 
-def _lost_when_killed(place: Place) -> set[int]:
+def _find_lost_trials(place: Place) -> set[int]:
     process = subprocess.Popen(
-        [sys.executable, "-c", _WRITES, place._rest(place.server.port)],
+        [sys.executable, "-c", _WRITE_SCRIPT, place._path(place.server.port)],
         stdout=subprocess.PIPE,
         encoding="utf-8",
         env={"PYTHONPATH": ":".join(sys.path)},
@@ -525,8 +531,8 @@ def _lost_when_killed(place: Place) -> set[int]:
     out, _ = process.communicate()
     lines += [line.split() for line in out.splitlines() if len(line.split()) == 2]
     place.end_sessions()
-    stored = {position for (position,) in place.fetch("SELECT position FROM trials")}
-    return {int(position) for position, at in lines if float(at) < killed_at - 0.1} - stored
+    stored_positions = {position for (position,) in place.fetch("SELECT position FROM trials")}
+    return {int(position) for position, at in lines if float(at) < killed_at - 0.1} - stored_positions
 
 
 def test_threads_share_a_store_while_its_sessions_end(place: Place) -> None:
@@ -553,7 +559,7 @@ def test_threads_share_a_store_while_its_sessions_end(place: Place) -> None:
     assert errors == []
 
 
-def test_both_sides_notice_within_seconds_that_the_other_has_vanished(place: Place) -> None:
+def test_client_and_server_notice_within_seconds_that_the_other_is_gone(place: Place) -> None:
     connection = place.open(directly=True)._postgres.connection
     with socket.socket(fileno=os.dup(connection.fileno())) as client:
         assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000

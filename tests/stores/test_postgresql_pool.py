@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that servers keep from request to request."""
+"""Connections to PostgreSQL that Proctor's web server keeps between requests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 
-def session_of(store: Any) -> int:
-    """The number of the server's process that a store talks to."""
+def read_session_id(store: Any) -> int:
+    """Returns the id of the server process to which a store is connected."""
     return int(store._database.fetch_one("SELECT pg_backend_pid()")[0])
 
 
@@ -28,22 +28,22 @@ def location(postgres_location: Any) -> Any:
 
 def test_a_store_uses_the_connection_of_the_one_before_it(location: Any) -> None:
     with closing(location.open_store()) as first:
-        session = session_of(first)
+        session = read_session_id(first)
         with closing(location.open_store()) as second:
-            assert session_of(second) != session  # which is in use
+            assert read_session_id(second) != session  # that connection is in use
     first.close()  # again, which gives nothing back twice
     with closing(location.open_store()) as third, closing(location.open_store()) as fourth:
-        assert session in (session_of(third), session_of(fourth))
-        assert session_of(third) != session_of(fourth)
+        assert session in (read_session_id(third), read_session_id(fourth))
+        assert read_session_id(third) != read_session_id(fourth)
 
 
 def test_a_connection_that_the_server_has_ended_is_replaced(location: Any, postgres_server: Any) -> None:
     with closing(location.open_store()) as store:
-        session = session_of(store)
+        session = read_session_id(store)
     with postgres_server.connect() as admin:
         admin.execute("SELECT pg_terminate_backend(%s, 60000)", (session,))
     with closing(location.open_store()) as store:
-        assert session_of(store) != session
+        assert read_session_id(store) != session
 
 
 def test_a_connection_with_locks_or_within_a_transaction_is_not_kept(
@@ -52,13 +52,13 @@ def test_a_connection_with_locks_or_within_a_transaction_is_not_kept(
     monkeypatch.setattr("proctor.stores.sql.suite_writer.BATCH_CASES", 1)  # the first is staged, with a lock
     with closing(location.open_store()) as store:
         begin_run(store)
-        session = session_of(store)
+        session = read_session_id(store)
     with closing(location.open_store()) as store:
-        assert session_of(store) != session
-        session = session_of(store)
+        assert read_session_id(store) != session
+        session = read_session_id(store)
         store._database.execute("BEGIN")
     with closing(location.open_store()) as store:
-        assert session_of(store) != session
+        assert read_session_id(store) != session
 
 
 def test_idle_connections_are_few_and_are_closed_after_a_while(postgres_location: Any) -> None:

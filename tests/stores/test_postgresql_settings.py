@@ -1,4 +1,4 @@
-"""Databases and roles that are set otherwise than usual: a store works there, or says what to do."""
+"""Databases and roles with unusual settings: a store works there, or says what to do."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_settings_of_a_role_change_nothing(postgres_server: PostgresServer, role
         add_run(store, suite, id="r1", tags=(NAME,))
         store.save_trial("r1", make_trial("\\ 😀", case_id=NAME), Verdict.PASS)
         store.update_run(store.run("r1"))
-        assert [stored.trial.case_id for stored in store.trials("r1")] == [NAME]
+        assert [stored_trial.trial.case_id for stored_trial in store.trials("r1")] == [NAME]
         assert store.run(NAME).id == "r1"
         assert store.suite(NAME) == suite
     report = location.check()
     assert (report.problems, report.rows["trials"]) == ((), 1)
 
 
-def test_a_role_that_is_set_read_only_is_told_so(postgres_server: PostgresServer, role: str) -> None:
+def test_a_read_only_role_is_an_error(postgres_server: PostgresServer, role: str) -> None:
     with postgres_server.connect() as connection:
         connection.execute(f"ALTER ROLE {role} SET default_transaction_read_only = on")
     with pytest.raises(
@@ -87,7 +87,7 @@ def test_a_role_that_is_set_read_only_is_told_so(postgres_server: PostgresServer
         locate(postgres_server, role).migrate()
 
 
-def test_a_name_that_no_index_takes_is_a_sentence(postgres_location: PostgresLocation) -> None:
+def test_a_name_that_is_too_long_for_an_index_is_an_error(postgres_location: PostgresLocation) -> None:
     name = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(1_500))
     with (
         closing(postgres_location.open_store()) as store,

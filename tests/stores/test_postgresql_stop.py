@@ -1,4 +1,4 @@
-"""Requests to stop a run, which reach its process through the database, on whichever machine it is."""
+"""Requests to stop a run, which reach its process on any machine through the database."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def open_another(postgres_location: StoreLocation) -> Iterator[Callable[[], Store]]:
-    opened: list[Store] = []
+    stores: list[Store] = []
 
     def make() -> Store:
-        opened.append(postgres_location.open_store())
-        return opened[-1]
+        stores.append(postgres_location.open_store())
+        return stores[-1]
 
     yield make
-    for store in opened:
+    for store in stores:
         store.close()
 
 
-def test_the_process_of_a_run_learns_that_it_is_to_stop(open_another: Callable[[], Store]) -> None:
+def test_the_process_of_a_run_sees_a_request_to_stop(open_another: Callable[[], Store]) -> None:
     maker, other = open_another(), open_another()
     run = begin_run(maker)
     assert other.lock_owner(run.id) == RunOwner(
@@ -53,10 +53,10 @@ def test_a_request_to_stop_ends_with_the_lock(open_another: Callable[[], Store])
     assert not later.is_stop_requested(run.id)
 
 
-def test_what_a_process_left_that_died_names_no_owner_and_stops_nobody(
+def test_the_lock_row_of_a_dead_process_names_no_owner_and_stops_no_run(
     open_another: Callable[[], Store], postgres_location: StoreLocation
 ) -> None:
-    """A row stays where a process is killed; the next owner of the lock has its own."""
+    """The row stays if a process is killed; the next owner of the lock writes its own."""
     maker, other = open_another(), open_another()
     run = begin_run(maker)
     with postgres_location.connector.connect() as connection:  # type: ignore[attr-defined]

@@ -20,16 +20,16 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def stores(postgres_location: StoreLocation) -> Any:
     """Three stores, as three processes open them."""
-    opened = [postgres_location.open_store() for _ in range(3)]
-    yield opened
-    for store in opened:
+    new_stores = [postgres_location.open_store() for _ in range(3)]
+    yield new_stores
+    for store in new_stores:
         store.close()
 
 
 def test_a_reader_misses_no_trial_of_a_writer_that_commits_late(
     stores: list[Store], postgres_server: Any, postgres_location: Any
 ) -> None:
-    """The slow writer's transaction has its turn, and ends after that of a writer which began later."""
+    """The slow writer's transaction gets its turn first and commits after one that began later."""
     first, second, reader = stores
     run = begin_run(first)
     schema = postgres_location.connector.schema

@@ -1,4 +1,4 @@
-"""A repair keeps every row that lies on undamaged pages; SQLite itself says which these are, beforehand."""
+"""A repair keeps every row on undamaged pages; SQLite's own `dbstat` says which rows these are."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ Contents = dict[str, dict[tuple[Any, ...], tuple[Any, ...]]]
 
 @pytest.fixture(scope="module")
 def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _large_store(tmp_path_factory.mktemp("large") / "s.db")
+    return _make_large_store(tmp_path_factory.mktemp("large") / "s.db")
 
 
 @pytest.fixture(scope="module")
-def pages_of(store_path: Path) -> Rows:
+def row_pages(store_path: Path) -> Rows:
     with closing(sqlite3.connect(store_path)) as db:
-        return {table: _pages_of_rows(db, table, key) for table, key in KEYS.items()}
+        return {table: _find_row_pages(db, table, key) for table, key in KEYS.items()}
 
 
-def _large_store(path: Path) -> Path:
+def _make_large_store(path: Path) -> Path:
     """Three runs of 1,500 trials, some of them of many pages, and one that was deleted."""
     dice = random.Random(7)
     with closing(SqliteStore.open_file(str(path))) as store:
         for number in range(4):
             writer = store.open_suite_writer()
             for position in range(1500):
-                one = make_case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
-                writer.add(one, sent_digest(one))
+                case = make_case(f"s{number}-c{position}", "?" * dice.choice((9, 90, 6000)))
+                writer.add(case, sent_digest(case))
             digest = f"sha256:{number}"
             suite = writer.commit(Suite(name=f"s{number}", dialect="d", digest=digest, case_count=1500))
             run = Run(id=f"r{number}", group="g", suite=suite, target=ECHO, started_at=NOON, planned=1500)
@@ -78,8 +78,8 @@ def _large_store(path: Path) -> Path:
     return path
 
 
-def _pages_of_rows(db: sqlite3.Connection, table: str, key: str) -> dict[tuple[Any, ...], set[int]]:
-    """The pages on which each row lies, by the row's key, as SQLite's own table `dbstat` tells."""
+def _find_row_pages(db: sqlite3.Connection, table: str, key: str) -> dict[tuple[Any, ...], set[int]]:
+    """The pages on which each row lies, by the row's key, according to SQLite's table `dbstat`."""
     nodes: dict[str, tuple[int, str, int]] = {}
     chains: dict[str, set[int]] = defaultdict(set)
     for path, page, kind, cells in db.execute(
@@ -107,7 +107,7 @@ def _pages_of_rows(db: sqlite3.Connection, table: str, key: str) -> dict[tuple[A
     return dict(zip(keys, rows, strict=True))
 
 
-def _contents(path: Path) -> Contents:
+def _read_contents(path: Path) -> Contents:
     with closing(sqlite3.connect(path)) as db:
         return {
             table: {
@@ -131,7 +131,7 @@ def _damage(path: Path, pages: set[int], dice: random.Random) -> None:
 @pytest.mark.parametrize("first_page", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_with_40_overwritten_pages_every_row_elsewhere_is_kept(
-    store_path: Path, pages_of: Rows, tmp_path: Path, seed: int, first_page: bool
+    store_path: Path, row_pages: Rows, tmp_path: Path, seed: int, first_page: bool
 ) -> None:
     dice = random.Random(seed)
     damaged, repaired = tmp_path / f"{seed}.db", tmp_path / f"{seed}-new.db"
@@ -142,40 +142,40 @@ def test_with_40_overwritten_pages_every_row_elsewhere_is_kept(
     before = damaged.read_bytes()
     repaired.unlink(missing_ok=True)
 
-    done = salvage_store(damaged, repaired)
+    report = salvage_store(damaged, repaired)
 
     assert damaged.read_bytes() == before
-    old, new = _contents(store_path), _contents(repaired)
-    for table, rows in pages_of.items():
+    old, new = _read_contents(store_path), _read_contents(repaired)
+    for table, rows in row_pages.items():
         intact = {key for key, places in rows.items() if not places & pages}
-        if table not in ("looks", "contents"):  # of which indexes tell enough
+        if table not in ("looks", "contents"):  # indexes are enough to restore these
             assert new[table].keys() == intact, table
         assert new[table].keys() >= intact
-        if table not in ("runs", "contents"):  # which say from now on that something is missing
+        if table not in ("runs", "contents"):  # these then say that something is missing
             assert {key: new[table][key] for key in intact} == {key: old[table][key] for key in intact}
-        lost = len(rows) - len(intact)
-        assert done.lost.get(table, 0) <= lost
-    _check_that_nothing_misleads(repaired, done.runs)
+        lost_count = len(rows) - len(intact)
+        assert report.lost.get(table, 0) <= lost_count
+    _check_repaired_store(repaired, report.runs)
     damaged.unlink()
     repaired.unlink()
 
 
-def _check_that_nothing_misleads(path: Path, marked: tuple[tuple[str, int, int], ...]) -> None:
-    """What is there is sound, and no run with fewer trials than it had is finished."""
+def _check_repaired_store(path: Path, incomplete_runs: tuple[tuple[str, int, int], ...]) -> None:
+    """Checks that only runs have problems, and that no run that lost trials is finished."""
     report = check_store(str(path))
     assert {problem.code for problem in report.problems} <= {"run"}
     assert not any("finished" in problem.message for problem in report.problems)
     with closing(SqliteStore.open_file(str(path))) as store:
         for run in store.runs():
-            there = sum(store.count_verdicts(run.id).values())
-            assert (run.status == "finished") == (there == 1500)
-            assert (run.id, there, 1500) in marked or there == 1500
+            trial_count = sum(store.count_verdicts(run.id).values())
+            assert (run.status == "finished") == (trial_count == 1500)
+            assert (run.id, trial_count, 1500) in incomplete_runs or trial_count == 1500
         for saved in store.versions():
             assert len(list(store.cases(saved.suite.content))) == 1500
 
 
 @pytest.mark.slow
-def test_what_waits_in_the_log_of_a_killed_process_is_kept(store_path: Path, tmp_path: Path) -> None:
+def test_trials_in_the_log_of_a_killed_process_are_kept(store_path: Path, tmp_path: Path) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
     store = SqliteStore.open_file(str(tmp_path / "s.db"))
     store.save_trial("r0", make_trial("late", position=1600), Verdict.PASS)
@@ -184,44 +184,44 @@ def test_what_waits_in_the_log_of_a_killed_process_is_kept(store_path: Path, tmp
         shutil.copy(tmp_path / f"s.db{ending}", tmp_path / f"killed.db{ending}")
     store.close()
     assert (tmp_path / "killed.db-wal").stat().st_size > 0
-    done = salvage_store(tmp_path / "killed.db", tmp_path / "new.db")
-    assert (done.lost, done.runs, done.suites) == ({}, (), ())
+    report = salvage_store(tmp_path / "killed.db", tmp_path / "new.db")
+    assert (report.lost, report.runs, report.suites) == ({}, (), ())
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as new:
-        assert [stored.trial.position for stored in new.trials("r0")][-1] == 1600
+        assert [stored_trial.trial.position for stored_trial in new.trials("r0")][-1] == 1600
     assert not check_store(str(store_path)).problems
 
 
 @pytest.mark.slow
 def test_a_truncated_store_keeps_what_is_left(store_path: Path, tmp_path: Path) -> None:
-    cut = tmp_path / "cut.db"
-    cut.write_bytes(store_path.read_bytes()[: 200 * PAGE + 1234])
-    done = salvage_store(cut, tmp_path / "new.db")
-    assert done.kept["trials"] + done.kept["cases"] > 0
-    assert done.lost or done.runs
+    truncated = tmp_path / "cut.db"
+    truncated.write_bytes(store_path.read_bytes()[: 200 * PAGE + 1234])
+    report = salvage_store(truncated, tmp_path / "new.db")
+    assert report.kept["trials"] + report.kept["cases"] > 0
+    assert report.lost or report.runs
 
 
 @pytest.mark.slow
 def test_a_new_run_in_a_repaired_store_gets_no_trials_of_a_lost_one(
-    store_path: Path, pages_of: Rows, tmp_path: Path
+    store_path: Path, row_pages: Rows, tmp_path: Path
 ) -> None:
     shutil.copy(store_path, tmp_path / "s.db")
-    _damage(tmp_path / "s.db", set().union(*pages_of["runs"].values()), random.Random(1))
-    done = salvage_store(tmp_path / "s.db", tmp_path / "new.db")
-    assert (done.kept["runs"], done.kept["trials"]) == (0, 4500)
+    _damage(tmp_path / "s.db", set().union(*row_pages["runs"].values()), random.Random(1))
+    report = salvage_store(tmp_path / "s.db", tmp_path / "new.db")
+    assert (report.kept["runs"], report.kept["trials"]) == (0, 4500)
     with closing(SqliteStore.open_file(str(tmp_path / "new.db"))) as store:
         begin_run(store, "fresh")
         assert store.count_verdicts("fresh") == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\n" * 5000, b"SQLite format 3\x00" + bytes(9000)])
-def test_what_was_no_store_makes_none(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_store_is_refused_and_no_file_is_written(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "s.db").write_bytes(content)
     with pytest.raises(StoreError, match="contains no rows of a store"):
         salvage_store(tmp_path / "s.db", tmp_path / "new.db")
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
 
 
-def test_a_new_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     SqliteStore.open_file(str(tmp_path / "s.db")).close()
     (tmp_path / "new.db").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="already exists"):

@@ -1,4 +1,4 @@
-"""The rows of suites that were just saved."""
+"""The cases of suites that were just saved, kept in memory for the first reading."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_row_that_fails_leaves_nothing_in_its_transaction(place: int) -> None:
     assert database.select("SELECT number, name FROM numbers") == [(place, "first")]
 
 
-def test_a_row_that_is_there_can_be_left_as_it_is() -> None:
+def test_existing_rows_can_be_left_as_they_are() -> None:
     database = _new_database()
     database.execute("INSERT INTO numbers VALUES (40, 'first')")
     database.insert_many(_INSERT.replace("FAIL", "IGNORE"), "(?, '')", [(number,) for number in range(100)])

@@ -1,4 +1,4 @@
-"""What is durable when a process is killed, a disk is full, or two processes write at once."""
+"""Durability: a process is killed, a disk is full, or two processes write at once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
-Open = Callable[[Path], SqliteStore]
+OpenStore = Callable[[Path], SqliteStore]
 Begin = Callable[..., Run]
 
-_WRITES = """
+_WRITE_SCRIPT = """
 import sys
 from datetime import UTC, datetime
 from time import monotonic, sleep
@@ -45,12 +45,12 @@ store.close()
 """
 
 
-def _writer(
+def _start_writer(
     path: Path, run_id: str, count: int, *, pause_s: float = 0.0, size: int = 10, **options: Any
 ) -> subprocess.Popen[str]:
     words = [str(path), run_id, str(count), str(pause_s), str(size)]
     return subprocess.Popen(
-        [sys.executable, "-c", _WRITES, *words],
+        [sys.executable, "-c", _WRITE_SCRIPT, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -61,27 +61,27 @@ def _writer(
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.003])
 def test_a_killed_process_loses_nothing_older_than_a_tenth_of_a_second(
-    tmp_path: Path, opened: Open, pause_s: float
+    tmp_path: Path, open_store: OpenStore, pause_s: float
 ) -> None:
-    lost: set[int] = set()
+    lost_positions: set[int] = set()
     for attempt in range(20):  # again, as this machine may be busy with something else
-        lost = _lost_when_killed(tmp_path / f"{attempt}.db", opened, begin_run, pause_s)
-        if not lost:
+        lost_positions = _find_lost_trials(tmp_path / f"{attempt}.db", open_store, begin_run, pause_s)
+        if not lost_positions:
             break
-    assert not lost
+    assert not lost_positions
 
 
-def _handed_over_at(line: str) -> float:
+def _parse_time(line: str) -> float:
     return float(line.split()[1])
 
 
-def _lost_when_killed(path: Path, opened: Open, begin: Begin, pause_s: float) -> set[int]:
-    """The trials that were handed over more than 100 ms before their process was killed and are not there."""
-    begin(opened(path))
-    process = _writer(path, "r1", 100_000, pause_s=pause_s)
+def _find_lost_trials(path: Path, open_store: OpenStore, begin: Begin, pause_s: float) -> set[int]:
+    """The positions of trials that are missing though saved over 100 ms before their process was killed."""
+    begin(open_store(path))
+    process = _start_writer(path, "r1", 100_000, pause_s=pause_s)
     assert process.stdout is not None
     lines = [process.stdout.readline()]
-    while _handed_over_at(lines[-1]) < _handed_over_at(lines[0]) + 0.3:
+    while _parse_time(lines[-1]) < _parse_time(lines[0]) + 0.3:
         lines.append(process.stdout.readline())
     killed_at = monotonic()
     process.send_signal(signal.SIGKILL)
@@ -89,23 +89,23 @@ def _lost_when_killed(path: Path, opened: Open, begin: Begin, pause_s: float) ->
     process.communicate()
     complete = [line.split() for line in lines if line.endswith("\n")]
     old = {int(position) for position, when in complete if float(when) < killed_at - 0.1}
-    kept = [stored.trial.position for stored in opened(path).trials("r1")]
+    positions = [stored_trial.trial.position for stored_trial in open_store(path).trials("r1")]
     assert len(old) > 10
-    assert len(kept) == len(set(kept))
-    return old - set(kept)
+    assert len(positions) == len(set(positions))
+    return old - set(positions)
 
 
-def test_a_store_whose_writer_was_killed_can_be_written_on(tmp_path: Path, opened: Open) -> None:
+def test_a_store_whose_writer_was_killed_can_be_written_to(tmp_path: Path, open_store: OpenStore) -> None:
     path = tmp_path / "kept.db"
-    begin_run(opened(path))
-    process = _writer(path, "r1", 100_000)
+    begin_run(open_store(path))
+    process = _start_writer(path, "r1", 100_000)
     assert process.stdout is not None
     for _ in range(500):
         process.stdout.readline()
-    wait_until(lambda: opened(path).count_verdicts("r1"))
+    wait_until(lambda: open_store(path).count_verdicts("r1"))
     process.kill()
     process.communicate()
-    store = opened(path)
+    store = open_store(path)
     before = sum(store.count_verdicts("r1").values())
     store.save_trial("r1", make_trial("new", position=10**6), Verdict.FAIL)
     store.flush()
@@ -115,12 +115,12 @@ def test_a_store_whose_writer_was_killed_can_be_written_on(tmp_path: Path, opene
     db.close()
 
 
-def test_two_processes_and_this_one_write_at_once(tmp_path: Path, opened: Open) -> None:
+def test_two_processes_and_this_one_write_at_once(tmp_path: Path, open_store: OpenStore) -> None:
     path = tmp_path / "kept.db"
-    store = opened(path)
+    store = open_store(path)
     for run_id in ("a", "b", "mine"):
         begin_run(store, run_id)
-    processes = [_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
+    processes = [_start_writer(path, run_id, 400, pause_s=0.0005) for run_id in ("a", "b")]
     for position in range(400):
         store.save_trial("mine", make_trial("x", position=position), Verdict.PASS)
         sleep(0.0005)
@@ -131,23 +131,25 @@ def test_two_processes_and_this_one_write_at_once(tmp_path: Path, opened: Open) 
     assert [store.count_verdicts(run_id) for run_id in ("a", "b", "mine")] == [{Verdict.PASS: 400}] * 3
 
 
-def test_a_full_disk_is_told_and_what_was_durable_stays(tmp_path: Path, opened: Open) -> None:
+def test_a_full_disk_is_an_error_and_trials_that_were_durable_stay(
+    tmp_path: Path, open_store: OpenStore
+) -> None:
     path = tmp_path / "kept.db"
-    begin_run(opened(path))
+    begin_run(open_store(path))
 
-    def small_disk() -> None:
+    def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 
-    process = _writer(path, "r1", 1000, pause_s=0.005, size=20_000, preexec_fn=small_disk)
+    process = _start_writer(path, "r1", 1000, pause_s=0.005, size=20_000, preexec_fn=limit_file_size)
     _, complaint = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert "proctor.errors.StoreError: The store cannot be written: " in complaint
-    kept = list(opened(path).trials("r1"))
-    assert [stored.trial.position for stored in kept] == list(range(len(kept)))
-    assert kept
+    trials = list(open_store(path).trials("r1"))
+    assert [stored_trial.trial.position for stored_trial in trials] == list(range(len(trials)))
+    assert trials
 
 
-def test_an_error_while_writing_is_told_to_whoever_hands_over_next(tmp_path: Path) -> None:
+def test_an_error_while_writing_is_raised_by_the_next_calls(tmp_path: Path) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin_run(store)
     other = sqlite3.connect(store.path)
@@ -160,8 +162,8 @@ def test_an_error_while_writing_is_told_to_whoever_hands_over_next(tmp_path: Pat
     store.close()
 
 
-def test_another_ones_long_transaction_is_waited_for(tmp_path: Path, opened: Open) -> None:
-    store = opened(tmp_path / "kept.db")
+def test_a_store_waits_for_the_transaction_of_another_process(tmp_path: Path, open_store: OpenStore) -> None:
+    store = open_store(tmp_path / "kept.db")
     begin_run(store)
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -174,7 +176,7 @@ def test_another_ones_long_transaction_is_waited_for(tmp_path: Path, opened: Ope
     assert store.count_verdicts("r1") == {Verdict.PASS: 1}
 
 
-def test_what_is_used_after_closing_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_using_a_closed_store_is_an_error(tmp_path: Path) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin_run(store)
     store.close()
@@ -184,39 +186,39 @@ def test_what_is_used_after_closing_is_told_in_a_sentence(tmp_path: Path) -> Non
         store.save_trial("r1", make_trial("x"), Verdict.PASS)
 
 
-def test_a_run_is_claimed_by_one_process_until_it_dies(tmp_path: Path, opened: Open) -> None:
+def test_a_run_is_locked_by_one_process_until_it_dies(tmp_path: Path, open_store: OpenStore) -> None:
     first = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin_run(first, "a")
     begin_run(first, "b")
     first.close()
-    store = opened(tmp_path / "kept.db")
-    claims = (
+    store = open_store(tmp_path / "kept.db")
+    script = (
         "import sys\nfrom proctor.stores import open_store\nstore = open_store(sys.argv[1])\n"
         "store.lock_run('a')\nstore.lock_run('a')\nprint('claimed', flush=True)\nsys.stdin.read()\n"
     )
-    other = subprocess.Popen(
-        [sys.executable, "-c", claims, store.path],
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, store.path],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )
-    assert other.stdout is not None
-    assert other.stdout.readline() == "claimed\n"
-    with pytest.raises(StoreError, match=f"already running in process {other.pid}"):
+    assert process.stdout is not None
+    assert process.stdout.readline() == "claimed\n"
+    with pytest.raises(StoreError, match=f"already running in process {process.pid}"):
         store.lock_run("a")
     store.lock_run("b")
-    with pytest.raises(StoreError, match=f"already running in process {other.pid}"):
+    with pytest.raises(StoreError, match=f"already running in process {process.pid}"):
         store.delete_run("a")
-    other.kill()
-    other.communicate()
+    process.kill()
+    process.communicate()
     store.lock_run("a")
 
 
-def test_a_store_behind_a_link_is_the_same_store(tmp_path: Path, opened: Open) -> None:
+def test_a_store_behind_a_link_is_the_same_store(tmp_path: Path, open_store: OpenStore) -> None:
     link = tmp_path / "link.db"
     link.symlink_to("folder/s.db")
     (tmp_path / "folder").mkdir()
-    first, second = opened(link), opened(tmp_path / "folder" / "s.db")
+    first, second = open_store(link), open_store(tmp_path / "folder" / "s.db")
     begin_run(first)
     first.save_trial("r1", make_trial("a"), Verdict.PASS)
     first.flush()

@@ -1,4 +1,4 @@
-"""A store whose lock another process holds: what waits, for how long, and what becomes of it."""
+"""A store that another process has locked: what waits, for how long, and where answers go then."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from proctor.model import Verdict
 from proctor.stores.sql import trial_queue
 from proctor.stores.sqlite import lock_wait, trial_writer
 from proctor.stores.sqlite.answer_cache import SqliteAnswerCache
-from proctor.stores.sqlite.connection import open_database as opened_file
+from proctor.stores.sqlite.connection import open_database
 from proctor.stores.sqlite.store import SqliteStore
 from support.builders import make_trial
 from support.processes import LockHolder
@@ -25,7 +25,7 @@ from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-Open = Callable[[Path], SqliteStore]
+OpenStore = Callable[[Path], SqliteStore]
 Hold = Callable[[Path], LockHolder]
 
 
@@ -44,15 +44,15 @@ def hold() -> Iterator[Hold]:
 
 @pytest.fixture
 def patience_s(monkeypatch: pytest.MonkeyPatch) -> float:
-    """Stores that are opened from now on wait for a lock no longer than this."""
+    """Sets how long stores that are opened from now on wait for a lock."""
     monkeypatch.setattr("proctor.stores.sql.wait_policy.DEFAULT_PATIENCE_S", 0.2)
     return 0.2
 
 
-def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
-    tmp_path: Path, opened: Open, hold: Hold, patience_s: float
+def test_a_protected_store_waits_without_limit_and_writes_every_trial(
+    tmp_path: Path, open_store: OpenStore, hold: Hold, patience_s: float
 ) -> None:
-    store = opened(tmp_path / "kept.db")
+    store = open_store(tmp_path / "kept.db")
     begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
@@ -67,7 +67,7 @@ def test_a_protected_store_waits_for_as_long_as_it_takes_and_writes_every_trial(
     assert (store.health().waiting, store.health().fault) == (0, None)
 
 
-def test_a_store_of_a_short_command_gives_up_in_a_sentence(
+def test_a_store_that_is_not_protected_gives_up_with_an_error(
     tmp_path: Path, hold: Hold, patience_s: float
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
@@ -86,28 +86,28 @@ def test_a_store_of_a_short_command_gives_up_in_a_sentence(
             method()
 
 
-def test_a_wait_of_two_seconds_is_told_once(
-    tmp_path: Path, opened: Open, hold: Hold, monkeypatch: pytest.MonkeyPatch
+def test_a_long_wait_is_reported_once(
+    tmp_path: Path, open_store: OpenStore, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock_wait, "NOTICE_AFTER_S", 0.1)
-    store = opened(tmp_path / "kept.db")
+    store = open_store(tmp_path / "kept.db")
     run = begin_run(store)
-    told: list[str] = []
-    store.on_wait(told.append)
+    messages: list[str] = []
+    store.on_wait(messages.append)
     holder = hold(tmp_path / "kept.db")
-    waiting = Thread(target=store.delete_run, args=(run.id,))
-    waiting.start()
-    wait_until(lambda: told)
+    thread = Thread(target=store.delete_run, args=(run.id,))
+    thread.start()
+    wait_until(lambda: messages)
     holder.let_go()
-    waiting.join()
-    assert told == [f"Waiting for another process that has locked {tmp_path / 'kept.db'}."]
+    thread.join()
+    assert messages == [f"Waiting for another process that has locked {tmp_path / 'kept.db'}."]
 
 
 @pytest.mark.parametrize(("rows", "text"), [(trial_queue.MAX_WAITING_ROWS, "x"), (2, "x" * 9_000_000)])
 def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
-    tmp_path: Path, opened: Open, hold: Hold, rows: int, text: str
+    tmp_path: Path, open_store: OpenStore, hold: Hold, rows: int, text: str
 ) -> None:
-    store = opened(tmp_path / "kept.db")
+    store = open_store(tmp_path / "kept.db")
     begin_run(store)
     store.protect()
     holder = hold(tmp_path / "kept.db")
@@ -121,8 +121,8 @@ def test_a_store_is_full_when_many_trials_or_many_bytes_wait(
     assert store.count_verdicts("r1") == {Verdict.PASS: rows}
 
 
-def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
-    tmp_path: Path, opened: Open, hold: Hold
+def test_answers_that_wait_when_a_protected_store_is_closed_are_saved_to_a_new_file(
+    tmp_path: Path, open_store: OpenStore, hold: Hold
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
     begin_run(store)
@@ -135,14 +135,14 @@ def test_what_waits_when_a_protected_store_is_closed_is_saved_to_a_new_file(
     with pytest.raises(StoreError, match="The run and its answers are now in"):
         store.close()
     (new,) = tmp_path.glob("kept-rescued-*.db")
-    other = opened(new)
-    assert [stored.trial.output.text for stored in other.trials("r1")] == ["before", "after"]  # type: ignore[union-attr]
+    other = open_store(new)
+    assert [stored_trial.trial.output.text for stored_trial in other.trials("r1")] == ["before", "after"]  # type: ignore[union-attr]
     assert len(list(other.cases(other.run("r1").suite.content))) == 3
     assert other.suite("s") == other.run("r1").suite
     assert [run.id for run in other.runs()] == ["r1"]
 
 
-def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
+def test_if_no_new_file_can_be_written_the_error_counts_the_lost_answers(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
@@ -158,7 +158,7 @@ def test_where_no_file_can_be_written_it_is_said_how_much_is_lost(
         store.close()
 
 
-def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
+def test_if_the_first_folder_is_full_the_new_file_is_written_to_the_next(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
@@ -173,7 +173,7 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
     def open_where_room_is(path: str) -> sqlite3.Connection:
         if Path(path).parent == full:
             raise StoreError(f"The store {path} cannot be used: database or disk is full.")
-        return opened_file(path)
+        return open_database(path)
 
     monkeypatch.setattr("proctor.stores.sqlite.rescue.find_folders", lambda _path: [full, free])
     monkeypatch.setattr("proctor.stores.sqlite.rescue.open_database", open_where_room_is)
@@ -182,10 +182,10 @@ def test_a_folder_without_room_for_the_new_file_leads_to_the_next_one(
     assert not list(full.iterdir())
     (rescued,) = free.glob("*.db")
     with closing(SqliteStore.open_file(str(rescued))) as new:
-        assert [stored.trial.position for stored in new.trials("r1")] == [0]
+        assert [stored_trial.trial.position for stored_trial in new.trials("r1")] == [0]
 
 
-def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
+def test_if_the_new_file_becomes_full_the_error_names_it_and_counts_the_lost_answers(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
@@ -205,7 +205,7 @@ def test_a_new_file_that_takes_no_more_answers_is_named_and_they_are_counted(
         store.close()
 
 
-def test_an_answer_that_is_stored_is_not_lost_when_its_scores_are(
+def test_an_answer_whose_scores_alone_are_lost_is_not_counted_as_lost(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SqliteStore.open_file(str(tmp_path / "kept.db"))
@@ -222,9 +222,9 @@ def test_an_answer_that_is_stored_is_not_lost_when_its_scores_are(
 
 
 def test_answers_wait_for_a_cache_that_another_process_has_locked(tmp_path: Path, hold: Hold) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     path = tmp_path / "cache.db"
-    cache = SqliteAnswerCache(path, told.append)
+    cache = SqliteAnswerCache(path, messages.append)
     holder = hold(path)
     for number in range(200):
         cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")
@@ -232,17 +232,17 @@ def test_answers_wait_for_a_cache_that_another_process_has_locked(tmp_path: Path
     cache.close()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("SELECT count(*) FROM answers").fetchone() == (200,)
-    assert told == []
+    assert messages == []
 
 
-def test_a_cache_that_stays_locked_ends_nothing_and_says_what_is_not_cached(
+def test_a_cache_that_stays_locked_reports_how_many_answers_were_not_cached(
     tmp_path: Path, hold: Hold
 ) -> None:
-    told: list[str] = []
-    cache = SqliteAnswerCache(tmp_path / "cache.db", told.append)
+    messages: list[str] = []
+    cache = SqliteAnswerCache(tmp_path / "cache.db", messages.append)
     hold(tmp_path / "cache.db")
     for number in range(3):
         cache.put(number.to_bytes(32, "big"), "c", b"p", b"v", "")
     cache.close()
-    (message,) = told
+    (message,) = messages
     assert "is locked by another process: 3 answers could not be cached." in message

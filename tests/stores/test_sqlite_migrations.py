@@ -1,4 +1,4 @@
-"""Files that are no store of this version are refused with a sentence, and left as they are."""
+"""Files that are not stores of this version: older ones are migrated, all others refused and left alone."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from proctor.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS
 from proctor.stores.sqlite.store import SqliteStore
 from support.stores import begin_run
 
-Open = Callable[[Path], SqliteStore]
+OpenStore = Callable[[Path], SqliteStore]
 
 
 @contextmanager
-def _untouched(path: Path) -> Iterator[None]:
-    """The file stays the same to the last byte, and nothing appears beside it."""
+def _check_untouched(path: Path) -> Iterator[None]:
+    """Checks that no byte of the file changes, and that no file appears in its folder."""
     before = sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns, sorted(path.parent.iterdir())
     yield
     assert (sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before[:2]
     assert sorted(path.parent.iterdir()) == before[2]
 
 
-def _refused(path: Path, *words: str) -> None:
+def _check_refusal(path: Path, *words: str) -> None:
     with pytest.raises(StoreError) as caught:
         SqliteStore.open_file(str(path)).close()
     message = str(caught.value)
@@ -48,20 +48,24 @@ def _refused(path: Path, *words: str) -> None:
         assert word in message
 
 
-def test_a_newer_versions_file_is_refused_and_the_versions_are_told(kept: Path) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_both_versions_are_named(store_file: Path) -> None:
     newer = len(MIGRATIONS) + 1
-    with sqlite3.connect(kept) as db:
+    with sqlite3.connect(store_file) as db:
         db.execute(f"PRAGMA user_version = {newer}")
     db.close()
-    with _untouched(kept):
-        _refused(kept, "newer version of Proctor", f"store version {newer}", f"up to {len(MIGRATIONS)}")
+    with _check_untouched(store_file):
+        _check_refusal(
+            store_file, "newer version of Proctor", f"store version {newer}", f"up to {len(MIGRATIONS)}"
+        )
 
 
-def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(kept: Path) -> None:
-    other = sqlite3.connect(kept, isolation_level=None)
+def test_a_store_of_a_newer_version_is_refused_even_if_its_version_is_only_in_the_log(
+    store_file: Path,
+) -> None:
+    other = sqlite3.connect(store_file, isolation_level=None)
     other.execute("PRAGMA user_version = 99")
-    with _untouched(kept):
-        _refused(kept, "store version 99")
+    with _check_untouched(store_file):
+        _check_refusal(store_file, "store version 99")
     assert other.execute("PRAGMA user_version").fetchone() == (99,)
     other.close()
 
@@ -75,45 +79,47 @@ def test_a_newer_versions_file_is_refused_while_its_version_is_only_in_the_log(k
         (8, "batches"),
     ],
 )
-def test_a_store_of_an_earlier_version_gets_what_it_lacks_and_loses_nothing(
-    kept: Path, opened: Open, version: int, tables: str
+def test_a_store_of_an_earlier_version_is_migrated_and_loses_nothing(
+    store_file: Path, open_store: OpenStore, version: int, tables: str
 ) -> None:
-    with closing(sqlite3.connect(kept)) as db, db:
+    with closing(sqlite3.connect(store_file)) as db, db:
         for table in tables.split():
             db.execute(f"DROP TABLE {table}")
         db.execute(f"PRAGMA user_version = {version}")
-    store = opened(kept)
+    store = open_store(store_file)
     assert len(store.labels()) == (version > 3)
     store.add_label(Label(run="r1", case_id="c8", passed=True, by="ana"))
     store.update_run(store.run("r1"), totals=b"totals")
-    again = opened(kept)
-    assert [one.label.case_id for one in again.labels("r1")] == ["c7"] * (version > 3) + ["c8"]
+    again = open_store(store_file)
+    assert [stored_label.label.case_id for stored_label in again.labels("r1")] == ["c7"] * (version > 3) + [
+        "c8"
+    ]
     assert again.totals("r1").body == b"totals"
     assert sum(1 for _ in again.trials("r1")) == 500
-    with closing(sqlite3.connect(kept)) as db:
+    with closing(sqlite3.connect(store_file)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
 
 
 @pytest.mark.parametrize("wal", [False, True])
-def test_another_programs_database_is_refused(tmp_path: Path, wal: bool) -> None:
+def test_a_database_of_another_program_is_refused(tmp_path: Path, wal: bool) -> None:
     path = tmp_path / "other.db"
     other = sqlite3.connect(path, isolation_level=None)
     if wal:
         other.execute("PRAGMA journal_mode = WAL")  # so that the file itself stays empty for a while
     other.execute("CREATE TABLE customers (name)")
-    with _untouched(path):
-        _refused(path, "the database of another program")
+    with _check_untouched(path):
+        _check_refusal(path, "the database of another program")
     other.close()
 
 
 @pytest.mark.parametrize("pragma", ["user_version = 7", "application_id = 7"])
-def test_another_programs_empty_database_is_refused(tmp_path: Path, pragma: str) -> None:
+def test_an_empty_database_of_another_program_is_refused(tmp_path: Path, pragma: str) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as other:
         other.execute(f"PRAGMA {pragma}")
     other.close()
-    with _untouched(path):
-        _refused(path, "the database of another program")
+    with _check_untouched(path):
+        _check_refusal(path, "the database of another program")
 
 
 @pytest.mark.parametrize(
@@ -131,45 +137,45 @@ def test_another_programs_empty_database_is_refused(tmp_path: Path, pragma: str)
     ],
     ids=["byte", "text", "suite", "zeros", "name", "name-and-nul", "name-and-ff", "name-and-zeros", "zip"],
 )
-def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "kept.db"
     path.write_bytes(content)
-    with _untouched(path):
-        _refused(path)
+    with _check_untouched(path):
+        _check_refusal(path)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_min=True, exclude_max=True), whole_pages=st.booleans())
-def test_a_store_that_was_cut_short_is_refused(kept: Path, share: float, whole_pages: bool) -> None:
-    size = kept.stat().st_size
-    cut = kept.parent / "cut" / "short.db"
-    cut.parent.mkdir(exist_ok=True)
-    shutil.copy(kept, cut)
+def test_a_truncated_store_is_refused(store_file: Path, share: float, whole_pages: bool) -> None:
+    size = store_file.stat().st_size
+    truncated = store_file.parent / "cut" / "short.db"
+    truncated.parent.mkdir(exist_ok=True)
+    shutil.copy(store_file, truncated)
     length = max(1, int(size * share))
-    os.truncate(cut, max(4096, length // 4096 * 4096) if whole_pages else length)
-    if cut.stat().st_size == size:
+    os.truncate(truncated, max(4096, length // 4096 * 4096) if whole_pages else length)
+    if truncated.stat().st_size == size:
         return
-    with _untouched(cut):
-        _refused(cut)
+    with _check_untouched(truncated):
+        _check_refusal(truncated)
 
 
 @pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(100, 200_000), junk=st.binary(min_size=1, max_size=2000))
-def test_damage_anywhere_in_a_store_is_told_in_a_sentence_or_does_no_harm(
-    kept: Path, place: int, junk: bytes
+def test_damage_anywhere_in_a_store_is_an_error_or_has_no_effect(
+    store_file: Path, place: int, junk: bytes
 ) -> None:
-    content = bytearray(kept.read_bytes())
+    content = bytearray(store_file.read_bytes())
     place %= len(content)
     content[place : place + len(junk)] = junk[: len(content) - place]
-    damaged = kept.parent / "damaged.db"
+    damaged = store_file.parent / "damaged.db"
     damaged.write_bytes(content)
-    told = ""
+    message = ""
     try:
         _read_all(SqliteStore.open_file(str(damaged)))
     except StoreError as error:
-        told = str(error)
-    assert not told or str(damaged) in told
+        message = str(error)
+    assert not message or str(damaged) in message
 
 
 def _read_all(store: SqliteStore) -> None:
@@ -180,7 +186,7 @@ def _read_all(store: SqliteStore) -> None:
             list(store.trials(run.id))
             store.count_verdicts(run.id)
             store.holdout_accesses(run.suite.digest)
-            for case in cases[:1]:  # none, where the digest that leads to them is what was damaged
+            for case in cases[:1]:  # there are none if their digest is what was damaged
                 list(store.find_prior_answers(case.sent_digest, target_digest(run.target)))
         store.versions()
         store.labels()
@@ -191,12 +197,12 @@ def _read_all(store: SqliteStore) -> None:
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b"", "text", 7])
 @pytest.mark.parametrize("table", ["runs", "trials", "cases", "versions", "looks", "labels", "comments"])
-def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object) -> None:
-    with sqlite3.connect(kept) as db:
+def test_a_body_that_cannot_be_decoded_is_an_error(store_file: Path, table: str, body: object) -> None:
+    with sqlite3.connect(store_file) as db:
         db.execute(f"UPDATE {table} SET body = ?", (body,))
     db.close()
     with pytest.raises(StoreError, match="is damaged"):
-        _read_all(SqliteStore.open_file(str(kept)))
+        _read_all(SqliteStore.open_file(str(store_file)))
 
 
 @pytest.mark.parametrize(
@@ -209,16 +215,16 @@ def test_a_body_that_cannot_be_read_is_told(kept: Path, table: str, body: object
         "UPDATE comments SET at = 'noon'",
     ],
 )
-def test_a_column_that_cannot_be_read_is_told(kept: Path, change: str) -> None:
-    with sqlite3.connect(kept) as db:
+def test_a_column_that_cannot_be_decoded_is_an_error(store_file: Path, change: str) -> None:
+    with sqlite3.connect(store_file) as db:
         db.execute(change)
     db.close()
     with pytest.raises(StoreError, match="is damaged"):
-        _read_all(SqliteStore.open_file(str(kept)))
+        _read_all(SqliteStore.open_file(str(store_file)))
 
 
 @pytest.mark.parametrize("name", ["folder", "/dev/null", "/dev/full", "/dev/null/x.db", "file/x.db"])
-def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_path_that_cannot_be_a_file_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(StoreError):
@@ -226,28 +232,28 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
     assert not Path("/dev/null-journal").exists()
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StoreError, match="not a file"):
         SqliteStore.open_file(str(tmp_path / "pipe"))
 
 
-def test_a_folder_in_which_nothing_can_be_made_is_told() -> None:
+def test_a_folder_that_cannot_be_written_to_is_an_error() -> None:
     with pytest.raises(StoreError, match="/proc/no"):
         SqliteStore.open_file("/proc/no/store.db")
 
 
-def test_an_empty_file_and_a_missing_folder_become_a_store(tmp_path: Path, opened: Open) -> None:
+def test_an_empty_file_and_a_missing_folder_become_a_store(tmp_path: Path, open_store: OpenStore) -> None:
     (tmp_path / "empty").write_bytes(b"")
     for path in (tmp_path / "empty", tmp_path / "a" / "b" / "new.db"):
-        opened(path).close()
+        open_store(path).close()
         with sqlite3.connect(path) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
         db.close()
 
 
 @pytest.mark.parametrize("name", [":memory:", "file:x.db?mode=memory", "a b'c\"d%.db", "ü🦉.db"])
-def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
+def test_names_that_are_special_to_sqlite_are_names_of_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -261,7 +267,7 @@ def test_a_name_with_a_meaning_for_sqlite_is_the_name_of_a_file(
 
 
 @pytest.mark.slow
-def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> None:
+def test_several_threads_can_create_the_same_store_at_once(tmp_path: Path) -> None:
     for attempt in range(5):
         path, problems = tmp_path / f"{attempt}.db", list[Any]()
         barrier = threading.Barrier(6)
@@ -282,7 +288,7 @@ def test_one_store_can_be_made_by_many_at_the_same_moment(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_log_that_others_make_and_remove_makes_no_store_read_only(tmp_path: Path) -> None:
+def test_a_store_stays_writable_while_its_log_is_created_and_removed(tmp_path: Path) -> None:
     path, log, is_over = tmp_path / "s.db", tmp_path / "s.db-wal", threading.Event()
     path.touch()
 
@@ -301,7 +307,7 @@ def test_a_log_that_others_make_and_remove_makes_no_store_read_only(tmp_path: Pa
     assert answers == {True}
 
 
-_LABEL_ALONE = """
+_LABEL_SCRIPT = """
 import sys
 from contextlib import closing
 from proctor.model import Label
@@ -314,13 +320,13 @@ for number in range(400):
 
 
 @pytest.mark.slow
-def test_two_processes_that_open_and_close_a_store_all_the_time_lose_no_label(tmp_path: Path) -> None:
+def test_two_processes_that_open_and_close_a_store_repeatedly_lose_no_label(tmp_path: Path) -> None:
     path = str(tmp_path / "s.db")
     SqliteStore.open_file(path).close()
-    with subprocess.Popen([sys.executable, "-c", _LABEL_ALONE, path]) as other:
+    with subprocess.Popen([sys.executable, "-c", _LABEL_SCRIPT, path]) as other:
         while other.poll() is None:
             with closing(SqliteStore.open_file(path)) as store:
                 store.add_label(Label(run="r1", case_id="c", passed=True, by="ana"))
     assert other.returncode == 0
     with closing(SqliteStore.open_file(path)) as store:
-        assert sum(kept.label.by == "bo" for kept in store.labels("r1")) == 400
+        assert sum(stored_label.label.by == "bo" for stored_label in store.labels("r1")) == 400

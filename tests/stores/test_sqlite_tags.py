@@ -1,4 +1,4 @@
-"""Runs found by their tags in a file of which a part is damaged."""
+"""Finding runs by their tags in a damaged file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.stores import add_run, save_cases
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Callable[..., None]:
-    """Keeps runs with tags; a body, where one is given, stands in the place of the run's own."""
+    """Saves runs with tags; `body` replaces the stored body of the run."""
 
     def make(run_id: str, *tags: str, body: object = None) -> None:
         with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
@@ -41,7 +41,7 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, begin: Callable[..., None]
             store.run("r2")
 
 
-def test_a_damaged_run_that_has_a_tag_is_told(tmp_path: Path, begin: Callable[..., None]) -> None:
+def test_a_damaged_run_with_the_tag_is_an_error(tmp_path: Path, begin: Callable[..., None]) -> None:
     begin("r1", "baseline")
     begin("r2", body=b'{"tags": ["baseline"]}')
     with closing(SqliteStore.open_file(str(tmp_path / "kept.db"))) as store:
