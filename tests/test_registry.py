@@ -54,9 +54,9 @@ def test_a_thing_of_the_callers_own_is_added_and_replaces_one_of_its_name() -> N
 
 def test_adding_to_one_registry_leaves_others_alone() -> None:
     places = {"ordered": "collections:OrderedDict"}
-    one, other = Registry[Any]("graders", places), Registry[Any]("graders", places)
-    one.add("mine", 4)
-    assert "mine" not in other
+    first, second = Registry[Any]("graders", places), Registry[Any]("graders", places)
+    first.add("mine", 4)
+    assert "mine" not in second
     assert "mine" not in places
 
 
