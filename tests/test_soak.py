@@ -37,7 +37,7 @@ UNDISTURBED = ((1, NO_DISTURBANCE),)
 
 @pytest.fixture
 def soak(tmp_path: Path) -> Callable[..., tuple[Totals, list[str]]]:
-    """Works until the first fault, or for so many operations; gives the totals and what was reported."""
+    """Works until the first fault, or for so many operations; returns the totals and the report."""
 
     def work(plan: Plan, *, operations: int = 30) -> tuple[Totals, list[str]]:
         totals, stopped, reports, endpoint = Totals(), Event(), list[str](), Endpoint(plan.seed)
