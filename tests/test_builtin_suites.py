@@ -1,4 +1,4 @@
-"""The suites that Proctor ships: what their manifest says is so, and no lazy answer passes them."""
+"""The suites that Proctor ships: their manifest is true, and no lazy answer passes them."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_answers_without_judge_verdicts_are_not_counted() -> None:
     assert (calibration.count, calibration.unscored) == (1, 0)
 
 
-def test_people_who_are_divided_give_no_label_and_are_the_ceiling() -> None:
+def test_divided_people_give_no_label_and_limit_the_agreement() -> None:
     calibration = calibrate(
         AnswerVerdicts(human_verdicts=(True, False), judge_verdicts=(True,)),
         AnswerVerdicts(human_verdicts=(True, True, False), judge_verdicts=(False,)),
@@ -113,7 +113,7 @@ def test_people_who_are_divided_give_no_label_and_are_the_ceiling() -> None:
 
 
 @given(st.lists(st.booleans()))
-def test_the_majority_is_what_most_say(verdicts: list[bool]) -> None:
+def test_the_majority_is_the_more_frequent_verdict(verdicts: list[bool]) -> None:
     label = majority(verdicts)
     passes, fails = verdicts.count(True), verdicts.count(False)
     assert label is (True if passes > fails else False if fails > passes else None)
@@ -161,7 +161,7 @@ def test_every_count_is_within_its_total_and_the_order_of_answers_does_not_count
 
 
 def make_answer(usual: str, other: str) -> AnswerVerdicts:
-    """Verdicts as letters: p, f, and - for none."""
+    """Makes an answer from verdicts as letters: p, f, and - for none."""
     verdicts = {"p": True, "f": False, "-": None}
     return AnswerVerdicts(
         human_verdicts=(True,),
@@ -189,7 +189,7 @@ def test_answers_without_both_verdicts_give_no_shift() -> None:
 
 
 def shifts(**measures: VerdictShift | None) -> Calibration:
-    """A calibration in which nothing but these shifts was measured."""
+    """Makes a calibration that has only these shifts."""
     return Calibration(judge="", name="", at=AT, labels="", count=0, agreed=0, **measures)  # type: ignore[arg-type]
 
 
@@ -415,7 +415,7 @@ def test_the_interval_of_the_corrected_rate_covers_the_true_rate_in_about_95_of_
 
 
 def make_quick_calibration(**counts: Any) -> Calibration:
-    """The counts without a kappa, which takes long to be computed so often."""
+    """Makes a calibration of these counts without kappa, which is slow to compute."""
     true_passes, true_fails = counts["true_passes"], counts.pop("true_fails")
     count, agreed = counts["passed"] + counts.pop("failed"), true_passes + true_fails
     return Calibration(judge="", name="", at=AT, labels="", count=count, agreed=agreed, **counts)

@@ -118,7 +118,7 @@ def test_without_a_holdout_more_cases_or_a_lower_minimum_are_proposed() -> None:
     )
 
 
-def test_a_whole_split_is_no_picking() -> None:
+def test_selecting_a_whole_split_is_no_objection() -> None:
     assert list_objections(part="holdout", selection=Selection(split="holdout")) == []
 
 
@@ -191,7 +191,7 @@ def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
     assert condition.short == "no holdout"
 
 
-def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> None:
+def test_only_recomputed_numbers_with_a_trusted_signature_are_verified() -> None:
     assert trust_level("trusted", hidden_trials=0, recounted=0, imported=None) == "verified"
     assert trust_level("trusted", hidden_trials=0, recounted=1, imported=None) == "recounted"
     assert trust_level("unknown", hidden_trials=0, recounted=0, imported=None) == "self-attested"

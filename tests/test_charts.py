@@ -72,7 +72,7 @@ def test_a_chart_is_saved_as_the_same_svg_every_time(tmp_path: Path) -> None:
     assert "Größe" in find_texts(chart)
 
 
-def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
+def test_unencodable_labels_are_escaped_and_missing_values_left_out() -> None:
     chart = bars([Bar("half \ud800", float("nan")), Bar("whole", 1.0)], title="t", unit="u")
     assert r"half \ud800" in find_texts(chart)
     assert (
@@ -81,7 +81,7 @@ def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
     assert [row.get("value") for row in chart.spec["data"]["values"]] == [None, 1.0]
 
 
-def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
+def test_control_characters_in_labels_are_escaped() -> None:
     chart = bars([Bar("bell \a", 1.0)], title="red \x1b[31m\ufffe", unit="u\b")
     assert {r"bell \x07", r"red \x1b[31m\ufffe", r"u\x08"} <= set(find_texts(chart))
 

@@ -72,6 +72,6 @@ def test_an_offset_is_read_as_faketime_writes_it(offset: str, expected: int) -> 
 
 
 @pytest.mark.parametrize("offset", ["", "400", "+4w", "@2030-01-01 00:00:00", "+1.5d"])
-def test_what_is_no_offset_is_named(offset: str) -> None:
+def test_an_invalid_offset_is_refused(offset: str) -> None:
     with pytest.raises(SystemExit, match="Write it as"):
         seconds(offset)

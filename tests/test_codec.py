@@ -214,7 +214,7 @@ ROWS = [("sum-1", "sha256:1", "sha256:2"), ("é", "sha256:3", "sha256:4")]
         ),
     ],
 )
-def test_a_digest_is_what_it_always_was(digest: str, digits: str) -> None:
+def test_a_digest_never_changes(digest: str, digits: str) -> None:
     """Stored runs are found by these: change one only under a new number in its prefix."""
     assert digest == f"sha256:{digits}"
 

@@ -144,7 +144,7 @@ def test_no_constant_scores(text: str, seed: int) -> None:
 
 @pytest.mark.slow
 @given(SEEDS, st.randoms(use_true_random=False), st.integers(0, 40))
-def test_no_constant_made_of_what_is_expected_scores(seed: int, rng: Random, size: int) -> None:
+def test_no_constant_made_of_expected_answers_scores(seed: int, rng: Random, size: int) -> None:
     words = list_expected(seed)
     for text in ("\n".join(words), " ".join(rng.sample(words, min(size, len(words))))):
         assert run_checks(lambda _, text=text: text, seed).passed <= 1  # type: ignore[misc]

@@ -84,7 +84,7 @@ ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def options(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    """Each command with each of its options; a command without any with an empty one."""
+    """Yields each command with each of its options, and once with an empty option."""
     if isinstance(command, click.Group):
         for inner, subcommand in command.commands.items():
             yield from options(subcommand, f"{name} {inner}")
@@ -358,24 +358,24 @@ def test_what_a_page_shows_is_what_its_commands_print(
 
 
 PROGRESS = re.compile(r"^[\d,]+/[\d,]+(?: \w+)? · .*\n", re.MULTILINE)
-"""What only a slow machine is told: a run's progress, every two seconds."""
+"""A line of progress, which a run prints every two seconds, so only on a slow machine."""
 
 
-def test_progress_is_no_part_of_what_a_page_shows() -> None:
+def test_progress_lines_are_removed_from_output() -> None:
     output = "25/80 calls · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
     assert PROGRESS.sub("", output) == "5 of 80 · agreement 0.6\n"
 
 
 PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&1)? \| (.+))?")
-"""A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
+"""A command that needs a shell only for its exit code or a pipe; `proctor` runs in this process."""
 
 
 CLOCK = {name: os.environ[name] for name in ("LD_PRELOAD", "AHEAD_S", "TZ") if name in os.environ}
-"""What moves the clock of this process, and of those that it starts (`clock.py`)."""
+"""The variables that move the clock of this process and of its children (`clock.py`)."""
 
 
 def run(command: str, folder: Path) -> str:
-    """What a shell prints for a command, on both streams."""
+    """Returns what a command prints in a shell, on both streams."""
     environ = {
         **CLOCK,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -400,7 +400,7 @@ def run(command: str, folder: Path) -> str:
 
 
 def shell(command: str, folder: Path, environ: dict[str, str], stdin: bytes = b"") -> str:
-    """What a shell prints for a command, in a process of its own."""
+    """Returns what a command prints in a shell process."""
     process = subprocess.run(
         ["/bin/sh", "-c", command],
         check=False,
@@ -417,7 +417,7 @@ def shell(command: str, folder: Path, environ: dict[str, str], stdin: bytes = b"
 def capture_output(
     folder: Path, environ: dict[str, str], *, apart: bool = False
 ) -> Iterator[tuple[BytesIO, BytesIO]]:
-    """What is printed on either stream, or on both, while this process is in that folder and environment."""
+    """Captures both streams, together or apart, while this process has that folder and environment."""
     data = BytesIO(), BytesIO()
     out, err = (TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in data)
     with (
@@ -469,7 +469,7 @@ def test_a_date_on_a_page_is_that_date_or_the_day_of_the_test(output: str, holds
 
 
 def refresh_output(expected: str, output: str) -> str:
-    """What a command prints now, where its page had `expected`: lines that a `…` of the page fits stay."""
+    """Returns the output of now for a page that has `expected`; lines that a `…` of it matches stay."""
     for pattern, instead in VARYING:
         output = pattern.sub(instead, output)
     lines = {

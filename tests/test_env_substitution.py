@@ -108,7 +108,7 @@ def test_a_case_without_variables_is_returned_as_it_is() -> None:
     assert substitute_in_case(case, {}) is case
 
 
-def test_what_an_attached_file_says_is_no_reference() -> None:
+def test_references_in_attached_files_are_ignored() -> None:
     case = make_case("${{ KEY }}", attached="run: ${{ GITHUB_SHA }} ${{ KEY }}")
     assert names_in(case) == ("KEY",)
     part = substitute_in_case(case, ENVIRON).input[0].parts[1]
@@ -183,7 +183,7 @@ def test_a_value_of_six_characters_or_more_becomes_its_reference(
         ("a … b", "a … b"),
     ],
 )
-def test_what_an_ellipsis_leaves_of_a_value_goes_as_well(text: str, becomes: str) -> None:
+def test_the_part_of_a_value_beside_an_ellipsis_is_removed(text: str, becomes: str) -> None:
     assert mask(text, ("KEY", "_x1"), ENVIRON) == becomes
 
 
@@ -221,7 +221,7 @@ def test_an_answer_that_names_a_variable_of_its_own_accord_gets_no_value() -> No
 
 
 @given(nested(TEXTS), ENVIRONS)
-def test_filling_and_masking_gives_what_fills_to_the_same(value: Any, environ: dict[str, str]) -> None:
+def test_masking_a_substituted_value_loses_nothing(value: Any, environ: dict[str, str]) -> None:
     whole = substitute(value, environ)
     assert substitute(mask(whole, ALL, environ), environ) == whole
 
@@ -245,7 +245,7 @@ def test_no_value_is_left_after_masking(value: Any, environ: dict[str, str]) -> 
         st.lists(st.sampled_from(["1234567", "123456", "7654321", "é", "${{ B "]), max_size=4).map("".join)
     )
 )
-def test_what_was_masked_comes_back(value: Any) -> None:
+def test_unmasking_undoes_masking(value: Any) -> None:
     environ = {"A": "1234567", "B": "123456", "C_1": "7654321"}
     assert unmask(mask(value, ALL, environ), ALL, environ) == value
 

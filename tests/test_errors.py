@@ -100,7 +100,7 @@ def test_a_suggestion_names_the_nearest_or_all(name: str, names: list[str], sent
     assert suggestion(name, names) == sentence
 
 
-def test_an_unknown_name_says_what_it_was_and_lists_what_is_known_in_order() -> None:
+def test_an_unknown_name_is_quoted_and_the_known_names_are_sorted() -> None:
     error = UnknownName("grader", "q'x", iter(["exact", "contains"]))
     assert str(error) == """Unknown grader "q'x". Expected one of: contains, exact."""
     assert error.name == "q'x"

@@ -109,7 +109,7 @@ def test_a_function_gets_the_reasoning_as_the_answer() -> None:
     assert mentions.assertion(on="reasoning").on == "reasoning"
 
 
-def test_it_is_in_digests_only_if_it_is_set() -> None:
+def test_on_is_in_digests_only_if_it_is_set() -> None:
     plain = Assertion(grader="contains", params={"value": "37"})
     assert assertion_digest(plain) == assertion_digest(check(value="37", on="answer"))
     assert assertion_digest(plain) != assertion_digest(check(value="37"))

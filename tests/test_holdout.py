@@ -290,7 +290,7 @@ def test_sealing_does_not_change_its_argument_and_is_idempotent() -> None:
     assert trial == make_detailed_trial()
 
 
-def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:
+def test_a_sealed_case_keeps_only_the_fields_that_statistics_need() -> None:
     kept_fields: dict[str, Any] = {
         "id": "a",
         "tags": ("t",),

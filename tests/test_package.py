@@ -202,7 +202,7 @@ def test_every_error_in_a_docstring_exists() -> None:
 
 
 def opens_text(call: ast.Call) -> bool:
-    """Whether the call opens a file as text, for all that can be seen."""
+    """Whether the call appears to open a file as text."""
     function = call.func
     modes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
     if any(isinstance(mode, ast.Constant) and "b" in str(mode.value) for mode in modes):

@@ -168,7 +168,7 @@ def test_a_suite_without_a_split_has_no_holdout() -> None:
     ("run_repeats", "case_repeats", "repeats"),
     [(None, None, 1), (None, 3, 3), (2, None, 2), (2, 3, 3), (5, 3, 5), (1, 1, 1)],
 )
-def test_a_case_is_asked_as_the_run_wants_and_never_less_than_it_needs(
+def test_a_case_has_the_repeats_of_the_run_or_its_own_if_more(
     run_repeats: int | None, case_repeats: int | None, repeats: int
 ) -> None:
     case = named_case("a", repeats=case_repeats)

@@ -110,7 +110,7 @@ def test_snapshots_at_the_price_of_their_model_are_listed_with_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["echo", "local", "scripted"])
-def test_what_runs_here_costs_nothing(kind: str) -> None:
+def test_local_targets_cost_nothing(kind: str) -> None:
     quote = quote_for(make_spec(kind), PRICES, {})
     assert quote is not None
     assert cost_usd(Usage(input_tokens=10**6), quote.price) == 0.0

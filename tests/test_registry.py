@@ -1,4 +1,4 @@
-"""Names to things, which are imported at first use, and found among installed packages."""
+"""Registries: names to objects, which are imported at first use or come from installed packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_name_gives_its_thing_the_same_each_time() -> None:
     assert registry.get("ordered") is registry.get("ordered") is OrderedDict
 
 
-def test_a_thing_is_imported_only_when_it_is_asked_for() -> None:
+def test_an_entry_is_imported_at_its_first_use() -> None:
     module = "this.module.is.not.there"
     registry = table(absent=f"{module}:thing")
     assert registry.get("ordered") is OrderedDict

@@ -1,4 +1,4 @@
-"""Text of others, made safe for each medium."""
+"""Untrusted text, escaped for each medium."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_text_of_any_language_stays_as_it_is(text: str) -> None:
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + r"\u0301\u0301"),
     ],
 )
-def test_what_nobody_sees_is_shown_as_its_escape(text: str, expected: str) -> None:
+def test_invisible_characters_are_shown_as_escapes(text: str, expected: str) -> None:
     assert escape_invisible(text) == expected
 
 

@@ -148,14 +148,14 @@ def test_a_shard_is_written_as_its_place_and_their_number(text: str) -> None:
         ),
     ],
 )
-def test_what_is_no_shard_is_refused_with_the_remedy(text: str, why: str) -> None:
+def test_an_invalid_shard_is_refused_with_the_remedy(text: str, why: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_shard(text)
     assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("fields", [{"until": 0.02}, {"stop_when_shown": True, "min_pass_rate": 0.8}])
-def test_no_shard_stops_by_what_it_shows(fields: dict[str, Any]) -> None:
+def test_a_shard_cannot_stop_early(fields: dict[str, Any]) -> None:
     settings = Settings(selection=Selection(shard=Shard(index=0, count=2)), **fields)
     with pytest.raises(UsageError, match="a shard has only a part"):
         complete_settings(settings, fields, resumes=False)

@@ -101,9 +101,7 @@ def test_a_score_whose_outcome_is_an_error_is_no_pass() -> None:
 
 @pytest.mark.parametrize("rule", [ALL, PassRule(threshold=0.0)])
 @pytest.mark.parametrize("scores", [[], [row(1.0)], [row(0.0, required=1.0)], [row(None)]])
-def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
-    scores: list[Score], rule: PassRule
-) -> None:
+def test_a_trial_without_an_output_is_an_error_with_any_scores(scores: list[Score], rule: PassRule) -> None:
     assert decide_verdict(make_trial(None, *scores), rule) is ERROR
 
 
@@ -149,7 +147,7 @@ def test_a_threshold_is_reached_by_the_weighted_mean(
         ([row(1.0), row(None, weight=9)], 1.0),
     ],
 )
-def test_a_score_is_the_weighted_mean_of_what_counts_and_could_be_had(
+def test_a_score_is_the_weighted_mean_of_the_scores_that_have_a_value_and_weight(
     scores: list[Score], mean: float | None
 ) -> None:
     assert trial_score(make_trial("four", *scores)) == mean
@@ -181,14 +179,14 @@ def test_counts_of_nothing_have_no_rate() -> None:
     assert (counts.total, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, None)
 
 
-def test_what_was_not_measured_is_in_the_total_and_in_no_rate() -> None:
+def test_unmeasured_trials_are_in_the_total_and_in_no_rate() -> None:
     counts = make_counts(passed=7, failed=1, errors=1, unscored=1)
     assert (counts.total, counts.passed, counts.failed, counts.errors, counts.unscored) == (10, 7, 1, 1, 1)
     assert (counts.cases, counts.unmeasured, counts.pass_rate, counts.ci95) == (8, 2, 7 / 8, wilson(7, 8))
     assert counts.bounds == (0.7, 0.9)
 
 
-def test_where_nothing_was_measured_there_is_no_rate_and_it_could_be_anything() -> None:
+def test_without_measured_trials_there_is_no_rate_and_the_bounds_are_0_and_1() -> None:
     counts = make_counts(errors=3, unscored=2)
     assert (counts.cases, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, (0.0, 1.0))
 
@@ -353,7 +351,7 @@ def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself() -> None:
 
 
 def make_judged_score(*costs: float | None, **fields: Any) -> Score:
-    """A score with a judgment of each of these costs, of 5 tokens in and 1 out."""
+    """Makes a score with a judgment for each cost, of 5 input tokens and 1 output token."""
     judgment_fields: dict[str, Any] = {"judge": "j", "prompt_digest": "sha256:0"} | fields
     usage = Usage(input_tokens=5, output_tokens=1)
     judgments = tuple(Judgment(usage=usage, cost_usd=cost, **judgment_fields) for cost in costs)
@@ -364,7 +362,7 @@ def make_judged_score(*costs: float | None, **fields: Any) -> Score:
     ("target", "judges", "whole", "least"),
     [(0.01, 0.5, 0.51, 0.51), (0.01, None, None, 0.01), (None, 0.5, None, 0.5), (None, None, None, 0.0)],
 )
-def test_what_the_target_and_the_judges_cost_is_counted_apart(
+def test_costs_of_the_target_and_of_the_judges_are_counted_apart(
     target: float | None, judges: float | None, whole: float | None, least: float
 ) -> None:
     tally = Tally(lambda _case: ALL)
@@ -409,7 +407,7 @@ def test_judges_agree_or_not_where_several_of_their_replies_could_be_read() -> N
     assert (tally.judge_stats.panels, tally.judge_stats.unanimous) == (2, 1)
 
 
-def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
+def test_cached_answers_are_neither_requests_nor_costs() -> None:
     tally = Tally(lambda _case: ALL)
     usage = Usage(input_tokens=10, output_tokens=2)
     cached_output = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)

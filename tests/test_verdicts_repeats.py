@@ -26,7 +26,7 @@ PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict
 MOST = PassRule(threshold=0.8)
 ALL = PassRule()
 Value = float | str | None
-"""A score's value; None: it could not be had; `gate`: full marks below a gate; `error`: no output."""
+"""A score's value; None: unscored; `gate`: full marks below a gate; `error`: no output."""
 
 
 def make_value_trial(value: Value, repeat: int = 0, position: int = 0) -> Trial:
@@ -169,7 +169,7 @@ def test_a_case_counts_once_and_so_do_all_its_parts() -> None:
     assert tally.result_counts.ci95 == wilson(2, 3)
 
 
-def test_a_case_whose_trials_are_not_all_in_does_not_count_yet() -> None:
+def test_a_case_with_missing_trials_does_not_count_yet() -> None:
     tally = Tally(lambda _case: MOST, "any", 2)
     tally.add(make_value_trial(1.0), make_case())
     assert (tally.all.total, tally.result_counts.total) == (1, 0)
@@ -185,7 +185,7 @@ def test_a_case_may_ask_for_more_repeats_than_the_run() -> None:
     assert tally.result_counts.passed == 1
 
 
-def test_what_is_held_of_a_case_is_dropped_when_it_is_whole() -> None:
+def test_the_trials_of_a_case_are_released_when_it_is_complete() -> None:
     full: list[Value] = [1.0, 1.0, 1.0]
     tally = make_tally("mean", *[full] * 50)
     assert tally.result_counts.passed == 50
@@ -195,7 +195,7 @@ def test_what_is_held_of_a_case_is_dropped_when_it_is_whole() -> None:
 @pytest.mark.parametrize(
     ("how", "code"), [("each", ExitCode.FAILED), ("any", ExitCode.OK), ("mean", ExitCode.FAILED)]
 )
-def test_the_exit_code_is_of_what_is_counted(how: RepeatsRule, code: ExitCode) -> None:
+def test_the_exit_code_follows_the_counts_of_the_rule(how: RepeatsRule, code: ExitCode) -> None:
     tally = make_tally(how, [1.0, 0.0, 1.0])
     assert run_exit_code(tally.result_counts, Settings()) is code
 
@@ -249,7 +249,7 @@ def test_a_case_with_missing_trials_is_in_no_report(any_of_two: RunReport) -> No
     ]
 
 
-def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
+def test_a_run_that_counts_single_trials_has_no_counts_by_case() -> None:
     row = plain(run_record(make_report()))
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 

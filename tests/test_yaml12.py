@@ -181,7 +181,7 @@ def test_a_field_that_is_written_twice_is_refused_and_both_lines_are_named(text:
     assert "line 1" in str(error)
 
 
-def test_the_merge_key_adds_what_an_object_does_not_say_itself_with_its_lines() -> None:
+def test_the_merge_key_adds_missing_fields_with_their_lines() -> None:
     result = load("base: &b {x: 1,\n  y: 1}\nc:\n  <<: *b\n  y: 2")
     assert (result["c"], result["c"].lines) == ({"x": 1, "y": 2}, {"x": 1, "y": 5})
     assert result["base"] == {"x": 1, "y": 1}
@@ -228,7 +228,7 @@ def test_a_field_whose_name_is_no_text_is_refused(text: str) -> None:
         ('a: "\\ud83d\\ude00"', 1),
     ],
 )
-def test_what_is_no_yaml_is_refused_at_its_line(text: str, line: int) -> None:
+def test_invalid_yaml_is_refused_at_its_line(text: str, line: int) -> None:
     assert load_error(text).line == line
 
 
