@@ -146,8 +146,8 @@ def measure_size(
                 if name == "run":
                     prepare(suite, folder, sources[version])
     suite.unlink()
-    for (name, version), taken in usages.items():
-        yield Row(cases, name, version, tuple(taken))
+    for (name, version), samples in usages.items():
+        yield Row(cases, name, version, tuple(samples))
 
 
 def measure(words: str, codes: Sequence[int], suite: Path, folder: Path, source: Path) -> ProcessUsage:

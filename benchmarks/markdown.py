@@ -26,7 +26,7 @@ from measure import (  # type: ignore[import-not-found]  # found beside this fil
 
 CASES = 10_000
 GOAL = "load, lint and plan in at most 5 s and 250 MiB"
-WORDS = tuple(f"{one}{other}" for one in ("river", "stone", "garden", "copper") for other in "abcdefgh")
+WORDS = tuple(f"{word}{letter}" for word in ("river", "stone", "garden", "copper") for letter in "abcdefgh")
 
 
 def main() -> None:
@@ -57,12 +57,12 @@ def measure(scratch: Path, cases: int, rounds: int) -> None:
         "reuse": [*proctor(), "run", suite, *target, "--store", store],
     }
     measure_process(commands["reuse"])
-    taken: dict[str, list[ProcessUsage]] = {name: [] for name in commands}
+    usages: dict[str, list[ProcessUsage]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, command in commands.items():
-            aside = ["--store", new_store(scratch)] if name == "plan" else []
-            taken[name].append(measure_process([*command, *aside]))
-    floor_s = median(one.wall_s for one in taken["floor"])
+            store_options = ["--store", new_store(scratch)] if name == "plan" else []
+            usages[name].append(measure_process([*command, *store_options]))
+    floor_s = median(usage.wall_s for usage in usages["floor"])
     what = {
         "floor": "reads every file and its front matter",
         "validate": "loads and lints every test",
@@ -70,8 +70,8 @@ def measure(scratch: Path, cases: int, rounds: int) -> None:
         "reuse": "asks nothing again and has every trial",
     }
     print(f"{cases:,} Markdown tests. Goal: {GOAL}.")
-    for name, runs in taken.items():
-        ratio = median(one.wall_s for one in runs) / floor_s
+    for name, runs in usages.items():
+        ratio = median(usage.wall_s for usage in runs) / floor_s
         print(f"  {name:<8}  {ratio:4.1f} times the floor, {describe_usages(runs)}: {what[name]}", flush=True)
 
 
@@ -85,11 +85,11 @@ def write_tests(cases: int, scratch: Path) -> Path:
     for place in range(cases):
         inside = folder / f"area{place % 50}"
         inside.mkdir(parents=True, exist_ok=True)
-        asked = [words.choice(WORDS) for _ in range(25)]
+        topics = [words.choice(WORDS) for _ in range(25)]
         (inside / f"t{place}.md").write_text(
             f"---\nsystemPrompts:\n  - helper\ntags:\n  - area{place % 50}\n---\n\n# 👤\n\n"
-            f"Case {place}: what do you know of {' '.join(asked)}?\n\n---\n\n"
-            f"The answer must speak of {asked[0]} and of {asked[1]}.\n",
+            f"Case {place}: what do you know of {' '.join(topics)}?\n\n---\n\n"
+            f"The answer must speak of {topics[0]} and of {topics[1]}.\n",
             encoding="utf-8",
         )
     return folder

@@ -18,8 +18,8 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import NamedTuple
 
-HERE = Path(__file__).parent
-SOURCE = HERE.parent / "src"
+BENCHMARKS = Path(__file__).parent
+SOURCE = BENCHMARKS.parent / "src"
 """The package that stands beside this folder."""
 
 

@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from measure import (  # type: ignore[import-not-found]  # found beside this file when it is run
-    HERE,
+    BENCHMARKS,
     SOURCE,
     ProcessUsage,
     Ratios,
@@ -129,7 +129,7 @@ class Bench:
         suite = write_suite(scenario.cases, self._scratch)
         with start_server(scenario.latency_ms) as server:
             words = [str(suite), server.base, str(scenario.concurrency)]
-            floor = partial(measure_process, [sys.executable, str(HERE / "floor.py"), *words])
+            floor = partial(measure_process, [sys.executable, str(BENCHMARKS / "floor.py"), *words])
             target = ["--target", f"openai:bench@{server.base}", "--concurrency", str(scenario.concurrency)]
             programs = {"floor": floor, **self._versions("run", str(suite), *target)}
             began, cpu_s = perf_counter(), server.cpu_s()
@@ -215,8 +215,8 @@ class Bench:
             ratios = compare_usages(usages["proctor"], usages["before"])
             print(f"  proctor : before  {ratios.describe()}")
         width = max(map(len, usages))
-        for program, taken in usages.items():
-            print(f"  {program:<{width}}  {describe_usages(taken)}", flush=True)
+        for program, samples in usages.items():
+            print(f"  {program:<{width}}  {describe_usages(samples)}", flush=True)
         if self._is_smoke:
             return
         ratios = compare_usages(usages["proctor"], usages[base]) if base is not None else None

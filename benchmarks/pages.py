@@ -56,7 +56,7 @@ TRIALS, COLUMNS, SMALL_RUNS = 100_000, 8, 300
 MOST_MS = 300
 GOAL = f"each median at most {MOST_MS} ms"
 LARGE = "20260301-120000-aaaaaa"
-WORDS = tuple(f"{one}{other}" for one in ("river", "stone", "garden", "copper") for other in "abcdefgh")
+WORDS = tuple(f"{word}{letter}" for word in ("river", "stone", "garden", "copper") for letter in "abcdefgh")
 PAGES = {
     "the list of runs": "/runs",
     "the same by pass rate": "/runs?sort=-rate",
@@ -99,18 +99,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         address = options.store or str(Path(folder) / "proctor.db")
         fill(address, trials, options.letters, small, columns)
-        with serving(address, folder) as (port, process):
+        with run_server(address, folder) as (port, process):
             taken_s, visits = first_look(port)
             first_cpu_s = cpu_s(process)
-            taken = measure(port, process, trials, rounds, columns)
+            times_by_page = measure(port, process, trials, rounds, columns)
     print(f"{trials:,} trials of {options.letters:,} letters, {len(columns)} columns. Goal: {GOAL}.")
     print(f"  looked through in {taken_s:.2f} s (CPU {first_cpu_s:.2f} s), {visits} pages")
-    for name, one in taken.items():
-        times, cpu_ms = one.times_ms, one.cpu_s * 1000 / rounds
-        figures = f"median {median(times):4.0f} ms, worst {max(times):4.0f} ms, CPU {cpu_ms:4.0f} ms"
-        figures += f", first {one.first_ms:5.0f} ms"
+    for name, page in times_by_page.items():
+        times_ms, cpu_ms = page.times_ms, page.cpu_s * 1000 / rounds
+        figures = f"median {median(times_ms):4.0f} ms, worst {max(times_ms):4.0f} ms, CPU {cpu_ms:4.0f} ms"
+        figures += f", first {page.first_ms:5.0f} ms"
         print(f"  {name:<26}  {figures}", flush=True)
-    slow = [name for name, one in taken.items() if median(one.times_ms) > MOST_MS]
+    slow = [name for name, page in times_by_page.items() if median(page.times_ms) > MOST_MS]
     if slow and not options.smoke:
         raise SystemExit(f"Missed: {', '.join(slow)}.")
 
@@ -123,18 +123,18 @@ def fill(address: str, trials: int, letters: int, small: int, columns: Sequence[
     choose, store = random.Random(7), open_store(address)
     small_runs = [f"20260228-{number:06}-bbbbbb" for number in range(small)]
     for name, cases, runs in (("small", 10, small_runs), ("large", trials, columns)):
-        suite = saved(store, name, cases, choose)
+        suite = save_suite(store, name, cases, choose)
         for run_id in runs:
             make(store, suite, run_id, letters, choose)
     store.close()
 
 
-def saved(store: Store, name: str, count: int, choose: random.Random) -> Suite:
+def save_suite(store: Store, name: str, count: int, choose: random.Random) -> Suite:
     """A suite of so many cases."""
     writer = store.open_suite_writer()
     for place in range(count):
-        made = case(place, choose)
-        writer.add(made, sent_digest(made))
+        benchmark_case = case(place, choose)
+        writer.add(benchmark_case, sent_digest(benchmark_case))
     digest = f"sha256:{len(name):064}"
     return writer.commit(
         Suite(name=name, dialect="proctor", digest=digest, case_count=count, split_rule=SplitRule())
@@ -172,9 +172,9 @@ def make(store: Store, suite: Suite, run_id: str, letters: int, choose: random.R
         outcome = Verdict.PASS if passed else Verdict.FAIL
         reason = "" if passed else "The answer does not contain the word."
         score = Score(grader="contains", name="contains", value=float(passed), outcome=outcome, reason=reason)
-        answered = trial(place, letters, score, began, choose)
-        tally.add(answered, case(place, choose))
-        store.save_trial(run_id, answered, outcome)
+        answered_trial = trial(place, letters, score, began, choose)
+        tally.add(answered_trial, case(place, choose))
+        store.save_trial(run_id, answered_trial, outcome)
     run = replace(run, status="finished", finished_at=began + timedelta(minutes=20))
     store.update_run(run, totals=encode_totals(tally))
 
@@ -202,7 +202,7 @@ def trial(place: int, letters: int, score: Score, began: datetime, choose: rando
 # --- a visitor ---------------------------------------------------------------------------------------------
 
 
-class Taken(Struct):
+class PageTimes(Struct):
     """What one page took."""
 
     times_ms: list[float]
@@ -222,7 +222,7 @@ def cpu_s(process: int) -> float:
 
 
 @contextmanager
-def serving(address: str, folder: str) -> Iterator[tuple[int, int]]:
+def run_server(address: str, folder: str) -> Iterator[tuple[int, int]]:
     """A server over a store, working in a folder; its port and its process id."""
     command = [*proctor(), "serve", "--port", "0", "--store", address]
     running = subprocess.Popen(
@@ -230,10 +230,10 @@ def serving(address: str, folder: str) -> Iterator[tuple[int, int]]:
     )
     try:
         assert running.stdout is not None
-        said = running.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
-        assert found, f"The server said {said!r}."
-        yield int(found[1]), running.pid
+        line = running.stdout.readline()
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        assert match, f"The server said {line!r}."
+        yield int(match[1]), running.pid
     finally:
         running.terminate()
         running.wait()
@@ -273,21 +273,23 @@ def first_look(port: int) -> tuple[float, int]:
     return Visitor(port).follow(f"/runs/{LARGE}")
 
 
-def measure(port: int, process: int, trials: int, rounds: int, columns: Sequence[str]) -> dict[str, Taken]:
+def measure(
+    port: int, process: int, trials: int, rounds: int, columns: Sequence[str]
+) -> dict[str, PageTimes]:
     """What each page takes, in turns, after a first visit."""
     visitor = Visitor(port)
     fields = {"run": LARGE, "half": trials // 2, "columns": urlencode({"run": columns}, doseq=True)}
     addresses = {name: page.format(**fields) for name, page in PAGES.items()}
-    taken = {name: Taken(times_ms=[]) for name in addresses}
+    times_by_page = {name: PageTimes(times_ms=[]) for name in addresses}
     for turn in range(rounds + 1):
         for name, address in addresses.items():
             began = cpu_s(process)
             if not turn:
-                taken[name].first_ms = visitor.follow(address)[0] * 1000
+                times_by_page[name].first_ms = visitor.follow(address)[0] * 1000
             else:
-                taken[name].times_ms.append(visitor.get(address)[0])
-                taken[name].cpu_s += cpu_s(process) - began
-    return taken
+                times_by_page[name].times_ms.append(visitor.get(address)[0])
+                times_by_page[name].cpu_s += cpu_s(process) - began
+    return times_by_page
 
 
 if __name__ == "__main__":

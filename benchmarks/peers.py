@@ -31,7 +31,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from measure import (  # type: ignore[import-not-found]  # found beside this file when it is run
-    HERE,
+    BENCHMARKS,
     SOURCE,
     ProcessUsage,
     clean_environ,
@@ -183,11 +183,11 @@ def table(usages: Mapping[str, Sequence[ProcessUsage]], rounds: int) -> Iterator
     """Yields the lines of a table in Markdown."""
     yield "| program | wall | CPU | peak | wall : floor | CPU : floor |"
     yield "|---|---|---|---|---|---|"
-    for name, taken in usages.items():
-        label = name if len(taken) == rounds else f"{name} ({len(taken)} rounds)"
-        wall_s, cpu_s = median(usage.wall_s for usage in taken), median(usage.cpu_s for usage in taken)
-        peak_mib = max(usage.peak_mib for usage in taken)
-        ratios = compare_usages(taken, usages["floor"][: len(taken)])
+    for name, samples in usages.items():
+        label = name if len(samples) == rounds else f"{name} ({len(samples)} rounds)"
+        wall_s, cpu_s = median(usage.wall_s for usage in samples), median(usage.cpu_s for usage in samples)
+        peak_mib = max(usage.peak_mib for usage in samples)
+        ratios = compare_usages(samples, usages["floor"][: len(samples)])
         cells = [label, f"{wall_s:.2f} s", f"{cpu_s:.2f} s", f"{peak_mib:,.0f} MiB"]
         yield f"| {' | '.join(cells)} | {describe_ratios(ratios.wall)} | {describe_ratios(ratios.cpu)} |"
 
@@ -197,7 +197,7 @@ def table(usages: Mapping[str, Sequence[ProcessUsage]], rounds: int) -> Iterator
 
 def floor() -> Program:
     """The bare client."""
-    return Program("floor", lambda task, _: [sys.executable, str(HERE / "floor.py"), *task.words], {})
+    return Program("floor", lambda task, _: [sys.executable, str(BENCHMARKS / "floor.py"), *task.words], {})
 
 
 def proctor(name: str, source: Path) -> Program:
@@ -216,7 +216,7 @@ def peer(name: str, folder: Path) -> Program:
     if name == "promptfoo":
         return Program(name, lambda task, place: promptfoo(task, place, folder / name), QUIET)
     package, _, flag = name.partition(" ")
-    python, program = folder / package / "bin" / "python", HERE / "peers" / PROGRAMS[package]
+    python, program = folder / package / "bin" / "python", BENCHMARKS / "peers" / PROGRAMS[package]
     words = [str(python), str(program)]
     return Program(name, lambda task, _: [*words, *task.words, *flag.split()], QUIET)
 

@@ -38,19 +38,19 @@ class Meter:
         self._cpu_s: dict[int, float] = {}
         self._before_s = sum(_cpu_s(pid) for pid in _list_tree(root, self._without))
         self._peak_kib = 0
-        self._ended = Event()
+        self._stop_event = Event()
         self._thread = Thread(target=self._run)
         self._thread.start()
 
     def stop(self, wall_s: float) -> TreeUsage:
         """Ends sampling, and returns what was taken since the beginning."""
-        self._ended.set()
+        self._stop_event.set()
         self._thread.join()
         return TreeUsage(wall_s, sum(self._cpu_s.values()) - self._before_s, self._peak_kib / 1024)
 
     def _run(self) -> None:
         while True:
-            is_last = self._ended.wait(self._every_s)
+            is_last = self._stop_event.wait(self._every_s)
             pids = _list_tree(self._root, self._without)
             for pid in pids:
                 self._cpu_s[pid] = max(_cpu_s(pid), self._cpu_s.get(pid, 0.0))

@@ -30,7 +30,7 @@ from measure import (  # type: ignore[import-not-found]  # found beside this fil
 TRIALS = 10_000
 MOST_S, MOST_MIB = 5.0, 300
 GOAL = f"each at most {MOST_S:.0f} s and {MOST_MIB} MiB"
-WORDS = tuple(f"{one}{other}" for one in ("river", "stone", "garden", "copper") for other in "abcdefgh")
+WORDS = tuple(f"{word}{letter}" for word in ("river", "stone", "garden", "copper") for letter in "abcdefgh")
 KINDS: dict[str, list[str]] = {"folder": [], "archive": [], "public": ["--public"]}
 
 
@@ -44,12 +44,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PROCTOR_KEYS"] = str(Path(folder) / "keys")
         trials, rounds = (100, 1) if options.smoke else (options.trials, options.rounds)
-        taken = measure(Path(folder), trials, rounds)
+        usages = measure(Path(folder), trials, rounds)
     print(f"{trials:,} trials, three checks each. Goal: {GOAL}.")
-    for name, runs in taken.items():
+    for name, runs in usages.items():
         print(f"  {name:<15}  {describe_usages(runs)}", flush=True)
-    slow = [name for name, runs in taken.items() if median(one.wall_s for one in runs) > MOST_S]
-    large = [name for name, runs in taken.items() if max(one.peak_mib for one in runs) > MOST_MIB]
+    slow = [name for name, runs in usages.items() if median(usage.wall_s for usage in runs) > MOST_S]
+    large = [name for name, runs in usages.items() if max(usage.peak_mib for usage in runs) > MOST_MIB]
     if (slow or large) and trials == TRIALS:
         raise SystemExit(f"Missed: {', '.join(sorted({*slow, *large}))}.")
 
@@ -58,22 +58,22 @@ def measure(scratch: Path, trials: int, rounds: int) -> dict[str, list[ProcessUs
     """What each command took, in turns."""
     store = new_store(scratch)
     suite = write_suite(trials, scratch)
-    aside = ["-q", "--holdout", "0.2", "--store", store]
-    measure_process([*proctor(), "run", str(suite), "--target", "echo", *aside])
-    taken: dict[str, list[ProcessUsage]] = {
+    options = ["-q", "--holdout", "0.2", "--store", store]
+    measure_process([*proctor(), "run", str(suite), "--target", "echo", *options])
+    usages: dict[str, list[ProcessUsage]] = {
         f"{word} {kind}": [] for kind in KINDS for word in ("attest", "verify")
     }
     for place in range(rounds):
         for kind, flags in KINDS.items():
             path = scratch / f"{kind}{place}{'.zip' if kind == 'archive' else ''}"
             command = [*proctor(), "attest", "last", "-o", str(path), "--store", store, *flags]
-            taken[f"attest {kind}"].append(measure_process(command))
-            taken[f"verify {kind}"].append(measure_process([*proctor(), "verify", str(path)]))
+            usages[f"attest {kind}"].append(measure_process(command))
+            usages[f"verify {kind}"].append(measure_process([*proctor(), "verify", str(path)]))
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
-    return taken
+    return usages
 
 
 def write_suite(trials: int, scratch: Path) -> Path:

@@ -100,10 +100,10 @@ def run_shards(suite: Path, base: str, store: str) -> None:
                 "-q",
                 f"--shard={number}/{SHARDS}",
                 "--store",
-                each,
+                shard_store,
             ]
         )
-        for number, each in enumerate(stores)
+        for number, shard_store in enumerate(stores)
     ]
     assert [shard.wait() for shard in shards] == [0] * SHARDS
     _run("runs", "merge", *stores, "--store", store)
@@ -122,10 +122,10 @@ def _target(base: str) -> tuple[str, ...]:
 
 
 def _run(*words: str) -> str:
-    done = subprocess.run([*proctor(), *words], capture_output=True, encoding="utf-8", check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)} ended with {done.returncode}: {done.stderr}")
-    return done.stdout
+    process = subprocess.run([*proctor(), *words], capture_output=True, encoding="utf-8", check=False)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(words)} ended with {process.returncode}: {process.stderr}")
+    return process.stdout
 
 
 def _read_result(store: str, bundle: Path) -> dict[str, Any]:

@@ -65,7 +65,7 @@ LETTERS: Pairs = (
     ("<think>A?</think>D", "D"),
 )
 SHORT: Pairs = (*WORDS, *FACTS, *NUMBERS, *LETTERS)
-EACH: tuple[tuple[str, Scorer, Pairs], ...] = (
+SCORERS: tuple[tuple[str, Scorer, Pairs], ...] = (
     ("exact_match", exact_match, WORDS),
     ("contains", contains, FACTS),
     ("numeric_match", numeric_match, NUMBERS),
@@ -86,13 +86,13 @@ def main() -> int:
     print(f"{'':<14} {'proctor/s':>12} {'fieldkit/s':>12} {'time':>7}")
     worst = 0.0
     with fieldkit() as theirs:
-        for name, ours, pairs in EACH:
-            mine, other = measured(ours, getattr(theirs, name), pairs, count, rounds)
+        for name, ours, pairs in SCORERS:
+            mine, other = measure_seconds(ours, getattr(theirs, name), pairs, count, rounds)
             worst = max(worst, mine / other)
             tell(name, count, mine, other)
-        detectors = of_text(is_refusal), of_text(theirs.is_refusal)
-        tell("is_refusal", count // 20, *measured(*detectors, SHORT, count // 20, rounds))
-    alone = seconds(numeric_equal, repeated(NUMBERS, count // 20))
+        detectors = score_text_alone(is_refusal), score_text_alone(theirs.is_refusal)
+        tell("is_refusal", count // 20, *measure_seconds(*detectors, SHORT, count // 20, rounds))
+    alone = seconds(numeric_equal, repeat_pairs(NUMBERS, count // 20))
     print(f"{'numeric_equal':<14} {count // 20 / alone:>12,.0f} {'':>12}")
     return 0 if args.smoke or worst <= MOST else 1
 
@@ -102,14 +102,16 @@ def tell(name: str, count: int, mine: float, other: float) -> None:
     print(f"{name:<14} {count / mine:>12,.0f} {count / other:>12,.0f} {mine / other:>6.2f}x", flush=True)
 
 
-def of_text(detect: Callable[[str], bool]) -> Scorer:
+def score_text_alone(detect: Callable[[str], bool]) -> Scorer:
     """A detector as a scorer that looks at the answer alone."""
     return lambda predicted, _expected: float(detect(predicted))
 
 
-def measured(ours: Scorer, theirs: Scorer, pairs: Pairs, count: int, rounds: int) -> tuple[float, float]:
+def measure_seconds(
+    ours: Scorer, theirs: Scorer, pairs: Pairs, count: int, rounds: int
+) -> tuple[float, float]:
     """The seconds of the best round of each."""
-    answers = repeated(pairs, count)
+    answers = repeat_pairs(pairs, count)
     best = {ours: float("inf"), theirs: float("inf")}
     for scorer in best:
         seconds(scorer, pairs)  # which compiles what is compiled when it is first looked for
@@ -119,7 +121,7 @@ def measured(ours: Scorer, theirs: Scorer, pairs: Pairs, count: int, rounds: int
     return best[ours], best[theirs]
 
 
-def repeated(pairs: Pairs, count: int) -> Pairs:
+def repeat_pairs(pairs: Pairs, count: int) -> Pairs:
     """So many pairs, one after the other and again from the first."""
     return (list(pairs) * (count // len(pairs) + 1))[:count]
 

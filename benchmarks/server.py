@@ -103,8 +103,8 @@ class Connection(asyncio.Protocol):
         head, gap, body = self.buffer.partition(b"\r\n\r\n")
         if not gap:
             return
-        found = LENGTH.search(head)
-        length = int(found[1]) if found else 0
+        length_match = LENGTH.search(head)
+        length = int(length_match[1]) if length_match else 0
         if len(body) < length:
             return
         self.buffer = body[length:]

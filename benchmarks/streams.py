@@ -25,7 +25,7 @@ from threading import Event, Thread
 from time import perf_counter, sleep
 
 from measure import proctor  # type: ignore[import-not-found]  # found beside this file when it is run
-from pages import Visitor, serving  # type: ignore[import-not-found]
+from pages import Visitor, run_server  # type: ignore[import-not-found]
 
 MAX_MS = 300
 STREAMS_PER_ADDRESS = 50
@@ -43,7 +43,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         running(Path(folder)) as store,
-        serving(store, folder) as (port, process),
+        run_server(store, folder) as (port, process),
     ):
         run = run_id(port)
         p95_ms = [measure(port, process, run, count, rounds) for count in (0, streams)]
@@ -74,15 +74,15 @@ def running(folder: Path) -> Iterator[Path]:
 def run_id(port: int) -> str:
     """The run that goes on, as soon as it is listed."""
     while True:
-        found = re.search(r"/runs/(\d{8}-\d{6}-\w+)", Visitor(port).get("/runs")[1])
-        if found:
-            return found[1]
+        match = re.search(r"/runs/(\d{8}-\d{6}-\w+)", Visitor(port).get("/runs")[1])
+        if match:
+            return match[1]
         sleep(0.1)
 
 
 def measure(port: int, process: int, run: str, streams: int, rounds: int) -> float:
     """Print how long pages take while so many streams are open; the 95th percentile."""
-    with followed(port, run, streams) as lines:
+    with open_streams(port, run, streams) as lines:
         stop = Event()
         reader = Thread(target=drain, args=(lines, stop), daemon=True)
         reader.start()
@@ -104,7 +104,7 @@ def measure(port: int, process: int, run: str, streams: int, rounds: int) -> flo
 
 
 @contextmanager
-def followed(port: int, run: str, streams: int) -> Iterator[list[socket.socket]]:
+def open_streams(port: int, run: str, streams: int) -> Iterator[list[socket.socket]]:
     """Streams of a run that were answered with 200, from many addresses of this machine."""
     lines = [open_stream(port, run, f"127.0.0.{2 + n // STREAMS_PER_ADDRESS}")[0] for n in range(streams)]
     try:
@@ -135,10 +135,10 @@ def drain(lines: list[socket.socket], stop: Event) -> None:
 def rss_mib(process: int) -> float:
     """The memory that a process has now; 0 where the system does not tell it like Linux does."""
     try:
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
+        match = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
     except OSError:
         return 0.0
-    return int(found[1]) / 1024 if found else 0.0
+    return int(match[1]) / 1024 if match else 0.0
 
 
 # --- one hostile client ------------------------------------------------------------------------------------
@@ -146,11 +146,11 @@ def rss_mib(process: int) -> float:
 
 def attack(port: int, run: str, *, slow_request: bool) -> None:
     """Print what one client can hold open."""
-    opened = [open_stream(port, run, "127.0.0.1") for _ in range(200)]
-    answered = [status for _, status in opened]
-    counts = ", ".join(f"{answered.count(status)} × {status}" for status in sorted(set(answered)))
+    streams = [open_stream(port, run, "127.0.0.1") for _ in range(200)]
+    statuses = [status for _, status in streams]
+    counts = ", ".join(f"{statuses.count(status)} × {status}" for status in sorted(set(statuses)))
     print(f"200 streams of one client: {counts}")
-    for stream, _ in opened:
+    for stream, _ in streams:
         stream.close()
     idle = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
     Visitor(port).get("/suites")

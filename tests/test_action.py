@@ -85,9 +85,9 @@ def test_inputs_reach_scripts_as_variables_only() -> None:
 
 
 def test_the_last_step_ends_with_the_code_of_the_run() -> None:
-    def code_of(value: str) -> int:
+    def exit_code(value: str) -> int:
         script = STEPS["Pass or fail"]["run"]
         return subprocess.run(["sh", "-c", script], env={"CODE": value}, check=False).returncode
 
-    assert [code_of(value) for value in ("0", "1", "3", "")] == [0, 1, 3, 4]
+    assert [exit_code(value) for value in ("0", "1", "3", "")] == [0, 1, 3, 4]
     assert ACTION["runs"]["steps"][-1]["name"] == "Pass or fail"

@@ -19,7 +19,7 @@ def test_a_custom_id_is_made_of_position_and_repeat() -> None:
 
 
 @given(TRIALS)
-def test_a_custom_id_says_which_trial_it_is_of(trial: tuple[int, int]) -> None:
+def test_a_custom_id_identifies_its_trial(trial: tuple[int, int]) -> None:
     match = re.fullmatch(r"p(\d+)-r(\d+)", make_custom_id(*trial), re.ASCII)
     assert match is not None
     assert (int(match[1]), int(match[2])) == trial

@@ -1,4 +1,4 @@
-"""The suites that Proctor ships: what their manifest says is so, and no lazy answer passes them."""
+"""The suites that Proctor ships: their manifest is true, and no lazy answer passes them."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def test_a_tier_has_its_count_all_categories_and_all_difficulties(tier: str, cou
 
 
 def test_ids_count_up_inside_their_category() -> None:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for row in raw_rows("comprehensive"):
-        seen[row["category"]] += 1
-        assert row["id"] == f"{row['category']}-{seen[row['category']]:03d}"
+        counts[row["category"]] += 1
+        assert row["id"] == f"{row['category']}-{counts[row['category']]:03d}"
 
 
 def test_no_prompt_is_asked_twice() -> None:
@@ -169,8 +169,8 @@ def test_a_prompt_counts_every_message_and_rounds_up() -> None:
 
 def test_nothing_but_judges_and_similarity_is_left_out_below() -> None:
     kinds = Counter(row["assertion"]["type"] for row in raw_rows("comprehensive"))
-    asked = kinds["llm_judge"] + kinds["semantic_similarity"]
-    assert len(cases_that_text_alone_decides()) == TIERS["comprehensive"] - asked
+    model_graded = kinds["llm_judge"] + kinds["semantic_similarity"]
+    assert len(cases_that_text_alone_decides()) == TIERS["comprehensive"] - model_graded
 
 
 def test_no_case_passes_for_saying_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What may stand on a certificate: what speaks against one, and what a number is called."""
+"""Certificates: the objections to one, its conditions, and the trust level of a number."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from proctor.stats import wilson
 from support.builders import make_run
 
 
-def against(terms: CertificationTerms | None = None, **given: Any) -> list[str]:
-    """What a badge says of what speaks against such a number."""
-    usual: dict[str, Any] = {"part": "all", "cases": 40, "not_measured": 0, "hidden_trials": 0}
-    of = HeadlineScope(**usual | given)
-    return [one.short for one in find_objections(of, terms or CertificationTerms())]
+def list_objections(terms: CertificationTerms | None = None, **fields: Any) -> list[str]:
+    """Lists the objections to a certificate of such a number, as a badge shows them."""
+    defaults: dict[str, Any] = {"part": "all", "cases": 40, "not_measured": 0, "hidden_trials": 0}
+    scope = HeadlineScope(**defaults | fields)
+    return [objection.short for objection in find_objections(scope, terms or CertificationTerms())]
 
 
-def made(suite: Suite | None = None, regrade_of: str | None = None, **settings: Any) -> Run:
+def make_configured_run(suite: Suite | None = None, regrade_of: str | None = None, **settings: Any) -> Run:
     suite = suite or Suite(name="s", dialect="meridian")
     return make_run(suite=suite, settings=Settings(**settings), regrade_of=regrade_of)
 
 
-def test_nothing_speaks_against_enough_cases_that_were_all_measured_and_all_asked() -> None:
-    assert against() == []
-    assert against(part="holdout", cases=MIN_CASES) == []
+def test_enough_cases_that_were_all_measured_and_selected_have_no_objection() -> None:
+    assert list_objections() == []
+    assert list_objections(part="holdout", cases=MIN_CASES) == []
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("fields", "objection"),
     [
         ({"cases": MIN_CASES - 1}, "19 cases"),
         ({"cases": 1}, "1 case"),
@@ -57,16 +57,18 @@ def test_nothing_speaks_against_enough_cases_that_were_all_measured_and_all_aske
         ({"selection": Selection(exclude_tags=("hard",))}, "picked cases"),
     ],
 )
-def test_each_thing_that_speaks_against_it_is_told(told: dict[str, Any], said: str) -> None:
-    assert against(**told) == [said]
+def test_each_objection_has_its_short_form(fields: dict[str, Any], objection: str) -> None:
+    assert list_objections(**fields) == [objection]
 
 
-def few(part: Any, cases: int, whole: int, share: float | None, min_cases: int = MIN_CASES) -> str:
-    """What is told of too few cases of a suite."""
-    of = HeadlineScope(
+def describe_too_few(
+    part: Any, cases: int, whole: int, share: float | None, min_cases: int = MIN_CASES
+) -> str:
+    """Returns the message on too few cases of a suite."""
+    scope = HeadlineScope(
         part=part, cases=cases, not_measured=0, hidden_trials=0, suite_cases=whole, share=share
     )
-    return str(NotCertified(find_objections(of, CertificationTerms(min_cases=min_cases))))
+    return str(NotCertified(find_objections(scope, CertificationTerms(min_cases=min_cases))))
 
 
 @pytest.mark.parametrize(
@@ -80,59 +82,61 @@ def few(part: Any, cases: int, whole: int, share: float | None, min_cases: int =
         (4, 20, 0.2, "With 20 % held out that is a suite of 100 cases.", ""),
     ],
 )
-def test_too_small_a_holdout_is_told_with_the_suite_that_it_takes_and_both_ways_out(
+def test_a_small_holdout_is_reported_with_the_suite_that_it_needs_and_both_remedies(
     cases: int, whole: int, share: float, takes: str, larger: str
 ) -> None:
-    told = few("holdout", cases, whole, share)
-    assert f"{cases} holdout cases are not enough; at least 20 are needed. {takes} Write more cases" in told
-    assert ("hold out" in told) == bool(larger)
-    assert larger in told
-    assert "or lower the minimum (--min-cases)" in told
+    text = describe_too_few("holdout", cases, whole, share)
+    assert f"{cases} holdout cases are not enough; at least 20 are needed. {takes} Write more cases" in text
+    assert ("hold out" in text) == bool(larger)
+    assert larger in text
+    assert "or lower the minimum (--min-cases)" in text
 
 
 @given(st.integers(1, 60), st.integers(1, 300), st.integers(1, 99).map(lambda per_cent: per_cent / 100))
-def test_what_it_takes_is_enough_and_so_is_the_larger_share(least: int, whole: int, share: float) -> None:
+def test_the_proposed_suite_and_the_proposed_share_are_large_enough(
+    least: int, whole: int, share: float
+) -> None:
     methods: tuple[Any, ...] = ("rank", "shuffle")
     for method in methods:
         rule = SplitRule(ratio=share, method=method)
-        held = len(holdout_positions([str(n) for n in range(whole)], [None] * whole, rule))
-        if held >= least:
+        held_out_count = len(holdout_positions([str(n) for n in range(whole)], [None] * whole, rule))
+        if held_out_count >= least:
             continue
-        told = few("holdout", held, whole, share, least)
-        takes = int(re.findall(r"a suite of ([\d,]+) case", told)[0].replace(",", ""))
+        text = describe_too_few("holdout", held_out_count, whole, share, least)
+        takes = int(re.findall(r"a suite of ([\d,]+) case", text)[0].replace(",", ""))
         assert len(holdout_positions([str(n) for n in range(takes)], [None] * takes, rule)) >= least
-        for larger in re.findall(r"--holdout ([\d.]+)", told):
+        for larger in re.findall(r"--holdout ([\d.]+)", text):
             wider = SplitRule(ratio=float(larger), method=method)
             assert len(holdout_positions([str(n) for n in range(whole)], [None] * whole, wider)) >= least
 
 
-def test_where_nothing_is_held_out_more_cases_or_a_lower_minimum_are_the_ways_out() -> None:
-    told = few("all", 10, 10, None)
+def test_without_a_holdout_more_cases_or_a_lower_minimum_are_proposed() -> None:
+    text = describe_too_few("all", 10, 10, None)
     assert (
         "10 cases are not enough; at least 20 are needed. "
-        "Write more cases, or lower the minimum (--min-cases)." in told
+        "Write more cases, or lower the minimum (--min-cases)." in text
     )
 
 
-def test_a_whole_split_is_no_picking() -> None:
-    assert against(part="holdout", selection=Selection(split="holdout")) == []
+def test_selecting_a_whole_split_is_no_objection() -> None:
+    assert list_objections(part="holdout", selection=Selection(split="holdout")) == []
 
 
 def test_the_terms_can_be_others() -> None:
-    assert against(CertificationTerms(min_cases=5, allow_errors=2), cases=5, not_measured=2) == []
-    assert against(CertificationTerms(min_cases=50), cases=40) == ["40 cases"]
+    assert list_objections(CertificationTerms(min_cases=5, allow_errors=2), cases=5, not_measured=2) == []
+    assert list_objections(CertificationTerms(min_cases=50), cases=40) == ["40 cases"]
 
 
-def test_all_of_it_is_told_at_once_and_what_was_not_measured_outranks_the_rest() -> None:
-    few = find_objections(
+def test_all_objections_are_reported_and_unmeasured_trials_decide_the_exit_code() -> None:
+    failures = find_objections(
         HeadlineScope(part="dev", cases=4, not_measured=0, hidden_trials=0), CertificationTerms()
     )
-    both = find_objections(
+    unmeasured = find_objections(
         HeadlineScope(part="all", cases=4, not_measured=1, hidden_trials=0), CertificationTerms()
     )
-    assert NotCertified(few).exit_code is ExitCode.FAILED
-    assert NotCertified(both).exit_code is ExitCode.NOT_MEASURED
-    assert all(one.sentence in str(NotCertified(both)) for one in both)
+    assert NotCertified(failures).exit_code is ExitCode.FAILED
+    assert NotCertified(unmeasured).exit_code is ExitCode.NOT_MEASURED
+    assert all(objection.sentence in str(NotCertified(unmeasured)) for objection in unmeasured)
 
 
 def test_the_minimum_keeps_the_interval_within_some_forty_points() -> None:
@@ -156,36 +160,38 @@ def test_the_minimum_keeps_the_interval_within_some_forty_points() -> None:
 def test_dev_cases_are_called_dev_even_where_they_are_all_that_was_asked(
     split: Any, rule: SplitRule | None, part: str
 ) -> None:
-    run = made(Suite(name="s", dialect="meridian", split_rule=rule), selection=Selection(split=split))
+    run = make_configured_run(
+        Suite(name="s", dialect="meridian", split_rule=rule), selection=Selection(split=split)
+    )
     assert headline_scope(run, split="all", cases=3, not_measured=0, hidden_trials=9).part == part
     assert headline_scope(run, split="all", cases=3, not_measured=0, hidden_trials=9).hidden_trials == 0
     held_out = headline_scope(run, split="holdout", cases=3, not_measured=0, hidden_trials=9)
     assert (held_out.part, held_out.hidden_trials) == ("holdout", 9)
 
 
-def test_how_a_number_was_counted_is_told_where_that_is_not_the_usual_way() -> None:
+def test_unusual_ways_of_counting_are_conditions() -> None:
     def shorts(run: Run) -> list[str]:
-        return [one.short for one in find_conditions(run)]
+        return [condition.short for condition in find_conditions(run)]
 
     def split(rule: Any = "each") -> Suite:
         return Suite(name="s", dialect="meridian", split_rule=SplitRule(), repeats_rule=rule)
 
-    assert shorts(made(split())) == []
-    assert shorts(made(split(), threshold=0.0)) == ["threshold 0"]
-    assert shorts(made(split("any"))) == ["any repeat"]
-    assert shorts(made(split("mean"))) == [""]
-    (graded,) = find_conditions(made(split(), regrade_of="20260101-000000-aaaaaa"))
+    assert shorts(make_configured_run(split())) == []
+    assert shorts(make_configured_run(split(), threshold=0.0)) == ["threshold 0"]
+    assert shorts(make_configured_run(split("any"))) == ["any repeat"]
+    assert shorts(make_configured_run(split("mean"))) == [""]
+    (graded,) = find_conditions(make_configured_run(split(), regrade_of="20260101-000000-aaaaaa"))
     assert "20260101-000000-aaaaaa" in graded.sentence
 
 
 @pytest.mark.parametrize("off", [True, False])
 def test_where_nothing_was_held_out_the_certificate_says_so(off: bool) -> None:
-    (told,) = find_conditions(made(Suite(name="s", dialect="meridian", no_holdout=off)))
-    assert told.sentence.startswith("There is no holdout")
-    assert told.short == "no holdout"
+    (condition,) = find_conditions(make_configured_run(Suite(name="s", dialect="meridian", no_holdout=off)))
+    assert condition.sentence.startswith("There is no holdout")
+    assert condition.short == "no holdout"
 
 
-def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> None:
+def test_only_recomputed_numbers_with_a_trusted_signature_are_verified() -> None:
     assert trust_level("trusted", hidden_trials=0, recounted=0, imported=None) == "verified"
     assert trust_level("trusted", hidden_trials=0, recounted=1, imported=None) == "recounted"
     assert trust_level("unknown", hidden_trials=0, recounted=0, imported=None) == "self-attested"
@@ -198,10 +204,10 @@ def test_verified_is_what_was_derived_again_and_signed_by_somebody_known() -> No
     st.integers(0, 2),
     st.sampled_from([None, "trusted", "unknown", "unsigned"]),
 )
-def test_no_number_is_verified_that_something_speaks_against(
-    standing: Any, hidden: int, recounted: int, imported: Any
+def test_only_a_number_that_nothing_speaks_against_is_verified(
+    trust: Any, hidden_trials: int, recounted: int, imported: Any
 ) -> None:
-    word = trust_level(standing, hidden_trials=hidden, recounted=recounted, imported=imported)
-    clean = standing == "trusted" and not hidden and not recounted and imported in (None, "trusted")
+    word = trust_level(trust, hidden_trials=hidden_trials, recounted=recounted, imported=imported)
+    clean = trust == "trusted" and not hidden_trials and not recounted and imported in (None, "trusted")
     assert (word == "verified") == clean
-    assert (word == "claimed") == bool(hidden)
+    assert (word == "claimed") == bool(hidden_trials)

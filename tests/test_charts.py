@@ -16,15 +16,15 @@ WORDS: Any = {"title": "t", "x": "x", "y": "y"}
 THREE = [Bar("short", 0.9, 0.8, 0.95), Bar("long & <odd>", 0.4, 0.2, 0.6), Bar("none", 0.0)]
 
 
-def words(chart: Chart) -> set[str]:
-    """The texts of the drawing."""
-    return {found.strip() for found in re.findall(r">([^<>]+)</text>", chart.svg())}
+def find_texts(chart: Chart) -> set[str]:
+    """Returns the texts of the drawing."""
+    return {text.strip() for text in re.findall(r">([^<>]+)</text>", chart.svg())}
 
 
 @pytest.mark.slow
 def test_bars_are_drawn_with_their_labels_and_in_their_order() -> None:
     chart = bars(THREE, title="Accuracy by length", unit="accuracy", scale="share")
-    assert {"Accuracy by length", "accuracy", "short", "long &amp; &lt;odd&gt;", "100%"} <= words(chart)
+    assert {"Accuracy by length", "accuracy", "short", "long &amp; &lt;odd&gt;", "100%"} <= find_texts(chart)
     assert chart.spec["encoding"]["y"]["sort"] == ["short", "long & <odd>", "none"]
 
 
@@ -40,16 +40,16 @@ def test_an_interval_is_a_line_over_its_bar() -> None:
 @pytest.mark.parametrize("label", ["all", "people agree among themselves (2 of 3)", "W" * 200])
 def test_labels_have_room_in_a_font_that_is_wider_than_the_one_measured(draw: Any, label: str) -> None:
     svg = draw([Bar(label, 0.5)], title="t", unit="u").svg()
-    left = int(re.findall(r"translate\((\d+),", svg)[0])
-    (shown,) = re.findall(r'text-anchor="end" transform="translate\(-6,[^>]*>([^<]+)</text>', svg)
-    assert left >= 6 + 6.8 * len(shown)  # DejaVu Sans, a common replacement of Helvetica, at 12 pixels
+    offset = int(re.findall(r"translate\((\d+),", svg)[0])
+    (text,) = re.findall(r'text-anchor="end" transform="translate\(-6,[^>]*>([^<]+)</text>', svg)
+    assert offset >= 6 + 6.8 * len(text)  # DejaVu Sans, a common replacement of Helvetica, at 12 pixels
 
 
 @pytest.mark.slow
 def test_series_have_a_legend_and_one_series_has_none() -> None:
     two = [Bar("a", 1.0, series="base"), Bar("a", 2.0, series="tuned")]
-    assert {"base", "tuned"} <= words(bars(two, title="t", unit="u"))
-    assert "base" not in words(bars(two[:1], title="t", unit="u"))
+    assert {"base", "tuned"} <= find_texts(bars(two, title="t", unit="u"))
+    assert "base" not in find_texts(bars(two[:1], title="t", unit="u"))
 
 
 def test_lines_have_bands_steps_and_dots() -> None:
@@ -69,21 +69,21 @@ def test_a_chart_is_saved_as_the_same_svg_every_time(tmp_path: Path) -> None:
     bars(THREE, title="another one between", unit="u").svg()
     assert path.read_text(encoding="utf-8") == chart.svg() + "\n"
     assert path.read_text(encoding="utf-8").startswith("<svg")
-    assert "Größe" in words(chart)
+    assert "Größe" in find_texts(chart)
 
 
-def test_what_has_no_place_in_a_drawing_is_left_out_of_it() -> None:
+def test_unencodable_labels_are_escaped_and_missing_values_left_out() -> None:
     chart = bars([Bar("half \ud800", float("nan")), Bar("whole", 1.0)], title="t", unit="u")
-    assert r"half \ud800" in words(chart)
+    assert r"half \ud800" in find_texts(chart)
     assert (
         chart.spec["data"]["values"][0]["label"] == r"half \ud800"
     )  # a notebook could not be sent it either
     assert [row.get("value") for row in chart.spec["data"]["values"]] == [None, 1.0]
 
 
-def test_what_no_svg_can_hold_does_not_end_the_process() -> None:
+def test_control_characters_in_labels_are_escaped() -> None:
     chart = bars([Bar("bell \a", 1.0)], title="red \x1b[31m\ufffe", unit="u\b")
-    assert {r"bell \x07", r"red \x1b[31m\ufffe", r"u\x08"} <= set(words(chart))
+    assert {r"bell \x07", r"red \x1b[31m\ufffe", r"u\x08"} <= set(find_texts(chart))
 
 
 @pytest.mark.slow
@@ -102,10 +102,10 @@ def test_without_the_package_that_draws_an_error_says_how_to_get_it(monkeypatch:
         bars(THREE, title="t", unit="u").svg()
 
 
-def drawn_width(chart: Chart) -> float:
-    found = re.search(r'width="([\d.]+)"', chart.svg())
-    assert found
-    return float(found[1])
+def measure_width(chart: Chart) -> float:
+    match = re.search(r'width="([\d.]+)"', chart.svg())
+    assert match
+    return float(match[1])
 
 
 @pytest.mark.slow
@@ -115,44 +115,46 @@ def test_twelve_series_have_twelve_colours_and_a_legend_no_wider_than_the_chart(
         lines([Point(x, x + at, series=name) for at, name in enumerate(names) for x in (1, 2)], **WORDS),
         bars([Bar("p50", 1.0, series=name) for name in names], title="t", unit="u"),
     ):
-        drawn = chart.svg()
-        assert set(names) <= words(chart)
-        assert {colour for colour in COLOURS if colour in drawn} == set(COLOURS)
+        svg = chart.svg()
+        assert set(names) <= find_texts(chart)
+        assert {colour for colour in COLOURS if colour in svg} == set(COLOURS)
         assert len(set(COLOURS)) == 12
-        assert drawn_width(chart) < 650
+        assert measure_width(chart) < 650
 
 
 def test_the_axis_of_counts_has_no_halves() -> None:
-    assert words(bars([Bar("a", 1), Bar("b", 2)], title="t", unit="u")) == {"0", "1", "2", *"abtu"}
-    drawn = words(lines([Point(1, 0.1), Point(3, 0.2)], title="t", x="k", y="share", scale="share"))
-    assert {"1", "2", "3"} <= drawn
-    assert "1.5" not in drawn
+    assert find_texts(bars([Bar("a", 1), Bar("b", 2)], title="t", unit="u")) == {"0", "1", "2", *"abtu"}
+    texts = find_texts(lines([Point(1, 0.1), Point(3, 0.2)], title="t", x="k", y="share", scale="share"))
+    assert {"1", "2", "3"} <= texts
+    assert "1.5" not in texts
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("labels", "cut"),
+    ("labels", "is_cut"),
     [
         (["a-model-with-a-very-long-name-" * 4 + end for end in ("first", "last")], True),
         ([f"{'a' * 60}{middle}{'b' * 60}" for middle in "12"], False),
     ],
 )
-def test_long_labels_lose_their_middle_unless_that_is_where_they_differ(labels: list[str], cut: bool) -> None:
+def test_long_labels_lose_their_middle_unless_that_is_where_they_differ(
+    labels: list[str], is_cut: bool
+) -> None:
     for chart in (
         bars([Bar(label, 1.0) for label in labels], title="t", unit="u"),
         lines([Point(1, 2.0, series=label) for label in labels], **WORDS),
     ):
-        shown = [word for word in words(chart) if word.startswith("a")]
-        assert len(shown) == 2
-        assert all(("…" in word) == cut for word in shown)
+        texts = [word for word in find_texts(chart) if word.startswith("a")]
+        assert len(texts) == 2
+        assert all(("…" in word) == is_cut for word in texts)
 
 
 def test_the_second_line_of_a_series_is_dashed_in_its_colour() -> None:
     points = [
         Point(x, x, series=name, dashed=dashed) for name in "ab" for dashed in (False, True) for x in (1, 2)
     ]
-    drawn = lines(points, **WORDS).svg()
-    strokes = set(re.findall(r'stroke="(#\w+)" stroke-width="2" stroke-dasharray="([\d,]+)"', drawn))
+    svg = lines(points, **WORDS).svg()
+    strokes = set(re.findall(r'stroke="(#\w+)" stroke-width="2" stroke-dasharray="([\d,]+)"', svg))
     assert strokes >= {(colour, dash) for colour in COLOURS[:2] for dash in ("1,0", "5,4")}
     assert {colour for colour, _ in strokes} == set(COLOURS[:2])
 
@@ -165,8 +167,8 @@ def test_on_a_dark_page_the_same_is_drawn_in_lighter_colours_without_a_ground() 
     light, dark = chart.svg(), chart.svg(dark=True)
     assert str(chart.spec) == before
     assert COLOURS[0] in re.findall('fill="([^"]*)"', light)
-    drawn = set(re.findall('(?:fill|stroke)="([^"]*)"', dark))
-    assert DARK_COLOURS[0] in drawn
-    assert not drawn & {"white", "#222", "black", "#000", *COLOURS}
+    colours = set(re.findall('(?:fill|stroke)="([^"]*)"', dark))
+    assert DARK_COLOURS[0] in colours
+    assert not colours & {"white", "#222", "black", "#000", *COLOURS}
     texts = [re.findall(r">([^<>]+)</text>", drawing) for drawing in (light, dark)]
     assert texts[0] == texts[1]

@@ -1,4 +1,4 @@
-"""The clock that tests on another day go by."""
+"""The clock of tests that run on another day."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from support.clock import moved, seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded otherwise there")
 
-TELL = """
+SCRIPT = """
 import json, os, sqlite3, subprocess, sys, threading, time
 from datetime import datetime
 path, = sys.argv[1:]
-begun = time.perf_counter()
+start = time.perf_counter()
 time.sleep(0.01)
 lock = threading.Lock()
 lock.acquire()
@@ -40,11 +40,11 @@ print(json.dumps({
 """
 
 
-def told(folder: Path, environ: dict[str, str]) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-c", TELL, str(folder / "file")], env=environ, capture_output=True, check=True
+def run_script(folder: Path, environ: dict[str, str]) -> Any:
+    process = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(folder / "file")], env=environ, capture_output=True, check=True
     )
-    return json.loads(done.stdout)
+    return json.loads(process.stdout)
 
 
 @pytest.mark.slow
@@ -53,7 +53,9 @@ def test_the_wall_clock_and_the_times_of_files_are_ahead_and_waits_take_as_long_
     tmp_path: Path,
 ) -> None:
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    real, ahead, later = (told(tmp_path, environ) for environ in (plain, moved(os.environ, "+400d"), plain))
+    real, ahead, later = (
+        run_script(tmp_path, environ) for environ in (plain, moved(os.environ, "+400d"), plain)
+    )
     for clock in ("now", "child", "sqlite", "written"):
         assert real[clock] <= ahead[clock] - 400 * 86_400 <= later[clock] + 1
     assert real["monotonic"] < ahead["monotonic"] < later["monotonic"]
@@ -70,6 +72,6 @@ def test_an_offset_is_read_as_faketime_writes_it(offset: str, expected: int) -> 
 
 
 @pytest.mark.parametrize("offset", ["", "400", "+4w", "@2030-01-01 00:00:00", "+1.5d"])
-def test_what_is_no_offset_is_named(offset: str) -> None:
+def test_an_invalid_offset_is_refused(offset: str) -> None:
     with pytest.raises(SystemExit, match="Write it as"):
         seconds(offset)

@@ -1,4 +1,4 @@
-"""Which cases are related, by what a user calls it."""
+"""Clusters of related cases, by the names that users give them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_without_a_field_cases_are_independent(field: str | None) -> None:
 
 
 @pytest.mark.parametrize("field", ["document", "metadata.", "tag:", "", "Category"])
-def test_what_is_no_field_is_refused_with_what_there_is(field: str) -> None:
+def test_an_unknown_field_is_refused_with_the_known_ones(field: str) -> None:
     with pytest.raises(UsageError, match=r"Use `metadata\.FIELD`"):
         check_cluster_field(field)
 

@@ -1,4 +1,4 @@
-"""Nouns to JSON and back, and every digest: what it is, what it is of, and what it is not of."""
+"""Nouns to JSON and back, and every digest: its value, and which fields change it."""
 
 from __future__ import annotations
 
@@ -88,27 +88,27 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
 
 
 @cache
-def anything(kind: Any) -> st.SearchStrategy[Any]:
-    """Every value of a noun's type, or of a type that its fields have."""
+def any_value(kind: Any) -> st.SearchStrategy[Any]:
+    """Returns a strategy for every value of a type of noun or of field."""
     if kind in PLAIN:
         return PLAIN[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin in (Union, UnionType):
-        return st.one_of([anything(each) for each in arguments])
+        return st.one_of([any_value(argument) for argument in arguments])
     if origin is tuple and arguments[-1] is not ...:
-        return st.tuples(*(anything(each) for each in arguments))
+        return st.tuples(*(any_value(argument) for argument in arguments))
     if origin is tuple:
-        return st.lists(anything(arguments[0]), max_size=2).map(tuple)
+        return st.lists(any_value(arguments[0]), max_size=2).map(tuple)
     if origin is dict:
-        return st.dictionaries(TEXT, anything(arguments[1]), max_size=2)
+        return st.dictionaries(TEXT, any_value(arguments[1]), max_size=2)
     if issubclass(kind, Enum):
         return st.sampled_from(kind)
     hints = get_type_hints(kind)
     flat = {name: hint for name, hint in hints.items() if kind not in (hint, *get_args(hint))}
     return st.builds(
-        kind, **{each.name: anything(flat[each.name]) for each in fields(kind) if each.name in flat}
+        kind, **{field.name: any_value(flat[field.name]) for field in fields(kind) if field.name in flat}
     )
 
 
@@ -119,12 +119,12 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
 def test_every_noun_comes_back_from_its_json_and_gives_the_same_again(
     noun: type[Record], data: st.DataObject
 ) -> None:
-    thing = data.draw(anything(noun))
-    written = encode(thing)
-    back = decode(written, noun)
+    thing = data.draw(any_value(noun))
+    json_text = encode(thing)
+    back = decode(json_text, noun)
     assert back == thing
-    assert encode(back) == written
-    assert isinstance(json.loads(written), dict)
+    assert encode(back) == json_text
+    assert isinstance(json.loads(json_text), dict)
 
 
 def test_canonical_json_sorts_keys_omits_defaults_and_writes_utf_8_without_spaces() -> None:
@@ -185,7 +185,7 @@ ROWS = [("sum-1", "sha256:1", "sha256:2"), ("é", "sha256:3", "sha256:4")]
 
 
 @pytest.mark.parametrize(
-    ("found", "digits"),
+    ("digest", "digits"),
     [
         (unordered_digest(CASE), "045d4a6d935517312480363020befdb3462a094516d8342d400878db3ca0ddb4"),
         (sent_digest(CASE), "8e4aa469868ba2cfa13eb290f726c9c70a14d9f2376a6240b015cb8264210dc0"),
@@ -214,13 +214,13 @@ ROWS = [("sum-1", "sha256:1", "sha256:2"), ("é", "sha256:3", "sha256:4")]
         ),
     ],
 )
-def test_a_digest_is_what_it_always_was(found: str, digits: str) -> None:
+def test_a_digest_never_changes(digest: str, digits: str) -> None:
     """Stored runs are found by these: change one only under a new number in its prefix."""
-    assert found == f"sha256:{digits}"
+    assert digest == f"sha256:{digits}"
 
 
 @pytest.mark.parametrize(
-    ("found", "hashed"),
+    ("digest", "hashed"),
     [
         (
             sent_digest(Case(id="x", input=(Message(role="user", content="2?"),))),
@@ -249,35 +249,35 @@ def test_a_digest_is_what_it_always_was(found: str, digits: str) -> None:
         ),
     ],
 )
-def test_a_digest_is_sha_256_over_its_prefix_and_canonical_json(found: str, hashed: bytes) -> None:
-    assert found == f"sha256:{sha256(hashed).hexdigest()}"
+def test_a_digest_is_sha_256_over_its_prefix_and_canonical_json(digest: str, hashed: bytes) -> None:
+    assert digest == f"sha256:{sha256(hashed).hexdigest()}"
 
 
-# --- digests: what they are of, and what not ---------------------------------------------------------------
+# --- digests: which fields change them -------------------------------------------------------------------
 
-SENT, JUDGED, NEITHER = {"sent"}, {"judged"}, set[str]()
+SENT_DIGEST, JUDGED_DIGEST, NO_DIGEST = {"sent"}, {"judged"}, set[str]()
 OTHER_FIELDS: list[tuple[str, Any, set[str]]] = [
-    ("id", "sum-2", NEITHER),
-    ("input", CASE.input[:2], SENT),
-    ("expected", "5", JUDGED),
-    ("criteria", None, JUDGED),
-    ("assertions", CASE.assertions[:1], JUDGED),
-    ("tags", (), NEITHER),
-    ("category", None, NEITHER),
-    ("metadata", {}, NEITHER),
-    ("repeats", None, NEITHER),
-    ("pass_rule", PassRule(threshold=0.5), JUDGED),
-    ("target", "other", SENT),
-    ("only_targets", ("other",), NEITHER),
-    ("workspace", Workspace(template="t"), SENT),
-    ("form", ResponseFormat(json=True), SENT),
-    ("variables", ("KEY",), NEITHER),
-    ("vars", {"city": "Lima"}, SENT),
-    ("prefix", "Be brief. ", SENT),
-    ("suffix", " Be kind.", SENT),
-    ("prompts", ("terse",), NEITHER),
-    ("notes", {"note": "x"}, NEITHER),
-    ("problems", (Problem(code="bad-json", message="The line is not JSON."),), JUDGED),
+    ("id", "sum-2", NO_DIGEST),
+    ("input", CASE.input[:2], SENT_DIGEST),
+    ("expected", "5", JUDGED_DIGEST),
+    ("criteria", None, JUDGED_DIGEST),
+    ("assertions", CASE.assertions[:1], JUDGED_DIGEST),
+    ("tags", (), NO_DIGEST),
+    ("category", None, NO_DIGEST),
+    ("metadata", {}, NO_DIGEST),
+    ("repeats", None, NO_DIGEST),
+    ("pass_rule", PassRule(threshold=0.5), JUDGED_DIGEST),
+    ("target", "other", SENT_DIGEST),
+    ("only_targets", ("other",), NO_DIGEST),
+    ("workspace", Workspace(template="t"), SENT_DIGEST),
+    ("form", ResponseFormat(json=True), SENT_DIGEST),
+    ("variables", ("KEY",), NO_DIGEST),
+    ("vars", {"city": "Lima"}, SENT_DIGEST),
+    ("prefix", "Be brief. ", SENT_DIGEST),
+    ("suffix", " Be kind.", SENT_DIGEST),
+    ("prompts", ("terse",), NO_DIGEST),
+    ("notes", {"note": "x"}, NO_DIGEST),
+    ("problems", (Problem(code="bad-json", message="The line is not JSON."),), JUDGED_DIGEST),
 ]
 
 
@@ -367,8 +367,8 @@ def sent_with_workspace(workspace: Workspace) -> str:
 def test_a_digest_changes_with_every_field_that_counts_and_with_no_other(
     digest: Callable[[Any], str], thing: Any, ignored: set[str]
 ) -> None:
-    for each in fields(type(thing)):
-        value = getattr(thing, each.name)
+    for field in fields(type(thing)):
+        value = getattr(thing, field.name)
         other = {
             str: f"{value}!",
             bool: not value,
@@ -378,9 +378,9 @@ def test_a_digest_changes_with_every_field_that_counts_and_with_no_other(
             bytes: b"other",
             Hooks: Hooks(),
         }
-        changed = replace(thing, **{each.name: other.get(type(value), 0.125)})
+        changed = replace(thing, **{field.name: other.get(type(value), 0.125)})
         assert changed != thing
-        assert (digest(changed) == digest(thing)) == (each.name in ignored), each.name
+        assert (digest(changed) == digest(thing)) == (field.name in ignored), field.name
 
 
 @pytest.mark.parametrize(
@@ -390,10 +390,10 @@ def test_a_targets_digest_changes_with_every_parameter(params: Params) -> None:
     assert target_digest(replace(TARGET, params=params)) != target_digest(TARGET)
 
 
-def test_where_a_targets_file_lies_does_not_count() -> None:
-    here, there = (replace(TARGET, options={"folder": folder, "env": {}}) for folder in ("/here", "/there"))
-    assert target_digest(here) == target_digest(there)
-    assert target_digest(here) != target_digest(TARGET)
+def test_the_folder_of_a_targets_file_does_not_count() -> None:
+    first, second = (replace(TARGET, options={"folder": folder, "env": {}}) for folder in ("/here", "/there"))
+    assert target_digest(first) == target_digest(second)
+    assert target_digest(first) != target_digest(TARGET)
 
 
 def test_the_order_of_messages_and_assertions_counts() -> None:
@@ -403,9 +403,9 @@ def test_the_order_of_messages_and_assertions_counts() -> None:
 
 
 def test_the_order_of_keys_does_not_count() -> None:
-    one = Assertion(grader="g", params={"a": {"x": 1, "y": 2}, "b": 3})
-    other = Assertion(grader="g", params={"b": 3, "a": {"y": 2, "x": 1}})
-    assert assertion_digest(one) == assertion_digest(other)
+    first = Assertion(grader="g", params={"a": {"x": 1, "y": 2}, "b": 3})
+    second = Assertion(grader="g", params={"b": 3, "a": {"y": 2, "x": 1}})
+    assert assertion_digest(first) == assertion_digest(second)
     assert judged_digest(replace(CASE, expected={"a": 1, "b": 2})) == judged_digest(
         replace(CASE, expected={"b": 2, "a": 1})
     )
@@ -421,7 +421,7 @@ def test_a_default_that_is_written_out_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (assertion_digest(Assertion(grader="g")), assertion_digest(Assertion(grader="g", weight=float("1")))),
         (
@@ -431,8 +431,8 @@ def test_a_default_that_is_written_out_does_not_count() -> None:
     ],
     ids=["weight", "temperature"],
 )
-def test_equal_nouns_have_equal_digests_also_with_a_number_at_its_default(one: str, other: str) -> None:
-    assert one == other
+def test_equal_nouns_have_equal_digests_also_with_a_number_at_its_default(first: str, second: str) -> None:
+    assert first == second
 
 
 @pytest.mark.parametrize(
@@ -497,7 +497,7 @@ def test_a_suite_has_the_hash_that_was_published(
     assert hash_suite(path) == hash_suite(str(path)) == vector["hash"]
 
 
-def written(tmp_path: Path, data: bytes) -> Path:
+def write_suite(tmp_path: Path, data: bytes) -> Path:
     path = tmp_path / "suite.jsonl"
     path.write_bytes(data)
     return path
@@ -505,7 +505,7 @@ def written(tmp_path: Path, data: bytes) -> Path:
 
 def test_a_byte_order_mark_and_a_missing_last_line_end_do_not_count(tmp_path: Path) -> None:
     data = VECTORS[0]["text"].encode("utf-8")
-    assert hash_suite(written(tmp_path, b"\xef\xbb\xbf" + data.rstrip(b"\n"))) == VECTORS[0]["hash"]
+    assert hash_suite(write_suite(tmp_path, b"\xef\xbb\xbf" + data.rstrip(b"\n"))) == VECTORS[0]["hash"]
 
 
 @pytest.mark.parametrize(
@@ -545,7 +545,7 @@ def test_the_hash_is_over_the_sorted_rows_as_one_array_of_ascii(
     ],
 )
 def test_a_line_that_cannot_be_hashed_is_named(data: bytes, line: int, tmp_path: Path) -> None:
-    path = written(tmp_path, data)
+    path = write_suite(tmp_path, data)
     with pytest.raises(SuiteError) as raised:
         hash_suite(path)
     (problem,) = raised.value.problems

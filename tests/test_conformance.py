@@ -1,4 +1,4 @@
-"""The 14 checks of a target: one answer to everything counts for nothing, and right answers for all."""
+"""The 14 checks of a target: right answers pass all, and a constant answer or an echo passes hardly any."""
 
 from __future__ import annotations
 
@@ -32,33 +32,35 @@ from proctor.graders.lexicons.matcher import find_refusal
 from proctor.stats import wilson
 
 SEEDS = st.integers(0, 2**32)
-Answering = Callable[[Question], str]
+AnswerFunction = Callable[[Question], str]
 
 
-def put(answer: Answering, seed: int = 7, **told: object) -> Conformance:
-    """What the checks come to where each question has that answer."""
-    asked = make_checks(seed)
-    return score_checks(asked, [[reply(answer(q), **told) for q in check.questions] for check in asked])
+def run_checks(answer: AnswerFunction, seed: int = 7, **fields: object) -> Conformance:
+    """Scores the checks when `answer` answers each question."""
+    checks = make_checks(seed)
+    return score_checks(
+        checks, [[make_reply(answer(q), **fields) for q in check.questions] for check in checks]
+    )
 
 
-def reply(text: str, **told: object) -> Reply:
-    return replace(Reply(text=text, is_refusal=find_refusal(text) is not None), **told)
+def make_reply(text: str, **fields: object) -> Reply:
+    return replace(Reply(text=text, is_refusal=find_refusal(text) is not None), **fields)
 
 
-def verdicts(found: Conformance) -> dict[str, CheckVerdict]:
-    return {one.check.name: one.verdict for one in found.outcomes}
+def verdicts(conformance: Conformance) -> dict[str, CheckVerdict]:
+    return {outcome.check.name: outcome.verdict for outcome in conformance.outcomes}
 
 
-def last(question: Question) -> str:
+def last_message(question: Question) -> str:
     return question.messages[-1].content
 
 
-def whole(question: Question) -> str:
+def all_text(question: Question) -> str:
     return "\n".join(message.content for message in question.messages)
 
 
-def keywords(seed: int) -> list[str]:
-    """All that is expected anywhere."""
+def list_expected(seed: int) -> list[str]:
+    """Lists what each question expects."""
     return [question.expected.description for check in make_checks(seed) for question in check.questions]
 
 
@@ -73,43 +75,52 @@ def capable() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def right(capable: ModuleType) -> Answering:
+def answer_correctly(capable: ModuleType) -> AnswerFunction:
     def answer(question: Question) -> str:
-        turns = [{"role": one.role, "content": one.content} for one in question.messages]
-        said: str = capable.answer(turns)
-        return said
+        turns = [{"role": message.role, "content": message.content} for message in question.messages]
+        text: str = capable.answer(turns)
+        return text
 
     return answer
 
 
-# --- who knows the answers ---------------------------------------------------------------------------------
+# --- a target with the right answers ------------------------------------------------------------------------
 
 
 @given(SEEDS)
-def test_right_answers_pass_all_14_whatever_the_seed(right: Answering, seed: int) -> None:
-    found = put(right, seed)
-    assert [one.reason for one in found.outcomes] == [""] * 14
-    assert (found.passed, found.total, found.ci95, found.is_certified) == (14, 14, wilson(14, 14), True)
+def test_right_answers_pass_all_14_whatever_the_seed(answer_correctly: AnswerFunction, seed: int) -> None:
+    conformance = run_checks(answer_correctly, seed)
+    assert [outcome.reason for outcome in conformance.outcomes] == [""] * 14
+    assert (conformance.passed, conformance.total, conformance.ci95, conformance.is_certified) == (
+        14,
+        14,
+        wilson(14, 14),
+        True,
+    )
 
 
 def test_there_are_14_checks_and_a_seed_says_what_they_ask() -> None:
     assert [check.name for check in make_checks(1)] == list(CHECKS)
     assert len(CHECKS) == 14
     assert [check.questions for check in make_checks(1)] == [check.questions for check in make_checks(1)]
-    assert keywords(1) != keywords(2)
+    assert list_expected(1) != list_expected(2)
 
 
 @pytest.mark.parametrize(("wrong", "certified"), [(2, True), (3, False)])
-def test_twelve_of_fourteen_are_enough(right: Answering, wrong: int, certified: bool) -> None:
+def test_twelve_of_fourteen_are_enough(answer_correctly: AnswerFunction, wrong: int, certified: bool) -> None:
     missed = {
-        last(check.questions[0]) for check in make_checks(7) if check.name in ("unicode", "long context")
+        last_message(check.questions[0])
+        for check in make_checks(7)
+        if check.name in ("unicode", "long context")
     }
-    missed |= {last(make_checks(7)[-1].questions[1])} if wrong == 3 else set()
-    found = put(lambda question: "no" if last(question) in missed else right(question))
-    assert (found.passed, found.is_certified) == (14 - wrong, certified)
+    missed |= {last_message(make_checks(7)[-1].questions[1])} if wrong == 3 else set()
+    conformance = run_checks(
+        lambda question: "no" if last_message(question) in missed else answer_correctly(question)
+    )
+    assert (conformance.passed, conformance.is_certified) == (14 - wrong, certified)
 
 
-# --- who does not ------------------------------------------------------------------------------------------
+# --- targets without knowledge ------------------------------------------------------------------------------
 
 CONSTANTS = st.one_of(
     st.text(max_size=60),
@@ -128,55 +139,65 @@ CONSTANTS = st.one_of(
 
 @given(CONSTANTS, SEEDS)
 def test_no_constant_scores(text: str, seed: int) -> None:
-    assert put(lambda _: text, seed).passed == 0
+    assert run_checks(lambda _: text, seed).passed == 0
 
 
 @pytest.mark.slow
 @given(SEEDS, st.randoms(use_true_random=False), st.integers(0, 40))
-def test_no_constant_made_of_what_is_expected_scores(seed: int, drawn: Random, size: int) -> None:
-    words = keywords(seed)
-    for text in ("\n".join(words), " ".join(drawn.sample(words, min(size, len(words))))):
-        assert put(lambda _, text=text: text, seed).passed <= 1  # type: ignore[misc]
+def test_no_constant_made_of_expected_answers_scores(seed: int, rng: Random, size: int) -> None:
+    words = list_expected(seed)
+    for text in ("\n".join(words), " ".join(rng.sample(words, min(size, len(words))))):
+        assert run_checks(lambda _, text=text: text, seed).passed <= 1  # type: ignore[misc]
 
 
 @pytest.mark.slow
 @given(SEEDS)
 def test_each_answer_alone_is_right_for_no_check_that_counts_by_itself(seed: int) -> None:
-    asked = [check for check in make_checks(seed) if not check.needs_guards]
-    for text in keywords(seed):
-        for one in score_checks(asked, [[reply(text)] * len(check.questions) for check in asked]).outcomes:
-            assert one.verdict is CheckVerdict.FAIL, (text, one.check.name)
+    checks = [check for check in make_checks(seed) if not check.needs_guards]
+    for text in list_expected(seed):
+        for outcome in score_checks(
+            checks, [[make_reply(text)] * len(check.questions) for check in checks]
+        ).outcomes:
+            assert outcome.verdict is CheckVerdict.FAIL, (text, outcome.check.name)
 
 
-def likest(question: Question, ends: str) -> str:
-    """The part of all that is said that has most words in common with what is asked at the end."""
-    ask = (re.findall(r"[^.?\n]*\?", whole(question)) or last(question).splitlines()[-1:] or [""])[-1]
+def find_most_similar_part(question: Question, ends: str) -> str:
+    """Returns the part of the messages that shares most words with the question at the end."""
+    ask = (re.findall(r"[^.?\n]*\?", all_text(question)) or last_message(question).splitlines()[-1:] or [""])[
+        -1
+    ]
     words = set(re.findall(r"\w+", ask.lower()))
-    parts = [part for part in re.split(ends, whole(question)) if part and ask.strip() not in part]
+    parts = [part for part in re.split(ends, all_text(question)) if part and ask.strip() not in part]
     return max(parts, key=lambda part: len(words.intersection(part.lower().split())), default="")
 
 
-ECHOES: dict[str, Answering] = {
-    "the last message": last,
+ECHOES: dict[str, AnswerFunction] = {
+    "the last message": last_message,
     "the first message": lambda question: question.messages[0].content,
-    "all messages": whole,
+    "all messages": all_text,
     "all messages as JSON": lambda question: json.dumps([m.content for m in question.messages]),
-    "backwards": lambda question: last(question)[::-1],
-    "all backwards": lambda question: whole(question)[::-1],
-    "its words backwards": lambda question: " ".join(reversed(whole(question).split())),
-    "in capitals": lambda question: whole(question).upper(),
-    "its last word": lambda question: (whole(question).split() or [""])[-1],
-    "its first word": lambda question: (whole(question).split() or [""])[0],
-    "its last line": lambda question: (whole(question).splitlines() or [""])[-1],
-    "its sentence that is most like the question": lambda question: likest(question, r"(?<=[.?!])\s+|\n"),
-    "its clause that is most like the question": lambda question: likest(question, r"(?<=[.?!,:])\s+|\n"),
-    "its line that is most like the question": lambda question: likest(question, r"\n"),
-    "its first name": lambda question: (re.findall(r"(?:is|called) (\w+)", whole(question)) or [""])[0],
-    "all numbers of it, summed up": lambda question: str(sum(map(int, re.findall(r"\d+", whole(question))))),
-    "its quoted words as JSON": lambda question: json.dumps(
-        dict.fromkeys(re.findall(r'"(\w+)"', whole(question)), whole(question))
+    "backwards": lambda question: last_message(question)[::-1],
+    "all backwards": lambda question: all_text(question)[::-1],
+    "its words backwards": lambda question: " ".join(reversed(all_text(question).split())),
+    "in capitals": lambda question: all_text(question).upper(),
+    "its last word": lambda question: (all_text(question).split() or [""])[-1],
+    "its first word": lambda question: (all_text(question).split() or [""])[0],
+    "its last line": lambda question: (all_text(question).splitlines() or [""])[-1],
+    "its sentence that is most like the question": lambda question: find_most_similar_part(
+        question, r"(?<=[.?!])\s+|\n"
     ),
-    "refusing it": lambda question: f"I'm sorry, but I can't help with {whole(question)}",
+    "its clause that is most like the question": lambda question: find_most_similar_part(
+        question, r"(?<=[.?!,:])\s+|\n"
+    ),
+    "its line that is most like the question": lambda question: find_most_similar_part(question, r"\n"),
+    "its first name": lambda question: (re.findall(r"(?:is|called) (\w+)", all_text(question)) or [""])[0],
+    "all numbers of it, summed up": lambda question: str(
+        sum(map(int, re.findall(r"\d+", all_text(question))))
+    ),
+    "its quoted words as JSON": lambda question: json.dumps(
+        dict.fromkeys(re.findall(r'"(\w+)"', all_text(question)), all_text(question))
+    ),
+    "refusing it": lambda question: f"I'm sorry, but I can't help with {all_text(question)}",
 }
 
 
@@ -184,90 +205,112 @@ ECHOES: dict[str, Answering] = {
 @pytest.mark.parametrize("name", ECHOES)
 @given(seed=SEEDS)
 def test_no_echo_scores_above_ten_per_cent(name: str, seed: int) -> None:
-    assert put(ECHOES[name], seed).passed <= 1
+    assert run_checks(ECHOES[name], seed).passed <= 1
 
 
 @given(SEEDS, st.lists(CONSTANTS | st.integers().map(str), min_size=1, max_size=40))
 def test_no_random_answers_score_above_ten_per_cent(seed: int, texts: Sequence[str]) -> None:
     number = count()
-    assert put(lambda _: texts[next(number) % len(texts)], seed).passed <= 1
+    assert run_checks(lambda _: texts[next(number) % len(texts)], seed).passed <= 1
 
 
 def test_nothing_but_errors_is_not_measured_and_scores_nothing() -> None:
-    asked = make_checks(7)
-    for refused in (False, True):
-        replies = [[Reply(error="HTTP 400", is_refused=refused)] * len(one.questions) for one in asked]
-        found = score_checks(asked, replies)
-        assert (found.passed, found.is_measured, found.is_certified) == (0, False, False)
+    checks = make_checks(7)
+    for is_refused in (False, True):
+        replies = [
+            [Reply(error="HTTP 400", is_refused=is_refused)] * len(check.questions) for check in checks
+        ]
+        conformance = score_checks(checks, replies)
+        assert (conformance.passed, conformance.is_measured, conformance.is_certified) == (0, False, False)
 
 
 # --- what counts -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("guard", GUARD_CHECKS)
-def test_without_a_guard_what_any_answer_satisfies_is_not_counted(right: Answering, guard: str) -> None:
-    (missed,) = [check for check in make_checks(7) if check.name == guard]
-    found = put(lambda question: "no" if question in missed.questions else right(question))
-    guarded = {check.name for check in make_checks(7) if check.needs_guards}
-    came_to = verdicts(found)
-    assert {name for name, one in came_to.items() if one is CheckVerdict.NOT_COUNTED} == guarded
-    assert found.passed == 14 - len(guarded) - 1
-    assert all(guard in one.reason for one in found.outcomes if one.verdict is CheckVerdict.NOT_COUNTED)
-
-
-def test_one_call_without_an_answer_makes_its_check_an_error_and_no_other(right: Answering) -> None:
-    asked = make_checks(7)
-    replies = [[reply(right(question)) for question in check.questions] for check in asked]
-    replies[1][2] = Reply(error="No answer within 5 s.")
-    found = score_checks(asked, replies)
-    assert found.outcomes[1].verdict is CheckVerdict.ERROR
-    assert found.outcomes[1].reason == "No answer within 5 s."
-    assert found.total == 14
-
-
-@pytest.mark.parametrize(("answers", "measured"), [(3, False), (8, False), (40, True)])
-def test_who_falls_silent_on_the_way_is_not_called_unable(
-    right: Answering, answers: int, measured: bool
+def test_without_a_guard_what_any_answer_satisfies_is_not_counted(
+    answer_correctly: AnswerFunction, guard: str
 ) -> None:
-    number, asked = count(1), make_checks(7)
+    (missed,) = [check for check in make_checks(7) if check.name == guard]
+    conformance = run_checks(
+        lambda question: "no" if question in missed.questions else answer_correctly(question)
+    )
+    guarded = {check.name for check in make_checks(7) if check.needs_guards}
+    results = verdicts(conformance)
+    assert {name for name, verdict in results.items() if verdict is CheckVerdict.NOT_COUNTED} == guarded
+    assert conformance.passed == 14 - len(guarded) - 1
+    assert all(
+        guard in outcome.reason
+        for outcome in conformance.outcomes
+        if outcome.verdict is CheckVerdict.NOT_COUNTED
+    )
+
+
+def test_one_call_without_an_answer_makes_its_check_an_error_and_no_other(
+    answer_correctly: AnswerFunction,
+) -> None:
+    checks = make_checks(7)
+    replies = [[make_reply(answer_correctly(question)) for question in check.questions] for check in checks]
+    replies[1][2] = Reply(error="No answer within 5 s.")
+    conformance = score_checks(checks, replies)
+    assert conformance.outcomes[1].verdict is CheckVerdict.ERROR
+    assert conformance.outcomes[1].reason == "No answer within 5 s."
+    assert conformance.total == 14
+
+
+@pytest.mark.parametrize(("answers", "is_measured"), [(3, False), (8, False), (40, True)])
+def test_a_target_that_stops_answering_is_not_measured(
+    answer_correctly: AnswerFunction, answers: int, is_measured: bool
+) -> None:
+    counter, checks = count(1), make_checks(7)
     replies = [
-        [reply(right(q)) if next(number) <= answers else Reply(error="gone") for q in check.questions]
-        for check in asked
+        [
+            make_reply(answer_correctly(q)) if next(counter) <= answers else Reply(error="gone")
+            for q in check.questions
+        ]
+        for check in checks
     ]
-    found = score_checks(asked, replies)
-    assert (found.is_measured, found.is_certified) == (measured, measured)
+    conformance = score_checks(checks, replies)
+    assert (conformance.is_measured, conformance.is_certified) == (is_measured, is_measured)
 
 
-def test_checks_that_failed_decide_although_others_got_no_answer(right: Answering) -> None:
-    asked = make_checks(7)
-    replies = [[reply("no")] * len(check.questions) for check in asked[:-1]]
-    found = score_checks(asked, [*replies, [Reply(error="gone")] * 2])
-    assert (found.is_measured, found.is_certified) == (True, False)
+def test_checks_that_failed_decide_although_others_got_no_answer(answer_correctly: AnswerFunction) -> None:
+    checks = make_checks(7)
+    replies = [[make_reply("no")] * len(check.questions) for check in checks[:-1]]
+    conformance = score_checks(checks, [*replies, [Reply(error="gone")] * 2])
+    assert (conformance.is_measured, conformance.is_certified) == (True, False)
     silent = [
-        [Reply(error="gone") if c.name == "JSON mode" else reply(right(q)) for q in c.questions]
-        for c in asked
+        [
+            Reply(error="gone") if c.name == "JSON mode" else make_reply(answer_correctly(q))
+            for q in c.questions
+        ]
+        for c in checks
     ]
-    assert not score_checks(asked, silent).is_measured  # what does not count would have
+    assert not score_checks(checks, silent).is_measured  # what does not count would have
 
 
 # --- single checks -----------------------------------------------------------------------------------------
 
 
-def came_to(right: Answering, name: str, change: Callable[[int, Reply], Reply]) -> CheckVerdict:
-    """What one check comes to where its right replies are changed."""
-    asked = make_checks(7)
+def check_with_replies(
+    answer_correctly: AnswerFunction, name: str, change: Callable[[int, Reply], Reply]
+) -> CheckVerdict:
+    """Returns the verdict of one check when `change` changes its correct replies."""
+    checks = make_checks(7)
     replies = [
         [
-            change(place, reply(right(question))) if check.name == name else reply(right(question))
+            change(place, make_reply(answer_correctly(question)))
+            if check.name == name
+            else make_reply(answer_correctly(question))
             for place, question in enumerate(check.questions)
         ]
-        for check in asked
+        for check in checks
     ]
-    return verdicts(score_checks(asked, replies))[name]
+    return verdicts(score_checks(checks, replies))[name]
 
 
 @pytest.mark.parametrize(
-    ("name", "told", "verdict"),
+    ("name", "fields", "verdict"),
     [
         ("temperature 0", {"refused_params": ("temperature",)}, CheckVerdict.FAIL),
         ("temperature 0", {"refused_params": ("seed",)}, CheckVerdict.PASS),
@@ -286,39 +329,58 @@ def came_to(right: Answering, name: str, change: Callable[[int, Reply], Reply]) 
         ("refusal", {"is_refusal": False}, CheckVerdict.FAIL),
     ],
 )
-def test_what_an_endpoint_tells_decides(
-    right: Answering, name: str, told: dict[str, object], verdict: CheckVerdict
+def test_the_fields_of_a_reply_decide(
+    answer_correctly: AnswerFunction, name: str, fields: dict[str, object], verdict: CheckVerdict
 ) -> None:
-    assert came_to(right, name, lambda _place, one: replace(one, **told)) is verdict
+    assert (
+        check_with_replies(answer_correctly, name, lambda _place, reply: replace(reply, **fields)) is verdict
+    )
 
 
 @pytest.mark.parametrize("name", ["empty prompt", "refusal"])
-def test_that_an_endpoint_refuses_is_an_answer_where_it_may_refuse(right: Answering, name: str) -> None:
-    refused, broken = Reply(error="HTTP 400", is_refused=True), Reply(error="no connection")
-    assert came_to(right, name, lambda place, one: one if place else refused) is CheckVerdict.PASS
-    assert came_to(right, name, lambda place, one: one if place else broken) is CheckVerdict.ERROR
-    assert came_to(right, name, lambda place, one: refused if place else one) is CheckVerdict.ERROR
-
-
-def test_an_answer_that_was_cut_off_says_so(right: Answering) -> None:
-    asked = make_checks(7)
-    found = score_checks(asked, [[Reply(text="", is_truncated=True)] * len(one.questions) for one in asked])
-    assert found.outcomes[1].reason.startswith("cut off: ")
+def test_a_refused_request_counts_as_an_answer_where_it_may_be_refused(
+    answer_correctly: AnswerFunction, name: str
+) -> None:
+    refusal, failure = Reply(error="HTTP 400", is_refused=True), Reply(error="no connection")
     assert (
-        came_to(right, "connectivity", lambda _place, one: replace(one, is_truncated=True))
+        check_with_replies(answer_correctly, name, lambda place, reply: reply if place else refusal)
+        is CheckVerdict.PASS
+    )
+    assert (
+        check_with_replies(answer_correctly, name, lambda place, reply: reply if place else failure)
+        is CheckVerdict.ERROR
+    )
+    assert (
+        check_with_replies(answer_correctly, name, lambda place, reply: refusal if place else reply)
+        is CheckVerdict.ERROR
+    )
+
+
+def test_an_answer_that_was_cut_off_says_so(answer_correctly: AnswerFunction) -> None:
+    checks = make_checks(7)
+    conformance = score_checks(
+        checks, [[Reply(text="", is_truncated=True)] * len(check.questions) for check in checks]
+    )
+    assert conformance.outcomes[1].reason.startswith("cut off: ")
+    assert (
+        check_with_replies(
+            answer_correctly,
+            "connectivity",
+            lambda _place, make_reply: replace(make_reply, is_truncated=True),
+        )
         is CheckVerdict.PASS
     )
 
 
-def test_another_answer_to_the_same_question_is_no_determinism(right: Answering) -> None:
-    def other(place: int, one: Reply) -> Reply:
-        return replace(one, text="Something else.") if place == 2 else one
+def test_another_answer_to_the_same_question_is_no_determinism(answer_correctly: AnswerFunction) -> None:
+    def other(place: int, reply: Reply) -> Reply:
+        return replace(reply, text="Something else.") if place == 2 else reply
 
-    def spaced(place: int, one: Reply) -> Reply:
-        return replace(one, text=f" {one.text}\n") if place else one
+    def spaced(place: int, reply: Reply) -> Reply:
+        return replace(reply, text=f" {reply.text}\n") if place else reply
 
-    assert came_to(right, "determinism", other) is CheckVerdict.FAIL
-    assert came_to(right, "determinism", spaced) is CheckVerdict.PASS
+    assert check_with_replies(answer_correctly, "determinism", other) is CheckVerdict.FAIL
+    assert check_with_replies(answer_correctly, "determinism", spaced) is CheckVerdict.PASS
 
 
 @pytest.mark.parametrize(
@@ -365,12 +427,12 @@ def test_a_number_may_be_written_in_groups(text: str) -> None:
     ],
 )
 def test_json_is_the_whole_answer_and_exactly_the_object(text: str, holds: bool) -> None:
-    wanted = ExpectedJson(members={"city": "Talvora", "year": 1874})
-    assert (wanted.find_problem(Reply(text=text)) is None) is holds
+    expected = ExpectedJson(members={"city": "Talvora", "year": 1874})
+    assert (expected.find_problem(Reply(text=text)) is None) is holds
 
 
 def test_words_are_found_however_they_are_composed_and_none_may_stand_beside() -> None:
-    wanted = ExpectedWords(right=("kůň",), wrong=("žluť",))
-    assert wanted.find_problem(Reply(text="KU\u030aN\u030c")) is None
-    assert wanted.find_problem(Reply(text="kůň žluť")) is not None
-    assert wanted.find_problem(Reply(text="kun")) is not None
+    expected = ExpectedWords(right=("kůň",), wrong=("žluť",))
+    assert expected.find_problem(Reply(text="KU\u030aN\u030c")) is None
+    assert expected.find_problem(Reply(text="kůň žluť")) is not None
+    assert expected.find_problem(Reply(text="kun")) is not None

@@ -1,4 +1,4 @@
-"""The documentation against what is there: every name, every link, and commands with what they print.
+"""The documentation: every name and link in it exists, and commands print what it shows.
 
 CONTRIBUTING.md describes the blocks: `console check` is run, `LANGUAGE write NAME` is a file for it. With
 PROCTOR_REWRITE_DOCS=1 a block that is out of date gets the output of now; read the difference.
@@ -69,7 +69,7 @@ VARYING = (
 )  # fmt: skip
 
 
-def text_of(name: str) -> str:
+def read_text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -84,10 +84,10 @@ ALL = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def options(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    """Each command with each of its options; a command without any with an empty one."""
+    """Yields each command with each of its options, and once with an empty option."""
     if isinstance(command, click.Group):
-        for inner, found in command.commands.items():
-            yield from options(found, f"{name} {inner}")
+        for inner, subcommand in command.commands.items():
+            yield from options(subcommand, f"{name} {inner}")
     for param in command.params:
         for flag in param.opts if isinstance(param, click.Option) else ():
             if flag.startswith("--"):
@@ -125,7 +125,7 @@ def test_every_grader_and_parameter_is_described(name: str) -> None:
 
 
 def missing(words: Any, name: str) -> list[str]:
-    page = text_of(name)
+    page = read_text(name)
     return [word for word in words if f"`{word}" not in page]
 
 
@@ -178,11 +178,11 @@ def test_every_word_of_agentv_5_is_in_its_page() -> None:
 def test_every_type_of_assertion_has_an_example() -> None:
     suite = next(
         body
-        for _, _, name, body in BLOCK.findall(text_of("docs/reference/formats/agentv-assertions.md"))
+        for _, _, name, body in BLOCK.findall(read_text("docs/reference/formats/agentv-assertions.md"))
         if name
     )
-    shown = set(re.findall(r"\btype: ([\w-]+)", suite))
-    assert assertions.VERSION_4_TYPES.keys() - shown == {"rubric"}  # another word for `rubrics`
+    types = set(re.findall(r"\btype: ([\w-]+)", suite))
+    assert assertions.VERSION_4_TYPES.keys() - types == {"rubric"}  # another word for `rubrics`
 
 
 def test_every_form_of_report_is_in_the_page_on_reports() -> None:
@@ -190,15 +190,17 @@ def test_every_form_of_report_is_in_the_page_on_reports() -> None:
 
 
 def test_every_field_of_a_report_is_in_the_page_on_json() -> None:
-    markers = re.findall(r"<!-- record: (\w+) -->", text_of("docs/reference/json.md"))
-    own = [each for each in vars(records).values() if getattr(each, "__module__", "") == records.__name__]
-    names = {each.__name__ for each in own if isinstance(each, type)}
+    markers = re.findall(r"<!-- record: (\w+) -->", read_text("docs/reference/json.md"))
+    own = [
+        record for record in vars(records).values() if getattr(record, "__module__", "") == records.__name__
+    ]
+    names = {record.__name__ for record in own if isinstance(record, type)}
     bases = {"CallUsageRecord", "ChoiceLikelihoodRecord", "ExportedTrialRecord", "PromptRecord"}
     assert names - {*markers} == bases
     fields = map(record_tables.describe_fields, map(record_tables.find_record, markers))
-    described = [field for table in fields for field in table]
-    assert len(described) > 200
-    assert [name for name, _, text in described if not text] == []
+    rows = [field for table in fields for field in table]
+    assert len(rows) > 200
+    assert [name for name, _, text in rows if not text] == []
 
 
 JSON_COMMANDS = [
@@ -226,14 +228,17 @@ JSON_COMMANDS = [
 @pytest.mark.slow
 def test_every_field_that_a_command_prints_is_in_the_page_on_json(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    page = record_tables.fill_records(text_of("docs/reference/json.md"))
+    page = record_tables.fill_records(read_text("docs/reference/json.md"))
     for command in JSON_COMMANDS:
-        with printing(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, apart=True) as (out, _):
+        with capture_output(tmp_path, {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}, apart=True) as (
+            out,
+            _,
+        ):
             _invoke(command.split())
         if "--json" in command:
-            printed = json.loads(out.getvalue())
-            firsts = [value[0] for value in printed.values() if isinstance(value, list) and value]
-            rows = [printed, printed.get("drift"), *firsts]
+            output = json.loads(out.getvalue())
+            firsts = [value[0] for value in output.values() if isinstance(value, list) and value]
+            rows = [output, output.get("drift"), *firsts]
             names = {name for row in rows if isinstance(row, dict) for name in row}
             assert (command, {name for name in names if f"`{name}`" not in page}) == (command, set())
 
@@ -245,12 +250,12 @@ def test_every_name_of_the_toolbox_is_described_in_the_page_of_its_tool(name: st
 
 
 def test_every_exit_code_is_in_its_page() -> None:
-    page = text_of("docs/reference/exit-codes.md")
+    page = read_text("docs/reference/exit-codes.md")
     assert [code for code in ExitCode if f"\n| {int(code)} | " not in page] == []
 
 
 def test_every_public_name_is_in_the_page_on_python() -> None:
-    page = text_of("docs/reference/python.md")
+    page = read_text("docs/reference/python.md")
     assert [name for name in proctor.__all__ if f"\n::: proctor.{name}\n" not in page] == []
 
 
@@ -261,7 +266,7 @@ def codes_in(page: str) -> set[str]:
 
 
 def test_every_error_code_is_in_the_page_on_errors() -> None:
-    page = text_of("docs/reference/errors.md")
+    page = read_text("docs/reference/errors.md")
     codes = problem_codes() - CODES.keys()
     kinds = {*failure_kinds(), "http", "invalid", "unsupported"}
     assert len(codes) > 150
@@ -273,8 +278,8 @@ def test_every_error_code_is_in_the_page_on_errors() -> None:
 
 def test_the_page_on_errors_has_no_code_that_is_gone() -> None:
     source = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
-    made = {f"unknown-{kind}" for kind in ("image", "file", "audio", "video")}
-    codes = codes_in(text_of("docs/reference/errors.md")) - made
+    dynamic_codes = {f"unknown-{kind}" for kind in ("image", "file", "audio", "video")}
+    codes = codes_in(read_text("docs/reference/errors.md")) - dynamic_codes
     assert {code for code in codes if f'"{code}"' not in source} == set()
 
 
@@ -285,7 +290,7 @@ def test_every_lint_code_has_a_page() -> None:
 
 def definitions() -> dict[str, str]:
     return dict(
-        re.findall(r"^- \*\*([^*]+)\*\*: (.+)$", text_of("docs/explanation/concepts.md"), re.MULTILINE)
+        re.findall(r"^- \*\*([^*]+)\*\*: (.+)$", read_text("docs/explanation/concepts.md"), re.MULTILINE)
     )
 
 
@@ -308,7 +313,7 @@ def test_every_link_inside_the_tree_leads_somewhere(page: Path) -> None:
 
 
 def test_every_command_has_a_page_with_its_options() -> None:
-    index = cli_reference.fill_index(text_of("docs/reference/cli/index.md"))
+    index = cli_reference.fill_index(read_text("docs/reference/cli/index.md"))
     for name in COMMANDS:
         page = cli_reference.render_page(name)
         command = import_module(f"proctor.cli.commands.{name}").command
@@ -319,11 +324,11 @@ def test_every_command_has_a_page_with_its_options() -> None:
             assert f"{{ #{sub}{flag} }}" in page if flag else path in page
 
 
-CHECKED = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]
+CONSOLE_PAGES = [page for page in PAGES if "```console check\n" in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", CHECKED, ids=page_id)
+@pytest.mark.parametrize("page", CONSOLE_PAGES, ids=page_id)
 def test_what_a_page_shows_is_what_its_commands_print(
     page: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -341,11 +346,11 @@ def test_what_a_page_shows_is_what_its_commands_print(
             continue
         now += text[position : block.start(4)]
         position = block.end(4)
-        for written in filter(None, re.split(r"^(?=\$ )", body, flags=re.MULTILINE)):
-            command, _, shown = written[2:].partition("\n")
-            printed = PROGRESS.sub("", run(command, tmp_path))
-            is_current = re.fullmatch(as_pattern(shown, begin, today()), printed)
-            now += written if is_current else f"$ {command}\n{refreshed(shown, printed)}"
+        for entry in filter(None, re.split(r"^(?=\$ )", body, flags=re.MULTILINE)):
+            command, _, expected = entry[2:].partition("\n")
+            output = PROGRESS.sub("", run(command, tmp_path))
+            is_current = re.fullmatch(as_pattern(expected, begin, today()), output)
+            now += entry if is_current else f"$ {command}\n{refresh_output(expected, output)}"
     now += text[position:]
     if os.environ.get("PROCTOR_REWRITE_DOCS"):
         page.write_text(now, encoding="utf-8")
@@ -353,24 +358,24 @@ def test_what_a_page_shows_is_what_its_commands_print(
 
 
 PROGRESS = re.compile(r"^[\d,]+/[\d,]+(?: \w+)? · .*\n", re.MULTILINE)
-"""What only a slow machine is told: a run's progress, every two seconds."""
+"""A line of progress, which a run prints every two seconds, so only on a slow machine."""
 
 
-def test_progress_is_no_part_of_what_a_page_shows() -> None:
-    printed = "25/80 calls · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
-    assert PROGRESS.sub("", printed) == "5 of 80 · agreement 0.6\n"
+def test_progress_lines_are_removed_from_output() -> None:
+    output = "25/80 calls · cost unknown\n1,200/2,000 · 3 failed\n5 of 80 · agreement 0.6\n"
+    assert PROGRESS.sub("", output) == "5 of 80 · agreement 0.6\n"
 
 
 PLAIN = re.compile(r"proctor ([\w./:@=, -]+?)(?:(; echo \$\?)|( 2>/dev/null| 2>&1)? \| (.+))?")
-"""A command that asks no more of a shell than the exit code or a pipe: `proctor` runs in this process."""
+"""A command that needs a shell only for its exit code or a pipe; `proctor` runs in this process."""
 
 
 CLOCK = {name: os.environ[name] for name in ("LD_PRELOAD", "AHEAD_S", "TZ") if name in os.environ}
-"""What moves the clock of this process, and of those that it starts (`clock.py`)."""
+"""The variables that move the clock of this process and of its children (`clock.py`)."""
 
 
 def run(command: str, folder: Path) -> str:
-    """What a shell prints for a command, on both streams."""
+    """Returns what a command prints in a shell, on both streams."""
     environ = {
         **CLOCK,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -379,42 +384,42 @@ def run(command: str, folder: Path) -> str:
     }
     program = re.fullmatch(r"python (\w+\.py)", command)
     if program:
-        with printing(folder, environ) as (out, _):
+        with capture_output(folder, environ) as (out, _):
             runpy.run_path(program[1], run_name="__main__")
         return out.getvalue().decode("utf-8")
     plain = PLAIN.fullmatch(command)
     if not plain:
         return shell(command, folder, environ)
-    words, asked, errors, reader = plain.groups()
-    with printing(folder, environ, apart=bool(reader) and errors != " 2>&1") as (out, err):
+    words, wants_code, errors, reader = plain.groups()
+    with capture_output(folder, environ, apart=bool(reader) and errors != " 2>&1") as (out, err):
         code = _invoke(words.split())
     if reader:
-        told = "" if errors else err.getvalue().decode("utf-8")
-        return told + shell(reader, folder, environ, out.getvalue())
-    return out.getvalue().decode("utf-8") + (f"{int(code)}\n" if asked else "")
+        error_text = "" if errors else err.getvalue().decode("utf-8")
+        return error_text + shell(reader, folder, environ, out.getvalue())
+    return out.getvalue().decode("utf-8") + (f"{int(code)}\n" if wants_code else "")
 
 
-def shell(command: str, folder: Path, environ: dict[str, str], given: bytes = b"") -> str:
-    """What a shell prints for a command, in a process of its own."""
-    done = subprocess.run(
+def shell(command: str, folder: Path, environ: dict[str, str], stdin: bytes = b"") -> str:
+    """Returns what a command prints in a shell process."""
+    process = subprocess.run(
         ["/bin/sh", "-c", command],
         check=False,
         cwd=folder,
         env=environ,
-        input=given,
+        input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    return done.stdout.decode("utf-8")
+    return process.stdout.decode("utf-8")
 
 
 @contextmanager
-def printing(
+def capture_output(
     folder: Path, environ: dict[str, str], *, apart: bool = False
 ) -> Iterator[tuple[BytesIO, BytesIO]]:
-    """What is printed on either stream, or on both, while this process is in that folder and environment."""
+    """Captures both streams, together or apart, while this process has that folder and environment."""
     data = BytesIO(), BytesIO()
-    out, err = (TextIOWrapper(each, encoding="utf-8", write_through=True) for each in data)
+    out, err = (TextIOWrapper(stream, encoding="utf-8", write_through=True) for stream in data)
     with (
         chdir(folder),
         patch.dict(os.environ, environ, clear=True),
@@ -422,8 +427,8 @@ def printing(
         redirect_stderr(err if apart else out),
     ):
         yield data
-    for each in (out, err):
-        each.detach()  # or the buffer would be closed with it
+    for stream in (out, err):
+        stream.detach()  # or the buffer would be closed with it
 
 
 def today() -> str:
@@ -434,20 +439,20 @@ DAY = re.compile(r"\b20\d\d\\?-\d\d\\?-\d\d\b")
 """A date, also as `re.escape` writes it."""
 
 
-def as_pattern(shown: str, *days: str) -> str:
+def as_pattern(expected: str, *days: str) -> str:
     """`…` stands for anything on its line, and a line of `…` alone for any number of lines.
 
     A date stands for itself or for one of `days`: those on which the commands run.
     """
     lines = (
         r"(?:.*\n)*" if line == "…\n" else re.escape(line).replace("…", ".*")
-        for line in shown.splitlines(keepends=True)
+        for line in expected.splitlines(keepends=True)
     )
     return DAY.sub(lambda day: f"(?:{'|'.join([day[0], *days])})", "".join(lines))
 
 
 @pytest.mark.parametrize(
-    ("printed", "holds"),
+    ("output", "holds"),
     [
         ("Run r1, 2026-11-22.\n", True),
         ("Run r1, 2031-01-01.\n", True),
@@ -458,19 +463,19 @@ def as_pattern(shown: str, *days: str) -> str:
         ("Run r1.\n", False),
     ],
 )
-def test_a_date_on_a_page_is_that_date_or_the_day_of_the_test(printed: str, holds: bool) -> None:
+def test_a_date_on_a_page_is_that_date_or_the_day_of_the_test(output: str, holds: bool) -> None:
     pattern = as_pattern("Run …, 2026-11-22.\n", "2031-01-01", "2031-01-02")
-    assert bool(re.fullmatch(pattern, printed)) is holds
+    assert bool(re.fullmatch(pattern, output)) is holds
 
 
-def refreshed(shown: str, printed: str) -> str:
-    """What a command prints now, where its page had `shown`: lines that a `…` of the page fits stay."""
+def refresh_output(expected: str, output: str) -> str:
+    """Returns the output of now for a page that has `expected`; lines that a `…` of it matches stay."""
     for pattern, instead in VARYING:
-        printed = pattern.sub(instead, printed)
+        output = pattern.sub(instead, output)
     lines = {
-        line: re.compile(as_pattern(line)) for line in shown.splitlines(keepends=True) if "…" in line[:-2]
+        line: re.compile(as_pattern(line)) for line in expected.splitlines(keepends=True) if "…" in line[:-2]
     }
     return "".join(
         next((old for old, pattern in lines.items() if pattern.fullmatch(line)), line)
-        for line in printed.splitlines(keepends=True)
+        for line in output.splitlines(keepends=True)
     )

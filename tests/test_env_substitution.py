@@ -1,4 +1,4 @@
-"""What `${{ NAME }}` stands for: where it is found, filled in, and blotted out again."""
+"""References `${{ NAME }}`: where they are recognized, substituted, and values masked again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_variable_that_is_not_set_is_an_error_that_names_it_and_says_what_to_d
 # --- nouns -------------------------------------------------------------------------------------------------
 
 
-def a_case(text: str, attached: str = "") -> Case:
+def make_case(text: str, attached: str = "") -> Case:
     return Case(
         id="c",
         input=(
@@ -98,31 +98,31 @@ def a_case(text: str, attached: str = "") -> Case:
 
 
 def test_a_case_is_filled_in_at_every_place_and_keeps_all_else() -> None:
-    assert substitute_in_case(a_case("a ${{ KEY }}"), ENVIRON) == replace(
-        a_case("a s3cret-key"), variables=("KEY",)
+    assert substitute_in_case(make_case("a ${{ KEY }}"), ENVIRON) == replace(
+        make_case("a s3cret-key"), variables=("KEY",)
     )
 
 
 def test_a_case_without_variables_is_returned_as_it_is() -> None:
-    case = a_case("plain")
+    case = make_case("plain")
     assert substitute_in_case(case, {}) is case
 
 
-def test_what_an_attached_file_says_is_no_reference() -> None:
-    case = a_case("${{ KEY }}", attached="run: ${{ GITHUB_SHA }} ${{ KEY }}")
+def test_references_in_attached_files_are_ignored() -> None:
+    case = make_case("${{ KEY }}", attached="run: ${{ GITHUB_SHA }} ${{ KEY }}")
     assert names_in(case) == ("KEY",)
     part = substitute_in_case(case, ENVIRON).input[0].parts[1]
     assert isinstance(part, Attachment)
     assert part.text == "run: ${{ GITHUB_SHA }} ${{ KEY }}"
 
 
-def test_a_secret_in_an_attachment_of_an_answer_is_blotted_out() -> None:
-    seen = Attachment(kind="file", path="env.txt", text="KEY=s3cret-key")
-    output = Output(text="see file", messages=(Message(role="assistant", parts=(seen,)),))
+def test_a_secret_in_an_attachment_of_an_answer_is_masked() -> None:
+    attachment = Attachment(kind="file", path="env.txt", text="KEY=s3cret-key")
+    output = Output(text="see file", messages=(Message(role="assistant", parts=(attachment,)),))
     assert "s3cret" not in repr(mask(output, ("KEY",), ENVIRON))
 
 
-def test_a_secret_in_a_key_is_blotted_out() -> None:
+def test_a_secret_in_a_key_is_masked() -> None:
     assert mask({"is s3cret-key": {"s3cret-key": 1}}, ("KEY",), ENVIRON) == {
         "is ${{ KEY }}": {"${{ KEY }}": 1}
     }
@@ -142,7 +142,7 @@ def test_fields_with_fixed_words_keep_them_whatever_a_variable_says() -> None:
     assert masked_failure == replace(failure, message="The ${{ T }} waits.")
 
 
-# --- blotting out ------------------------------------------------------------------------------------------
+# --- masking -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -183,20 +183,20 @@ def test_a_value_of_six_characters_or_more_becomes_its_reference(
         ("a … b", "a … b"),
     ],
 )
-def test_what_an_ellipsis_leaves_of_a_value_goes_as_well(text: str, becomes: str) -> None:
+def test_the_part_of_a_value_beside_an_ellipsis_is_removed(text: str, becomes: str) -> None:
     assert mask(text, ("KEY", "_x1"), ENVIRON) == becomes
 
 
 @given(st.integers(1, 200))
-def test_no_cut_lets_more_of_a_value_through_than_could_be_anything(most: int) -> None:
-    said = f"{'x' * 40} {ENVIRON['KEY']} {'é' * 40}"
-    for shown in (stream_end(said.encode(), most), clip(said, most)):
-        assert len(shown) <= most
-        left = mask(shown, ("KEY",), ENVIRON)
-        assert not any(ENVIRON["KEY"][at : at + 6] in left for at in range(5))
+def test_a_cut_shows_no_more_of_a_value_than_five_characters(most: int) -> None:
+    text = f"{'x' * 40} {ENVIRON['KEY']} {'é' * 40}"
+    for part in (stream_end(text.encode(), most), clip(text, most)):
+        assert len(part) <= most
+        result = mask(part, ("KEY",), ENVIRON)
+        assert not any(ENVIRON["KEY"][at : at + 6] in result for at in range(5))
 
 
-def test_only_the_variables_that_are_named_are_blotted_out() -> None:
+def test_only_the_variables_that_are_named_are_masked() -> None:
     assert mask("s3cret-key example.test", ("HOST",), ENVIRON) == "s3cret-key ${{ HOST }}"
 
 
@@ -207,37 +207,37 @@ def test_a_value_is_not_found_inside_the_reference_to_another() -> None:
     )
 
 
-def test_with_nothing_to_blot_out_the_same_thing_comes_back() -> None:
+def test_with_nothing_to_mask_the_same_thing_comes_back() -> None:
     output = Output(text="x")
     assert mask(output, ("PORT", "NONE"), ENVIRON) is output
 
 
 def test_an_answer_that_names_a_variable_of_its_own_accord_gets_no_value() -> None:
-    said = Output(text="${{ HOST }} ${{ NONE }} ${{ KEY }}")
-    assert unmask(said, ("KEY",), ENVIRON).text == "${{ HOST }} ${{ NONE }} s3cret-key"
+    output = Output(text="${{ HOST }} ${{ NONE }} ${{ KEY }}")
+    assert unmask(output, ("KEY",), ENVIRON).text == "${{ HOST }} ${{ NONE }} s3cret-key"
 
 
 # --- laws --------------------------------------------------------------------------------------------------
 
 
 @given(nested(TEXTS), ENVIRONS)
-def test_filling_and_blotting_out_gives_what_fills_to_the_same(value: Any, environ: dict[str, str]) -> None:
+def test_masking_a_substituted_value_loses_nothing(value: Any, environ: dict[str, str]) -> None:
     whole = substitute(value, environ)
     assert substitute(mask(whole, ALL, environ), environ) == whole
 
 
 @given(st.lists(WORDS.filter(lambda word: "$" not in word) | NAMES, max_size=6), st.permutations("123456"))
-def test_filling_and_blotting_out_gives_the_references_back(parts: list[str], digits: list[str]) -> None:
+def test_filling_and_masking_gives_the_references_back(parts: list[str], digits: list[str]) -> None:
     # Each value ends in a letter of its own, so that no two of them make a third where they meet.
     environ = {name: "".join(digits) + "WXYZ"[place] for place, name in enumerate(ALL)}
-    written = "".join(f"${{{{ {part} }}}}" if part in environ else part for part in parts)
-    assert mask(substitute(written, environ), ALL, environ) == written
+    template = "".join(f"${{{{ {part} }}}}" if part in environ else part for part in parts)
+    assert mask(substitute(template, environ), ALL, environ) == template
 
 
 @given(nested(TEXTS), ENVIRONS)
-def test_no_value_is_left_after_blotting_out(value: Any, environ: dict[str, str]) -> None:
-    left = repr(mask(substitute(value, environ), ALL, environ))
-    assert not any(secret in left for secret in environ.values())
+def test_no_value_is_left_after_masking(value: Any, environ: dict[str, str]) -> None:
+    result = repr(mask(substitute(value, environ), ALL, environ))
+    assert not any(secret in result for secret in environ.values())
 
 
 @given(
@@ -245,7 +245,7 @@ def test_no_value_is_left_after_blotting_out(value: Any, environ: dict[str, str]
         st.lists(st.sampled_from(["1234567", "123456", "7654321", "é", "${{ B "]), max_size=4).map("".join)
     )
 )
-def test_what_was_blotted_out_comes_back(value: Any) -> None:
+def test_unmasking_undoes_masking(value: Any) -> None:
     environ = {"A": "1234567", "B": "123456", "C_1": "7654321"}
     assert unmask(mask(value, ALL, environ), ALL, environ) == value
 

@@ -1,4 +1,4 @@
-"""The error tree: who is whose child, which exit code it leads to, and what its sentences say."""
+"""The error tree: parents, exit codes and messages."""
 
 from __future__ import annotations
 
@@ -58,13 +58,15 @@ def test_an_error_has_its_parent_and_its_exit_code(
     assert error.exit_code is code
 
 
-def test_every_error_is_in_the_tree_and_drawn_with_its_code() -> None:
-    found = {
-        each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, ProctorError)
+def test_every_error_is_in_the_tree_and_in_the_docstring_with_its_code() -> None:
+    error_classes = {
+        error_class
+        for _, error_class in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(error_class, ProctorError)
     }
-    assert found == {error for error, _, _ in TREE}
-    drawn = re.findall(r"(\w+) +(\d)\b", errors.__doc__ or "")
-    assert [(name, int(code)) for name, code in drawn] == [
+    assert error_classes == {error for error, _, _ in TREE}
+    documented = re.findall(r"(\w+) +(\d)\b", errors.__doc__ or "")
+    assert [(name, int(code)) for name, code in documented] == [
         (error.__name__, int(code)) for error, _, code in TREE
     ]
 
@@ -81,7 +83,7 @@ def test_exit_codes_are_those_that_scripts_know() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "sentence"),
+    ("name", "names", "sentence"),
     [
         ("contain", ["contains", "exact"], "Did you mean 'contains'?"),
         (
@@ -94,11 +96,11 @@ def test_exit_codes_are_those_that_scripts_know() -> None:
         ("", ["exact"], "Expected one of: exact."),
     ],
 )
-def test_a_suggestion_names_the_nearest_or_all(name: str, known: list[str], sentence: str) -> None:
-    assert suggestion(name, known) == sentence
+def test_a_suggestion_names_the_nearest_or_all(name: str, names: list[str], sentence: str) -> None:
+    assert suggestion(name, names) == sentence
 
 
-def test_an_unknown_name_says_what_it_was_and_lists_what_is_known_in_order() -> None:
+def test_an_unknown_name_is_quoted_and_the_known_names_are_sorted() -> None:
     error = UnknownName("grader", "q'x", iter(["exact", "contains"]))
     assert str(error) == """Unknown grader "q'x". Expected one of: contains, exact."""
     assert error.name == "q'x"

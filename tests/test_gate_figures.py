@@ -33,11 +33,11 @@ def test_the_page_has_the_exact_figures_of_now(tool: Any) -> None:
 
 @pytest.mark.parametrize("cases", [20, 50, 200])
 def test_an_interval_gate_decides_wrongly_at_most_one_time_in_forty(tool: Any, cases: int) -> None:
-    made = tool.decisions(cases, "interval")
+    decisions = tool.decisions(cases, "interval")
     for place in range(1, 80):
-        assert tool.chance(GateDecision.SHOWN, made, place / 100) <= 0.025
+        assert tool.chance(GateDecision.SHOWN, decisions, place / 100) <= 0.025
     for place in range(80, 100):
-        assert tool.chance(GateDecision.RULED_OUT, made, place / 100) <= 0.025
+        assert tool.chance(GateDecision.RULED_OUT, decisions, place / 100) <= 0.025
     assert tool.chance(GateDecision.SHOWN, tool.decisions(cases, "point"), 0.79) > 0.3
 
 

@@ -22,7 +22,7 @@ CODES = {
 
 
 def count_singles(passed: int, failed: int, errors: int = 0) -> Counts:
-    """The counts of cases that were asked once."""
+    """Counts cases with one trial each."""
     cases = {(1, 0, 0, 0): passed, (0, 1, 0, 0): failed, (0, 0, 1, 0): errors}
     return Counts.from_cases({key: count for key, count in cases.items() if count})
 
@@ -112,7 +112,7 @@ def test_a_run_that_may_stop_by_what_it_shows_is_held_to_a_sequence(settings: di
         assert gate_range(counts, gate(**settings)) == confidence_sequence(26, 26)
 
 
-def test_what_a_sequence_has_shown_once_stays_shown() -> None:
+def test_a_decision_of_a_sequence_is_final() -> None:
     stop = EarlyStop(
         reason="shown",
         cases=60,

@@ -1,4 +1,4 @@
-"""Assertions and outputs to scores, with graders of a few lines that do what real ones may do."""
+"""Assertions and outputs to scores, with small graders that behave as real ones may."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JUDGMENT = Judgment(judge="j", prompt_digest="sha256:0", raw="maybe")
 
 
 class Fixed(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The mark that its parameters say."""
+    """Returns the result that its parameters name."""
 
     value: float | None
     passed: bool | None
@@ -53,7 +53,7 @@ class Fixed(BaseGrader, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Detailed(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """A mark with everything in it."""
+    """Returns a result with every field set."""
 
     def grade(self, graded: GradingInput) -> GraderResult:
         return GraderResult(
@@ -67,21 +67,21 @@ class Detailed(BaseGrader, frozen=True, forbid_unknown_fields=True):
 
 
 class Unsure(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """Cannot tell, and keeps what its judge said."""
+    """Cannot score, and keeps what its judge replied."""
 
     def grade(self, graded: GradingInput) -> GraderResult:
         raise CannotScore("The judge would not say.", (JUDGMENT,))
 
 
 class Broken(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """Breaks as foreign code does."""
+    """Raises an exception, as foreign code may."""
 
     def grade(self, graded: GradingInput) -> GraderResult:
         raise ZeroDivisionError("no cases")
 
 
 class Later(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """Awaits its first judge, or breaks while waiting when there is none."""
+    """Awaits its first judge, and raises an exception if there is none."""
 
     needs: ClassVar[str | None] = "judge"
 
@@ -114,7 +114,7 @@ class Spread(BaseGrader, frozen=True, forbid_unknown_fields=True):
 
 
 class Running(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """Runs a program, which nobody else is needed for."""
+    """Is asynchronous, but needs no judge, as a grader that runs a program."""
 
     is_async: ClassVar[bool] = True
 
@@ -122,8 +122,8 @@ class Running(BaseGrader, frozen=True, forbid_unknown_fields=True):
         return GraderResult(value=1.0, passed=True)
 
 
-class Untold(BaseGrader, frozen=True, forbid_unknown_fields=True):
-    """Awaits something without asking anybody, as one that runs a program would."""
+class Undeclared(BaseGrader, frozen=True, forbid_unknown_fields=True):
+    """Returns an awaitable without declaring that it does."""
 
     def grade(self, graded: GradingInput) -> Awaitable[GraderResult]:
         async def mark() -> GraderResult:
@@ -141,9 +141,9 @@ KINDS: dict[str, type[Any]] = {
     "embedding": Embedding,
     "spread": Spread,
     "running": Running,
-    "untold": Untold,
+    "undeclared": Undeclared,
 }
-GRADERS_HERE = KINDS.__getitem__
+find_grader = KINDS.__getitem__
 
 
 class Yes:
@@ -154,7 +154,7 @@ class Yes:
 
 
 class Flat:
-    """Something that embeds."""
+    """An embedder that gives every text the same vector."""
 
     name = "flat"
 
@@ -166,10 +166,10 @@ def flat() -> Embedder:
     return Flat()
 
 
-HELP = GradingContext(judges=(JudgeTarget(name="y", target=Yes()),), embedder=flat)
+CONTEXT = GradingContext(judges=(JudgeTarget(name="y", target=Yes()),), embedder=flat)
 
 
-def asking(*assertions: Assertion) -> Case:
+def make_case(*assertions: Assertion) -> Case:
     return Case(id="c", input=(Message(role="user", content="?"),), assertions=assertions)
 
 
@@ -177,9 +177,9 @@ def fixed(value: float | None, passed: bool | None, **fields: Any) -> Assertion:
     return Assertion(grader="fixed", params={"value": value, "passed": passed}, **fields)
 
 
-def score_of(assertion: Assertion, text: str = "four") -> Score:
-    (found,) = grade_immediately(asking(assertion), Output(text=text), GRADERS_HERE)
-    return found
+def score_assertion(assertion: Assertion, text: str = "four") -> Score:
+    (result,) = grade_immediately(make_case(assertion), Output(text=text), find_grader)
+    return result
 
 
 # --- from a mark to a score --------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def score_of(assertion: Assertion, text: str = "four") -> Score:
 
 def test_a_score_has_all_of_its_mark_and_of_its_assertion() -> None:
     assertion = Assertion(grader="detailed", weight=2.5, required=0.5, label="a quarter, please")
-    assert score_of(assertion) == Score(
+    assert score_assertion(assertion) == Score(
         grader="detailed",
         name="a quarter, please",
         assertion=assertion_digest(assertion),
@@ -220,11 +220,11 @@ def test_a_score_has_all_of_its_mark_and_of_its_assertion() -> None:
         (0.8, None, True, Verdict.UNSCORED, None),
     ],
 )
-def test_an_outcome_is_what_the_mark_says_turned_round_if_negated(
+def test_negation_inverts_the_outcome_and_the_value(
     value: float | None, passed: bool | None, negated: bool, outcome: Verdict, scored: float | None
 ) -> None:
-    found = score_of(fixed(value, passed, negated=negated))
-    assert (found.outcome, found.value) == (outcome, scored)
+    result = score_assertion(fixed(value, passed, negated=negated))
+    assert (result.outcome, result.value) == (outcome, scored)
 
 
 @pytest.mark.parametrize(
@@ -244,17 +244,17 @@ def test_a_graders_own_gate_counts_beside_the_assertions_and_is_gone_when_negate
     gate: float | None, fields: dict[str, Any], outcome: Verdict, value: float, required: float | None
 ) -> None:
     params = {"value": 0.6, "passed": True, "gate": gate}
-    found = score_of(Assertion(grader="fixed", params=params, **fields))
-    assert found.value == pytest.approx(value)
-    assert (found.outcome, found.required) == (outcome, required)
+    result = score_assertion(Assertion(grader="fixed", params=params, **fields))
+    assert result.value == pytest.approx(value)
+    assert (result.outcome, result.required) == (outcome, required)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5, 7.0])
 def test_a_value_that_is_no_share_of_1_is_unscored(value: float) -> None:
-    found = score_of(fixed(value, True))
-    assert found.outcome is Verdict.UNSCORED
-    assert found.value is None
-    assert repr(value) in found.reason
+    result = score_assertion(fixed(value, True))
+    assert result.outcome is Verdict.UNSCORED
+    assert result.value is None
+    assert repr(value) in result.reason
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------
@@ -262,17 +262,17 @@ def test_a_value_that_is_no_share_of_1_is_unscored(value: float) -> None:
 
 @pytest.mark.parametrize("negated", [False, True])
 def test_a_grader_that_cannot_tell_is_unscored_also_negated_and_keeps_its_judgments(negated: bool) -> None:
-    found = score_of(Assertion(grader="unsure", negated=negated))
-    assert (found.outcome, found.value) == (Verdict.UNSCORED, None)
-    assert found.reason == "The judge would not say."
-    assert found.judgments == (JUDGMENT,)
+    result = score_assertion(Assertion(grader="unsure", negated=negated))
+    assert (result.outcome, result.value) == (Verdict.UNSCORED, None)
+    assert result.reason == "The judge would not say."
+    assert result.judgments == (JUDGMENT,)
 
 
 @pytest.mark.parametrize("negated", [False, True])
 def test_a_grader_that_breaks_is_unscored_with_what_broke(negated: bool) -> None:
-    found = score_of(Assertion(grader="broken", negated=negated))
-    assert (found.name, found.outcome) == ("broken", Verdict.UNSCORED)
-    assert found.reason == "The grader 'broken' failed with ZeroDivisionError: no cases"
+    result = score_assertion(Assertion(grader="broken", negated=negated))
+    assert (result.name, result.outcome) == ("broken", Verdict.UNSCORED)
+    assert result.reason == "The grader 'broken' failed with ZeroDivisionError: no cases"
 
 
 @pytest.mark.parametrize(
@@ -281,14 +281,14 @@ def test_a_grader_that_breaks_is_unscored_with_what_broke(negated: bool) -> None
 async def test_a_grader_that_breaks_while_waiting_or_before_it_begins_is_unscored(
     assertion: Assertion,
 ) -> None:
-    (found,) = await grade(asking(assertion), Output(text=""), GRADERS_HERE, GradingContext())
-    assert found.outcome is Verdict.UNSCORED
-    assert found.reason.startswith(f"The grader {assertion.grader!r} failed with ")
+    (result,) = await grade(make_case(assertion), Output(text=""), find_grader, GradingContext())
+    assert result.outcome is Verdict.UNSCORED
+    assert result.reason.startswith(f"The grader {assertion.grader!r} failed with ")
 
 
 def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
-    case = asking(fixed(1.0, True), Assertion(grader="broken"), fixed(0.0, False))
-    outcomes = [found.outcome for found in grade_immediately(case, Output(text=""), GRADERS_HERE)]
+    case = make_case(fixed(1.0, True), Assertion(grader="broken"), fixed(0.0, False))
+    outcomes = [result.outcome for result in grade_immediately(case, Output(text=""), find_grader)]
     assert outcomes == [Verdict.PASS, Verdict.UNSCORED, Verdict.FAIL]
 
 
@@ -296,7 +296,7 @@ def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("graders", "manner"),
+    ("graders", "mode"),
     [
         ([], GradingMode.IMMEDIATE),
         (["detailed", "unsure"], GradingMode.IMMEDIATE),
@@ -309,54 +309,54 @@ def test_one_grader_that_breaks_leaves_the_others_alone() -> None:
     ],
 )
 def test_a_case_is_graded_at_once_unless_a_grader_asks_or_wants_all_outputs(
-    graders: list[str], manner: GradingMode
+    graders: list[str], mode: GradingMode
 ) -> None:
-    case = asking(*[Assertion(grader=name) for name in graders])
-    assert grading_mode(case, GRADERS_HERE) is manner
+    case = make_case(*[Assertion(grader=name) for name in graders])
+    assert grading_mode(case, find_grader) is mode
 
 
 async def test_scores_stand_in_the_order_of_the_assertions_and_judges_are_asked() -> None:
-    case = asking(Assertion(grader="later"), fixed(1.0, True), Assertion(grader="embedding"))
-    found = await grade(case, Output(text="x"), GRADERS_HERE, HELP)
-    assert [each.reason for each in found] == ["y: yes", "said x", "flat"]
+    case = make_case(Assertion(grader="later"), fixed(1.0, True), Assertion(grader="embedding"))
+    results = await grade(case, Output(text="x"), find_grader, CONTEXT)
+    assert [result.reason for result in results] == ["y: yes", "said x", "flat"]
 
 
 async def test_grading_at_once_and_waiting_give_the_same_scores() -> None:
-    case = asking(fixed(0.5, True), Assertion(grader="broken"), Assertion(grader="unsure", negated=True))
+    case = make_case(fixed(0.5, True), Assertion(grader="broken"), Assertion(grader="unsure", negated=True))
     output = Output(text="x")
-    assert grade_immediately(case, output, GRADERS_HERE) == await grade(case, output, GRADERS_HERE, HELP)
+    assert grade_immediately(case, output, find_grader) == await grade(case, output, find_grader, CONTEXT)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
 def test_grading_at_once_leaves_no_assertion_out() -> None:
-    case = asking(Assertion(grader="untold"), fixed(1.0, True))
-    assert len(grade_immediately(case, Output(text="x"), GRADERS_HERE)) == 2
+    case = make_case(Assertion(grader="undeclared"), fixed(1.0, True))
+    assert len(grade_immediately(case, Output(text="x"), find_grader)) == 2
 
 
 async def test_a_case_without_assertions_has_no_scores() -> None:
-    assert grade_immediately(asking(), Output(text=""), GRADERS_HERE) == ()
-    assert await grade(asking(), Output(text=""), GRADERS_HERE, HELP) == ()
+    assert grade_immediately(make_case(), Output(text=""), find_grader) == ()
+    assert await grade(make_case(), Output(text=""), find_grader, CONTEXT) == ()
 
 
 # --- over repeats ------------------------------------------------------------------------------------------
 
-SPREAD = asking(fixed(1.0, True), Assertion(grader="spread", weight=2.0))
+SPREAD = make_case(fixed(1.0, True), Assertion(grader="spread", weight=2.0))
 
 
 async def test_every_repeat_gets_the_one_mark_over_all_and_its_own_others() -> None:
     outputs = [Output(text=text) for text in ("a", "b", "a")]
-    found = await grade_repeats(SPREAD, outputs, GRADERS_HERE, HELP)
-    assert [[each.reason for each in scores] for scores in found] == [
+    scores_by_repeat = await grade_repeats(SPREAD, outputs, find_grader, CONTEXT)
+    assert [[result.reason for result in scores] for scores in scores_by_repeat] == [
         ["said a", "a b a"],
         ["said b", "a b a"],
         ["said a", "a b a"],
     ]
-    assert {scores[1].outcome for scores in found} == {Verdict.FAIL}
-    assert {scores[1].weight for scores in found} == {2.0}
+    assert {scores[1].outcome for scores in scores_by_repeat} == {Verdict.FAIL}
+    assert {scores[1].weight for scores in scores_by_repeat} == {2.0}
 
 
 async def test_one_missing_output_is_enough_to_say_nothing_over_repeats() -> None:
-    (_, shared), _ = await grade_repeats(SPREAD, [Output(text="a"), None], GRADERS_HERE, HELP)
+    (_, shared), _ = await grade_repeats(SPREAD, [Output(text="a"), None], find_grader, CONTEXT)
     assert (shared.outcome, shared.reason) == (
         Verdict.UNSCORED,
         "1 of 2 outputs of the case are missing.",
@@ -365,52 +365,54 @@ async def test_one_missing_output_is_enough_to_say_nothing_over_repeats() -> Non
 
 @pytest.mark.parametrize("negated", [False, True])
 async def test_with_an_output_missing_nothing_is_said_over_repeats(negated: bool) -> None:
-    case = asking(fixed(1.0, True), Assertion(grader="spread", negated=negated))
+    case = make_case(fixed(1.0, True), Assertion(grader="spread", negated=negated))
     outputs = [Output(text="a"), None, Output(text="a"), None]
-    found = await grade_repeats(case, outputs, GRADERS_HERE, HELP)
-    assert [len(scores) for scores in found] == [2, 0, 2, 0]
-    for own, shared in (found[0], found[2]):
+    scores_by_repeat = await grade_repeats(case, outputs, find_grader, CONTEXT)
+    assert [len(scores) for scores in scores_by_repeat] == [2, 0, 2, 0]
+    for own, shared in (scores_by_repeat[0], scores_by_repeat[2]):
         assert own.outcome is Verdict.PASS
         assert shared.outcome is Verdict.UNSCORED
         assert shared.reason == "2 of 4 outputs of the case are missing."
 
 
 async def test_with_every_output_missing_there_are_no_scores() -> None:
-    assert await grade_repeats(SPREAD, [None, None], GRADERS_HERE, HELP) == [(), ()]
+    assert await grade_repeats(SPREAD, [None, None], find_grader, CONTEXT) == [(), ()]
 
 
 async def test_a_grader_that_breaks_over_repeats_is_unscored_in_each() -> None:
     kinds: dict[str, type[Any]] = KINDS | {"spread": Torn}
-    found = await grade_repeats(SPREAD, [Output(text="a"), Output(text="b")], kinds.__getitem__, HELP)
-    assert [scores[1].reason for scores in found] == [
+    scores_by_repeat = await grade_repeats(
+        SPREAD, [Output(text="a"), Output(text="b")], kinds.__getitem__, CONTEXT
+    )
+    assert [scores[1].reason for scores in scores_by_repeat] == [
         "The grader 'spread' failed with KeyError: 'nothing'"
     ] * 2
 
 
 class Torn(Spread, frozen=True, forbid_unknown_fields=True):
-    """Breaks over repeats."""
+    """Raises an exception when it grades repeats."""
 
     def grade(self, graded: GradingInput) -> GraderResult:
         raise KeyError("nothing")
 
 
 async def test_judges_and_the_embedder_are_there_over_repeats_too() -> None:
-    case = asking(Assertion(grader="spread"), Assertion(grader="later"), Assertion(grader="embedding"))
-    (found,) = await grade_repeats(case, [Output(text="a")], GRADERS_HERE, HELP)
-    assert [each.reason for each in found] == ["a", "y: yes", "flat"]
+    case = make_case(Assertion(grader="spread"), Assertion(grader="later"), Assertion(grader="embedding"))
+    (results,) = await grade_repeats(case, [Output(text="a")], find_grader, CONTEXT)
+    assert [result.reason for result in results] == ["a", "y: yes", "flat"]
 
 
 async def test_one_score_is_what_grading_its_case_gives() -> None:
     assertion = fixed(0.25, False, negated=True)
-    graded = GradingInput(case=asking(assertion), output=Output(text="x"))
-    assert await score(assertion, graded, GRADERS_HERE) == score_of(assertion, "x")
+    graded = GradingInput(case=make_case(assertion), output=Output(text="x"))
+    assert await score(assertion, graded, find_grader) == score_assertion(assertion, "x")
 
 
 # --- binding -----------------------------------------------------------------------------------------------
 
 
 def test_binding_puts_the_parameters_in_place() -> None:
-    assert build_grader(fixed(0.5, True), GRADERS_HERE) == Fixed(value=0.5, passed=True)
+    assert build_grader(fixed(0.5, True), find_grader) == Fixed(value=0.5, passed=True)
 
 
 @pytest.mark.parametrize(
@@ -446,7 +448,7 @@ def test_an_unknown_grader_is_named_with_the_nearest_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said", "pass_at", "negated", "outcome"),
+    ("value", "passed", "pass_at", "negated", "outcome"),
     [
         (0.79, True, 0.8, False, Verdict.FAIL),
         (0.8, False, 0.8, False, Verdict.PASS),
@@ -460,20 +462,20 @@ def test_an_unknown_grader_is_named_with_the_nearest_ones() -> None:
     ],
 )
 def test_a_pass_mark_decides_before_the_negation(
-    value: float | None, said: bool | None, pass_at: float | None, negated: bool, outcome: Verdict
+    value: float | None, passed: bool | None, pass_at: float | None, negated: bool, outcome: Verdict
 ) -> None:
-    assert score_of(fixed(value, said, pass_at=pass_at, negated=negated)).outcome is outcome
+    assert score_assertion(fixed(value, passed, pass_at=pass_at, negated=negated)).outcome is outcome
 
 
 def test_a_negated_score_says_so_and_turns_its_entries_round() -> None:
-    found = score_of(Assertion(grader="detailed", negated=True))
-    assert (found.value, found.outcome, found.reason) == (0.75, Verdict.PASS, "Negated: a quarter")
-    assert found.entries == (Evidence(text="north", passed=False, evidence="N"),)
+    result = score_assertion(Assertion(grader="detailed", negated=True))
+    assert (result.value, result.outcome, result.reason) == (0.75, Verdict.PASS, "Negated: a quarter")
+    assert result.entries == (Evidence(text="north", passed=False, evidence="N"),)
 
 
 async def test_a_grader_sees_the_programs_and_the_workspace() -> None:
-    help_ = GradingContext(workspace="/w", judge_repeats=3)
-    graded = help_.input_for(asking(), Output(text="x"))
+    context = GradingContext(workspace="/w", judge_repeats=3)
+    graded = context.input_for(make_case(), Output(text="x"))
     assert (graded.workspace, graded.judge_repeats, graded.programs) == ("/w", 3, None)
 
 

@@ -23,7 +23,7 @@ def check(grader: str = "contains", on: Any = "reasoning", **params: Any) -> Ass
     return Assertion(grader=grader, params=params, on=on)
 
 
-def score_of(assertion: Assertion, output: Output = OUTPUT) -> Score:
+def score_assertion(assertion: Assertion, output: Output = OUTPUT) -> Score:
     (score,) = grade_immediately(Case(id="c", input=(), assertions=(assertion,)), output, GRADERS.get)
     return score
 
@@ -42,14 +42,14 @@ def score_of(assertion: Assertion, output: Output = OUTPUT) -> Score:
 def test_a_grader_of_texts_reads_the_reasoning_only_if_it_is_asked_to(
     assertion: Assertion, outcome: Verdict
 ) -> None:
-    score = score_of(assertion)
+    score = score_assertion(assertion)
     assert (score.outcome, score.on) == (outcome, assertion.on)
     assert ("On the reasoning: " in score.reason) is (assertion.on == "reasoning")
 
 
 @pytest.mark.parametrize("reasoning", [None, ""])
 def test_an_answer_without_reasoning_is_unscored(reasoning: str | None) -> None:
-    score = score_of(check(value="37"), Output(text="37", reasoning=reasoning))
+    score = score_assertion(check(value="37"), Output(text="37", reasoning=reasoning))
     assert (score.outcome, score.value) == (Verdict.UNSCORED, None)
     assert score.reason.startswith("This check grades the reasoning")
 
@@ -70,8 +70,8 @@ async def test_a_judge_sees_the_reasoning_in_place_of_the_answer() -> None:
 
     context = GradingContext(judges=(JudgeTarget(name="j", target=Judge()),))
     question = Message(role="user", content="17 + 26?")
-    both = (check("llm_judge", prompt="Sound?"), check("llm_judge", on="answer", prompt="Sound?"))
-    await grade(Case(id="c", input=(question,), assertions=both), OUTPUT, GRADERS.get, context)
+    assertions = (check("llm_judge", prompt="Sound?"), check("llm_judge", on="answer", prompt="Sound?"))
+    await grade(Case(id="c", input=(question,), assertions=assertions), OUTPUT, GRADERS.get, context)
     reasoning, answer = prompts
     assert ("37" in reasoning, "It is 43" in reasoning) == (True, False)
     assert ("37" in answer, "It is 43" in answer) == (False, True)
@@ -86,9 +86,9 @@ def test_a_composite_and_a_check_over_repeats_read_it_too() -> None:
     whole = Assertion(grader="composite", params=params)
     same = check("consistency", expected="17 + 20 = 37, and 6 more.")
     case = Case(id="c", input=(), assertions=(whole, same))
-    both = asyncio.run(grade_repeats(case, (OUTPUT, OUTPUT), GRADERS.get, GradingContext()))
-    assert [score.on for score in both[0]] == ["answer", "reasoning"]
-    assert both[0][0].outcome is Verdict.PASS
+    scores_by_repeat = asyncio.run(grade_repeats(case, (OUTPUT, OUTPUT), GRADERS.get, GradingContext()))
+    assert [score.on for score in scores_by_repeat[0]] == ["answer", "reasoning"]
+    assert scores_by_repeat[0][0].outcome is Verdict.PASS
     missing = asyncio.run(grade_repeats(case, (OUTPUT, Output(text="x")), GRADERS.get, GradingContext()))
     assert missing[0][1].outcome is Verdict.UNSCORED
 
@@ -109,14 +109,14 @@ def test_a_function_gets_the_reasoning_as_the_answer() -> None:
     assert mentions.assertion(on="reasoning").on == "reasoning"
 
 
-def test_it_is_in_digests_only_if_it_is_set() -> None:
+def test_on_is_in_digests_only_if_it_is_set() -> None:
     plain = Assertion(grader="contains", params={"value": "37"})
     assert assertion_digest(plain) == assertion_digest(check(value="37", on="answer"))
     assert assertion_digest(plain) != assertion_digest(check(value="37"))
 
 
 def test_evidence_is_marked_in_the_text_that_was_graded() -> None:
-    scores = [score_of(check(value="37")), score_of(check(value="43", on="answer"))]
+    scores = [score_assertion(check(value="37")), score_assertion(check(value="43", on="answer"))]
     text = "37 and 43"
     assert [part.text for part in mark_evidence(text, scores) if part.outcome] == ["43"]
     assert [part.text for part in mark_evidence(text, scores, "reasoning") if part.outcome] == ["37"]

@@ -1,4 +1,4 @@
-"""Which cases are held out, how few move when the suite changes, and what is shown of them."""
+"""Which cases are held out, how few move when the suite changes, and what sealing leaves of them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ RATIOS = st.integers(0, 100).map(lambda percent: percent / 100)
 CATEGORISED = st.lists(st.sampled_from([None, "a", "b", "c", "d", "é"]), max_size=60)
 
 
-def chosen(ids: Sequence[str], rule: SplitRule = RULE) -> set[str]:
-    """The held-out ids of a suite without categories."""
+def hold_out(ids: Sequence[str], rule: SplitRule = RULE) -> set[str]:
+    """Returns the held-out ids of a suite without categories."""
     return {ids[position] for position in holdout_positions(ids, [None] * len(ids), rule)}
 
 
@@ -58,18 +58,18 @@ def test_an_id_that_is_no_utf_8_has_a_rank_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "held"),
+    ("ratio", "held_out"),
     [(0.0, ""), (0.1, "f"), (0.2, "fj"), (0.5, "fjcia"), (0.9, "fjciabhde"), (1.0, "fjciabhdeg")],
 )
-def test_ten_known_ids_are_held_out_in_the_order_of_their_ranks(ratio: float, held: str) -> None:
-    assert chosen("abcdefghij", SplitRule(ratio=ratio)) == set(held)
+def test_ten_known_ids_are_held_out_in_the_order_of_their_ranks(ratio: float, held_out: str) -> None:
+    assert hold_out("abcdefghij", SplitRule(ratio=ratio)) == set(held_out)
 
 
 @pytest.mark.slow
 def test_a_fifth_is_held_out_rounded_up_for_every_size() -> None:
     for count in range(501):
         ids = [f"case-{number}" for number in range(count)]
-        assert len(chosen(ids)) == holdout_size(count, 0.2) == -(-count // 5)
+        assert len(hold_out(ids)) == holdout_size(count, 0.2) == -(-count // 5)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_size_is_free_of_binary_rounding(count: int, ratio: float, size: int
 @pytest.mark.parametrize("method", ["rank", "shuffle"])
 def test_another_seed_holds_out_others(method: Any) -> None:
     ids = [f"case-{number}" for number in range(50)]
-    assert chosen(ids, SplitRule(method=method, seed=1)) != chosen(ids, SplitRule(method=method, seed=2))
+    assert hold_out(ids, SplitRule(method=method, seed=1)) != hold_out(ids, SplitRule(method=method, seed=2))
 
 
 @given(
@@ -91,11 +91,13 @@ def test_another_seed_holds_out_others(method: Any) -> None:
     RATIOS,
 )
 def test_the_order_of_cases_does_not_count(rows: list[tuple[str, str | None]], ratio: float) -> None:
-    def held(rows: list[tuple[str, str | None]]) -> set[str]:
+    def hold_out_ids(rows: list[tuple[str, str | None]]) -> set[str]:
         ids, categories = [row[0] for row in rows], [row[1] for row in rows]
         return {ids[place] for place in holdout_positions(ids, categories, SplitRule(ratio=ratio))}
 
-    assert held(rows) == held(rows[::-1]) == held(sorted(rows, key=lambda row: row[0]))
+    assert (
+        hold_out_ids(rows) == hold_out_ids(rows[::-1]) == hold_out_ids(sorted(rows, key=lambda row: row[0]))
+    )
 
 
 @given(IDS, st.text(max_size=6), RATIOS)
@@ -105,21 +107,21 @@ def test_adding_a_case_moves_at_most_one_other_and_only_to_keep_the_size(
     """Size kept: the new case displaces one or none. Size grown: it is held out, or one other is."""
     ids = [case_id for case_id in ids if case_id != new]
     rule = SplitRule(ratio=ratio)
-    before, after = chosen(ids, rule), chosen([*ids, new], rule)
-    left, entered = before - after, after - before - {new}
+    before, after = hold_out(ids, rule), hold_out([*ids, new], rule)
+    moved_to_dev, moved_to_holdout = before - after, after - before - {new}
     if holdout_size(len(ids) + 1, ratio) == len(before):
-        assert not entered
-        assert len(left) == (new in after)
+        assert not moved_to_holdout
+        assert len(moved_to_dev) == (new in after)
     else:
-        assert not left
-        assert len(entered) == (new not in after)
+        assert not moved_to_dev
+        assert len(moved_to_holdout) == (new not in after)
 
 
 @given(IDS, st.data())
 def test_removing_a_case_moves_at_most_one_other(ids: list[str], data: st.DataObject) -> None:
-    gone = data.draw(st.sampled_from(ids))
-    before, after = chosen(ids), chosen([case_id for case_id in ids if case_id != gone])
-    assert len((before ^ after) - {gone}) <= 1
+    removed_id = data.draw(st.sampled_from(ids))
+    before, after = hold_out(ids), hold_out([case_id for case_id in ids if case_id != removed_id])
+    assert len((before ^ after) - {removed_id}) <= 1
 
 
 @given(IDS, st.text(max_size=6), st.data())
@@ -127,13 +129,15 @@ def test_renaming_a_case_moves_at_most_one_other(ids: list[str], new: str, data:
     old = data.draw(st.sampled_from(ids))
     if new in ids:
         return
-    before, after = chosen(ids), chosen([new if case_id == old else case_id for case_id in ids])
+    before, after = hold_out(ids), hold_out([new if case_id == old else case_id for case_id in ids])
     assert len((before ^ after) - {old, new}) <= 1
 
 
 @given(IDS, RATIOS, RATIOS)
-def test_a_larger_share_holds_out_the_same_cases_and_more(ids: list[str], one: float, other: float) -> None:
-    small, large = (chosen(ids, SplitRule(ratio=ratio)) for ratio in sorted((one, other)))
+def test_a_larger_share_holds_out_the_same_cases_and_more(
+    ids: list[str], first: float, second: float
+) -> None:
+    small, large = (hold_out(ids, SplitRule(ratio=ratio)) for ratio in sorted((first, second)))
     assert small <= large
 
 
@@ -154,8 +158,8 @@ def test_a_larger_share_holds_out_the_same_cases_and_more(ids: list[str], one: f
 )
 def test_each_category_gives_its_share_by_largest_remainder(categories: str, shares: dict[str, int]) -> None:
     ids = [f"case-{number}" for number in range(len(categories))]
-    found = Counter(categories[position] for position in holdout_positions(ids, list(categories), RULE))
-    assert found == shares
+    counts = Counter(categories[position] for position in holdout_positions(ids, list(categories), RULE))
+    assert counts == shares
 
 
 @given(CATEGORISED, RATIOS)
@@ -163,18 +167,20 @@ def test_each_category_gives_its_quota_rounded_down_or_up_and_all_together_the_s
     categories: list[str | None], ratio: float
 ) -> None:
     ids = [f"case-{number}" for number in range(len(categories))]
-    held = holdout_positions(ids, categories, SplitRule(ratio=ratio))
+    positions = holdout_positions(ids, categories, SplitRule(ratio=ratio))
     size = holdout_size(len(ids), ratio)
-    assert len(held) == size
-    found = Counter(categories[position] for position in held)
+    assert len(positions) == size
+    counts = Counter(categories[position] for position in positions)
     for category, count in Counter(categories).items():
-        assert floor(size * count / len(ids)) <= found[category] <= floor(size * count / len(ids)) + 1
+        assert floor(size * count / len(ids)) <= counts[category] <= floor(size * count / len(ids)) + 1
 
 
 def test_within_a_category_the_lowest_ranks_are_held_out() -> None:
     # ranks ascend as f j c i a | b h d e g
-    held = holdout_positions("abcdefghij", ["x" if name in "abcde" else "y" for name in "abcdefghij"], RULE)
-    assert {"abcdefghij"[position] for position in held} == {"c", "f"}
+    positions = holdout_positions(
+        "abcdefghij", ["x" if name in "abcde" else "y" for name in "abcdefghij"], RULE
+    )
+    assert {"abcdefghij"[position] for position in positions} == {"c", "f"}
 
 
 def test_no_category_and_an_empty_one_are_one_group() -> None:
@@ -189,7 +195,7 @@ SHUFFLE = SplitRule(method="shuffle")
 
 
 @pytest.mark.parametrize(
-    ("count", "held"),
+    ("count", "expected"),
     [
         (0, []),
         (1, [0]),
@@ -204,9 +210,9 @@ SHUFFLE = SplitRule(method="shuffle")
         (30, [0, 3, 7, 8, 20, 23]),
     ],
 )
-def test_a_shuffle_holds_out_what_the_published_program_does(count: int, held: list[int]) -> None:
+def test_a_shuffle_holds_out_what_the_published_program_does(count: int, expected: list[int]) -> None:
     ids = [f"case-{number}" for number in range(count)]
-    assert sorted(holdout_positions(ids, [None] * count, SHUFFLE)) == held
+    assert sorted(holdout_positions(ids, [None] * count, SHUFFLE)) == expected
 
 
 def test_a_shuffle_leaves_four_fifths_rounded_down_to_dev_for_every_size() -> None:
@@ -229,8 +235,8 @@ def test_a_shuffle_sees_places_and_neither_ids_nor_categories(ids: list[str], da
 # --- sealing -----------------------------------------------------------------------------------------------
 
 
-def told() -> Trial:
-    """A trial with something in every place that tells of its answer."""
+def make_detailed_trial() -> Trial:
+    """Makes a trial with a value in every field that could reveal its answer."""
     score = Score(
         grader="rubric",
         name="kind",
@@ -248,12 +254,17 @@ def told() -> Trial:
 
 
 def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answer() -> None:
-    whole = told()
-    found = seal_trial(whole)
-    assert found.output is None
-    assert (found.case_id, found.position, found.repeat, found.split) == ("a", 3, 1, "holdout")
-    assert (found.started_at, found.source_run) == (whole.started_at, "r")
-    assert found.scores == (
+    trial = make_detailed_trial()
+    sealed_trial = seal_trial(trial)
+    assert sealed_trial.output is None
+    assert (sealed_trial.case_id, sealed_trial.position, sealed_trial.repeat, sealed_trial.split) == (
+        "a",
+        3,
+        1,
+        "holdout",
+    )
+    assert (sealed_trial.started_at, sealed_trial.source_run) == (trial.started_at, "r")
+    assert sealed_trial.scores == (
         Score(
             grader="rubric",
             name="rubric",
@@ -267,20 +278,20 @@ def test_a_sealed_trial_keeps_the_numbers_of_its_scores_and_nothing_of_its_answe
 
 
 def test_a_sealed_failure_keeps_its_stage_and_kind() -> None:
-    found = seal_trial(
+    sealed_trial = seal_trial(
         make_trial(None, failure=Failure(stage="grading", kind="http", message="It said: no."))
     )
-    assert found.failure == Failure(stage="grading", kind="http", message=SEALED_REASON)
+    assert sealed_trial.failure == Failure(stage="grading", kind="http", message=SEALED_REASON)
 
 
-def test_sealing_leaves_the_trial_it_is_given_as_it_is_and_twice_is_once() -> None:
-    whole = told()
-    assert seal_trial(seal_trial(whole)) == seal_trial(whole)
-    assert whole == told()
+def test_sealing_does_not_change_its_argument_and_is_idempotent() -> None:
+    trial = make_detailed_trial()
+    assert seal_trial(seal_trial(trial)) == seal_trial(trial)
+    assert trial == make_detailed_trial()
 
 
-def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:
-    counted: dict[str, Any] = {
+def test_a_sealed_case_keeps_only_the_fields_that_statistics_need() -> None:
+    kept_fields: dict[str, Any] = {
         "id": "a",
         "tags": ("t",),
         "category": "c",
@@ -299,6 +310,6 @@ def test_a_sealed_case_keeps_only_what_numbers_are_counted_by() -> None:
         form=ResponseFormat(json=True),
         variables=("FOUR",),
         notes={"answer": 4},
-        **counted,
+        **kept_fields,
     )
-    assert seal_case(case) == Case(input=(), **counted)
+    assert seal_case(case) == Case(input=(), **kept_fields)

@@ -38,8 +38,8 @@ def test_the_page_has_the_figures_of_now_to_what_few_samples_tell(
     header, _, *rows = tool.TABLES[table](samples)
     lines = PAGE.read_text(encoding="utf-8").splitlines()
     start = lines.index(header) + 2
-    for row, shown in zip(rows, lines[start : start + len(rows)], strict=True):
-        for name, few, many in zip(*map(_cells, (header, row, shown)), strict=True):
+    for row, published in zip(rows, lines[start : start + len(rows)], strict=True):
+        for name, few, many in zip(*map(_cells, (header, row, published)), strict=True):
             if "least" not in name and "width" not in name and many.replace(".", "").isdecimal():
                 assert float(few) == pytest.approx(float(many), abs=15)
 

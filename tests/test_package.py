@@ -22,7 +22,7 @@ from support.waiting import PATIENCE_S
 
 # --- what is loaded ----------------------------------------------------------------------------------------
 
-_TELL = """
+_SCRIPT = """
 import json, sys
 before = set(sys.modules)
 try:
@@ -33,46 +33,46 @@ print("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """
 
 
-def loaded(code: str, folder: Path) -> list[str]:
-    """The modules that a fresh interpreter has loaded after the code, besides those it starts with."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _TELL.format(code=code)],
+def list_loaded_modules(code: str, folder: Path) -> list[str]:
+    """Lists the modules that the code loads in a fresh interpreter."""
+    process = subprocess.run(
+        [sys.executable, "-I", "-c", _SCRIPT.format(code=code)],
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
         timeout=PATIENCE_S,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    names: list[str] = json.loads(done.stdout.splitlines()[-1])
+    assert process.returncode == 0, process.stderr
+    names: list[str] = json.loads(process.stdout.splitlines()[-1])
     return names
 
 
-def loaded_by(folder: Path, *arguments: str) -> list[str]:
-    """The modules that a command loads."""
+def list_modules_of_command(folder: Path, *arguments: str) -> list[str]:
+    """Lists the modules that a command loads."""
     words = ["proctor", *arguments]
-    return loaded(f"sys.argv = {words!r}; from proctor.cli.main import main; main()", folder)
+    return list_loaded_modules(f"sys.argv = {words!r}; from proctor.cli.main import main; main()", folder)
 
 
-def foreign(modules: list[str]) -> set[str]:
+def foreign_packages(modules: list[str]) -> set[str]:
     """The packages that are neither the standard library's nor ours."""
     tops = {name.partition(".")[0] for name in modules}
     return tops - sys.stdlib_module_names - {"proctor", "__mp_main__"}
 
 
-def ours(modules: list[str]) -> list[str]:
+def own_modules(modules: list[str]) -> list[str]:
     return [name for name in modules if name.partition(".")[0] == "proctor"]
 
 
 def test_importing_proctor_loads_itself_and_the_standard_library_alone(tmp_path: Path) -> None:
-    modules = loaded("import proctor", tmp_path)
-    assert ours(modules) == ["proctor"]
-    assert foreign(modules) == set()
+    modules = list_loaded_modules("import proctor", tmp_path)
+    assert own_modules(modules) == ["proctor"]
+    assert foreign_packages(modules) == set()
 
 
 def test_a_public_name_loads_its_module_and_msgspec_alone(tmp_path: Path) -> None:
-    modules = loaded("from proctor import Case, hash_suite", tmp_path)
-    assert ours(modules) == [
+    modules = list_loaded_modules("from proctor import Case, hash_suite", tmp_path)
+    assert own_modules(modules) == [
         "proctor",
         "proctor.codec",
         "proctor.model",
@@ -80,7 +80,7 @@ def test_a_public_name_loads_its_module_and_msgspec_alone(tmp_path: Path) -> Non
         "proctor.model.outputs",
         "proctor.model.suites_and_runs",
     ]
-    assert foreign(modules) <= {"msgspec", "typing_extensions"}
+    assert foreign_packages(modules) <= {"msgspec", "typing_extensions"}
 
 
 HELP_OF_CLI = ("", ".interrupts", ".main", ".echo")
@@ -89,13 +89,13 @@ HELP_AT_MOST = 73
 
 
 def test_help_loads_click_and_no_command(tmp_path: Path) -> None:
-    modules = loaded_by(tmp_path, "--help")
-    assert set(ours(modules)) <= {
+    modules = list_modules_of_command(tmp_path, "--help")
+    assert set(own_modules(modules)) <= {
         "proctor",
         "proctor.errors",
         *(f"proctor.cli{name}" for name in HELP_OF_CLI),
     }
-    assert "click" in foreign(modules) <= {"click", "typing_extensions", "colorama"}
+    assert "click" in foreign_packages(modules) <= {"click", "typing_extensions", "colorama"}
     assert len(modules) <= HELP_AT_MOST
 
 
@@ -111,7 +111,9 @@ def test_a_quiet_run_of_echo_loads_nothing_that_it_does_not_need(tmp_path: Path)
     suite = tmp_path / "suite.jsonl"
     suite.write_text(SUITE, encoding="utf-8")
     store = str(tmp_path / "store.db")
-    modules = loaded_by(tmp_path, "run", str(suite), "--target", "echo", "--quiet", "--store", store)
+    modules = list_modules_of_command(
+        tmp_path, "run", str(suite), "--target", "echo", "--quiet", "--store", store
+    )
     needless = {
         "rich",
         "jsonschema",
@@ -123,7 +125,7 @@ def test_a_quiet_run_of_echo_loads_nothing_that_it_does_not_need(tmp_path: Path)
         "numpy",
         "xllamacpp",
     }
-    assert not foreign(modules) & needless
+    assert not foreign_packages(modules) & needless
     assert not {"tomllib", "proctor.charts", "proctor.reports.document"} & set(modules)
     assert len(modules) <= RUN_AT_MOST
 
@@ -135,7 +137,7 @@ def test_an_address_is_looked_up_without_the_kinds_that_have_none(tmp_path: Path
         "from proctor.targets.parse import parse_target; "
         f"assert get_service(parse_target({word!r}, Params(), {{}})).name == 'openai'"
     )
-    modules = loaded(code, tmp_path)
+    modules = list_loaded_modules(code, tmp_path)
     assert "proctor.targets.api.openai.services" in modules
     assert not {"proctor.targets.process.command", "proctor.targets.function"} & set(modules)
 
@@ -186,23 +188,23 @@ def place(path: Path, node: ast.AST | None = None) -> str:
 
 @pytest.mark.slow
 def test_every_error_in_a_docstring_exists() -> None:
-    known = set(dir(builtins))
+    names = set(dir(builtins))
     raised: dict[str, str] = {}
     for path, node in list_nodes(PACKAGE):
         if isinstance(node, ast.ClassDef):
-            known.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.alias):
-            known.add(node.asname or node.name.rpartition(".")[2])
+            names.add(node.asname or node.name.rpartition(".")[2])
         if isinstance(node, Function | ast.ClassDef):
             _, _, section = (ast.get_docstring(node) or "").partition("Raises:\n")
             raised |= dict.fromkeys(re.findall(r"^    ([A-Z]\w+): ", section, re.MULTILINE), place(path))
-    assert {name: where for name, where in raised.items() if name not in known} == {}
+    assert {name: where for name, where in raised.items() if name not in names} == {}
 
 
 def opens_text(call: ast.Call) -> bool:
-    """Whether the call opens a file as text, for all that can be seen."""
+    """Whether the call appears to open a file as text."""
     function = call.func
-    modes = [*call.args, *(each.value for each in call.keywords if each.arg == "mode")]
+    modes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
     if any(isinstance(mode, ast.Constant) and "b" in str(mode.value) for mode in modes):
         return False
     if isinstance(function, ast.Name):
@@ -216,8 +218,8 @@ def opens_text(call: ast.Call) -> bool:
 
 
 def names_encoding(call: ast.Call) -> bool:
-    words = [each.value for each in call.args if isinstance(each, ast.Constant)]
-    return any(each.arg == "encoding" for each in call.keywords) or "utf-8" in words
+    words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    return any(argument.arg == "encoding" for argument in call.keywords) or "utf-8" in words
 
 
 @pytest.mark.slow
@@ -227,7 +229,7 @@ def test_every_text_file_is_opened_with_its_encoding_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "is_text"),
     [
         ("open(p)", True),
         ("open(p, 'rb')", False),
@@ -240,8 +242,8 @@ def test_every_text_file_is_opened_with_its_encoding_named() -> None:
         ("io.BytesIO()", False),
     ],
 )
-def test_the_check_of_encodings_knows_a_text_file_when_it_sees_one(code: str, found: bool) -> None:
+def test_the_check_of_encodings_recognizes_calls_that_open_text_files(code: str, is_text: bool) -> None:
     (statement,) = ast.parse(code).body
     assert isinstance(statement, ast.Expr)
     assert isinstance(statement.value, ast.Call)
-    assert opens_text(statement.value) is found
+    assert opens_text(statement.value) is is_text

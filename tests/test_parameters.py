@@ -56,7 +56,7 @@ def spec(params: Params) -> TargetSpec:
 
 
 @given(st.fixed_dictionaries({}, optional=VALUES))
-def test_words_of_the_command_line_give_back_what_they_were_made_of(values: dict[str, Any]) -> None:
+def test_command_line_words_give_back_their_parameters(values: dict[str, Any]) -> None:
     params = Params(**values)
     assert Params(**parse_parameters(format_parameters(params))).further == params.further
 

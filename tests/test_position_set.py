@@ -1,4 +1,4 @@
-"""A set of positions is what a sorted set of integers is."""
+"""A set of positions behaves as a sorted set of integers."""
 
 from __future__ import annotations
 

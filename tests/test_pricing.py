@@ -59,7 +59,7 @@ def test_a_wrong_table_is_a_usage_error_that_names_the_file(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "known", "family"),
+    ("model", "priced_model", "family"),
     [
         ("m", "m", None),
         ("m-2025-04-14", "m", "m"),
@@ -69,9 +69,9 @@ def test_a_wrong_table_is_a_usage_error_that_names_the_file(text: str) -> None:
     ],
 )
 def test_a_snapshot_without_a_price_of_its_own_costs_what_its_model_costs(
-    model: str, known: str, family: str | None
+    model: str, priced_model: str, family: str | None
 ) -> None:
-    quote = PriceQuote(PRICES[known], family)
+    quote = PriceQuote(PRICES[priced_model], family)
     assert quote_for(make_spec("openai", model), PRICES, {}) == quote
     assert quote_for(make_spec("command", model), {}, PRICES) == quote
 
@@ -110,7 +110,7 @@ def test_snapshots_at_the_price_of_their_model_are_listed_with_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["echo", "local", "scripted"])
-def test_what_runs_here_costs_nothing(kind: str) -> None:
+def test_local_targets_cost_nothing(kind: str) -> None:
     quote = quote_for(make_spec(kind), PRICES, {})
     assert quote is not None
     assert cost_usd(Usage(input_tokens=10**6), quote.price) == 0.0
@@ -155,9 +155,14 @@ def test_a_cost_follows_from_tokens_and_price(
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**9))
-def test_a_cost_is_never_negative_nor_more_than_without_a_cache(read: int, written: int, cached: int) -> None:
-    with_cache = cost_usd(Usage(input_tokens=read, output_tokens=written, cached_tokens=cached), PRICES["m"])
-    without = cost_usd(Usage(input_tokens=read, output_tokens=written), PRICES["m"])
+def test_a_cost_is_never_negative_nor_more_than_without_a_cache(
+    input_tokens: int, output_tokens: int, cached_tokens: int
+) -> None:
+    with_cache = cost_usd(
+        Usage(input_tokens=input_tokens, output_tokens=output_tokens, cached_tokens=cached_tokens),
+        PRICES["m"],
+    )
+    without = cost_usd(Usage(input_tokens=input_tokens, output_tokens=output_tokens), PRICES["m"])
     assert with_cache is not None
     assert without is not None
     assert 0 <= with_cache <= without + 1e-9

@@ -1,4 +1,4 @@
-"""Names to things, which are imported at first use, and found among installed packages."""
+"""Registries: names to objects, which are imported at first use or come from installed packages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_name_gives_its_thing_the_same_each_time() -> None:
     assert registry.get("ordered") is registry.get("ordered") is OrderedDict
 
 
-def test_a_thing_is_imported_only_when_it_is_asked_for() -> None:
+def test_an_entry_is_imported_at_its_first_use() -> None:
     module = "this.module.is.not.there"
     registry = table(absent=f"{module}:thing")
     assert registry.get("ordered") is OrderedDict
@@ -54,9 +54,9 @@ def test_a_thing_of_the_callers_own_is_added_and_replaces_one_of_its_name() -> N
 
 def test_adding_to_one_registry_leaves_others_alone() -> None:
     places = {"ordered": "collections:OrderedDict"}
-    one, other = Registry[Any]("graders", places), Registry[Any]("graders", places)
-    one.add("mine", 4)
-    assert "mine" not in other
+    first, second = Registry[Any]("graders", places), Registry[Any]("graders", places)
+    first.add("mine", 4)
+    assert "mine" not in second
     assert "mine" not in places
 
 

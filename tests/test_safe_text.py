@@ -1,4 +1,4 @@
-"""Text of others, made safe for each medium."""
+"""Untrusted text, escaped for each medium."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_text_of_any_language_stays_as_it_is(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("\x1b[2J\x9b\x00\r", r"\x1b[2J\x9b\x00\r"),
         ("a\u200db", r"a\u200db"),
@@ -68,12 +68,12 @@ def test_text_of_any_language_stays_as_it_is(text: str) -> None:
         ("e" + "\u0301" * 6, "e" + "\u0301" * 4 + r"\u0301\u0301"),
     ],
 )
-def test_what_nobody_sees_is_shown_as_its_escape(text: str, shown: str) -> None:
-    assert escape_invisible(text) == shown
+def test_invisible_characters_are_shown_as_escapes(text: str, expected: str) -> None:
+    assert escape_invisible(text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("::error::x", r"\x3a:error::x"),
         ("a\n \u3000::add-mask::x", "a\n \u3000" + r"\x3a:add-mask::x"),
@@ -82,8 +82,8 @@ def test_what_nobody_sees_is_shown_as_its_escape(text: str, shown: str) -> None:
         ("a::b ## c", "a::b ## c"),
     ],
 )
-def test_no_line_is_a_command_to_a_ci_system(text: str, shown: str) -> None:
-    assert terminal_text(text) == shown
+def test_no_line_is_a_command_to_a_ci_system(text: str, expected: str) -> None:
+    assert terminal_text(text) == expected
 
 
 @pytest.mark.slow
@@ -97,10 +97,10 @@ def test_json_says_the_same_as_before(data: object) -> None:
 @given(any_text)
 def test_a_cell_without_its_apostrophe_is_the_text_again(text: str) -> None:
     cell = csv_cell(text)
-    shown = escape_invisible(text.replace("\r\n", "\n"))
+    escaped = escape_invisible(text.replace("\r\n", "\n"))
     assert isinstance(cell, str)
-    assert cell == shown or (cell[0] == "'" and cell[1:] == shown)
-    if cell == shown and cell.startswith("'"):
+    assert cell == escaped or (cell[0] == "'" and cell[1:] == escaped)
+    if cell == escaped and cell.startswith("'"):
         assert cell.lstrip("'")[:1] not in tuple("=+-@\t\n")
 
 
@@ -117,8 +117,8 @@ def test_markdown_shows_a_text_as_it_is(text: str) -> None:
     parts = inline.children or []
     assert {part.type for part in parts} <= {"text", "html_inline", "text_special"}
     assert {part.content for part in parts if part.type == "html_inline"} <= {"<!-- -->"}
-    shown = "".join(part.content for part in parts if part.type != "html_inline")
-    assert shown == (one_line(text) or "x")
+    visible_text = "".join(part.content for part in parts if part.type != "html_inline")
+    assert visible_text == (one_line(text) or "x")
 
 
 @given(any_text)

@@ -27,16 +27,16 @@ PAGE = (Path(__file__).parents[1] / "docs" / "guides/scale/shards.md").read_text
 RECIPE = re.compile(r"^```\w+ recipe (\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RECIPES = {(system, name): body for system, name, body in RECIPE.findall(PAGE)}
 CASES = 12
-SENT: list[str] = []
+SENT_TEXTS: list[str] = []
 """The texts that were sent to the model."""
 
 
 class Model(JsonHandler):
-    """A model that repeats what it is told."""
+    """A model that repeats its last message."""
 
     def handle_json(self, body: Any) -> None:
         text = body["messages"][-1]["content"]
-        SENT.append(text)
+        SENT_TEXTS.append(text)
         message = {"role": "assistant", "content": text}
         self.send_json({"choices": [{"message": message, "finish_reason": "stop"}], "usage": {}})
 
@@ -44,7 +44,7 @@ class Model(JsonHandler):
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     """Makes folders with the project: a suite of which 11 cases pass, and a target."""
-    SENT.clear()
+    SENT_TEXTS.clear()
     rows = [f"c{number},say {number},say {number or 'no'},exact\n" for number in range(CASES)]
 
     def check_out(name: str) -> Path:
@@ -95,7 +95,7 @@ def check_merged(path: Path) -> None:
         report = build_report(store, run)
     assert len(run.merged_from) == 4
     assert (run.status, report.tally.all.total, report.tally.all.passed) == ("finished", CASES, CASES - 1)
-    assert sorted(SENT) == sorted(f"say {number}" for number in range(CASES))
+    assert sorted(SENT_TEXTS) == sorted(f"say {number}" for number in range(CASES))
 
 
 def test_the_page_has_a_recipe_for_each_system() -> None:

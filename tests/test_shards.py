@@ -22,7 +22,7 @@ IDS = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=30)
 COUNTS = st.integers(1, 12)
 
 
-def index_of(
+def make_index(
     cases: list[Case], selection: Selection, rule: SplitRule | None = None, **slot: Any
 ) -> CaseIndex:
     indexer = CaseIndexer(selection, 3)
@@ -31,16 +31,16 @@ def index_of(
     return indexer.build(rule, RunSlot(**slot))
 
 
-def shards_of(cases: list[Case], count: int, selection: Selection = Selection()) -> list[CaseIndex]:  # noqa: B008
+def make_shards(cases: list[Case], count: int, selection: Selection = Selection()) -> list[CaseIndex]:  # noqa: B008
     return [
-        index_of(cases, replace(selection, shard=Shard(index=index, count=count))) for index in range(count)
+        make_index(cases, replace(selection, shard=Shard(index=index, count=count))) for index in range(count)
     ]
 
 
 @given(IDS, COUNTS)
 def test_every_case_is_in_exactly_one_shard_with_all_its_repeats(ids: list[str], count: int) -> None:
     cases = [make_case(case_id) for case_id in ids]
-    shards = shards_of(cases, count)
+    shards = make_shards(cases, count)
     positions = [position for shard in shards for position in shard.positions]
     assert sorted(positions) == list(range(len(ids)))
     assert [shard.trial_count for shard in shards] == [3 * len(shard.positions) for shard in shards]
@@ -54,7 +54,7 @@ def test_a_case_stays_in_its_shard_whatever_cases_are_beside_it(
     ids: list[str], count: int, random: Any
 ) -> None:
     def shard_by_id(names: list[str]) -> dict[str, int]:
-        shards = shards_of([make_case(name) for name in names], count)
+        shards = make_shards([make_case(name) for name in names], count)
         return {names[place]: number for number, shard in enumerate(shards) for place in shard.positions}
 
     fewer = random.sample(ids, len(ids) // 2)
@@ -66,7 +66,7 @@ def test_a_case_stays_in_its_shard_whatever_cases_are_beside_it(
 def test_a_shard_is_a_part_of_what_the_limit_leaves(ids: list[str], count: int, limit: int) -> None:
     cases = [make_case(case_id) for case_id in ids]
     positions = [
-        place for shard in shards_of(cases, count, Selection(limit=limit)) for place in shard.positions
+        place for shard in make_shards(cases, count, Selection(limit=limit)) for place in shard.positions
     ]
     assert sorted(positions) == list(range(min(limit, len(ids))))
 
@@ -75,9 +75,10 @@ def test_a_shard_is_a_part_of_the_split_and_of_the_run() -> None:
     cases = [make_case(str(number), only_targets=("a",) if number % 2 else ("b",)) for number in range(40)]
     rule, every = SplitRule(), Selection(split="holdout")
     slot = {"target": "a", "alone": False}
-    whole = index_of(cases, every, rule, **slot)
+    whole = make_index(cases, every, rule, **slot)
     parts = [
-        index_of(cases, replace(every, shard=Shard(index=index, count=3)), rule, **slot) for index in range(3)
+        make_index(cases, replace(every, shard=Shard(index=index, count=3)), rule, **slot)
+        for index in range(3)
     ]
     assert sorted(place for part in parts for place in part.positions) == list(whole.positions)
     assert {part.holdout for part in parts} == {whole.holdout}
@@ -104,20 +105,20 @@ def test_the_shard_follows_from_the_published_rule() -> None:
 )
 def test_cases_that_share_a_folder_are_in_one_shard(workspace: Workspace) -> None:
     cases = [make_case(str(number), workspace=workspace) for number in range(30)]
-    assert sorted(len(shard.positions) for shard in shards_of(cases, 4)) == [0, 0, 0, 30]
+    assert sorted(len(shard.positions) for shard in make_shards(cases, 4)) == [0, 0, 0, 30]
 
 
 def test_a_path_is_one_folder_however_it_is_written_and_whatever_the_hooks() -> None:
     spaces = [Workspace(path=path) for path in ("work", "./work", "a/../work", "work/")]
     spaces.append(Workspace(path="work", hooks=Hooks(after_each=Hook(reset="strict"))))
     cases = [make_case(str(number), workspace=space) for number, space in enumerate(spaces)]
-    assert sorted(len(shard.positions) for shard in shards_of(cases, 4)) == [0, 0, 0, 5]
+    assert sorted(len(shard.positions) for shard in make_shards(cases, 4)) == [0, 0, 0, 5]
 
 
 def test_cases_with_folders_of_their_own_spread() -> None:
     own = Workspace(template="t", isolation="per_test")
     cases = [make_case(str(number), workspace=own) for number in range(40)]
-    assert all(shard.positions for shard in shards_of(cases, 4))
+    assert all(shard.positions for shard in make_shards(cases, 4))
 
 
 def test_a_selection_without_a_shard_keeps_its_digest() -> None:
@@ -147,14 +148,14 @@ def test_a_shard_is_written_as_its_place_and_their_number(text: str) -> None:
         ),
     ],
 )
-def test_what_is_no_shard_is_refused_with_the_remedy(text: str, why: str) -> None:
+def test_an_invalid_shard_is_refused_with_the_remedy(text: str, why: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_shard(text)
     assert why in str(caught.value)
 
 
 @pytest.mark.parametrize("fields", [{"until": 0.02}, {"stop_when_shown": True, "min_pass_rate": 0.8}])
-def test_no_shard_stops_by_what_it_shows(fields: dict[str, Any]) -> None:
+def test_a_shard_cannot_stop_early(fields: dict[str, Any]) -> None:
     settings = Settings(selection=Selection(shard=Shard(index=0, count=2)), **fields)
     with pytest.raises(UsageError, match="a shard has only a part"):
         complete_settings(settings, fields, resumes=False)

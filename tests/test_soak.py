@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tools.soak import progress
 from tools.soak_parts import commands
-from tools.soak_parts.commands import DISTURBANCES, NOTHING
+from tools.soak_parts.commands import DISTURBANCES, NO_DISTURBANCE
 from tools.soak_parts.endpoint import CALM, Call, Endpoint, Mood
 from tools.soak_parts.ledger import doubled_calls, lost_answers
 from tools.soak_parts.operations import Chapter
@@ -32,12 +32,12 @@ from tools.soak_parts.worker import Plan, Totals, Worker
 
 pytestmark = pytest.mark.slow
 
-UNDISTURBED = ((1, NOTHING),)
+UNDISTURBED = ((1, NO_DISTURBANCE),)
 
 
 @pytest.fixture
 def soak(tmp_path: Path) -> Callable[..., tuple[Totals, list[str]]]:
-    """Works until the first fault, or for so many operations; gives the totals and what was reported."""
+    """Works until the first fault, or for so many operations; returns the totals and the report."""
 
     def work(plan: Plan, *, operations: int = 30) -> tuple[Totals, list[str]]:
         totals, stopped, reports, endpoint = Totals(), Event(), list[str](), Endpoint(plan.seed)

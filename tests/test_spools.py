@@ -54,12 +54,12 @@ def test_numbers_are_sorted_as_a_list_is(numbers: list[float], count: int) -> No
     for number in numbers[count:]:
         spool.append(number)
     assert list(first.sort()) == sorted(first) == sorted(numbers[:count])
-    ordered = spool.sort()
-    assert (len(spool), len(ordered)) == (len(numbers), len(numbers))
-    assert list(ordered) == sorted(spool) == sorted(numbers)
-    assert [ordered[place] for place in range(-len(numbers), len(numbers))] == sorted(numbers) * 2
-    assert list(ordered[1:4]) == sorted(numbers)[1:4]
-    assert quantile(ordered, 0.95) == quantile(sorted(numbers), 0.95)
+    sorted_numbers = spool.sort()
+    assert (len(spool), len(sorted_numbers)) == (len(numbers), len(numbers))
+    assert list(sorted_numbers) == sorted(spool) == sorted(numbers)
+    assert [sorted_numbers[place] for place in range(-len(numbers), len(numbers))] == sorted(numbers) * 2
+    assert list(sorted_numbers[1:4]) == sorted(numbers)[1:4]
+    assert quantile(sorted_numbers, 0.95) == quantile(sorted(numbers), 0.95)
 
 
 def test_a_number_that_comes_after_sorting_is_sorted_too() -> None:

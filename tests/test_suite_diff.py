@@ -26,16 +26,16 @@ from support.builders import make_case
 SUITE = Suite(name="s", dialect="meridian")
 
 
-def between(old: Sequence[Case], new: Sequence[Case]) -> Diff:
+def diff_cases(old: Sequence[Case], new: Sequence[Case]) -> Diff:
     return diff_suites(SUITE, old, SUITE, new)
 
 
-def letters(ids: str) -> list[Case]:
+def make_cases(ids: str) -> list[Case]:
     return [make_case(letter, f"What is {letter}?") for letter in ids]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "added", "removed", "moved", "same"),
+    ("old", "new", "added_ids", "removed_ids", "moved_count", "same_count"),
     [
         ("abc", "abc", "", "", 0, 3),
         ("", "", "", "", 0, 0),
@@ -52,12 +52,12 @@ def letters(ids: str) -> list[Case]:
     ],
 )
 def test_cases_are_added_removed_and_moved(
-    old: str, new: str, added: str, removed: str, moved: int, same: int
+    old: str, new: str, added_ids: str, removed_ids: str, moved_count: int, same_count: int
 ) -> None:
-    found = between(letters(old), letters(new))
-    assert ("".join(found.added), "".join(found.removed)) == (added, removed)
-    assert (found.moved, found.same, found.renamed, found.changed) == (moved, same, (), ())
-    assert found.is_empty == (old == new)
+    diff = diff_cases(make_cases(old), make_cases(new))
+    assert ("".join(diff.added), "".join(diff.removed)) == (added_ids, removed_ids)
+    assert (diff.moved, diff.same, diff.renamed, diff.changed) == (moved_count, same_count, (), ())
+    assert diff.is_empty == (old == new)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_cases_are_added_removed_and_moved(
          [FieldChange("repeats", 2, 3), FieldChange("pass_rule.threshold", 0.5, 0.6)]),
     ],
 )  # fmt: skip
-def test_a_case_is_told_apart_field_by_field(
+def test_a_changed_case_lists_its_changed_fields(
     before: dict[str, Any], after: dict[str, Any], expected: list[FieldChange]
 ) -> None:
     same = make_case("other", "Who?")
-    found = between([same, make_case(**before)], [same, make_case(**after)])
-    assert [(one.case, list(one.changes)) for one in found.changed] == [("c", expected)]
-    assert list(map(repr, found.changed[0].changes)) == list(map(repr, expected))  # 1, 1.0 and True are equal
-    assert (found.same, found.added, found.removed, found.renamed) == (1, (), (), ())
+    diff = diff_cases([same, make_case(**before)], [same, make_case(**after)])
+    assert [(change.case, list(change.changes)) for change in diff.changed] == [("c", expected)]
+    assert list(map(repr, diff.changed[0].changes)) == list(map(repr, expected))  # 1, 1.0 and True are equal
+    assert (diff.same, diff.added, diff.removed, diff.renamed) == (1, (), (), ())
 
 
 def test_paths_lead_into_messages_and_assertions() -> None:
@@ -101,8 +101,8 @@ def test_paths_lead_into_messages_and_assertions() -> None:
         )
         return Case(id="c", input=turns, assertions=(*checks, *more))
 
-    found = between([make("How many?", "4")], [make("How much?", "5", Assertion(grader="refusal"))])
-    assert found.changed == (
+    diff = diff_cases([make("How many?", "4")], [make("How much?", "5", Assertion(grader="refusal"))])
+    assert diff.changed == (
         CaseChange(
             "c",
             (
@@ -117,17 +117,17 @@ def test_paths_lead_into_messages_and_assertions() -> None:
 def test_a_case_with_another_id_alone_is_renamed() -> None:
     old = [make_case("a", "Same?"), make_case("b", "Other?", expected="x"), make_case("gone", "Old?")]
     new = [make_case("b2", "Other?", expected="x"), make_case("a", "Same?"), make_case("come", "New?")]
-    found = between(old, new)
-    assert found.renamed == (CaseRename("b", "b2"),)
-    assert (found.added, found.removed, found.changed) == (("come",), ("gone",), ())
-    assert (found.same, found.moved) == (1, 1)
+    diff = diff_cases(old, new)
+    assert diff.renamed == (CaseRename("b", "b2"),)
+    assert (diff.added, diff.removed, diff.changed) == (("come",), ("gone",), ())
+    assert (diff.same, diff.moved) == (1, 1)
 
 
-def test_a_renamed_case_tells_what_else_is_new_of_it() -> None:
-    found = between([make_case("a", tags=("x",))], [make_case("b", tags=("y",))])
-    assert found.renamed == (CaseRename("a", "b"),)
-    assert found.changed == (CaseChange("b", (FieldChange("tags", ["x"], ["y"]),)),)
-    assert found.same == 0
+def test_a_renamed_case_lists_its_other_changes() -> None:
+    diff = diff_cases([make_case("a", tags=("x",))], [make_case("b", tags=("y",))])
+    assert diff.renamed == (CaseRename("a", "b"),)
+    assert diff.changed == (CaseChange("b", (FieldChange("tags", ["x"], ["y"]),)),)
+    assert diff.same == 0
 
 
 @pytest.mark.parametrize(
@@ -146,22 +146,22 @@ def test_a_case_that_is_named_after_a_file_is_not_changed_by_the_files_new_name(
     old: dict[str, str], new: dict[str, str], more: list[str] | None
 ) -> None:
     ids = ("soup[n=4]~cook", "stew[n=4]~chef") if new.get("prompt") else ("soup[n=4]", "stew[n=4]")
-    found = between([make_case(ids[0], metadata=old)], [make_case(ids[1], metadata=new)])
-    assert found.renamed == (CaseRename(*ids),)
-    fields = [change.field for changed in found.changed for change in changed.changes]
+    diff = diff_cases([make_case(ids[0], metadata=old)], [make_case(ids[1], metadata=new)])
+    assert diff.renamed == (CaseRename(*ids),)
+    fields = [change.field for changed in diff.changed for change in changed.changes]
     assert fields == ([f"metadata.{name}" for name in new] if more is None else more)
 
 
 @pytest.mark.parametrize("fields", [{"expected": "other"}, {"text": "Other?"}])
-def test_a_case_that_is_asked_or_judged_otherwise_is_another_one(fields: dict[str, Any]) -> None:
-    found = between([make_case("a", expected="x")], [make_case("b", **{"expected": "x"} | fields)])
-    assert (found.renamed, found.added, found.removed) == ((), ("b",), ("a",))
+def test_a_case_with_another_question_or_expectation_is_a_new_case(fields: dict[str, Any]) -> None:
+    diff = diff_cases([make_case("a", expected="x")], [make_case("b", **{"expected": "x"} | fields)])
+    assert (diff.renamed, diff.added, diff.removed) == ((), ("b",), ("a",))
 
 
 def test_equal_cases_are_renamed_one_by_one() -> None:
-    found = between([make_case("a"), make_case("b"), make_case("c")], [make_case("x"), make_case("y")])
-    assert found.renamed == (CaseRename("a", "x"), CaseRename("b", "y"))
-    assert (found.removed, found.added) == (("c",), ())
+    diff = diff_cases([make_case("a"), make_case("b"), make_case("c")], [make_case("x"), make_case("y")])
+    assert diff.renamed == (CaseRename("a", "x"), CaseRename("b", "y"))
+    assert (diff.removed, diff.added) == (("c",), ())
 
 
 @pytest.mark.parametrize(
@@ -179,9 +179,9 @@ def test_equal_cases_are_renamed_one_by_one() -> None:
     ],
 )
 def test_the_suites_own_fields_are_compared(fields: dict[str, Any], expected: list[FieldChange]) -> None:
-    found = diff_suites(SUITE, [], replace(SUITE, **fields), [])
-    assert list(found.header) == expected
-    assert found.is_empty == (not expected)
+    diff = diff_suites(SUITE, [], replace(SUITE, **fields), [])
+    assert list(diff.header) == expected
+    assert diff.is_empty == (not expected)
 
 
 CASES = st.lists(
@@ -198,17 +198,20 @@ CASES = st.lists(
 
 
 @given(CASES)
-def test_nothing_lies_between_a_suite_and_itself(cases: list[Case]) -> None:
-    assert between(cases, cases) == Diff(same=len(cases))
+def test_a_suite_does_not_differ_from_itself(cases: list[Case]) -> None:
+    assert diff_cases(cases, cases) == Diff(same=len(cases))
 
 
 @given(CASES, CASES)
-def test_every_case_is_told_once_and_both_ways_tell_the_same(old: list[Case], new: list[Case]) -> None:
-    there, back = between(old, new), between(new, old)
-    assert (sorted(there.added), sorted(there.removed)) == (sorted(back.removed), sorted(back.added))
-    assert len(there.renamed) == len(back.renamed)
-    assert (there.moved, there.same, len(there.header)) == (back.moved, back.same, 0)
-    renamed = {one.new for one in there.renamed}
-    changed = {one.case for one in there.changed} - renamed
-    assert there.same + len(changed) + len(renamed) + len(there.added) == len(new)
-    assert there.same + len(changed) + len(renamed) + len(there.removed) == len(old)
+def test_every_case_is_listed_once_and_both_directions_agree(old: list[Case], new: list[Case]) -> None:
+    forward, backward = diff_cases(old, new), diff_cases(new, old)
+    assert (sorted(forward.added), sorted(forward.removed)) == (
+        sorted(backward.removed),
+        sorted(backward.added),
+    )
+    assert len(forward.renamed) == len(backward.renamed)
+    assert (forward.moved, forward.same, len(forward.header)) == (backward.moved, backward.same, 0)
+    renamed_ids = {change.new for change in forward.renamed}
+    changed_ids = {change.case for change in forward.changed} - renamed_ids
+    assert forward.same + len(changed_ids) + len(renamed_ids) + len(forward.added) == len(new)
+    assert forward.same + len(changed_ids) + len(renamed_ids) + len(forward.removed) == len(old)

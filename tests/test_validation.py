@@ -50,7 +50,7 @@ def test_a_table_gives_values_by_their_destinations_without_defaults_and_absent_
         ("\nshar: 1", "unknown-field", "Unknown field 'outer.shar'. Did you mean 'share'?"),
     ],
 )
-def test_what_is_wrong_is_told_with_path_and_line_and_gives_no_value(
+def test_a_wrong_value_is_reported_with_path_and_line_and_not_returned(
     text: str, code: str, message: str
 ) -> None:
     values, log = read(text)
@@ -74,7 +74,7 @@ def test_a_table_tells_every_problem_in_its_own_order() -> None:
     assert [problem.line for problem in log.problems] == [4, 3, 2, 1]
 
 
-def test_items_that_are_no_objects_are_told_by_their_places() -> None:
+def test_items_that_are_no_objects_are_reported_by_position() -> None:
     log = ProblemLog("s.yaml", 1)
     fields = FieldReader(load("rows:\n- {a: 1}\n- x\n- {a: 2}\n"), log)
     rows = fields.items("rows", fields.pop("rows"), "an object with `a`")

@@ -101,9 +101,7 @@ def test_a_score_whose_outcome_is_an_error_is_no_pass() -> None:
 
 @pytest.mark.parametrize("rule", [ALL, PassRule(threshold=0.0)])
 @pytest.mark.parametrize("scores", [[], [row(1.0)], [row(0.0, required=1.0)], [row(None)]])
-def test_a_trial_without_an_output_is_an_error_whatever_its_scores(
-    scores: list[Score], rule: PassRule
-) -> None:
+def test_a_trial_without_an_output_is_an_error_with_any_scores(scores: list[Score], rule: PassRule) -> None:
     assert decide_verdict(make_trial(None, *scores), rule) is ERROR
 
 
@@ -149,7 +147,7 @@ def test_a_threshold_is_reached_by_the_weighted_mean(
         ([row(1.0), row(None, weight=9)], 1.0),
     ],
 )
-def test_a_score_is_the_weighted_mean_of_what_counts_and_could_be_had(
+def test_a_score_is_the_weighted_mean_of_the_scores_that_have_a_value_and_weight(
     scores: list[Score], mean: float | None
 ) -> None:
     assert trial_score(make_trial("four", *scores)) == mean
@@ -161,10 +159,10 @@ WEIGHTED = st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 100)), min_size=1
 @given(WEIGHTED, st.randoms())
 def test_the_order_of_the_scores_changes_nothing(pairs: list[tuple[float, float]], random: Any) -> None:
     scores = [row(value, weight) for value, weight in pairs]
-    mixed = random.sample(scores, len(scores))
-    one, other = make_trial("x", *scores), make_trial("x", *mixed)
-    assert trial_score(one) == pytest.approx(trial_score(other))
-    assert decide_verdict(one, ALL) is decide_verdict(other, ALL)
+    shuffled = random.sample(scores, len(scores))
+    first, second = make_trial("x", *scores), make_trial("x", *shuffled)
+    assert trial_score(first) == pytest.approx(trial_score(second))
+    assert decide_verdict(first, ALL) is decide_verdict(second, ALL)
 
 
 @given(WEIGHTED)
@@ -181,14 +179,14 @@ def test_counts_of_nothing_have_no_rate() -> None:
     assert (counts.total, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, None)
 
 
-def test_what_was_not_measured_is_in_the_total_and_in_no_rate() -> None:
+def test_unmeasured_trials_are_in_the_total_and_in_no_rate() -> None:
     counts = make_counts(passed=7, failed=1, errors=1, unscored=1)
     assert (counts.total, counts.passed, counts.failed, counts.errors, counts.unscored) == (10, 7, 1, 1, 1)
     assert (counts.cases, counts.unmeasured, counts.pass_rate, counts.ci95) == (8, 2, 7 / 8, wilson(7, 8))
     assert counts.bounds == (0.7, 0.9)
 
 
-def test_where_nothing_was_measured_there_is_no_rate_and_it_could_be_anything() -> None:
+def test_without_measured_trials_there_is_no_rate_and_the_bounds_are_0_and_1() -> None:
     counts = make_counts(errors=3, unscored=2)
     assert (counts.cases, counts.pass_rate, counts.ci95, counts.bounds) == (0, None, None, (0.0, 1.0))
 
@@ -216,9 +214,9 @@ def test_repeats_of_a_case_that_could_not_be_measured_leave_the_rest_of_it() -> 
 def test_repeats_that_differ_narrow_the_interval_and_repeats_that_agree_do_not() -> None:
     agreeing = count_cases([[PASS] * 4] * 10 + [[FAIL] * 4] * 10)
     differing = count_cases([[PASS, PASS, FAIL, FAIL]] * 10 + [[PASS, FAIL, PASS, FAIL]] * 10)
-    mixed = count_cases([[PASS, PASS, PASS, FAIL]] * 10 + [[FAIL, FAIL, FAIL, PASS]] * 10)
+    varying = count_cases([[PASS, PASS, PASS, FAIL]] * 10 + [[FAIL, FAIL, FAIL, PASS]] * 10)
     assert agreeing.ci95 == pytest.approx(wilson(10, 20))
-    widths = [high - low for low, high in filter(None, (agreeing.ci95, mixed.ci95, differing.ci95))]
+    widths = [high - low for low, high in filter(None, (agreeing.ci95, varying.ci95, differing.ci95))]
     assert widths == sorted(widths, reverse=True)
     assert len(set(widths)) == 3
 
@@ -289,12 +287,12 @@ def test_a_tally_adds_up_a_run() -> None:
     easy = make_case("a", category="math", tags=("easy",), repeats=2)
     verdicts = [
         tally.add(
-            answered(10.0, row(1.0), split="dev"),
+            make_answered_trial(10.0, row(1.0), split="dev"),
             make_case("a", category="math", tags=("easy", "short"), repeats=2),
         ),
-        tally.add(answered(30.0, row(0.5), split="dev", repeat=1), easy),
+        tally.add(make_answered_trial(30.0, row(0.5), split="dev", repeat=1), easy),
         tally.add(make_trial(None, split="holdout"), make_case("b", category="words")),
-        tally.add(answered(20.0, row(None), split="holdout"), make_case("c", tags=("easy",))),
+        tally.add(make_answered_trial(20.0, row(None), split="holdout"), make_case("c", tags=("easy",))),
     ]
     assert verdicts == [PASS, FAIL, ERROR, UNSCORED]
     whole = tally.all
@@ -317,7 +315,7 @@ def test_a_tally_adds_up_a_run() -> None:
     assert tally.refused_params == {"seed"}
 
 
-def answered(latency_ms: float, *scores: Score, **fields: Any) -> Trial:
+def make_answered_trial(latency_ms: float, *scores: Score, **fields: Any) -> Trial:
     output = Output(
         text="x",
         usage=Usage(input_tokens=10, output_tokens=2),
@@ -338,7 +336,7 @@ def test_a_tally_of_nothing_knows_nothing() -> None:
 
 def test_one_unknown_price_makes_the_whole_cost_unknown() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(1.0, row(1.0)), make_case())
+    tally.add(make_answered_trial(1.0, row(1.0)), make_case())
     assert tally.known_cost_usd == 0.01
     tally.add(make_trial("free?", row(1.0)), make_case())
     assert tally.known_cost_usd is None
@@ -348,15 +346,15 @@ def test_a_trial_that_failed_costs_nothing_and_is_no_cost_by_itself() -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(make_trial(None), make_case())
     assert tally.known_cost_usd is None
-    tally.add(answered(1.0, row(1.0)), make_case())
+    tally.add(make_answered_trial(1.0, row(1.0)), make_case())
     assert tally.known_cost_usd == 0.01
 
 
-def judged(*costs: float | None, **fields: Any) -> Score:
-    """A score with a judgment of each of these costs, of 5 tokens in and 1 out."""
-    given: dict[str, Any] = {"judge": "j", "prompt_digest": "sha256:0"} | fields
+def make_judged_score(*costs: float | None, **fields: Any) -> Score:
+    """Makes a score with a judgment for each cost, of 5 input tokens and 1 output token."""
+    judgment_fields: dict[str, Any] = {"judge": "j", "prompt_digest": "sha256:0"} | fields
     usage = Usage(input_tokens=5, output_tokens=1)
-    judgments = tuple(Judgment(usage=usage, cost_usd=cost, **given) for cost in costs)
+    judgments = tuple(Judgment(usage=usage, cost_usd=cost, **judgment_fields) for cost in costs)
     return Score(grader="llm_judge", name="kind", value=1.0, outcome=PASS, judgments=judgments)
 
 
@@ -364,12 +362,12 @@ def judged(*costs: float | None, **fields: Any) -> Score:
     ("target", "judges", "whole", "least"),
     [(0.01, 0.5, 0.51, 0.51), (0.01, None, None, 0.01), (None, 0.5, None, 0.5), (None, None, None, 0.0)],
 )
-def test_what_the_target_and_the_judges_cost_is_counted_apart(
+def test_costs_of_the_target_and_of_the_judges_are_counted_apart(
     target: float | None, judges: float | None, whole: float | None, least: float
 ) -> None:
     tally = Tally(lambda _case: ALL)
     output = Output(text="x", usage=Usage(input_tokens=10, output_tokens=2), cost_usd=target)
-    tally.add(make_trial("x", judged(judges), output=output), make_case())
+    tally.add(make_trial("x", make_judged_score(judges), output=output), make_case())
     assert (tally.target_cost_usd, tally.judge_usage.cost_usd) == (target, judges)
     assert tally.known_cost_usd == (whole if whole is None else pytest.approx(whole))
     assert tally.least_cost_usd == pytest.approx(least)
@@ -377,7 +375,12 @@ def test_what_the_target_and_the_judges_cost_is_counted_apart(
 
 def test_costs_and_scores_are_the_same_in_whatever_order_trials_end() -> None:
     trials = [
-        make_trial("x", judged(0.1 / count), replace(judged(0.2), value=count / 7), case_id=str(count))
+        make_trial(
+            "x",
+            make_judged_score(0.1 / count),
+            replace(make_judged_score(0.2), value=count / 7),
+            case_id=str(count),
+        )
         for count in range(1, 8)
     ]
     tallies = [Tally(lambda _case: ALL) for _ in range(2)]
@@ -390,25 +393,25 @@ def test_costs_and_scores_are_the_same_in_whatever_order_trials_end() -> None:
 
 def test_calls_and_tokens_of_judges_are_not_the_targets() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(1.0, judged(0.1, 0.1), judged(0.1)), make_case())
-    spent, judging = tally.target_usage, tally.judge_usage
-    assert (spent.calls, spent.input_tokens, spent.output_tokens) == (1, 10, 2)
-    assert (judging.calls, judging.input_tokens, judging.output_tokens) == (3, 15, 3)
+    tally.add(make_answered_trial(1.0, make_judged_score(0.1, 0.1), make_judged_score(0.1)), make_case())
+    target_usage, judge_usage = tally.target_usage, tally.judge_usage
+    assert (target_usage.calls, target_usage.input_tokens, target_usage.output_tokens) == (1, 10, 2)
+    assert (judge_usage.calls, judge_usage.input_tokens, judge_usage.output_tokens) == (3, 15, 3)
 
 
 def test_judges_agree_or_not_where_several_of_their_replies_could_be_read() -> None:
     tally = Tally(lambda _case: ALL)
     for passes in ((True,), (True, None), (True, True), (True, False, True)):
-        said = tuple(Judgment(judge="j", prompt_digest="sha256:0", passed=passed) for passed in passes)
-        tally.add(make_trial("x", make_score(1.0, judgments=said)), make_case())
+        judgments = tuple(Judgment(judge="j", prompt_digest="sha256:0", passed=passed) for passed in passes)
+        tally.add(make_trial("x", make_score(1.0, judgments=judgments)), make_case())
     assert (tally.judge_stats.panels, tally.judge_stats.unanimous) == (2, 1)
 
 
-def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
+def test_cached_answers_are_neither_requests_nor_costs() -> None:
     tally = Tally(lambda _case: ALL)
     usage = Usage(input_tokens=10, output_tokens=2)
-    kept = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)
-    tally.add(make_trial("x", judged(0.5, cached=True), output=kept), make_case())
+    cached_output = Output(text="x", usage=usage, cost_usd=0.01, latency_ms=8.0, cached=True)
+    tally.add(make_trial("x", make_judged_score(0.5, cached=True), output=cached_output), make_case())
     assert (tally.asked_count, tally.cached_count, tally.target_usage.cached, tally.judge_usage.cached) == (
         0,
         1,
@@ -417,12 +420,15 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
     )
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.target_usage.input_tokens) == (0, 0, 0)
     assert (tally.known_cost_usd, tally.latency_ms()) == (0.0, LatencySummary(left_out=1))
-    tally.add(make_trial("x", judged(None, cached=True), output=replace(kept, cost_usd=None)), make_case())
+    tally.add(
+        make_trial("x", make_judged_score(None, cached=True), output=replace(cached_output, cost_usd=None)),
+        make_case(),
+    )
     assert tally.known_cost_usd == 0.0
 
 
 @pytest.mark.parametrize(
-    ("stage", "kind", "asked"),
+    ("stage", "kind", "asked_count"),
     [
         ("target", "timeout", 1),
         ("target", "budget", 0),
@@ -431,16 +437,16 @@ def test_what_came_from_the_cache_was_neither_asked_nor_paid() -> None:
     ],
 )
 def test_a_trial_that_failed_before_its_target_was_asked_is_not_counted_as_asked(
-    stage: Any, kind: str, asked: int
+    stage: Any, kind: str, asked_count: int
 ) -> None:
     tally = Tally(lambda _case: ALL)
     tally.add(make_trial(None, failure=Failure(stage=stage, kind=kind, message="No.")), make_case())
-    assert (tally.asked_count, tally.all.errors) == (asked, 1)
+    assert (tally.asked_count, tally.all.errors) == (asked_count, 1)
 
 
 def test_an_output_used_again_counts_but_neither_costs_nor_was_asked() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(8.0, row(1.0), source_run="earlier"), make_case())
+    tally.add(make_answered_trial(8.0, row(1.0), source_run="earlier"), make_case())
     assert (tally.asked_count, tally.reused_count, tally.graded_count, tally.all.passed) == (0, 1, 1, 1)
     assert (tally.target_usage.input_tokens, tally.known_cost_usd) == (0, 0.0)
     assert tally.latency_ms() == LatencySummary(left_out=1)
@@ -448,8 +454,8 @@ def test_an_output_used_again_counts_but_neither_costs_nor_was_asked() -> None:
 
 def test_latencies_are_those_that_were_measured_in_the_run() -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(400.0, row(1.0)), make_case("a"))
-    tally.add(answered(60.0, row(1.0), source_run="earlier"), make_case("b"))
+    tally.add(make_answered_trial(400.0, row(1.0)), make_case("a"))
+    tally.add(make_answered_trial(60.0, row(1.0), source_run="earlier"), make_case("b"))
     cached = Output(text="x", latency_ms=62.0, cached=True)
     tally.add(make_trial("x", row(1.0), output=cached), make_case("c"))
     tally.add(make_trial(None), make_case("d"))
@@ -460,14 +466,18 @@ def test_latencies_are_those_that_were_measured_in_the_run() -> None:
     assert Tally.restore(run, tally.state()).latency_ms() == expected
 
 
-@pytest.mark.parametrize(("kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])
+@pytest.mark.parametrize(("is_kept", "calls", "graded"), [(True, 0, 0), (False, 2, 1)])
 def test_judging_an_output_again_costs_and_taking_its_scores_over_does_not(
-    kept: bool, calls: int, graded: int
+    is_kept: bool, calls: int, graded: int
 ) -> None:
     tally = Tally(lambda _case: ALL)
-    tally.add(answered(8.0, judged(0.5, 0.25), source_run="earlier"), make_case(), kept=kept)
+    tally.add(
+        make_answered_trial(8.0, make_judged_score(0.5, 0.25), source_run="earlier"),
+        make_case(),
+        kept=is_kept,
+    )
     assert (tally.target_usage.calls, tally.judge_usage.calls, tally.graded_count) == (0, calls, graded)
-    assert tally.known_cost_usd == (0.0 if kept else 0.75)
+    assert tally.known_cost_usd == (0.0 if is_kept else 0.75)
 
 
 @pytest.mark.parametrize("hours", [-2, 0, 2])
@@ -571,10 +581,10 @@ def test_the_worst_of_no_codes_is_ok() -> None:
 
 def test_a_gate_that_failed_is_named_and_the_weighted_score_stays() -> None:
     gated = Score(grader="g", name="safe", value=0.5, outcome=FAIL, weight=1.0, required=0.8)
-    made = make_trial("x", gated, row(1.0, weight=9.0))
-    assert decide_verdict(made, PassRule(threshold=0.8)) is FAIL
-    assert failed_gates(made) == ["safe"]
-    assert trial_score(made) == pytest.approx(0.95)
+    trial = make_trial("x", gated, row(1.0, weight=9.0))
+    assert decide_verdict(trial, PassRule(threshold=0.8)) is FAIL
+    assert failed_gates(trial) == ["safe"]
+    assert trial_score(trial) == pytest.approx(0.95)
 
 
 def test_the_measures_of_multiple_choice_are_counted_once_for_each_answer() -> None:

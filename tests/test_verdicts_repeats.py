@@ -1,4 +1,4 @@
-"""What a case comes to by all of its trials, and a run whose cases count once."""
+"""The verdict of a case over all of its trials, and a run whose cases count once."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PASS, FAIL, ERROR, UNSCORED = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict
 MOST = PassRule(threshold=0.8)
 ALL = PassRule()
 Value = float | str | None
-"""A score's value; None: it could not be had; `gate`: full marks below a gate; `error`: no output."""
+"""A score's value; None: unscored; `gate`: full marks below a gate; `error`: no output."""
 
 
-def made(value: Value, repeat: int = 0, position: int = 0) -> Trial:
+def make_value_trial(value: Value, repeat: int = 0, position: int = 0) -> Trial:
     place = {"repeat": repeat, "position": position, "case_id": f"c{position}"}
     if value == "error":
         return make_trial(None, **place)
@@ -42,11 +42,11 @@ def made(value: Value, repeat: int = 0, position: int = 0) -> Trial:
     return make_trial("x", Score(grader="g", name="g", value=value, outcome=outcome), **place)
 
 
-def over(how: RepeatsRule, values: list[Value], rule: PassRule = MOST) -> Verdict:
+def decide_case(how: RepeatsRule, values: list[Value], rule: PassRule = MOST) -> Verdict:
     repeats = CaseRepeats(rule)
     for value in values:
-        one = made(value)
-        repeats.add(one, decide_verdict(one, rule))
+        trial = make_value_trial(value)
+        repeats.add(trial, decide_verdict(trial, rule))
     return repeats.verdict(how)
 
 
@@ -81,36 +81,38 @@ def over(how: RepeatsRule, values: list[Value], rule: PassRule = MOST) -> Verdic
 def test_a_case_follows_the_suites_rule_in_any_order(
     values: list[Value], by_any: Verdict, by_mean: Verdict, by_lower_bound: Verdict
 ) -> None:
-    for mixed in permutations(values):
-        assert over("any", list(mixed)) is by_any
-        assert over("mean", list(mixed)) is by_mean
-        assert over("lower_bound", list(mixed)) is by_lower_bound
+    for order in permutations(values):
+        assert decide_case("any", list(order)) is by_any
+        assert decide_case("mean", list(order)) is by_mean
+        assert decide_case("lower_bound", list(order)) is by_lower_bound
 
 
 @pytest.mark.parametrize("how", ["mean", "lower_bound"])
 def test_where_every_assertion_must_pass_so_must_every_trial(how: RepeatsRule) -> None:
     # 0.8 passes by its grader, and is then as good as 1
-    assert over(how, [1.0, 0.8, 0.8], ALL) is PASS
-    assert over(how, [1.0, 1.0, 0.7], ALL) is FAIL
+    assert decide_case(how, [1.0, 0.8, 0.8], ALL) is PASS
+    assert decide_case(how, [1.0, 1.0, 0.7], ALL) is FAIL
 
 
 def test_a_threshold_of_zero_is_reached_by_every_interval() -> None:
-    assert over("lower_bound", [0.0, 1.0], PassRule(threshold=0.0)) is PASS
+    assert decide_case("lower_bound", [0.0, 1.0], PassRule(threshold=0.0)) is PASS
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.floats(0, 1))
 def test_the_lower_bound_is_the_harder_rule(values: list[float], threshold: float) -> None:
     rule = PassRule(threshold=threshold)
-    if over("lower_bound", list(values), rule) is PASS:
-        assert over("mean", list(values), rule) is PASS
+    if decide_case("lower_bound", list(values), rule) is PASS:
+        assert decide_case("mean", list(values), rule) is PASS
 
 
-def over_gates(how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
-    """The same of trials whose assertions are gates at 0.5 that weigh nothing, so that none has a score."""
+def decide_gated_case(how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict:
+    """Decides a case whose assertions are gates at 0.5 without weight, so that no trial has a score."""
     repeats = CaseRepeats(rule)
     for value in values:
-        one = make_trial("x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5))
-        repeats.add(one, decide_verdict(one, rule))
+        trial = make_trial(
+            "x", Score(grader="g", name="g", value=value, outcome=PASS, weight=0, required=0.5)
+        )
+        repeats.add(trial, decide_verdict(trial, rule))
     return repeats.verdict(how)
 
 
@@ -119,13 +121,13 @@ def over_gates(how: RepeatsRule, values: list[float], rule: PassRule) -> Verdict
 def test_trials_that_pass_by_gates_alone_make_a_case_that_passes(
     how: RepeatsRule, values: list[float], threshold: float | None
 ) -> None:
-    assert over_gates(how, values, PassRule(threshold=threshold)) is PASS
+    assert decide_gated_case(how, values, PassRule(threshold=threshold)) is PASS
 
 
 def test_a_trial_below_a_gate_that_weighs_nothing_counts_as_0() -> None:
-    assert over_gates("mean", [0.9, 0.9, 0.2], MOST) is FAIL
-    assert over_gates("mean", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is PASS
-    assert over_gates("lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
+    assert decide_gated_case("mean", [0.9, 0.9, 0.2], MOST) is FAIL
+    assert decide_gated_case("mean", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is PASS
+    assert decide_gated_case("lower_bound", [0.9, 0.9, 0.2], PassRule(threshold=0.6)) is FAIL
 
 
 @pytest.mark.slow
@@ -134,32 +136,32 @@ def test_a_case_whose_every_trial_passes_never_fails_by_their_mean(
     values: list[float], threshold: float | None
 ) -> None:
     rule = PassRule(threshold=threshold)
-    if all(decide_verdict(made(value), rule) is PASS for value in values):
-        assert over("mean", list(values), rule) is PASS
+    if all(decide_verdict(make_value_trial(value), rule) is PASS for value in values):
+        assert decide_case("mean", list(values), rule) is PASS
 
 
 # --- a run -------------------------------------------------------------------------------------------------
 
 
-def tallied(how: RepeatsRule, *rows: list[Value]) -> Tally:
-    """The tally of cases that were asked side by side: all first repeats, then all second ones, …"""
+def make_tally(how: RepeatsRule, *rows: list[Value]) -> Tally:
+    """Tallies cases whose trials alternate: all first repeats, then all second ones, …"""
     tally = Tally(lambda _case: MOST, how, 3)
     for repeat in range(3):
         for position, values in enumerate(rows):
-            of = make_case(f"c{position}", category="math", tags=("easy",))
-            tally.add(made(values[repeat], repeat, position), of)
+            case = make_case(f"c{position}", category="math", tags=("easy",))
+            tally.add(make_value_trial(values[repeat], repeat, position), case)
     return tally
 
 
 def test_each_counts_trials_and_has_no_cases() -> None:
-    tally = tallied("each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    tally = make_tally("each", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     assert tally.cases is None
     assert tally.result_counts is tally.all
     assert (tally.result_counts.passed, tally.result_counts.failed) == (1, 5)
 
 
 def test_a_case_counts_once_and_so_do_all_its_parts() -> None:
-    tally = tallied("any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
+    tally = make_tally("any", [1.0, 0.0, 0.0], [0.0, 0.0, 0.0], ["error", 0.0, 1.0])
     assert tally.cases is tally.result_counts
     for counts in (tally.result_counts, tally.categories["math"], tally.tags["easy"]):
         assert (counts.passed, counts.failed, counts.total, counts.cases) == (2, 1, 3, 3)
@@ -167,11 +169,11 @@ def test_a_case_counts_once_and_so_do_all_its_parts() -> None:
     assert tally.result_counts.ci95 == wilson(2, 3)
 
 
-def test_a_case_whose_trials_are_not_all_in_does_not_count_yet() -> None:
+def test_a_case_with_missing_trials_does_not_count_yet() -> None:
     tally = Tally(lambda _case: MOST, "any", 2)
-    tally.add(made(1.0), make_case())
+    tally.add(make_value_trial(1.0), make_case())
     assert (tally.all.total, tally.result_counts.total) == (1, 0)
-    tally.add(made(0.0, repeat=1), make_case())
+    tally.add(make_value_trial(0.0, repeat=1), make_case())
     assert (tally.all.total, tally.result_counts.total) == (2, 1)
 
 
@@ -179,13 +181,13 @@ def test_a_case_may_ask_for_more_repeats_than_the_run() -> None:
     tally = Tally(lambda _case: MOST, "mean")
     for repeat in range(3):
         assert tally.result_counts.total == 0
-        tally.add(made(1.0, repeat), make_case(repeats=3))
+        tally.add(make_value_trial(1.0, repeat), make_case(repeats=3))
     assert tally.result_counts.passed == 1
 
 
-def test_what_is_held_of_a_case_is_dropped_when_it_is_whole() -> None:
+def test_the_trials_of_a_case_are_released_when_it_is_complete() -> None:
     full: list[Value] = [1.0, 1.0, 1.0]
-    tally = tallied("mean", *[full] * 50)
+    tally = make_tally("mean", *[full] * 50)
     assert tally.result_counts.passed == 50
     assert tally._open_cases == {}
 
@@ -193,8 +195,8 @@ def test_what_is_held_of_a_case_is_dropped_when_it_is_whole() -> None:
 @pytest.mark.parametrize(
     ("how", "code"), [("each", ExitCode.FAILED), ("any", ExitCode.OK), ("mean", ExitCode.FAILED)]
 )
-def test_the_exit_code_is_of_what_is_counted(how: RepeatsRule, code: ExitCode) -> None:
-    tally = tallied(how, [1.0, 0.0, 1.0])
+def test_the_exit_code_follows_the_counts_of_the_rule(how: RepeatsRule, code: ExitCode) -> None:
+    tally = make_tally(how, [1.0, 0.0, 1.0])
     assert run_exit_code(tally.result_counts, Settings()) is code
 
 
@@ -206,7 +208,7 @@ def any_of_two() -> RunReport:
     """Two cases, asked twice each: one passes once, one never."""
     values = [[1.0, 0.0], [0.0, 0.0]]
     pairs = [
-        (made(value, repeat, position), make_case(f"c{position}", tags=("easy",)))
+        (make_value_trial(value, repeat, position), make_case(f"c{position}", tags=("easy",)))
         for position, row in enumerate(values)
         for repeat, value in enumerate(row)
     ]
@@ -226,26 +228,28 @@ def test_a_run_has_its_numbers_by_case(any_of_two: RunReport) -> None:
     assert (by_trial["total"], by_trial["passed"], by_trial["failed"]) == (4, 1, 3)
 
 
-def test_every_report_tells_of_the_cases_that_the_numbers_count(any_of_two: RunReport) -> None:
+def test_every_report_lists_the_cases_that_its_numbers_count(any_of_two: RunReport) -> None:
     missed = "0 of 2 trials passed; repeat 0: g: fail; repeat 1: g: fail"
     assert [line for line in render_terminal(console.document_for(any_of_two)) if "FAIL" in line] == [
         f"FAIL      c1  {missed}"
     ]
-    told = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
-    assert told == [f"<b>fail</b> <code>c1</code> {missed}"]
+    summaries = re.findall("<summary>(.*?)</summary>", "".join(markdown.render([any_of_two])))
+    assert summaries == [f"<b>fail</b> <code>c1</code> {missed}"]
     (suite,) = ET.fromstring("".join(junit.render([any_of_two]))).iter("testsuite")
     assert (suite.attrib["tests"], suite.attrib["failures"]) == ("2", "1")
     (failure,) = suite.iter("failure")
     assert failure.attrib["message"] == missed
 
 
-def test_a_case_whose_trials_are_not_all_in_is_told_of_nowhere(any_of_two: RunReport) -> None:
+def test_a_case_with_missing_trials_is_in_no_report(any_of_two: RunReport) -> None:
     first = list(any_of_two.rows())[:3]
-    cut = replace(any_of_two, rows=lambda: iter(first))
-    assert [(one.name, one.verdict) for one in case_results(cut)] == [("c0", Verdict.PASS)]
+    partial_report = replace(any_of_two, rows=lambda: iter(first))
+    assert [(result.name, result.verdict) for result in case_results(partial_report)] == [
+        ("c0", Verdict.PASS)
+    ]
 
 
-def test_a_run_whose_trials_count_for_themselves_has_no_cases() -> None:
+def test_a_run_that_counts_single_trials_has_no_counts_by_case() -> None:
     row = plain(run_record(make_report()))
     assert (row["repeats_rule"], row["by_trial"]) == ("each", None)
 

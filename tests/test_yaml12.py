@@ -13,7 +13,7 @@ from proctor.codec import encode
 from proctor.yaml12 import MAX_NESTING, YamlError, YamlList, YamlMap, load
 
 
-def refused(text: str) -> YamlError:
+def load_error(text: str) -> YamlError:
     with pytest.raises(YamlError) as caught:
         load(text)
     assert str(caught.value).endswith(".")
@@ -44,9 +44,9 @@ def refused(text: str) -> YamlError:
     ],
 )
 def test_a_scalar_is_read_by_the_core_schema(text: str, value: Any) -> None:
-    found = load(text)
-    assert found == value
-    assert type(found) is type(value) or isinstance(found, YamlList)
+    result = load(text)
+    assert result == value
+    assert type(result) is type(value) or isinstance(result, YamlList)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_scalar_is_read_by_the_core_schema(text: str, value: Any) -> None:
     ],
 )
 def test_a_number_that_cannot_be_written_back_is_refused(text: str) -> None:
-    error = refused(f"a: 1\nb: {text}")
+    error = load_error(f"a: 1\nb: {text}")
     assert error.line == 2
     assert "quotes" in str(error)
     assert load(f"'{text}'") == text
@@ -77,7 +77,7 @@ def test_a_number_that_cannot_be_written_back_is_refused(text: str) -> None:
     ],
 )
 def test_a_tag_that_is_not_of_the_core_schema_or_does_not_fit_is_refused(text: str) -> None:
-    assert refused(f"# one\na: {text}").line == 2
+    assert load_error(f"# one\na: {text}").line == 2
 
 
 # --- texts -------------------------------------------------------------------------------------------------
@@ -104,21 +104,21 @@ def test_texts_are_folded_and_unescaped_as_yaml_says(text: str, value: str) -> N
 
 @pytest.mark.parametrize("character", ["\u0085", "\u2028", "\u2029"])
 def test_a_character_at_which_only_yaml_1_1_broke_lines_stays_and_counts_no_line(character: str) -> None:
-    found = load(f'a: "x{character}y"\nb{character}: z{character}z\nc: |\n  1{character}2\nd: 1')
-    assert found == {
+    result = load(f'a: "x{character}y"\nb{character}: z{character}z\nc: |\n  1{character}2\nd: 1')
+    assert result == {
         "a": f"x{character}y",
         f"b{character}": f"z{character}z",
         "c": f"1{character}2\n",
         "d": 1,
     }
-    assert found.lines["d"] == 5
+    assert result.lines["d"] == 5
 
 
 @pytest.mark.parametrize("private", ["\U000f0000", "\U000f0001", "\U000f0085", "\U000f2028", "\U000f2029"])
 def test_a_character_for_private_use_stays_also_beside_an_end_of_line(private: str) -> None:
     escaped = f"\\U{ord(private):08X}"
-    found = load(f'{private}: x\u2028{private}\na: "\x85{escaped}\u2029{private}"\n')
-    assert found == {private: f"x\u2028{private}", "a": f"\x85{private}\u2029{private}"}
+    result = load(f'{private}: x\u2028{private}\na: "\x85{escaped}\u2029{private}"\n')
+    assert result == {private: f"x\u2028{private}", "a": f"\x85{private}\u2029{private}"}
 
 
 @pytest.mark.slow
@@ -141,10 +141,10 @@ def test_a_text_without_a_document_is_none(text: str) -> None:
 
 
 def test_objects_and_lists_know_the_lines_of_all_that_is_in_them() -> None:
-    found = load("# one\na: 1\n\nb:\n  - x\n  -\n    c: |\n      y\n      z\n    d: {e: 1,\n      f: 2}\n")
-    assert isinstance(found, YamlMap)
-    assert (found.line, found.lines) == (2, {"a": 2, "b": 4})
-    items = found["b"]
+    result = load("# one\na: 1\n\nb:\n  - x\n  -\n    c: |\n      y\n      z\n    d: {e: 1,\n      f: 2}\n")
+    assert isinstance(result, YamlMap)
+    assert (result.line, result.lines) == (2, {"a": 2, "b": 4})
+    items = result["b"]
     assert isinstance(items, YamlList)
     assert (items.line, items.lines) == (5, [5, 7])
     assert (items[1].line, items[1].lines) == (7, {"c": 7, "d": 10})
@@ -176,15 +176,15 @@ def test_the_name_of_a_field_is_the_text_that_is_written(key: str, name: str) ->
 
 @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3", "a: 1\n'a': 2\n\"a\": 3", "a: 1\n\na: 1"])
 def test_a_field_that_is_written_twice_is_refused_and_both_lines_are_named(text: str) -> None:
-    error = refused(text)
+    error = load_error(text)
     assert error.line > 1
     assert "line 1" in str(error)
 
 
-def test_the_merge_key_adds_what_an_object_does_not_say_itself_with_its_lines() -> None:
-    made = load("base: &b {x: 1,\n  y: 1}\nc:\n  <<: *b\n  y: 2")
-    assert (made["c"], made["c"].lines) == ({"x": 1, "y": 2}, {"x": 1, "y": 5})
-    assert made["base"] == {"x": 1, "y": 1}
+def test_the_merge_key_adds_missing_fields_with_their_lines() -> None:
+    result = load("base: &b {x: 1,\n  y: 1}\nc:\n  <<: *b\n  y: 2")
+    assert (result["c"], result["c"].lines) == ({"x": 1, "y": 2}, {"x": 1, "y": 5})
+    assert result["base"] == {"x": 1, "y": 1}
     assert load("a: &a {x: 1, z: 3}\nb: &b {x: 2, y: 2}\nc: {<<: [*a, *b]}")["c"] == {"x": 1, "z": 3, "y": 2}
 
 
@@ -195,7 +195,7 @@ def test_a_merge_key_takes_objects_once(text: str) -> None:
     if "&x" in text:
         assert load(text) == {"x": {}}
     else:
-        assert (refused(text).line, "merge key" in str(refused(text))) == (2, True)
+        assert (load_error(text).line, "merge key" in str(load_error(text))) == (2, True)
 
 
 def test_a_field_in_quotes_is_no_merge_key() -> None:
@@ -204,7 +204,7 @@ def test_a_field_in_quotes_is_no_merge_key() -> None:
 
 @pytest.mark.parametrize("text", ["? [1, 2]\n: x", "? {a: 1}\n: x", "{[1]: x}"])
 def test_a_field_whose_name_is_no_text_is_refused(text: str) -> None:
-    assert "write text" in str(refused(text))
+    assert "write text" in str(load_error(text))
 
 
 # --- what is no YAML, or too much of it --------------------------------------------------------------------
@@ -228,20 +228,20 @@ def test_a_field_whose_name_is_no_text_is_refused(text: str) -> None:
         ('a: "\\ud83d\\ude00"', 1),
     ],
 )
-def test_what_is_no_yaml_is_refused_at_its_line(text: str, line: int) -> None:
-    assert refused(text).line == line
+def test_invalid_yaml_is_refused_at_its_line(text: str, line: int) -> None:
+    assert load_error(text).line == line
 
 
 @pytest.mark.parametrize("text", ["&a [*a]", "&a {b: *a}", "a: &x\n  b:\n    - *x"])
 def test_an_alias_inside_what_it_stands_for_is_refused(text: str) -> None:
-    assert "alias" in str(refused(text))
+    assert "alias" in str(load_error(text))
 
 
 @pytest.mark.slow
 def test_aliases_that_stand_for_too_much_are_refused() -> None:
     levels = [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 9)]
     bomb = "\n".join(["l0: &l0 [x]", *levels])
-    assert "fewer aliases" in str(refused(bomb))
+    assert "fewer aliases" in str(load_error(bomb))
 
 
 def nested(levels: int) -> str:
@@ -250,17 +250,17 @@ def nested(levels: int) -> str:
 
 def test_nesting_is_read_up_to_the_limit_and_refused_above() -> None:
     assert json.dumps(load(nested(MAX_NESTING))) == nested(MAX_NESTING)
-    assert str(MAX_NESTING) in str(refused(nested(MAX_NESTING + 1)))
+    assert str(MAX_NESTING) in str(load_error(nested(MAX_NESTING + 1)))
 
 
 def test_an_alias_cannot_nest_deeper_than_what_is_written() -> None:
     half = "a: &a " + nested(MAX_NESTING - 10)
-    assert str(MAX_NESTING) in str(refused(f"{half}\nb: {'[' * 20}*a{']' * 20}"))
+    assert str(MAX_NESTING) in str(load_error(f"{half}\nb: {'[' * 20}*a{']' * 20}"))
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "[{a: "])
 def test_nesting_without_end_is_refused_before_the_stack_is_used_up(opening: str) -> None:
-    assert str(MAX_NESTING) in str(refused(opening * 200_000))
+    assert str(MAX_NESTING) in str(load_error(opening * 200_000))
 
 
 # --- laws --------------------------------------------------------------------------------------------------
@@ -316,15 +316,15 @@ def test_json_is_yaml_and_means_the_same(value: Any) -> None:
     ).map("".join)
 )
 def test_any_text_is_data_that_can_be_written_or_refused_at_one_of_its_lines(text: str) -> None:
-    found = loaded_or_refused(text)
-    if isinstance(found, YamlError):
-        assert 1 <= found.line <= text.count("\n") + 1
-        assert str(found).endswith(".")
+    result = load_or_error(text)
+    if isinstance(result, YamlError):
+        assert 1 <= result.line <= text.count("\n") + 1
+        assert str(result).endswith(".")
     else:
-        encode(found)
+        encode(result)
 
 
-def loaded_or_refused(text: str) -> Any:
+def load_or_error(text: str) -> Any:
     try:
         return load(text)
     except YamlError as error:

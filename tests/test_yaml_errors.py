@@ -1,4 +1,4 @@
-"""Mistakes in YAML as a newcomer reads of them: the line, quoted, what is wrong with it, and the remedy."""
+"""Messages on mistakes in YAML: the line, its text, what is wrong with it, and the remedy."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ NO_SPACE = "U+00A0 cannot indent a line in YAML. Use spaces."
 NEEDS_END = "A line `---` must follow the lines that begin with `%`. Add it, or put the text in quotes."
 
 
-def ends(rest: str, quote: str) -> str:
+def ends(tail: str, quote: str) -> str:
     return (
-        f"The quotes end before `{rest}`. Put the whole value in quotes, and write `{quote}` for a quote "
+        f"The quotes end before `{tail}`. Put the whole value in quotes, and write `{quote}` for a quote "
         "inside it."
     )
 
@@ -58,9 +58,9 @@ def open_(bracket: str, end: str) -> str:
     )
 
 
-def missing(end: str, rest: str) -> str:
+def missing(end: str, tail: str) -> str:
     return (
-        f"`,` or `{end}` is missing before `{rest}`. Text that contains commas, brackets or quotes needs "
+        f"`,` or `{end}` is missing before `{tail}`. Text that contains commas, brackets or quotes needs "
         f"quotes around it."
     )
 
@@ -163,9 +163,11 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "line", "quote", "message"), MISTAKES, ids=[one[0] for one in MISTAKES])
+@pytest.mark.parametrize(
+    ("text", "line", "quote", "message"), MISTAKES, ids=[problem[0] for problem in MISTAKES]
+)
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=["open", "lf", "crlf"])
-def test_a_mistake_is_told_with_its_line_and_the_remedy(
+def test_a_mistake_is_reported_with_its_line_and_the_remedy(
     text: str, line: int, quote: str, message: str, end: str
 ) -> None:
     with pytest.raises(YamlError) as caught:
@@ -208,8 +210,8 @@ def refusal(text: str) -> YamlError | None:
 COLON = "`b: see: this`: A value with `: ` in it needs quotes."
 
 
-def problems_of(path: Path) -> list[Problem]:
-    return [one for one in validate_suite(path).problems if one.level == "error"]
+def list_errors(path: Path) -> list[Problem]:
+    return [problem for problem in validate_suite(path).problems if problem.level == "error"]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +227,7 @@ def test_every_suite_in_yaml_has_its_mistakes_explained(
 ) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    (problem,) = problems_of(path)
+    (problem,) = list_errors(path)
     assert (problem.code, problem.line, problem.message) == ("bad-yaml", line, COLON)
 
 

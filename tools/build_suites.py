@@ -40,8 +40,8 @@ Row = dict[str, Any]
 
 def input_tokens(row: Row) -> int:
     """Tokens of the case's prompt: the characters of all its messages over four, rounded up."""
-    asked = row["input"]
-    contents = [asked] if isinstance(asked, str) else [message["content"] for message in asked]
+    question = row["input"]
+    contents = [question] if isinstance(question, str) else [message["content"] for message in question]
     return -(-sum(map(len, contents)) // CHARACTERS_PER_TOKEN)
 
 

@@ -67,9 +67,9 @@ def candidates(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
                     adjust_together(against_first),
                 )
                 for place, family in enumerate(families):
-                    compared = family[-1:] if gain else family
-                    hits[place] += any(each.direction == "better" for each in compared)
-            yield f"| {count} | {name} | " + " | ".join(_percent(hit / samples) for hit in hits) + " |"
+                    comparisons = family[-1:] if gain else family
+                    hits[place] += any(comparison.direction == "better" for comparison in comparisons)
+            yield f"| {count} | {name} | " + " | ".join(_percent(total / samples) for total in hits) + " |"
 
 
 def errors(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
@@ -91,14 +91,16 @@ def errors(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
                     "!" if random.random() < share and not (passes_only and sign == "+") else sign
                     for sign in after
                 )
-                found = difference(before, after)
-                held = [each.ci95 is not None and each.ci95[1] >= 0 for each in found.scenarios]
-                hits[0] += held[0]
-                hits[1] += not held[0]
-                hits[2] += all(held)
-                hits[3] += not any(held)
-                hits[4] += any(held) and not all(held)
-            cells = " | ".join(_percent(hit / samples) for hit in hits)
+                comparison = difference(before, after)
+                passes = [
+                    scenario.ci95 is not None and scenario.ci95[1] >= 0 for scenario in comparison.scenarios
+                ]
+                hits[0] += passes[0]
+                hits[1] += not passes[0]
+                hits[2] += all(passes)
+                hits[3] += not any(passes)
+                hits[4] += any(passes) and not all(passes)
+            cells = " | ".join(_percent(total / samples) for total in hits)
             yield f"| {name} | {where} | {cells} |"
 
 
@@ -107,7 +109,7 @@ def leads(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
     yield "| equal runs | best less mean | printed on average | as if no case were harder than another |"
     yield "|--:|--:|--:|--:|"
     for count in (3, 5, 10):
-        random, lead, printed, apart = Random(count), 0.0, 0.0, 0.0
+        random, lead, expected, apart = Random(count), 0.0, 0.0, 0.0
         for _ in range(samples // 4):
             hard = draw_cases(random, cases)
             runs = [answers(random, hard) for _ in range(count)]
@@ -115,9 +117,11 @@ def leads(cases: int = 60, samples: int = SAMPLES) -> Iterator[str]:
             pairs = [difference(*pair).error or 0.0 for pair in combinations(runs, 2)]
             mean = fsum(rates) / count
             lead += max(rates) - mean
-            printed += expected_maximum(count) * sqrt(fsum(error * error for error in pairs) / len(pairs) / 2)
+            expected += expected_maximum(count) * sqrt(
+                fsum(error * error for error in pairs) / len(pairs) / 2
+            )
             apart += expected_maximum(count) * sqrt(mean * (1 - mean) / cases)
-        cells = " | ".join(f"{100 * total / (samples // 4):.1f}" for total in (lead, printed, apart))
+        cells = " | ".join(f"{100 * total / (samples // 4):.1f}" for total in (lead, expected, apart))
         yield f"| {count} | {cells} |"
 
 
@@ -146,11 +150,11 @@ def clusters(samples: int = SAMPLES) -> Iterator[str]:
             for _ in range(samples):
                 signs, names = _related_answers(random, sizes, bars)
                 for place, by in enumerate((None, names)):
-                    found = difference(*signs, by)
-                    low, high = found.ci95 or (-1.0, 1.0)
+                    comparison = difference(*signs, by)
+                    low, high = comparison.ci95 or (-1.0, 1.0)
                     hits[2 * place] += low <= gain <= high
-                    hits[2 * place + 1] += found.direction in ("better", "worse")
-            cells = " | ".join(_percent(hit / samples) for hit in hits)
+                    hits[2 * place + 1] += comparison.direction in ("better", "worse")
+            cells = " | ".join(_percent(total / samples) for total in hits)
             yield f"| {name} | {100 * gain:.0f} points | {cells} |"
 
 
@@ -166,15 +170,15 @@ def related_scores(samples: int = SAMPLES // 2) -> Iterator[str]:
         for _ in range(samples):
             groups = [_score_differences(random, size) for size in sizes]
             intervals = (
-                agresti_min_interval([each for group in groups for each in group]),
+                agresti_min_interval([change for group in groups for change in group]),
                 clustered_difference_interval([(fsum(group), len(group)) for group in groups]),
             )
-            for place, (low, high) in enumerate(each or (-1.0, 1.0) for each in intervals):
+            for place, (low, high) in enumerate(interval or (-1.0, 1.0) for interval in intervals):
                 hits[place] += low <= 0 <= high
                 widths[place] += high - low
         cells = [
-            f"{_percent(hit / samples)} | {100 * width / samples:.0f}"
-            for hit, width in zip(hits, widths, strict=True)
+            f"{_percent(total / samples)} | {100 * width / samples:.0f}"
+            for total, width in zip(hits, widths, strict=True)
         ]
         yield f"| {name} | " + " | ".join(cells) + " |"
 
@@ -183,7 +187,7 @@ def _score_differences(random: Random, size: int) -> list[float]:
     """Returns the differences of the scores of a cluster's cases in two equal runs."""
     shared = [random.gauss(0.5, sqrt(0.3)) for _ in range(2)]
     first, second = ([_score(common + random.gauss(0, sqrt(0.7))) for _ in range(size)] for common in shared)
-    return [one - other for one, other in zip(first, second, strict=True)]
+    return [first_score - second_score for first_score, second_score in zip(first, second, strict=True)]
 
 
 def _score(value: float) -> float:

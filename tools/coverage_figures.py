@@ -60,8 +60,8 @@ def coverage_of_share(interval: OfShare, total: int, share: float) -> float:
     """The probability that the interval contains the share, summed over all that may pass."""
     return fsum(
         comb(total, passed) * share**passed * (1 - share) ** (total - passed)
-        for passed, found in enumerate(_of_each(interval, total))
-        if contains(found, share)
+        for passed, ends in enumerate(_of_each(interval, total))
+        if contains(ends, share)
     )
 
 
@@ -77,8 +77,8 @@ def shares(totals: Sequence[int] = (5, 10, 20, 40, 100, 400)) -> Iterator[str]:
     for total in totals:
         cells = []
         for interval in OF_SHARES.values():
-            found = [coverage_of_share(interval, total, share) for share in GRID]
-            cells += [fsum(found) / len(found), min(found)]
+            coverages = [coverage_of_share(interval, total, share) for share in GRID]
+            cells += [fsum(coverages) / len(coverages), min(coverages)]
         yield f"| {total} | " + " | ".join(map(_percent, cells)) + " |"
 
 
@@ -94,7 +94,7 @@ def textbook_paired(both: int, first: int, second: int, neither: int) -> Interva
     return difference - spread, difference + spread
 
 
-PAIRED = (
+PAIR_SHARES = (
     (0.5, 0.05, 0.05),
     (0.85, 0.05, 0.05),
     (0.93, 0.02, 0.02),
@@ -118,8 +118,8 @@ def pairs(totals: Sequence[int] = (10, 20, 40)) -> Iterator[str]:
         cells = []
         for interval in (textbook_paired, newcombe_paired):
             ends = [(table, interval(*table)) for table in tables]
-            found = [_coverage_of_pairs(ends, true) for true in PAIRED]
-            cells += [fsum(found) / len(found), min(found)]
+            coverages = [_coverage_of_pairs(ends, true) for true in PAIR_SHARES]
+            cells += [fsum(coverages) / len(coverages), min(coverages)]
         yield f"| {total} | " + " | ".join(map(_percent, cells)) + " |"
 
 
@@ -127,14 +127,14 @@ def _coverage_of_pairs(
     ends: Sequence[tuple[tuple[int, int, int, int], Interval]], true: tuple[float, float, float]
 ) -> float:
     both, first, second = true
-    rest = 1 - both - first - second
+    neither_share = 1 - both - first - second
 
     def probability(table: tuple[int, int, int, int]) -> float:
-        ways, left = 1, sum(table)
+        ways, remaining = 1, sum(table)
         for count in table:
-            ways *= comb(left, count)
-            left -= count
-        return ways * both ** table[0] * first ** table[1] * second ** table[2] * rest ** table[3]
+            ways *= comb(remaining, count)
+            remaining -= count
+        return ways * both ** table[0] * first ** table[1] * second ** table[2] * neither_share ** table[3]
 
     return fsum(probability(table) for table, interval in ends if contains(interval, first - second))
 
@@ -155,7 +155,7 @@ class Setting(NamedTuple):
     """Whether a group is a case, which counts once."""
 
 
-RELATED = (
+RELATED_SETTINGS = (
     Setting("20 cases, one 50 times", (50, *[1] * 19)),
     Setting("20 cases, half 10 times", (*[10] * 10, *[1] * 10)),
     Setting("10 cases × 5", (5,) * 10),
@@ -180,7 +180,7 @@ def related(samples: int = SAMPLES) -> Iterator[str]:
     names = ("of 80 % that pass", "by trial: covers", "width", "`wilson` over cases", "width")
     yield f"| {' | '.join((*names, '`clustered_wilson`', 'width'))} |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
-    for setting in RELATED:
+    for setting in RELATED_SETTINGS:
         random, hits, widths = Random(setting.name), [0, 0, 0], [0.0, 0.0, 0.0]
         for _ in range(samples):
             for place, interval in enumerate(_draw_intervals(setting, random)):
@@ -245,8 +245,8 @@ def few_clusters(samples: int = SAMPLES) -> Iterator[str]:
                 ):
                     hits[place] += contains(interval, rate)
                     agreeing[place] += agree and contains(interval, rate)
-        cells = [_percent(hit / (samples * len(FEW_RATES))) for hit in hits]
-        cells += [_percent(hit / alike) if alike >= 20 else "–" for hit in agreeing]
+        cells = [_percent(total / (samples * len(FEW_RATES))) for total in hits]
+        cells += [_percent(total / alike) if alike >= 20 else "–" for total in agreeing]
         yield f"| {count} | {correlation} | {' | '.join(cells)} |"
 
 
@@ -280,9 +280,9 @@ def means(samples: int = SAMPLES) -> Iterator[str]:
         random, hits = Random(count), [0, 0, 0]
         for _ in range(samples):
             values = [random.betavariate(1.2, 0.3) for _ in range(count)]
-            found = (mean_interval(values), bootstrap(values, 1000), bca(values, 1000))
-            hits = [each + contains(one, 0.8) for each, one in zip(hits, found, strict=True)]
-        yield f"| {count} | " + " | ".join(_percent(each / samples) for each in hits) + " |"
+            intervals = (mean_interval(values), bootstrap(values, 1000), bca(values, 1000))
+            hits = [total + contains(interval, 0.8) for total, interval in zip(hits, intervals, strict=True)]
+        yield f"| {count} | " + " | ".join(_percent(total / samples) for total in hits) + " |"
 
 
 def chart(total: int = 20) -> Chart:

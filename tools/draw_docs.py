@@ -26,10 +26,10 @@ def main() -> None:
                 Path(name).write_text(content, encoding="utf-8")
                 if name.endswith(".py"):
                     runpy.run_path(name, run_name="__main__")
-            drawn = sorted(Path().glob("*.svg"))
-            for picture in drawn:
+            pictures = sorted(Path().glob("*.svg"))
+            for picture in pictures:
                 shutil.copyfile(picture, DOCS / "images" / picture.name)
-        print(f"{page.name}: {', '.join(picture.name for picture in drawn) or 'no picture'}")
+        print(f"{page.name}: {', '.join(picture.name for picture in pictures) or 'no picture'}")
 
 
 if __name__ == "__main__":

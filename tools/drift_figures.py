@@ -53,32 +53,32 @@ class Nights:
     document: int = 0
     """How many cases each document has, whose questions all fail in one night of ten; 0 for no documents."""
 
-    def chances(self, drawn: Random, cases: int) -> list[float]:
+    def chances(self, rng: Random, cases: int) -> list[float]:
         """The chances of the cases to pass, each between 50 and 95 % where all are flaky."""
         if self.flaky == 1:
-            return [drawn.uniform(0.5, 0.95) for _ in range(cases)]
-        flaky = [drawn.random() for _ in range(round(cases * self.flaky))]
+            return [rng.uniform(0.5, 0.95) for _ in range(cases)]
+        flaky = [rng.random() for _ in range(round(cases * self.flaky))]
         steady = cases - len(flaky)
         passing = round(steady * 0.9)
         return [1.0] * passing + [0.0] * (steady - passing) + flaky
 
-    def effect(self, drawn: Random, before: float) -> float:
+    def effect(self, rng: Random, before: float) -> float:
         """What a night adds, where the night before has added `before`."""
         if not self.deviation:
             return 0.0
-        normal = drawn.gauss(0.0, self.deviation)
+        normal = rng.gauss(0.0, self.deviation)
         if self.shape == "heavy":  # Student's t with five degrees of freedom, of the same deviation
-            return normal * sqrt(3 / (2 * drawn.gammavariate(2.5, 1.0)))
+            return normal * sqrt(3 / (2 * rng.gammavariate(2.5, 1.0)))
         if self.shape == "bad":
-            return normal - 0.3 * (drawn.random() < 0.02)
+            return normal - 0.3 * (rng.random() < 0.02)
         return 0.8 * before + 0.6 * normal if self.shape == "rows" else normal
 
-    def row(self, drawn: Random, chances: list[float], effect: float) -> CaseRow:
+    def row(self, rng: Random, chances: list[float], effect: float) -> CaseRow:
         """One run: which cases pass."""
-        values = [YES if drawn.random() < chance + effect else NO for chance in chances]
+        values = [YES if rng.random() < chance + effect else NO for chance in chances]
         if self.document:
             for place in range(0, len(values), self.document):
-                if drawn.random() < 0.1:
+                if rng.random() < 0.1:
                     values[place : place + self.document] = [NO] * self.document
         return bytearray(values)
 
@@ -96,17 +96,17 @@ class Alarms:
 
 def unchanged(nights: Nights, cases: int, series: int, count: int = NIGHTS) -> Alarms:
     """Alarms over some nights of targets that have not changed."""
-    drawn = Random(f"{SEED}/{nights}/{cases}/{count}")
+    rng = Random(f"{SEED}/{nights}/{cases}/{count}")
     by_cases = adjusted = 0
     for _ in range(series):
-        chances, effect = nights.chances(drawn, cases), 0.0
+        chances, effect = nights.chances(rng, cases), 0.0
         rows = list[CaseRow]()
         alarms = [False, False]
         for _ in range(count + 1):
-            effect = nights.effect(drawn, effect)
-            rows.append(nights.row(drawn, chances, effect))
+            effect = nights.effect(rng, effect)
+            rows.append(nights.row(rng, chances, effect))
             if len(rows) > 1 and not all(alarms):
-                alarms = [one or other for one, other in zip(alarms, _alarms(rows), strict=True)]
+                alarms = [former or current for former, current in zip(alarms, _alarms(rows), strict=True)]
         by_cases += alarms[0]
         adjusted += alarms[1]
     return Alarms(series, by_cases, adjusted)
@@ -114,13 +114,13 @@ def unchanged(nights: Nights, cases: int, series: int, count: int = NIGHTS) -> A
 
 def _alarms(rows: list[CaseRow]) -> tuple[bool, bool]:
     """Whether fewer cases pass since some night, by the former test and by that of `proctor drift`."""
-    found = find_split(rows)
-    if found is None or found.after >= found.before or not found.is_lasting:
+    split = find_split(rows)
+    if split is None or split.after >= split.before or not split.is_lasting:
         return False, False
     looks = len(rows) - 1
-    former = found.p_cases * looks * 3 * looks * (looks + 1)
-    weight = place_weight(found.place, looks + 1 - found.place) / 2
-    return former < ALPHA, max(found.p_cases, found.p_nights) < ALPHA * weight
+    former = split.p_cases * looks * 3 * looks * (looks + 1)
+    weight = place_weight(split.place, looks + 1 - split.place) / 2
+    return former < ALPHA, max(split.p_cases, split.p_nights) < ALPHA * weight
 
 
 def delays(nights: Nights, cases: int, drop: float, night: int, series: int) -> list[tuple[int, int]]:
@@ -128,32 +128,33 @@ def delays(nights: Nights, cases: int, drop: float, night: int, series: int) -> 
 
     So many of the cases that passed fail for good that the pass rate falls by `drop`.
     """
-    drawn = Random(f"{SEED}/{nights}/{cases}/{drop}/{night}")
-    shown = []
+    rng = Random(f"{SEED}/{nights}/{cases}/{drop}/{night}")
+    delays_shown = []
     for _ in range(series):
-        chances, effect = nights.chances(drawn, cases), 0.0
+        chances, effect = nights.chances(rng, cases), 0.0
         rows = list[CaseRow]()
         first = [MAX_DELAY + 1] * 2
         for number in range(night + MAX_DELAY):
             if number == night:
                 chances = _fail_some(chances, drop * cases)
-            effect = nights.effect(drawn, effect)
-            rows.append(nights.row(drawn, chances, effect))
+            effect = nights.effect(rng, effect)
+            rows.append(nights.row(rng, chances, effect))
             if number >= night and max(first) > MAX_DELAY:
                 later = number - night + 1
                 first = [
-                    min(one, later) if hit else one for one, hit in zip(first, _alarms(rows), strict=True)
+                    min(delay, later) if is_alarm else delay
+                    for delay, is_alarm in zip(first, _alarms(rows), strict=True)
                 ]
-        shown.append((first[0], first[1]))
-    return shown
+        delays_shown.append((first[0], first[1]))
+    return delays_shown
 
 
 def _fail_some(chances: list[float], loss: float) -> list[float]:
     """The chances once the first cases fail for good, so many that `loss` fewer pass."""
-    left, changed = loss, []
+    remaining, changed = loss, []
     for chance in chances:
-        changed.append(max(0.0, chance - left))
-        left -= chance - changed[-1]
+        changed.append(max(0.0, chance - remaining))
+        remaining -= chance - changed[-1]
     return changed
 
 
@@ -168,7 +169,7 @@ WITHIN = (
     Nights("documents of 5 cases fail together", document=5),
 )
 """What the 5 % are promised for."""
-BEYOND = (
+UNCOVERED = (
     Nights("sd of 5 points, heavy tails", deviation=0.05, shape="heavy"),
     Nights("sd of 2 points, and in 2 % of the nights 30 points fewer", deviation=0.02, shape="bad"),
     Nights("sd of 5 points, each night much like the one before", deviation=0.05, shape="rows"),
@@ -189,21 +190,21 @@ def turned(runs: int, change_at: int | None, series: int, *, flaky: float = 0.1)
         series: how many series are made.
         flaky: the share of the cases that pass, and are answered, by chance.
     """
-    drawn = Random(f"{SEED}/{runs}/{change_at}")
-    told = right = 0
+    rng = Random(f"{SEED}/{runs}/{change_at}")
+    reports = right = 0
     for _ in range(series):
         places, cases = TrialPlaces(), 40
-        chances = [drawn.random() if place < cases * flaky else 1.0 for place in range(cases)]
-        found = detect_drift(
-            [_seen(drawn, places, chances, run, change_at) for run in range(runs)]
+        chances = [rng.random() if place < cases * flaky else 1.0 for place in range(cases)]
+        change_point = detect_drift(
+            [_observe_run(rng, places, chances, run, change_at) for run in range(runs)]
         ).change_point
-        told += found is not None
-        right += found is not None and found.after == change_at
-    return told, right
+        reports += change_point is not None
+        right += change_point is not None and change_point.after == change_at
+    return reports, right
 
 
-def _seen(
-    drawn: Random,
+def _observe_run(
+    rng: Random,
     places: TrialPlaces,
     chances: list[float],
     number: int,
@@ -213,12 +214,12 @@ def _seen(
 ) -> RunObservation:
     changed = change_at is not None and number >= change_at
     run = _run(number)
-    seeing = RunObserver(run, places)
+    observer = RunObserver(run, places)
     for place, chance in enumerate(chances):
-        passes = drawn.random() < chance and not (changed and place >= len(chances) * 0.8)
+        passes = rng.random() < chance and not (changed and place >= len(chances) * 0.8)
         text = ("yes" if passes else "no") + "!" * (changed and place < reworded)
-        seeing.add(_trial(run, place, text, model=f"model-{1 + changed}"), PassRule())
-    return seeing.finish()
+        observer.add(_trial(run, place, text, model=f"model-{1 + changed}"), PassRule())
+    return observer.finish()
 
 
 def _run(number: int) -> Run:
@@ -259,13 +260,13 @@ def rewording(
     The target does not change and passes every case, but words an answer otherwise with a chance of `share`:
     with 1 always in words that it never uses again, else in the same other words.
     """
-    drawn = Random(f"{SEED}/{cases}/{share}/{repeats}/{nights}")
+    rng = Random(f"{SEED}/{cases}/{share}/{repeats}/{nights}")
     some = red = 0
     for _ in range(series):
         places, rows = TrialPlaces(), list[RunObservation]()
         states = []
         for night in range(nights + 1):
-            rows.append(_worded(drawn, places, night, cases, share, repeats[night > 0]))
+            rows.append(_worded(rng, places, night, cases, share, repeats[night > 0]))
             if night:
                 states.append(detect_drift(rows).state)
         some += "drifting" in states
@@ -274,16 +275,16 @@ def rewording(
 
 
 def _worded(
-    drawn: Random, places: TrialPlaces, night: int, cases: int, share: float, repeats: int
+    rng: Random, places: TrialPlaces, night: int, cases: int, share: float, repeats: int
 ) -> RunObservation:
     run = _run(night)
-    seeing = RunObserver(run, places)
+    observer = RunObserver(run, places)
     for place in range(cases):
         for repeat in range(repeats):
-            other = f"yes {drawn.random()}" if share == 1 else "yes, surely"
-            text = other if drawn.random() < share else "yes"
-            seeing.add(_trial(run, place, text, repeat=repeat), PassRule())
-    return seeing.finish()
+            other = f"yes {rng.random()}" if share == 1 else "yes, surely"
+            text = other if rng.random() < share else "yes"
+            observer.add(_trial(run, place, text, repeat=repeat), PassRule())
+    return observer.finish()
 
 
 # --- the difference beside the first verdicts ---------------------------------------------------------------
@@ -295,14 +296,14 @@ def covered(cases: int, repeats: int, worse: float, samples: int = 2000) -> tupl
     A tenth of the cases passes half of its trials, nine in ten of the others always pass, and `worse` of all
     cases fail in the later run.
     """
-    drawn = Random(f"{SEED}/{cases}/{repeats}/{worse}")
+    rng = Random(f"{SEED}/{cases}/{repeats}/{worse}")
     truth, hits = -worse * (0.1 * 0.5 + 0.9 * 0.9), [0, 0]
     for _ in range(samples):
         differences = []
         for _ in range(cases):
-            before = 0.5 if drawn.random() < 0.1 else float(drawn.random() < 0.9)
-            after = 0.0 if drawn.random() < worse else before
-            passed = [sum(drawn.random() < share for _ in range(repeats)) for share in (before, after)]
+            before = 0.5 if rng.random() < 0.1 else float(rng.random() < 0.9)
+            after = 0.0 if rng.random() < worse else before
+            passed = [sum(rng.random() < share for _ in range(repeats)) for share in (before, after)]
             differences.append((passed[1] - passed[0]) / repeats)
         for place, interval in enumerate((mean_interval(differences), agresti_min_interval(differences))):
             hits[place] += interval is not None and interval[0] <= truth <= interval[1]
@@ -346,11 +347,11 @@ def related_rewording(documents: int, share: float, series: int, nights: int = 3
 
 def _in_words(places: TrialPlaces, night: int, words: list[list[str]]) -> RunObservation:
     run = _run(night)
-    seeing = RunObserver(run, places)
+    observer = RunObserver(run, places)
     for place in range(len(words) * DOCUMENT):
         for repeat, text in enumerate(words[place // DOCUMENT]):
-            seeing.add(_trial(run, place, text, repeat=repeat), PassRule())
-    return seeing.finish()
+            observer.add(_trial(run, place, text, repeat=repeat), PassRule())
+    return observer.finish()
 
 
 def suspected(documents: int, series: int, nights: int = NIGHTS) -> tuple[int, int]:
@@ -429,8 +430,8 @@ def related_change(documents: int, correlation: float, samples: int = 2000) -> t
         groups = [_changes(random, scale) for _ in range(documents)]
         values = [value for group in groups for value in group]
         better, worse = values.count(1), values.count(-1)
-        both = sum(value == 0 and random.random() < 0.9 for value in values)
-        over_cases = newcombe_paired(both, better, worse, len(values) - both - better - worse)
+        both_pass = sum(value == 0 and random.random() < 0.9 for value in values)
+        over_cases = newcombe_paired(both_pass, better, worse, len(values) - both_pass - better - worse)
         over_clusters = clustered_difference_interval([(float(sum(group)), DOCUMENT) for group in groups])
         for place, interval in enumerate((over_cases, over_clusters)):
             hits[place] += interval is not None and interval[0] <= -0.15 <= interval[1]
@@ -497,7 +498,7 @@ def tables(series: int) -> Iterator[str]:
     """The lines of the page's tables."""
     yield "| nights | cases | alarmed before | now |"
     yield "|---|--:|---|---|"
-    for nights in (*WITHIN, *BEYOND):
+    for nights in (*WITHIN, *UNCOVERED):
         for cases in (50, 200):
             yield alarms_row(nights, cases, max(1, series * 50 // cases))
     yield ""
@@ -531,15 +532,15 @@ def tables(series: int) -> Iterator[str]:
 
 def alarms_row(nights: Nights, cases: int, series: int) -> str:
     """A line of the first table."""
-    found = unchanged(nights, cases, series)
-    alarms = " | ".join(_share(count, series) for count in (found.by_cases, found.adjusted))
+    alarms_found = unchanged(nights, cases, series)
+    alarms = " | ".join(_share(count, series) for count in (alarms_found.by_cases, alarms_found.adjusted))
     return f"| {nights.name} | {cases} | {alarms} |"
 
 
 def delays_row(nights: Nights, cases: int, drop: float, night: int, series: int) -> str:
     """A line of the second table: medians."""
-    shown = delays(nights, cases, drop, night, series)
-    ends = [median(delay) for delay in zip(*shown, strict=True)]
+    samples = delays(nights, cases, drop, night, series)
+    ends = [median(delay) for delay in zip(*samples, strict=True)]
     words = " | ".join(f"over {MAX_DELAY}" if end > MAX_DELAY else f"{end:.0f}" for end in ends)
     return f"| {nights.name} | {cases} | {drop:.0%} | {night} | {words} |"
 
@@ -559,10 +560,10 @@ def covered_row(cases: int, repeats: int, worse: float) -> str:
 
 def turning_row(runs: int, change_at: int | None, series: int) -> str:
     """A line of the fifth table."""
-    told, right = turned(runs, change_at, series)
+    reports, right = turned(runs, change_at, series)
     where = "never" if change_at is None else f"from run {change_at + 1} on"
     place = "–" if change_at is None else _share(right, series)
-    return f"| {runs} | {where} | {_share(told, series)} | {place} |"
+    return f"| {runs} | {where} | {_share(reports, series)} | {place} |"
 
 
 def _share(part: int, whole: int) -> str:
@@ -572,9 +573,9 @@ def _share(part: int, whole: int) -> str:
 
 def picture() -> Chart:
     """Thirty nights of a target that was exchanged after the eighteenth, as `proctor drift` draws them."""
-    drawn, places = Random(SEED), TrialPlaces()
-    chances = [drawn.random() if place % 20 == 0 else float(place % 9 > 0) for place in range(60)]
-    series = [_seen(drawn, places, chances, night, 18, reworded=24) for night in range(30)]
+    rng, places = Random(SEED), TrialPlaces()
+    chances = [rng.random() if place % 20 == 0 else float(place % 9 > 0) for place in range(60)]
+    series = [_observe_run(rng, places, chances, night, 18, reworded=24) for night in range(30)]
     return draw_chart(DriftReport(drift=detect_drift(series)))
 
 

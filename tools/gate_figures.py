@@ -42,8 +42,8 @@ def chance(decision: GateDecision, of_each: Sequence[GateDecision], rate: float)
     cases = len(of_each) - 1
     return fsum(
         comb(cases, passed) * rate**passed * (1 - rate) ** (cases - passed)
-        for passed, made in enumerate(of_each)
-        if made is decision
+        for passed, outcome in enumerate(of_each)
+        if outcome is decision
     )
 
 
@@ -81,7 +81,7 @@ def repeats() -> Iterator[str]:
     yield "|--:|--:|--:|"
     settings = Settings(min_pass_rate=BAR, gate_mode="interval")
     for cases, trials in ((20, 4), (50, 4), (100, 8)):
-        rng, made = Random(f"{SEED}/{cases}"), dict.fromkeys(GateDecision, 0)
+        rng, decision_counts = Random(f"{SEED}/{cases}"), dict.fromkeys(GateDecision, 0)
         for _ in range(RUNS):
             passes = [
                 sum(rng.random() < ease for _ in range(trials))
@@ -90,8 +90,11 @@ def repeats() -> Iterator[str]:
             counts = Counts.from_cases(
                 {(passed, trials - passed, 0, 0): count for passed, count in Counter(passes).items()}
             )
-            made[decide_run_gate(counts, settings)] += 1
-        cells = [percent(made[decision] / RUNS) for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)]
+            decision_counts[decide_run_gate(counts, settings)] += 1
+        cells = [
+            percent(decision_counts[decision] / RUNS)
+            for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)
+        ]
         yield f"| {cases} × {trials} | " + " | ".join(cells) + " |"
 
 
@@ -185,7 +188,7 @@ def stop_when_shown() -> Iterator[str]:
             rng = Random(f"{SEED}/{rate}")
             runs = [stopped_run(look, rng, rate) for _ in range(RUNS)]
             cells += [
-                percent(sum(made is decision for made, _ in runs) / RUNS)
+                percent(sum(outcome is decision for outcome, _ in runs) / RUNS)
                 for decision in (GateDecision.SHOWN, GateDecision.RULED_OUT)
             ]
             if look is sequence:
@@ -228,20 +231,20 @@ def until() -> Iterator[str]:
 
 def shown_interval(rng: Random, rate: float) -> tuple[tuple[float, float], tuple[float, float]]:
     """Wilson's interval and the one that is shown, of a run that stops by its gate with calls in flight."""
-    total, at, known = 0, set(looks(MAX_CASES)), (0.0, 1.0)
+    total, at, first_ends = 0, set(looks(MAX_CASES)), (0.0, 1.0)
     for count in range(1, MAX_CASES + 1):
         total += rng.random() < rate
         if count in at:
             ends = sequence(total, count)
             if decide_gate(*ends, BAR) is not GateDecision.NOT_SHOWN:
-                known = ends
+                first_ends = ends
                 break
-    if known != (0.0, 1.0):
+    if first_ends != (0.0, 1.0):
         in_flight = min(IN_FLIGHT, MAX_CASES - count)
         total, count = total + sum(rng.random() < rate for _ in range(in_flight)), count + in_flight
     low, high = sequence(total, count)
-    both = max(low, known[0]), min(high, known[1])
-    return fixed(total, count), both if both[0] <= total / count <= both[1] else (low, high)
+    shown_ends = max(low, first_ends[0]), min(high, first_ends[1])
+    return fixed(total, count), shown_ends if shown_ends[0] <= total / count <= shown_ends[1] else (low, high)
 
 
 def shown() -> Iterator[str]:

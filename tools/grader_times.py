@@ -63,7 +63,7 @@ class _Programs:
         return False
 
 
-def graded_of(worst: Any, isolation: Isolation | None) -> GradingInput:
+def make_input(worst: Any, isolation: Isolation | None) -> GradingInput:
     """What the grader sees."""
     output = worst.answer()
     reply = worst.reply(output.text) if worst.reply else ""
@@ -85,7 +85,7 @@ def seconds_alone(worst: Any) -> float | None:
 
     def work() -> None:
         signal.setitimer(signal.ITIMER_PROF, MAX_ALONE_S + 1)
-        graded, assertion = graded_of(worst, None), _assertion(worst)
+        graded, assertion = make_input(worst, None), _assertion(worst)
         GRADERS.get(worst.grader)
         began = time.process_time()
         asyncio.run(score(assertion, graded, GRADERS.get))
@@ -106,7 +106,7 @@ def seconds_alone(worst: Any) -> float | None:
 async def longest_turn(worst: Any) -> tuple[float, Score]:
     """The longest time in seconds that grading holds the loop, and what it comes to."""
     isolation = EventLoopIsolation()
-    graded, assertion = graded_of(worst, isolation), _assertion(worst)
+    graded, assertion = make_input(worst, isolation), _assertion(worst)
     GRADERS.get(worst.grader)
     import jsonschema  # noqa: F401  # loaded while the suite is read
     import regex  # noqa: F401
@@ -129,22 +129,22 @@ def _assertion(worst: Any) -> Assertion:
     return Assertion(grader=worst.grader, params=worst.params)
 
 
-def main(chosen: list[str]) -> None:
+def main(names: list[str]) -> None:
     """Print a row for each input, as soon as it is known."""
     print("| grader | worst input | alone | holds the loop | result |", "|---|---|---|---|---|", sep="\n")
     for worst in inputs.WORST:
-        if chosen and worst.grader not in chosen:
+        if names and worst.grader not in names:
             continue
         alone = seconds_alone(worst)
         turn, result = asyncio.run(longest_turn(worst))
-        without_limit = f"over {MAX_ALONE_S} s" if alone is None else _written(alone)
+        without_limit = f"over {MAX_ALONE_S} s" if alone is None else _format_seconds(alone)
         limited = "did not end within" in result.reason
         outcome = "unscored, at the limit" if limited else result.outcome.value
-        cells = (f"`{worst.grader}`", worst.what, without_limit, _written(turn), outcome)
+        cells = (f"`{worst.grader}`", worst.what, without_limit, _format_seconds(turn), outcome)
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def _written(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 

@@ -68,9 +68,9 @@ def _make_run(prompt: int, target: int, passed: list[bool]) -> RunOutcomes:
             category=None,
             tags=(),
             split=None,
-            trials=(TrialOutcome(repeat=0, verdict=Verdict.PASS if each else Verdict.FAIL),),
+            trials=(TrialOutcome(repeat=0, verdict=Verdict.PASS if is_passed else Verdict.FAIL),),
         )
-        for place, each in enumerate(passed)
+        for place, is_passed in enumerate(passed)
     ]
     return RunOutcomes(run=run, cases=tuple(outcomes), trials=len(outcomes))
 
@@ -92,7 +92,7 @@ def rows(samples: int = SAMPLES) -> Iterator[str]:
                 shares[place].append(depends)
                 if not any(gains):
                     shares[3].append(better)
-        cells = [f"{', '.join(f'{100 * share:.1f}' for share in each)} %" for each in shares]
+        cells = [f"{', '.join(f'{100 * share:.1f}' for share in row_shares)} %" for row_shares in shares]
         yield f"| {shape[0]} × {shape[1]} | " + " | ".join(cells) + " |"
 
 

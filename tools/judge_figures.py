@@ -113,15 +113,15 @@ def passk(samples: int = 300, population: int = 100_000) -> Iterator[str]:
             any_passes = fsum(1 - (1 - rate) ** k for rate in rates) / len(rates)
             all_pass = fsum(rate**k for rate in rates) / len(rates)
             before.hits.append([])
-            drawn = [
+            pass_counts = [
                 [sum(random.random() < rate for _ in range(10)) for rate in random.choices(rates, k=tasks)]
                 for _ in range(10 * samples)
             ]
-            for passed in drawn[:samples]:
+            for passed in pass_counts[:samples]:
                 before.add(bootstrap_before([pass_at_k(10, count, k) for count in passed]), any_passes)
             for estimate, truth in ((pass_at_k, any_passes), (pass_hat_k, all_pass))[: 1 if k == 1 else 2]:
                 now.hits.append([])
-                for passed in drawn:
+                for passed in pass_counts:
                     now.add(bounded_interval([estimate(10, count, k) for count in passed]), truth)
         yield f"| {tasks} | {k} | " + " | ".join(before.cells + now.cells) + " |"
 
@@ -145,13 +145,13 @@ def kappa_before(pairs: Sequence[tuple[bool, bool]]) -> Interval | None:
     if chance > 1 - 1e-12:
         return None
     value = (both + neither - chance) / (1 - chance)
-    rest = 1 - value
+    complement = 1 - value
     variance = (
-        both * (1 - (row + column) * rest) ** 2
-        + neither * (1 - (2 - row - column) * rest) ** 2
-        + first * ((column + 1 - row) * rest) ** 2
-        + second * ((row + 1 - column) * rest) ** 2
-        - (value - chance * rest) ** 2
+        both * (1 - (row + column) * complement) ** 2
+        + neither * (1 - (2 - row - column) * complement) ** 2
+        + first * ((column + 1 - row) * complement) ** 2
+        + second * ((row + 1 - column) * complement) ** 2
+        - (value - chance * complement) ** 2
     )
     error = sqrt(max(0.0, variance) / count) / (1 - chance)
     if error > 1e-9:
@@ -178,7 +178,7 @@ def kappas(most_items: int = 100) -> Iterator[str]:
             logs = [log(share) if share > 0 else -inf for share in shares]
             total = hits_before = hits = width = 0.0
             for cells, ways, old, new in samples:
-                terms = (count * each for count, each in zip(cells, logs, strict=True) if count)
+                terms = (count * log_share for count, log_share in zip(cells, logs, strict=True) if count)
                 likelihood = exp(ways + fsum(terms))
                 total += likelihood
                 hits_before += likelihood * contains(old, truth)
@@ -234,12 +234,12 @@ def flags(samples: int = 2000) -> Iterator[str]:
         for leniency in (0.0, 0.2):
             random, before, now = Random(f"{labels} {steadiness} {leniency}"), 0, 0
             for _ in range(samples):
-                heard = [_hear(random, place % 2 == 0, steadiness, leniency) for place in range(labels)]
+                answers = [_hear(random, place % 2 == 0, steadiness, leniency) for place in range(labels)]
                 shifts = {
-                    "position": measure_shift(heard, lambda answer: answer.reversed_verdict),
-                    "length": measure_shift(heard, lambda answer: answer.lengthened_verdict),
+                    "position": measure_shift(answers, lambda answer: answer.reversed_verdict),
+                    "length": measure_shift(answers, lambda answer: answer.lengthened_verdict),
                     "length_failed": measure_shift(
-                        [answer for answer in heard if not answer.label],
+                        [answer for answer in answers if not answer.label],
                         lambda answer: answer.lengthened_verdict,
                     ),
                 }
@@ -296,19 +296,22 @@ def people(samples: int = 250) -> Iterator[str]:
             for table in (alone, unweighted, now):
                 table.hits.append([])
             for sample in range(samples if draw == "doubt" else 4 * samples):
-                drawn, judge_rate = (
+                labelled, judge_rate = (
                     _draw_at_random(random, judgments, labels, truth, right, wrong)
                     if draw == "random"
                     else _Run(random, judgments, truth, right, wrong).draw(labels, str(sample))
                 )
                 even = [
                     DrawnLabel(
-                        group=each.group, passed=each.passed, judge_passed=each.judge_passed, drawn="random"
+                        group=label.group,
+                        passed=label.passed,
+                        judge_passed=label.judge_passed,
+                        drawn="random",
                     )
-                    for each in drawn
+                    for label in labelled
                 ]
-                alone.add(wilson(sum(label.passed for label in drawn), labels), truth)
-                now.add(_people_interval(drawn, judge_rate, judgments, judgments), truth)
+                alone.add(wilson(sum(label.passed for label in labelled), labels), truth)
+                now.add(_people_interval(labelled, judge_rate, judgments, judgments), truth)
                 unweighted.add(
                     _people_interval(even, judge_rate, judgments, judgments) if draw == "doubt" else None,
                     truth,
@@ -333,11 +336,11 @@ def _draw_at_random(
     judged = [random.random() < (right if passes else 1 - wrong) for passes in passed]
     chance = rate * right + (1 - rate) * (1 - wrong)
     others = sum(random.random() < chance for _ in range(judgments - labels))
-    drawn = [
+    labelled = [
         DrawnLabel(group=str(place), passed=passes, judge_passed=says, drawn="random")
         for place, (passes, says) in enumerate(zip(passed, judged, strict=True))
     ]
-    return drawn, (sum(judged) + others) / judgments
+    return labelled, (sum(judged) + others) / judgments
 
 
 class _Run:
@@ -364,7 +367,7 @@ class _Run:
 
     def draw(self, labels: int, run_id: str) -> tuple[list[DrawnLabel], float]:
         """The labels of the answers that the page Review shows first, and how many its judge passes."""
-        drawn = [
+        labelled = [
             DrawnLabel(
                 group=answer.case_id,
                 passed=self.passed[answer.position],
@@ -374,7 +377,7 @@ class _Run:
             )
             for answer in self.answers.order(run_id, "ana", "doubt")[:labels]
         ]
-        return drawn, sum(self.judged) / len(self.judged)
+        return labelled, sum(self.judged) / len(self.judged)
 
 
 class Layout(NamedTuple):
@@ -408,7 +411,7 @@ LAYOUTS = (
 RELATED_RATES = (0.35, 0.5, 0.7, 0.8, 0.9)
 
 
-def related(samples: int = 200) -> Iterator[str]:
+def related_answers(samples: int = 200) -> Iterator[str]:
     """The coverage of the pass rate that people would give, where answers are related."""
     yield "| related answers | labels | a judgment a group | width | now: mean | least | width |"
     yield "|---|--:|--:|--:|--:|--:|--:|"
@@ -419,7 +422,7 @@ def related(samples: int = 200) -> Iterator[str]:
             for table in (before, now):
                 table.hits.append([])
             for _ in range(samples):
-                drawn, sums, judgments = _draw_related(random, layout, truth, right, wrong)
+                labelled, sums, judgments = _draw_related(random, layout, truth, right, wrong)
                 cases = layout.groups * layout.cases
                 repeats = (layout.repeats[place % len(layout.repeats)] for place in range(cases))
                 effective = effective_cases(
@@ -427,14 +430,14 @@ def related(samples: int = 200) -> Iterator[str]:
                 )
                 assert effective is not None
                 rate = fsum(sums) / cases
-                before.add(_people_interval(drawn, rate, judgments, layout.groups), truth)
+                before.add(_people_interval(labelled, rate, judgments, layout.groups), truth)
                 within = [
                     replace(
                         label,
                         group_rate=sums[int(label.group)] / layout.cases,
                         group_share=1 / layout.groups,
                     )
-                    for label in drawn
+                    for label in labelled
                 ]
                 now.add(_people_interval(within, rate, judgments, effective[1]), truth)
         cells = [before.cells[0], before.width, *now.cells, now.width]
@@ -507,7 +510,7 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "kappa": kappas,
     "flags": flags,
     "people": people,
-    "related": related,
+    "related": related_answers,
     "corrected": corrected,
 }
 

@@ -101,7 +101,7 @@ def draw_sample(world: World, order: Order, cases: int, places: int, rng: Random
     """Plays the calls of both targets."""
     server = Server(world, rng)
     sizes = [BASE_S * exp(rng.gauss(0, CASE_SPREAD)) for _ in range(cases)]
-    now, latencies, levels, asked = 0.0, dict[Call, float](), [0.0] * cases, set[int]()
+    now, latencies, levels, asked_cases = 0.0, dict[Call, float](), [0.0] * cases, set[int]()
     for session in order(cases):
         free = [now] * places
         heapify(free)
@@ -109,8 +109,8 @@ def draw_sample(world: World, order: Order, cases: int, places: int, rng: Random
             start = free[0]
             levels[case] = sizes[case] * server.level(start)
             factor = world.target_factor if target else 1.0
-            factor *= world.second_factor if case in asked else 1.0
-            asked.add(case)
+            factor *= world.second_factor if case in asked_cases else 1.0
+            asked_cases.add(case)
             end = server.delay(start, start + levels[case] * factor * exp(rng.gauss(0, CALL_SPREAD)))
             latencies[target, case] = end - start
             heapreplace(free, end)
@@ -179,8 +179,8 @@ def slower_target() -> Iterator[Sequence[str]]:
     for factor in (1.1, 1.3):
         for cases in (50, 200):
             world = World(pauses=False, target_factor=factor)
-            found, _, covered = rates(world, in_turns, cases, 8)
-            yield f"{factor - 1:.0%} slower", f"{cases}", f"{covered:.1f} %", f"{found:.1f} %"
+            power, _, covered = rates(world, in_turns, cases, 8)
+            yield f"{factor - 1:.0%} slower", f"{cases}", f"{covered:.1f} %", f"{power:.1f} %"
 
 
 def main() -> None:

@@ -21,15 +21,15 @@ def main() -> None:
     templates = ROOT / "src" / "proctor" / "templates"
     script = (templates / "comment.sh").read_text(encoding="utf-8")
     with TemporaryDirectory() as folder:
-        written = Path(folder) / "workflow.yml"
+        workflow = Path(folder) / "workflow.yml"
         text = (templates / "workflow.yml").read_text(encoding="utf-8")
-        written.write_text(
+        workflow.write_text(
             text.replace("COMMENT_SCRIPT", script.replace("\n", "\n          ")), encoding="utf-8"
         )
         action = Path(folder) / "action.yml"
         content = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
         action.write_text(yaml.safe_dump(as_workflow(content), sort_keys=False), encoding="utf-8")
-        files = [*(ROOT / ".github" / "workflows").glob("*.yml"), templates / "drift.yml", written, action]
+        files = [*(ROOT / ".github" / "workflows").glob("*.yml"), templates / "drift.yml", workflow, action]
         sys.exit(subprocess.run(["actionlint", *map(str, files)], cwd=ROOT, check=False).returncode)
 
 

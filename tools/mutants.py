@@ -211,22 +211,24 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--tree", type=Path, default=Path(__file__).parents[1])
     options.add_argument("words", nargs="*")
-    given = options.parse_args()
-    chosen = [mutant for mutant in MUTANTS if not given.words or any(w in str(mutant) for w in given.words)]
+    arguments = options.parse_args()
+    selected = [
+        mutant for mutant in MUTANTS if not arguments.words or any(w in str(mutant) for w in arguments.words)
+    ]
     killed = 0
     with TemporaryDirectory() as scratch:
         copy = Path(scratch)
         for name in FOLDERS:
-            shutil.copytree(given.tree / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in given.tree.iterdir():
+            shutil.copytree(arguments.tree / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for path in arguments.tree.iterdir():
             if path.is_file():
                 shutil.copy(path, copy)
-        for mutant in chosen:
+        for mutant in selected:
             is_killed = _is_killed(mutant, copy)
             killed += is_killed
             print("killed  " if is_killed else "SURVIVED", mutant, flush=True)
-    print(f"{killed} of {len(chosen)} mutants were killed.")
-    return killed < len(chosen)
+    print(f"{killed} of {len(selected)} mutants were killed.")
+    return killed < len(selected)
 
 
 def _is_killed(mutant: Mutant, tree: Path) -> bool:

@@ -53,16 +53,16 @@ def mcnemar_tests(sizes: Sequence[int] = (10, 20, 40)) -> Iterator[str]:
     yield "|---|--:|--:|--:|--:|--:|"
     for pairs in sizes:
         for name, both, first, second in TRUTHS:
-            exact = shown = left_exact = left_shown = 0.0
+            exact = by_compare = left_exact = left_shown = 0.0
             for weight, table in _tables(pairs, (both, first, second)):
                 low, high = _interval(*table)
                 is_exact, is_shown = significant(table[1], table[2], pairs)
                 is_apart = low > 0 or high < 0
                 exact += weight * (is_apart and is_exact)
-                shown += weight * (is_apart and is_shown)
+                by_compare += weight * (is_apart and is_shown)
                 left_exact += weight * (is_apart and not is_exact)
                 left_shown += weight * (is_apart and not is_shown)
-            cells = " | ".join(map(_percent, (exact, shown, left_exact, left_shown)))
+            cells = " | ".join(map(_percent, (exact, by_compare, left_exact, left_shown)))
             yield f"| {name} | {pairs} | {cells} |"
 
 
@@ -82,7 +82,7 @@ def _tables(
             for both in range(pairs + 1 - first - second):
                 table = (both, first, second, pairs - both - first - second)
                 weight = ways[pairs] + fsum(
-                    count * each - ways[count] for count, each in zip(table, logs, strict=True)
+                    count * log_share - ways[count] for count, log_share in zip(table, logs, strict=True)
                 )
                 if weight > -25:
                     yield exp(weight), table
@@ -223,7 +223,10 @@ def pair_intervals(sizes: Sequence[int] = (5, 10, 20, 40)) -> Iterator[str]:
                 if (ends := intervals(*table))[0] - 1e-12 <= gain <= ends[1] + 1e-12
             )
             hits[abs(gain) < 1e-9].append(fsum(weights))
-        means = [fsum(each) / len(each) for each in (hits[True], hits[False], hits[True] + hits[False])]
+        means = [
+            fsum(coverages) / len(coverages)
+            for coverages in (hits[True], hits[False], hits[True] + hits[False])
+        ]
         cells = (means[0], min(hits[True]), means[1], min(hits[False]), means[2])
         yield f"| {pairs} | {name} | " + " | ".join(map(_percent, cells)) + " |"
 
@@ -247,9 +250,10 @@ def limits(sizes: Sequence[int] = (5, 6, 8, 10, 15, 20)) -> Iterator[str]:
         ]
         chances = {share: _chances(results, pairs, share) for share in DISCORDANT}
         best = _best_test(results, pairs, list(chances.values()))
-        taken = [significant(*result, pairs)[1] for result in results]
+        rejected_by_compare = [significant(*result, pairs)[1] for result in results]
         cells, ours = (
-            [1 - fsum(compress(each, rejected)) for each in chances.values()] for rejected in (best, taken)
+            [1 - fsum(compress(probabilities, rejected)) for probabilities in chances.values()]
+            for rejected in (best, rejected_by_compare)
         )
         means = fsum(cells) / len(cells), fsum(ours) / len(ours)
         yield f"| {pairs} | " + " | ".join(map(_percent, (*cells, *means))) + " |"
@@ -282,9 +286,9 @@ def _best_test(
                 row = [0] * len(results)
                 row[place[more, fewer]], row[place[further]] = 1, -1
                 rules.append(LinearConstraint([row], ub=0))
-    gains = [-fsum(each) for each in zip(*chances, strict=True)]
-    found = milp(gains, constraints=rules, integrality=[1] * len(results), bounds=Bounds(0, 1))
-    return [value > 0.5 for value in found.x]
+    gains = [-fsum(column) for column in zip(*chances, strict=True)]
+    solution = milp(gains, constraints=rules, integrality=[1] * len(results), bounds=Bounds(0, 1))
+    return [value > 0.5 for value in solution.x]
 
 
 Runs = Callable[[Random, int], tuple[list[float], list[float]]]
@@ -296,7 +300,7 @@ def _rigid(random: Random, cases: int) -> tuple[list[float], list[float]]:
     return [first for first, _ in kinds], [second for _, second in kinds]
 
 
-def _mixed(gain: float) -> Runs:
+def _make_mixed_runs(gain: float) -> Runs:
     def draw(random: Random, cases: int) -> tuple[list[float], list[float]]:
         hard = [random.choice((0.2, 0.6, 0.95)) for _ in range(cases)]
         return [min(1.0, rate + gain) for rate in hard], hard
@@ -321,8 +325,8 @@ class Simulation(NamedTuple):
 
 SIMULATIONS = (
     Simulation("answers that never vary; 8 % fixed, 3 % broken", _rigid, 0.05, (1, 3)),
-    Simulation("easy and hard cases, the candidate better", _mixed(0.1), 0.25 / 3, (1, 3, 5)),
-    Simulation("the same run twice, with chance in every answer", _mixed(0.0), 0.0, (1, 3, 5)),
+    Simulation("easy and hard cases, the candidate better", _make_mixed_runs(0.1), 0.25 / 3, (1, 3, 5)),
+    Simulation("the same run twice, with chance in every answer", _make_mixed_runs(0.0), 0.0, (1, 3, 5)),
     Simulation("nearly all pass, the candidate a quarter less often", _slipped, -0.25 * 9 / 9.5, (1, 5)),
 )
 

@@ -19,7 +19,7 @@ GROUP = "prompts"
 """The id of the group of runs with prompts."""
 _EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "tickets"
 
-_WRITTEN: tuple[tuple[str, str, str, Row, str, str], ...] = (
+_WRITTEN_CASES: tuple[tuple[str, str, str, Row, str, str], ...] = (
     (
         "refund-window",
         "refunds",
@@ -143,10 +143,10 @@ def commands() -> Iterator[list[str]]:
 def _changed(lines: list[Row]) -> list[Row]:
     """The next version of the suite: one case asks for less, one is gone, one is new."""
     less = lines[1] | {"assertions": [{"grader": "contains", "params": {"value": "two years"}}]}
-    asked = {"role": "user", "content": "Do you also sell light bulbs?"}
+    message = {"role": "user", "content": "Do you also sell light bulbs?"}
     new = {
         "id": "stock-bulbs",
-        "input": [asked],
+        "input": [message],
         "assertions": lines[2]["assertions"][1:],
         "category": "stock",
     }
@@ -165,14 +165,14 @@ def _cases() -> Iterator[tuple[Row, str, str]]:
         "weight": 0.5,
         "label": "tone",
     }
-    for name, category, question, assertion, good, bad in _WRITTEN:
-        asked = [
+    for name, category, question, assertion, good, bad in _WRITTEN_CASES:
+        messages = [
             {"role": "system", "content": "You answer the customers of a small shop for the home."},
             {"role": "user", "content": question},
         ]
         gate = {**assertion, "required": 1.0}
         tags = ["writing"] + (["german"] if name == "parcel-late" else [])
-        case = {"id": name, "input": asked, "assertions": [gate, tone], "tags": tags}
+        case = {"id": name, "input": messages, "assertions": [gate, tone], "tags": tags}
         case["category"] = category
         yield case, good, bad
     chance = Random(7)

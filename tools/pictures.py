@@ -31,7 +31,7 @@ WIDE, PHONE, README = (1280, 860), (390, 844), (1000, 1150)
 PROCTOR = (sys.executable, "-m", "proctor")
 
 
-class Shown(Struct, frozen=True):
+class PagePicture(Struct, frozen=True):
     """One picture of a page."""
 
     name: str
@@ -46,37 +46,37 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pictures")
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as project:
-        runs = made(Path(project))
-        with served(Path(project)) as url, browser() as chromium:
+        runs = make_project(Path(project))
+        with serve_project(Path(project)) as url, browser() as chromium:
             if "--docs" in sys.argv:
-                of_docs(chromium, url, runs)
+                take_docs_pictures(chromium, url, runs)
                 proctor(Path(project), "runs", "export", runs[0], "-o", "report.html")
-                report = Shown("report", "/report.html", (("click", "li.fail summary", ""),))
+                report = PagePicture("report", "/report.html", (("click", "li.fail summary", ""),))
                 take(chromium, Path(project).as_uri(), report, DOCS / "report.png", size=README, whole=False)
-            for shown in pages(runs):
+            for picture in pages(runs):
                 for theme in ("light", "dark"):
-                    take(chromium, url, shown, folder / f"{shown.name}-{theme}.png", theme=theme)
-                if shown.on_phone:
-                    take(chromium, url, shown, folder / f"{shown.name}-phone.png", size=PHONE)
+                    take(chromium, url, picture, folder / f"{picture.name}-{theme}.png", theme=theme)
+                if picture.on_phone:
+                    take(chromium, url, picture, folder / f"{picture.name}-phone.png", size=PHONE)
 
 
-def made(project: Path) -> list[str]:
+def make_project(project: Path) -> list[str]:
     """The ids of the runs of the project, in the order in which they were made."""
     picture_project.write(project)
     for words in picture_project.commands():
         proctor(project, *words)
-    listed = proctor(project, "runs", "list")
-    return re.findall(r"^(\d{8}-\d{6}-[0-9a-f]{6})", listed, re.MULTILINE)[::-1]
+    listing = proctor(project, "runs", "list")
+    return re.findall(r"^(\d{8}-\d{6}-[0-9a-f]{6})", listing, re.MULTILINE)[::-1]
 
 
 def proctor(project: Path, *words: str) -> str:
     """What a command prints in the project; a run that did not pass is no error here."""
-    ended = subprocess.run(
+    process = subprocess.run(
         [*PROCTOR, *words], cwd=project, env=_environ(project), capture_output=True, text=True, check=False
     )
-    if ended.returncode not in (0, 1):
-        sys.exit(f"proctor {' '.join(words)}: {ended.stderr}")
-    return ended.stdout
+    if process.returncode not in (0, 1):
+        sys.exit(f"proctor {' '.join(words)}: {process.stderr}")
+    return process.stdout
 
 
 def _environ(project: Path) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _environ(project: Path) -> dict[str, str]:
 
 
 @contextmanager
-def served(project: Path) -> Iterator[str]:
+def serve_project(project: Path) -> Iterator[str]:
     """The URL of a server over the project, which ends with the block."""
     server = subprocess.Popen(
         [*PROCTOR, "serve", "--port", "0"],
@@ -95,10 +95,10 @@ def served(project: Path) -> Iterator[str]:
     )
     try:
         assert server.stdout is not None
-        found = next(filter(None, (re.search(r"http://\S+", line) for line in server.stdout)), None)
-        if found is None:
+        match = next(filter(None, (re.search(r"http://\S+", line) for line in server.stdout)), None)
+        if match is None:
             sys.exit("The server did not start.")
-        yield found[0].rstrip("/")
+        yield match[0].rstrip("/")
     finally:
         server.terminate()
         server.wait(timeout=20)
@@ -118,54 +118,56 @@ def browser() -> Iterator[Browser]:
             running.close()
 
 
-def pages(runs: list[str]) -> Iterator[Shown]:
+def pages(runs: list[str]) -> Iterator[PagePicture]:
     """Every page with something to see on it."""
     weak, base, again, new, echo, *prompted = runs
     suite = urlencode({"name": "support-desk"})
-    yield Shown("suites", "/suites", on_phone=True)
-    yield Shown("suite", f"/suite?{suite}")
-    yield Shown("suite-diff", f"/suite/diff?{suite}&old=v1&new=v2")
-    yield Shown("create", "/suites/new")
-    yield Shown(
+    yield PagePicture("suites", "/suites", on_phone=True)
+    yield PagePicture("suite", f"/suite?{suite}")
+    yield PagePicture("suite-diff", f"/suite/diff?{suite}&old=v1&new=v2")
+    yield PagePicture("create", "/suites/new")
+    yield PagePicture(
         "create-checked",
         "/suites/new",
         (("fill", "textarea", _WRONG), ("click", "button:has-text('Validate')", "")),
     )
-    yield Shown("run-suite", f"/run?{urlencode({'suite': 'support-desk', 'target': 'aurora'})}")
-    yield Shown(
+    yield PagePicture("run-suite", f"/run?{urlencode({'suite': 'support-desk', 'target': 'aurora'})}")
+    yield PagePicture(
         "started",
         f"/run?{urlencode({'suite': 'support-desk', 'target': 'aurora', 'judge': 'referee'})}",
         (("click", "button:has-text('Start')", ""),),
     )
-    yield Shown("runs", "/runs", on_phone=True)
-    yield Shown("run", f"/runs/{weak}", on_phone=True)
-    yield Shown("run-revealed", f"/runs/{base}", (("click", "button:has-text('Reveal')", ""),))
-    yield Shown("run-nothing-passed", f"/runs/{echo}?verdict=fail")
+    yield PagePicture("runs", "/runs", on_phone=True)
+    yield PagePicture("run", f"/runs/{weak}", on_phone=True)
+    yield PagePicture("run-revealed", f"/runs/{base}", (("click", "button:has-text('Reveal')", ""),))
+    yield PagePicture("run-nothing-passed", f"/runs/{echo}?verdict=fail")
     grid = f"/grid?group={picture_project.GROUP}&show=differ"
-    yield Shown("grid", grid, on_phone=True)
-    yield Shown("grid-open", f"{grid}&open=5#row-5")
-    yield Shown("compare-prompts", f"/compare?{urlencode({'run': prompted}, doseq=True)}", on_phone=True)
-    yield Shown("case", f"/runs/{weak}/cases/2", on_phone=True)
-    yield Shown("case-sum", f"/runs/{weak}/cases/12")
-    yield Shown("compare-choose", "/compare")
-    yield Shown("compare", f"/compare?{urlencode({'run': [weak, new]}, doseq=True)}")
-    yield Shown("compare-same", f"/compare?{urlencode({'run': [base, again]}, doseq=True)}")
+    yield PagePicture("grid", grid, on_phone=True)
+    yield PagePicture("grid-open", f"{grid}&open=5#row-5")
+    yield PagePicture(
+        "compare-prompts", f"/compare?{urlencode({'run': prompted}, doseq=True)}", on_phone=True
+    )
+    yield PagePicture("case", f"/runs/{weak}/cases/2", on_phone=True)
+    yield PagePicture("case-sum", f"/runs/{weak}/cases/12")
+    yield PagePicture("compare-choose", "/compare")
+    yield PagePicture("compare", f"/compare?{urlencode({'run': [weak, new]}, doseq=True)}")
+    yield PagePicture("compare-same", f"/compare?{urlencode({'run': [base, again]}, doseq=True)}")
     three = urlencode({"run": [weak, base, new]}, doseq=True)
-    yield Shown("grid", f"/grid?{three}", on_phone=True)
-    yield Shown("grid-open", f"/grid?{three}&show=differ&open=1")
-    yield Shown("compare-three", f"/compare?{three}")
-    asked = urlencode({"run": [weak, new], "position": 1}, doseq=True)
-    yield Shown("compare-answers", f"/compare/answers?{asked}")
-    yield Shown("trends", f"/trends?{urlencode({'suite': 'support-desk', 'target': 'aurora'})}")
-    yield Shown("compare-refused", f"/compare?{urlencode({'run': [weak, echo]}, doseq=True)}")
-    yield Shown("certificates", "/certificates")
-    making = (("click", "button:has-text('Create the certificate')", ""),)
-    yield Shown("certificate", f"/certificates?run={base}", making)
-    naming = (("fill", "input[autofocus], #name", "ada"), ("click", "button:has-text('Start')", ""))
-    yield Shown("review", f"/review?run={weak}", naming)
-    yield Shown("reviews", "/review")
-    yield Shown("login", "/login")
-    yield Shown("not-there", "/runs/20260101-000000-abcdef")
+    yield PagePicture("grid", f"/grid?{three}", on_phone=True)
+    yield PagePicture("grid-open", f"/grid?{three}&show=differ&open=1")
+    yield PagePicture("compare-three", f"/compare?{three}")
+    query = urlencode({"run": [weak, new], "position": 1}, doseq=True)
+    yield PagePicture("compare-answers", f"/compare/answers?{query}")
+    yield PagePicture("trends", f"/trends?{urlencode({'suite': 'support-desk', 'target': 'aurora'})}")
+    yield PagePicture("compare-refused", f"/compare?{urlencode({'run': [weak, echo]}, doseq=True)}")
+    yield PagePicture("certificates", "/certificates")
+    create_steps = (("click", "button:has-text('Create the certificate')", ""),)
+    yield PagePicture("certificate", f"/certificates?run={base}", create_steps)
+    name_steps = (("fill", "input[autofocus], #name", "ada"), ("click", "button:has-text('Start')", ""))
+    yield PagePicture("review", f"/review?run={weak}", name_steps)
+    yield PagePicture("reviews", "/review")
+    yield PagePicture("login", "/login")
+    yield PagePicture("not-there", "/runs/20260101-000000-abcdef")
 
 
 _WRONG = """{"id": "a", "input": "2 + 2?", "expected": "4", "scorer": "exact"}
@@ -177,7 +179,7 @@ _WRONG = """{"id": "a", "input": "2 + 2?", "expected": "4", "scorer": "exact"}
 def take(
     chromium: Browser,
     url: str,
-    shown: Shown,
+    picture: PagePicture,
     path: Path,
     *,
     theme: Any = "light",
@@ -188,11 +190,11 @@ def take(
     width, height = size
     context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
     page = context.new_page()
-    told: list[str] = []
-    page.on("console", lambda message: told.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.goto(url + shown.path)
-    for step in shown.steps:
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(url + picture.path)
+    for step in picture.steps:
         _do(page, *step)
     page.wait_for_load_state("load")
     _see_all(page)
@@ -200,18 +202,19 @@ def take(
     page.screenshot(path=path, full_page=whole)
     context.close()
     print(
-        f"{path.name:36} {path.stat().st_size // 1024:>5} kB" + f"  {wider} px too wide" * (wider > 0), *told
+        f"{path.name:36} {path.stat().st_size // 1024:>5} kB" + f"  {wider} px too wide" * (wider > 0),
+        *errors,
     )
 
 
 def _do(page: Page, what: str, where: str, value: str) -> None:
-    found = page.locator(where).first
-    if not found.count():
+    element = page.locator(where).first
+    if not element.count():
         return  # done already, for the picture before this one
     if what == "fill":
-        found.fill(value)
+        element.fill(value)
     else:
-        found.click()
+        element.click()
         page.wait_for_load_state("load")
         page.mouse.move(0, 0)
 
@@ -225,19 +228,19 @@ def _see_all(page: Page) -> None:
     page.evaluate("window.scrollTo(0, 0)")
 
 
-def of_docs(chromium: Browser, url: str, runs: list[str]) -> None:
+def take_docs_pictures(chromium: Browser, url: str, runs: list[str]) -> None:
     """The pictures of the README and of the pages in docs/, in both themes."""
     weak, _, _, new, *_ = runs
-    compared = urlencode({"run": [weak, new]}, doseq=True)
+    query = urlencode({"run": [weak, new]}, doseq=True)
     grid = f"/grid?group={picture_project.GROUP}&show=differ"
     for name, path, size in (
         ("run", f"/runs/{weak}", README),
-        ("compare", f"/compare?{compared}", README),
+        ("compare", f"/compare?{query}", README),
         ("grid", grid, WIDE),
     ):
         for ending, theme in (("", "light"), ("-dark", "dark")):
             picture = DOCS / f"web-{name}{ending}.png"
-            take(chromium, url, Shown(name, path), picture, theme=theme, size=size, whole=False)
+            take(chromium, url, PagePicture(name, path), picture, theme=theme, size=size, whole=False)
 
 
 if __name__ == "__main__":

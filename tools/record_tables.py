@@ -265,7 +265,11 @@ def _text_for(record: type[Struct], name: str) -> str:
 
 
 def _description(hint: Any) -> str:
-    metas = [each for each in get_args(hint)[1:] if isinstance(each, Meta)] if _is_annotated(hint) else []
+    metas = (
+        [argument for argument in get_args(hint)[1:] if isinstance(argument, Meta)]
+        if _is_annotated(hint)
+        else []
+    )
     return next((meta.description for meta in metas if meta.description), "")
 
 
@@ -300,7 +304,7 @@ def _type_text(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (tuple, list):
-        items = [each for each in arguments if each is not Ellipsis]
+        items = [argument for argument in arguments if argument is not Ellipsis]
         number = {2: "two "}.get(len(items), "")
         return f"list of {number}{_type_text(items[0])}{'s' if number else ''}" if items else "list"
     if origin is dict:

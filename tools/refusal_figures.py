@@ -113,27 +113,27 @@ def table(part: str = "development") -> Iterator[str]:
     rows = rows_of(part)
     for tool in TOOLS:
         for code in ("all", *LANGUAGES) if tool == "`is_refusal`" else ("all",):
-            chosen = rows if code == "all" else [row for row in rows if row["language"] == code]
-            found = figures(tool, chosen)
-            precision = _share(found.hits, found.hits + found.alarms)
-            recall = _share(found.hits, found.hits + found.misses)
+            language_rows = rows if code == "all" else [row for row in rows if row["language"] == code]
+            counts = figures(tool, language_rows)
+            precision = _share(counts.hits, counts.hits + counts.alarms)
+            recall = _share(counts.hits, counts.hits + counts.misses)
             name = "all six" if code == "all" else LANGUAGES[code]
-            yield f"| {tool} | {name} | {len(chosen)} | {precision} | {recall} |"
+            yield f"| {tool} | {name} | {len(language_rows)} | {precision} | {recall} |"
 
 
 def chart(part: str = "development") -> Chart:
     """Precision and recall of `is_refusal` by language, with 95 % Wilson intervals."""
-    rows, drawn = rows_of(part), []
+    rows, chart_bars = rows_of(part), []
     for code, name in LANGUAGES.items():
-        found = figures("`is_refusal`", [row for row in rows if row["language"] == code])
+        counts = figures("`is_refusal`", [row for row in rows if row["language"] == code])
         for series, whole in (
-            ("precision", found.hits + found.alarms),
-            ("recall", found.hits + found.misses),
+            ("precision", counts.hits + counts.alarms),
+            ("recall", counts.hits + counts.misses),
         ):
-            low, high = wilson(found.hits, whole) or (None, None)
-            drawn.append(Bar(name, found.hits / whole, low, high, series))
+            low, high = wilson(counts.hits, whole) or (None, None)
+            chart_bars.append(Bar(name, counts.hits / whole, low, high, series))
     title = f"is_refusal on the {part} sentences"
-    return bars(drawn, title=title, unit="share, with its 95 % interval", scale="share")
+    return bars(chart_bars, title=title, unit="share, with its 95 % interval", scale="share")
 
 
 # --- answers to questions that have none -------------------------------------------------------------------

@@ -20,7 +20,7 @@ from time import monotonic
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.soak_parts.commands import DISTURBANCES, NOTHING
+from tools.soak_parts.commands import DISTURBANCES, NO_DISTURBANCE
 from tools.soak_parts.endpoint import Endpoint
 from tools.soak_parts.worker import Plan, Totals, Worker
 
@@ -54,7 +54,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6))
     parser.add_argument("--folder", help="for stores and logs; a new one by default")
     parser.add_argument("--workers", type=int, default=2, help="each has a store of its own")
-    names = [disturbance.name for _, disturbance in DISTURBANCES if disturbance is not NOTHING]
+    names = [disturbance.name for _, disturbance in DISTURBANCES if disturbance is not NO_DISTURBANCE]
     parser.add_argument("--without", choices=names, action="append", default=[], help="do not disturb so")
     options = parser.parse_args(arguments)
     if not options.hours and not options.minutes:
@@ -109,13 +109,13 @@ def _report(text: str) -> None:
 def progress(totals: Totals) -> str:
     """One line of what was done and found."""
     faults = "  ".join(f"{kind} {totals.faults[kind]}" for kind in KINDS)
-    done = f"{totals.operations.total():,} operations  {totals.kills:,} kills  {totals.answers:,} answers"
-    return f"{done}  {faults}  orphans {totals.orphans.total()}"
+    work = f"{totals.operations.total():,} operations  {totals.kills:,} kills  {totals.answers:,} answers"
+    return f"{work}  {faults}  orphans {totals.orphans.total()}"
 
 
 def table(totals: Totals, seed: int) -> list[str]:
     """What was done, by kind, and what was found."""
-    names = [disturbance.name for _, disturbance in DISTURBANCES if disturbance is not NOTHING]
+    names = [disturbance.name for _, disturbance in DISTURBANCES if disturbance is not NO_DISTURBANCE]
     width = max(len(kind) for kind in totals.operations) if totals.operations else 0
     lines = ["", "  ".join(["operation".ljust(width), "  done", *names])]
     for kind, count in sorted(totals.operations.items()):

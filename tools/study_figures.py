@@ -82,7 +82,7 @@ WORLDS = (
 SPREAD = World("5 in 10 vary, and all of them a little better", 0.5, 0.0, spread=True)
 
 
-def pair_trials_of(random: Random, cases: Sequence[tuple[float, float]], repeats: int) -> list[PairedCase]:
+def pair_trials(random: Random, cases: Sequence[tuple[float, float]], repeats: int) -> list[PairedCase]:
     """Simulates the trials of both runs."""
 
     def trial(repeat: int, rate: float) -> TrialOutcome:
@@ -102,7 +102,7 @@ def pair_trials_of(random: Random, cases: Sequence[tuple[float, float]], repeats
 
 def is_found(random: Random, world: World, cases: int, repeats: int, difference: float) -> bool:
     """Whether one simulated comparison says that the candidate is better."""
-    pairs = pair_trials_of(random, world.draw(random, cases, difference), repeats)
+    pairs = pair_trials(random, world.draw(random, cases, difference), repeats)
     return pass_rate_difference(pairs, by_case=repeats > 1).direction == "better"
 
 
@@ -120,8 +120,8 @@ def planned_cases(difference: float = 0.1) -> Iterator[str]:
         for repeats in (1, 3, 5):
             cases = cases_needed_repeated(difference, repeats, world.noise)
             assert cases is not None
-            found = share_found(world, cases, repeats, difference)
-            yield f"| {world.name} | {repeats} | {cases} | {found:.1%} |"
+            power = share_found(world, cases, repeats, difference)
+            yield f"| {world.name} | {repeats} | {cases} | {power:.1%} |"
 
 
 def limits(cases: int = 200) -> Iterator[str]:
@@ -142,17 +142,19 @@ def pilots(difference: float = 0.1, pilot_cases: int = 100, rounds: int = 150) -
     yield "|---|--:|--:|--:|"
     for world in WORLDS:
         for repeats in (1, 3):
-            random, planned, found = Random(world.name), list[int](), 0
+            random, planned_sizes, found_count = Random(world.name), list[int](), 0
             for _ in range(rounds):
                 cases = world.draw(random, pilot_cases, 0.0)
                 first = _tally(random, [before for before, _ in cases], 3)
                 second = _tally(random, [after for _, after in cases], 1)
                 noise = measure_noise(first, first, [second]).noise
-                planned.append(_needed(difference, repeats, noise))
-                found += sum(is_found(random, world, planned[-1], repeats, difference) for _ in range(10))
-            planned.sort()
-            middle = f"{planned[rounds // 4]} to {planned[3 * rounds // 4]}"
-            yield f"| {world.name} | {repeats} | {middle} | {found / rounds / 10:.1%} |"
+                planned_sizes.append(_needed(difference, repeats, noise))
+                found_count += sum(
+                    is_found(random, world, planned_sizes[-1], repeats, difference) for _ in range(10)
+                )
+            planned_sizes.sort()
+            middle = f"{planned_sizes[rounds // 4]} to {planned_sizes[3 * rounds // 4]}"
+            yield f"| {world.name} | {repeats} | {middle} | {found_count / rounds / 10:.1%} |"
 
 
 @cache
@@ -177,13 +179,13 @@ def sentences(rounds: int = 150) -> Iterator[str]:
         for cases, repeats in ((50, 1), (200, 1), (200, 3)):
             random, shares = Random(f"{world.name} {cases}"), [list[bool](), list[bool]()]
             for _ in range(rounds):
-                pairs = pair_trials_of(random, world.draw(random, cases, 0.0), repeats)
+                pairs = pair_trials(random, world.draw(random, cases, 0.0), repeats)
                 whole = pass_rate_difference(pairs, by_case=repeats > 1)
                 sizes = _limit_before(whole, pairs), smallest_detectable_difference(whole, tally_pairs(pairs))
-                for found, size in zip(shares, sizes, strict=True):
+                for detections, size in zip(shares, sizes, strict=True):
                     assert size is not None
-                    found += [is_found(random, world, cases, repeats, size) for _ in range(8)]
-            cells = [f"{fsum(found) / len(found):.1%}" for found in shares]
+                    detections += [is_found(random, world, cases, repeats, size) for _ in range(8)]
+            cells = [f"{fsum(detections) / len(detections):.1%}" for detections in shares]
             yield f"| {world.name} | {cases} | {repeats} | {cells[0]} | {cells[1]} |"
 
 
@@ -235,7 +237,7 @@ class ClusteredWorld(Struct, frozen=True):
         self, random: Random, clusters: int, repeats: int, difference: float
     ) -> tuple[PassRateDifference, list[PairedCase]]:
         """A simulated comparison, and its pairs."""
-        pairs = pair_trials_of(random, self.draw(random, clusters, difference), repeats)
+        pairs = pair_trials(random, self.draw(random, clusters, difference), repeats)
         pairs = [replace(case, cluster=str(place // CLUSTER_SIZE)) for place, case in enumerate(pairs)]
         return pass_rate_difference(pairs, by_case=repeats > 1), pairs
 
@@ -274,20 +276,22 @@ def clustered(difference: float = 0.1, suite: int = 40, rounds: int = 50) -> Ite
                 fsum(cases.is_found(random, *numbers) for _ in range(ROUNDS // 2)) * 2 / ROUNDS
                 for numbers in ((count, repeats, difference), (suite, repeats, size))
             ]
-            planned, found, named = list[int](), list[bool](), list[bool]()
+            planned_sizes, detections, named_detections = list[int](), list[bool](), list[bool]()
             for _ in range(rounds):
-                planned.append(cases.plan_from_pilot(random, suite, repeats, difference))
-                found += [cases.is_found(random, planned[-1], repeats, difference) for _ in range(8)]
+                planned_sizes.append(cases.plan_from_pilot(random, suite, repeats, difference))
+                detections += [
+                    cases.is_found(random, planned_sizes[-1], repeats, difference) for _ in range(8)
+                ]
                 whole, pairs = cases.draw_pairs(random, suite, repeats, 0.0)
                 limit = smallest_detectable_difference(whole, tally_pairs(pairs))
                 assert limit is not None
-                named += [cases.is_found(random, suite, repeats, limit) for _ in range(8)]
-            planned.sort()
-            middle = f"{planned[rounds // 4]} to {planned[3 * rounds // 4]}"
+                named_detections += [cases.is_found(random, suite, repeats, limit) for _ in range(8)]
+            planned_sizes.sort()
+            middle = f"{planned_sizes[rounds // 4]} to {planned_sizes[3 * rounds // 4]}"
             yield (
                 f"| {world.name}; {relation:g} | {repeats} | {count} | {shares[0]:.1%} | {middle} "
-                f"| {fsum(found) / len(found):.1%} | {100 * size:.1f} pp | {shares[1]:.1%} "
-                f"| {fsum(named) / len(named):.1%} |"
+                f"| {fsum(detections) / len(detections):.1%} | {100 * size:.1f} pp | {shares[1]:.1%} "
+                f"| {fsum(named_detections) / len(named_detections):.1%} |"
             )
 
 

@@ -57,9 +57,13 @@ def main() -> None:
 
 def call(command: list[str], folder: Path, code: int = 0) -> None:
     """Run a command, and exit if it ends with another code."""
-    done = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}, expected {code}\n{done.stdout.decode()}")
+    process = subprocess.run(
+        command, cwd=folder, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    if process.returncode != code:
+        sys.exit(
+            f"{' '.join(command)}: exit code {process.returncode}, expected {code}\n{process.stdout.decode()}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One run with everything in it that a report has to get right."""
+"""A report of a run with everything that the forms of reports have to get right."""
 
 from __future__ import annotations
 
@@ -37,31 +37,36 @@ SUITE = Suite(
 )
 
 
-def _asked(case_id: str, *turns: tuple[str, str], **fields: Any) -> Case:
+def _make_case(case_id: str, *turns: tuple[str, str], **fields: Any) -> Case:
     messages = tuple(Message(role=role, content=content) for role, content in turns)
     return Case(id=case_id, input=messages, **fields)
 
 
-def _passed(**fields: Any) -> Score:
-    given: dict[str, Any] = {"grader": "contains", "name": "contains", "value": 1.0, "outcome": Verdict.PASS}
-    return Score(**given | fields)
+def _make_passed_score(**fields: Any) -> Score:
+    defaults: dict[str, Any] = {
+        "grader": "contains",
+        "name": "contains",
+        "value": 1.0,
+        "outcome": Verdict.PASS,
+    }
+    return Score(**defaults | fields)
 
 
-def _failed(reason: str, value: float = 0.0, **fields: Any) -> Score:
-    given: dict[str, Any] = {"grader": "exact", "name": "exact", "outcome": Verdict.FAIL}
-    return Score(value=value, reason=reason, **given | fields)
+def _make_failed_score(reason: str, value: float = 0.0, **fields: Any) -> Score:
+    defaults: dict[str, Any] = {"grader": "exact", "name": "exact", "outcome": Verdict.FAIL}
+    return Score(value=value, reason=reason, **defaults | fields)
 
 
-SUM = _asked("sum", ("user", "2 + 2?"), category="math", tags=("easy", "short"), repeats=2)
-FORMULA = _asked(
+SUM = _make_case("sum", ("user", "2 + 2?"), category="math", tags=("easy", "short"), repeats=2)
+FORMULA = _make_case(
     '=HYPERLINK("x")', ("system", "Be brief."), ("user", "-1 + 1?"), category="math", tags=("@tag",)
 )
-LINES = _asked("two\nlines", ("user", "first\nsecond"), category="words")
-FENCE = _asked("fence `x`", ("user", "```python\nprint()\n```"), category="words", tags=("short",))
-CONTROL = _asked("control", ("user", "say \x01 \x1b[31m"), tags=("| pipe |",))
-FULL = _asked("größe", ("user", "Wie groß? 日本"), category="math")
+LINES = _make_case("two\nlines", ("user", "first\nsecond"), category="words")
+FENCE = _make_case("fence `x`", ("user", "```python\nprint()\n```"), category="words", tags=("short",))
+CONTROL = _make_case("control", ("user", "say \x01 \x1b[31m"), tags=("| pipe |",))
+FULL = _make_case("größe", ("user", "Wie groß? 日本"), category="math")
 
-MADE: list[tuple[dict[str, Any], Case]] = [
+TRIALS: list[tuple[dict[str, Any], Case]] = [
     (
         {
             "split": "dev",
@@ -76,7 +81,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
                 fingerprint="fp",
                 refused_params=("seed",),
             ),
-            "scores": (_passed(assertion="sha256:1"),),
+            "scores": (_make_passed_score(assertion="sha256:1"),),
         },
         SUM,
     ),
@@ -84,7 +89,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
         {
             "split": "dev",
             "output": Output(text="+5", usage=Usage(input_tokens=11, output_tokens=1), latency_ms=80.0),
-            "scores": (_failed("got '+5', wanted '4'", value=0.5),),
+            "scores": (_make_failed_score("got '+5', wanted '4'", value=0.5),),
             "source_run": "earlier",
         },
         SUM,
@@ -94,8 +99,8 @@ MADE: list[tuple[dict[str, Any], Case]] = [
             "split": "dev",
             "output": Output(text='=1+1, "quoted"', latency_ms=100.0, cost_usd=0.0),
             "scores": (
-                _passed(weight=3.0),
-                _failed("-1 < 0; | cell |", required=0.5, name="the gate"),
+                _make_passed_score(weight=3.0),
+                _make_failed_score("-1 < 0; | cell |", required=0.5, name="the gate"),
             ),
         },
         FORMULA,
@@ -111,7 +116,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
         {
             "split": "dev",
             "output": Output(text="````\n``` <b>*bold*</b>\n````", latency_ms=90.0, cost_usd=0.0),
-            "scores": (_failed("wanted `````` and <b>", value=0.7),),
+            "scores": (_make_failed_score("wanted `````` and <b>", value=0.7),),
         },
         FENCE,
     ),
@@ -152,7 +157,7 @@ MADE: list[tuple[dict[str, Any], Case]] = [
         {
             "split": "dev",
             "output": Output(text="größer als 日本 😀", latency_ms=110.0, cost_usd=0.0),
-            "scores": (_passed(), _passed(value=0.8, name="close")),
+            "scores": (_make_passed_score(), _make_passed_score(value=0.8, name="close")),
         },
         FULL,
     ),
@@ -160,17 +165,21 @@ MADE: list[tuple[dict[str, Any], Case]] = [
 
 
 @pytest.fixture(scope="session")
-def mixed() -> RunReport:
+def mixed_report() -> RunReport:
     """Six cases, seven trials, all four verdicts, both splits, and texts that break careless formats."""
     positions: dict[str, int] = {}
     repeats: dict[str, int] = {}
     pairs = []
-    for fields, case in MADE:
+    for fields, case in TRIALS:
         position = positions.setdefault(case.id, len(positions))
         repeat = repeats[case.id] = repeats.get(case.id, -1) + 1
-        given: dict[str, Any] = {"output": None, "failure": None, "sent": f"sha256:{position}"} | fields
-        made = make_trial(None, case_id=case.id, position=position, repeat=repeat, **given)
-        pairs.append((made, case))
+        trial_fields: dict[str, Any] = {
+            "output": None,
+            "failure": None,
+            "sent": f"sha256:{position}",
+        } | fields
+        trial = make_trial(None, case_id=case.id, position=position, repeat=repeat, **trial_fields)
+        pairs.append((trial, case))
     return make_report(
         *pairs,
         suite=SUITE,

@@ -1,4 +1,4 @@
-"""Badges: well-formed whatever is on them, as wide as their text, readable, and nothing in them runs."""
+"""Badges are well-formed with any text, as wide as it, readable, and without active content."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ HOSTILE = st.one_of(
 )
 
 
-def texts(drawn: str) -> list[str]:
-    root = ElementTree.fromstring(drawn)
-    return [one.text or "" for one in root.iter(f"{SVG}text")]
+def read_texts(svg: str) -> list[str]:
+    root = ElementTree.fromstring(svg)
+    return [element.text or "" for element in root.iter(f"{SVG}text")]
 
 
 @pytest.mark.slow
 @given(HOSTILE, HOSTILE, HOSTILE, st.none() | HOSTILE)
-def test_whatever_is_on_it_a_badge_is_xml_with_six_kinds_of_elements(
+def test_with_any_text_a_badge_is_xml_with_six_kinds_of_elements(
     label: str, message: str, title: str, link: str | None
 ) -> None:
-    drawn = render_badge(Badge(label=label, message=message, title=title, link=link))
-    root = ElementTree.fromstring(drawn.encode("utf-8"))
-    kinds = {one.tag.removeprefix(SVG) for one in root.iter()}
+    svg = render_badge(Badge(label=label, message=message, title=title, link=link))
+    root = ElementTree.fromstring(svg.encode("utf-8"))
+    kinds = {element.tag.removeprefix(SVG) for element in root.iter()}
     assert kinds - {"a"} == {"svg", "title", "g", "rect", "path", "text"}
     allowed = {"width", "height", "viewBox", "role", "aria-label", "href", "rx", "x", "y", "d", "fill"}
     allowed |= {"font-family", "font-size", "textLength", "lengthAdjust"}
-    assert {name for one in root.iter() for name in one.attrib} <= allowed
-    assert len(texts(drawn)) == 2
-    assert all(len(text) <= 200 for text in texts(drawn))
+    assert {name for element in root.iter() for name in element.attrib} <= allowed
+    assert len(read_texts(svg)) == 2
+    assert all(len(text) <= 200 for text in read_texts(svg))
 
 
 @given(HOSTILE, HOSTILE)
-def test_no_control_character_and_no_mark_that_turns_writing_is_left(label: str, message: str) -> None:
-    drawn = render_badge(Badge(label=label, message=message, title=label, link=message))
-    assert not set(drawn) & {chr(code) for code in (*range(9), *range(11, 32), 127, 0x202E, 0x2066, 0x200F)}
+def test_control_characters_and_marks_of_direction_are_removed(label: str, message: str) -> None:
+    svg = render_badge(Badge(label=label, message=message, title=label, link=message))
+    assert not set(svg) & {chr(code) for code in (*range(9), *range(11, 32), 127, 0x202E, 0x2066, 0x200F)}
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_it_is_as_wide_as_its_texts(label: str, message: str) -> None:
+def test_a_badge_is_as_wide_as_its_texts(label: str, message: str) -> None:
     root = ElementTree.fromstring(render_badge(Badge(label=label, message=message)))
-    inside = sum(text_width(text) for text in texts(render_badge(Badge(label=label, message=message))))
+    inside = sum(text_width(text) for text in read_texts(render_badge(Badge(label=label, message=message))))
     assert 28 + inside <= float(root.attrib["width"]) < 28 + inside + 2
-    assert [float(one.attrib["textLength"]) for one in root.iter(f"{SVG}text")] == pytest.approx(
-        [text_width(text) for text in texts(render_badge(Badge(label=label, message=message)))], abs=1
+    assert [float(element.attrib["textLength"]) for element in root.iter(f"{SVG}text")] == pytest.approx(
+        [text_width(text) for text in read_texts(render_badge(Badge(label=label, message=message)))], abs=1
     )
 
 
@@ -81,20 +81,25 @@ def test_letters_have_widths_of_their_own() -> None:
 
 
 def test_a_long_text_loses_its_end_and_says_so() -> None:
-    assert [len(text) for text in texts(render_badge(Badge(label="n" * 300, message="m" * 300)))] == [40, 200]
-    assert all(text.endswith("…") for text in texts(render_badge(Badge(label="n" * 300, message="m" * 300))))
+    assert [len(text) for text in read_texts(render_badge(Badge(label="n" * 300, message="m" * 300)))] == [
+        40,
+        200,
+    ]
+    assert all(
+        text.endswith("…") for text in read_texts(render_badge(Badge(label="n" * 300, message="m" * 300)))
+    )
 
 
-def test_it_says_what_it_is_to_who_cannot_see_it_and_leads_to_what_it_is_of() -> None:
+def test_a_badge_has_a_label_for_screen_readers_and_links_to_its_bundle() -> None:
     root = ElementTree.fromstring(render_badge(LINE))
-    told = (
+    description = (
         "facts holdout: 77.5 % verified · n=40 · 62–88 %. The colour is that of the pass rate: green from "
         "90 %, olive from 75 %, amber from 50 %, red below."
     )
     assert root.attrib["role"] == "img"
-    assert root.attrib["aria-label"] == told
+    assert root.attrib["aria-label"] == description
     assert root[0].tag == f"{SVG}title"
-    assert root[0].text == told
+    assert root[0].text == description
     (link,) = root.iter(f"{SVG}a")
     assert link.attrib == {"href": "bundle.zip"}
     assert "<a" not in render_badge(Badge(label="a", message="b"))
@@ -108,8 +113,10 @@ def luminance(colour: str) -> float:
 
 @given(st.none() | st.floats(0, 1))
 def test_white_is_readable_on_every_colour(rate: float | None) -> None:
-    drawn = render_badge(Badge(label="a", message="b", rate=rate))
-    fills = {one.attrib["fill"] for one in ElementTree.fromstring(drawn).iter() if "fill" in one.attrib}
+    svg = render_badge(Badge(label="a", message="b", rate=rate))
+    fills = {
+        element.attrib["fill"] for element in ElementTree.fromstring(svg).iter() if "fill" in element.attrib
+    }
     assert fill_for_rate(rate) in fills
     assert all(1.05 / (luminance(fill) + 0.05) >= 4.5 for fill in fills - {"#ffffff"})
 
@@ -131,11 +138,11 @@ def test_the_colour_is_that_of_the_rate_and_the_title_says_so() -> None:
 
 
 def test_in_markdown_the_picture_links_as_the_badge_does_and_shows_its_text_as_it_is() -> None:
-    def shown(badge: Badge, path: str) -> str:
+    def render_image(badge: Badge, path: str) -> str:
         return "".join(render_markdown([badge_image(badge, path)])).rstrip("\n")
 
-    assert shown(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
+    assert render_image(LINE, "b.svg") == "[![77.5 % verified · n=40 · 62–88 %](b.svg)](bundle.zip)"
     hostile = Badge(label="a", message="](x) <b> | ![y]", link="my bundle (1).zip")
-    assert shown(hostile, "a b.svg") == (
+    assert render_image(hostile, "a b.svg") == (
         "[![\\](x) \\<b\\> \\| !\\[y\\]](a%20b.svg)](my%20bundle%20%281%29.zip)"
     )

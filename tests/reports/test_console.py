@@ -27,8 +27,8 @@ def render_text(report: RunReport) -> Iterator[str]:
     return render_terminal(document_for(report))
 
 
-def test_the_text_is_its_golden_file(mixed: RunReport) -> None:
-    assert_golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(render_text(mixed)) + "\n")
+def test_the_text_is_its_golden_file(mixed_report: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.txt", "\n".join(render_text(mixed_report)) + "\n")
 
 
 def test_the_text_of_a_run_of_nothing_is_its_golden_file() -> None:
@@ -37,20 +37,20 @@ def test_the_text_of_a_run_of_nothing_is_its_golden_file() -> None:
     )
 
 
-def test_what_was_not_asked_for_is_counted_and_what_judging_cost_told_apart() -> None:
+def test_cached_answers_are_counted_and_judging_has_its_own_cost() -> None:
     judgments = tuple(
         Judgment(judge="j", prompt_digest="sha256:0", cost_usd=0.25, cached=cached)
         for cached in (True, False)
     )
     judged = Score(grader="llm_judge", name="kind", value=1.0, outcome=Verdict.PASS, judgments=judgments)
-    asked, kept = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
-    made = make_report(
-        (make_trial("x", judged, output=asked), make_case("a")),
-        (make_trial("x", output=kept), make_case("b")),
+    fresh_output, cached_output = (Output(text="x", cost_usd=0.5, cached=cached) for cached in (False, True))
+    report = make_report(
+        (make_trial("x", judged, output=fresh_output), make_case("a")),
+        (make_trial("x", output=cached_output), make_case("b")),
     )
-    (footer,) = (line for line in render_text(made) if " · cost " in line)
+    (footer,) = (line for line in render_text(report) if " · cost " in line)
     assert footer.endswith(" · 1 from the cache · 1 judgment reused · cost $0.5000 + $0.2500 for judging")
-    assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([made]))
+    assert "for judging, 1 from the cache, 1 judgment reused." in "".join(render([report]))
 
 
 def test_an_engine_that_is_not_the_default_is_named() -> None:
@@ -74,8 +74,8 @@ def test_the_opening_line_counts_both_splits(dev: int | None, holdout: int | Non
 
 
 @pytest.fixture
-def split() -> Callable[[int, int, int, int], RunReport]:
-    """A split run of so many passed and all, dev and holdout."""
+def make_split_run() -> Callable[[int, int, int, int], RunReport]:
+    """Makes a split run with these numbers of passed and of all cases in dev and in the holdout."""
 
     def make(dev_passed: int, dev: int, holdout_passed: int, holdout: int) -> RunReport:
         parts = [("dev", dev_passed, dev), ("holdout", holdout_passed, holdout)]
@@ -102,9 +102,9 @@ def split() -> Callable[[int, int, int, int], RunReport]:
     ],
 )
 def test_a_split_run_begins_with_both_accuracies(
-    split: Callable[..., RunReport], numbers: tuple[int, ...], completed: str, cells: str
+    make_split_run: Callable[..., RunReport], numbers: tuple[int, ...], completed: str, cells: str
 ) -> None:
-    text = list(render_text(split(*numbers)))
+    text = list(render_text(make_split_run(*numbers)))
     assert text[0] == f"Completed: {completed}"
     rule = "+------------------+--------------------+---------------+---------+"
     assert text[2] == text[5] == rule
@@ -112,8 +112,10 @@ def test_a_split_run_begins_with_both_accuracies(
     assert text[4] == f"| {cells}             | 0ms     |"
 
 
-def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[..., RunReport]) -> None:
-    text = list(render_text(split(3, 4, 0, 0)))
+def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(
+    make_split_run: Callable[..., RunReport],
+) -> None:
+    text = list(render_text(make_split_run(3, 4, 0, 0)))
     assert text[0] == "s on echo"
     assert [line.split()[:4] for line in text[2:4]] == [
         ["passed", "total", "rate", "0%"],
@@ -123,8 +125,8 @@ def test_a_run_of_dev_cases_alone_has_no_table_of_accuracies(split: Callable[...
 
 
 @pytest.fixture
-def tagged() -> Callable[..., RunReport]:
-    """A run of one passed and one failed trial for each word, whose letters are the tags of the former."""
+def make_tagged_run() -> Callable[..., RunReport]:
+    """Makes a run of a passed trial for each word and a failed one for each of `failed`: letters are tags."""
 
     def make(*words: str, failed: tuple[str, ...] = ()) -> RunReport:
         passed = [
@@ -142,8 +144,8 @@ def tagged() -> Callable[..., RunReport]:
     return make
 
 
-def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(tagged: Any) -> None:
-    text = list(render_text(tagged("ab", "a", "", failed=("a", "b"))))
+def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(make_tagged_run: Any) -> None:
+    text = list(render_text(make_tagged_run("ab", "a", "", failed=("a", "b"))))
     start = text.index(next(line for line in text if line.startswith("tag")))
     assert text[start - 1] == text[start + 3] == ""
     assert text[start].split()[:5] == ["tag", "passed", "total", "rate", "0%"]
@@ -155,25 +157,27 @@ def test_the_pass_rate_of_each_tag_stands_below_with_its_n_and_interval(tagged: 
     assert len(axes) == 1
 
 
-def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(tagged: Any) -> None:
-    assert not any("tag" in line for line in render_text(tagged("a", "b")))
-    text = "\n".join(render_text(tagged("a", "ab", "a", "")))
+def test_a_tag_on_one_case_tells_no_more_than_the_case_and_is_only_counted(make_tagged_run: Any) -> None:
+    assert not any("tag" in line for line in render_text(make_tagged_run("a", "b")))
+    text = "\n".join(render_text(make_tagged_run("a", "ab", "a", "")))
     assert "\na                  3      3" in text
     assert "\n…and 1 more tag: proctor runs show 20260301-120000-abc123 --json\n\n" in text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [("", ""), ("a", "a"), ("ab", "ab")])
-def test_tags_that_tell_no_more_than_the_whole_are_not_shown(tagged: Any, words: tuple[str, ...]) -> None:
-    made = tagged(*words, failed=words[:1])
-    assert not any(line.startswith("tag") for line in render_text(made))
-    assert "| Tag |" not in "".join(render([made]))
-    assert '<th scope="col">Tag</th>' not in "".join(render_html([made]))
+def test_tags_that_tell_no_more_than_the_whole_are_not_shown(
+    make_tagged_run: Any, words: tuple[str, ...]
+) -> None:
+    report = make_tagged_run(*words, failed=words[:1])
+    assert not any(line.startswith("tag") for line in render_text(report))
+    assert "| Tag |" not in "".join(render([report]))
+    assert '<th scope="col">Tag</th>' not in "".join(render_html([report]))
 
 
-def test_of_many_tags_those_on_most_cases_are_shown_and_the_others_counted(tagged: Any) -> None:
+def test_of_many_tags_those_on_most_cases_are_shown_and_the_others_counted(make_tagged_run: Any) -> None:
     letters = "abcdefghijklmno"
-    text = list(render_text(tagged(*(letters[:end] for end in range(15)), letters)))
+    text = list(render_text(make_tagged_run(*(letters[:end] for end in range(15)), letters)))
     start = text.index(next(line for line in text if line.startswith("tag")))
     assert "".join(line.split()[0] for line in text[start + 1 : start + 11]) == letters[:10]
     assert text[start + 11] == "…and 5 more tags: proctor runs show 20260301-120000-abc123 --json"
@@ -188,12 +192,12 @@ def test_a_tag_is_shown_on_one_line_of_bounded_length() -> None:
 
 @pytest.mark.parametrize("numbers", [(16, 23, 4, 7), (17, 24, 0, 0)])
 def test_no_number_of_a_run_stands_twice_on_a_screen(
-    split: Callable[..., RunReport], numbers: tuple[int, ...]
+    make_split_run: Callable[..., RunReport], numbers: tuple[int, ...]
 ) -> None:
     dev_passed, dev, holdout_passed, holdout = numbers
     passed, total = dev_passed + holdout_passed, dev + holdout
     text = "\n".join(
-        line for line in render_text(split(*numbers)) if not line.startswith(("Run ", "FAIL", "…"))
+        line for line in render_text(make_split_run(*numbers)) if not line.startswith(("Run ", "FAIL", "…"))
     )
     for count in {passed, total, dev_passed, dev, holdout_passed, holdout} - {0}:
         assert len(re.findall(rf"(?<![\d.]){count}(?![\d.%–]| tests)", text)) <= 1, (count, text)
@@ -202,18 +206,18 @@ def test_no_number_of_a_run_stands_twice_on_a_screen(
 
 
 @pytest.mark.parametrize(
-    ("failed", "named", "more"), [(0, 0, None), (1, 1, None), (10, 10, None), (11, 10, 1), (14, 10, 4)]
+    ("failed", "line_count", "more"), [(0, 0, None), (1, 1, None), (10, 10, None), (11, 10, 1), (14, 10, 4)]
 )
-def test_ten_of_those_that_did_not_pass_are_named_and_the_others_counted(
-    failed: int, named: int, more: int | None
+def test_ten_trials_that_did_not_pass_are_listed_and_the_others_counted(
+    failed: int, line_count: int, more: int | None
 ) -> None:
     text = list(
         render_text(make_report(*[(make_trial(None), make_case(str(number))) for number in range(failed)]))
     )
-    assert sum(line.startswith("ERROR") for line in text) == named
-    told = [line for line in text if line.startswith("…and")]
+    assert sum(line.startswith("ERROR") for line in text) == line_count
+    more_lines = [line for line in text if line.startswith("…and")]
     command = "proctor runs show 20260301-120000-abc123 --failures"
-    assert told == ([] if more is None else [f"…and {more} more: {command}"])
+    assert more_lines == ([] if more is None else [f"…and {more} more: {command}"])
 
 
 @pytest.mark.parametrize(("length", "command_lines"), [(113, 0), (114, 1)])
@@ -240,9 +244,9 @@ def test_the_command_that_shows_a_cut_reason_in_full_is_named(length: int, comma
         (Verdict.PASS, 0, "", "PASS      c"),
     ],
 )
-def test_a_trial_is_told_in_one_line(verdict: Verdict, repeat: int, reason: str, line: str) -> None:
-    made = make_trial("x", make_score(0.0, reason=reason), repeat=repeat)
-    row = TrialResult(trial=made, verdict=verdict, case=make_case())
+def test_a_trial_is_one_line(verdict: Verdict, repeat: int, reason: str, line: str) -> None:
+    trial = make_trial("x", make_score(0.0, reason=reason), repeat=repeat)
+    row = TrialResult(trial=trial, verdict=verdict, case=make_case())
     assert verdict_line(CaseResult(rows=(row,), verdict=verdict)) == line
 
 
@@ -255,15 +259,15 @@ def test_a_trial_is_told_in_one_line(verdict: Verdict, repeat: int, reason: str,
     ],
 )
 def test_several_runs_are_compared_by_what_they_differ_in(
-    mixed: RunReport, suites: tuple[str, ...], targets: tuple[str, ...], names: list[str]
+    mixed_report: RunReport, suites: tuple[str, ...], targets: tuple[str, ...], names: list[str]
 ) -> None:
     runs = [
         replace(
-            mixed,
+            mixed_report,
             run=replace(
-                mixed.run,
-                suite=replace(mixed.run.suite, name=suite),
-                target=replace(mixed.run.target, name=target),
+                mixed_report.run,
+                suite=replace(mixed_report.run.suite, name=suite),
+                target=replace(mixed_report.run.target, name=target),
             ),
         )
         for suite, target in zip(suites, targets, strict=True)
@@ -275,8 +279,8 @@ def test_several_runs_are_compared_by_what_they_differ_in(
 
 
 def test_the_last_lines_tell_what_was_not_applied_and_which_run_it_was() -> None:
-    made = make_trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
-    assert list(render_text(make_report((made, make_case()))))[-2:] == [
+    trial = make_trial("x", output=Output(text="x", refused_params=("temperature", "seed")))
+    assert list(render_text(make_report((trial, make_case()))))[-2:] == [
         "Not applied, because the target does not support it: seed, temperature",
         "Run 20260301-120000-abc123",
     ]

@@ -52,27 +52,27 @@ COLUMNS = [
 ]
 
 
-def parsed(*runs: RunReport) -> list[dict[str, str]]:
+def parse_csv(*runs: RunReport) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO("".join(render(runs)), newline="")))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
-    assert_golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed_report: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.csv", "".join(render([mixed_report])))
 
 
-def test_every_trial_is_a_row_under_the_same_columns(mixed: RunReport) -> None:
-    rows = parsed(mixed, mixed)
+def test_every_trial_is_a_row_under_the_same_columns(mixed_report: RunReport) -> None:
+    rows = parse_csv(mixed_report, mixed_report)
     assert len(rows) == 14
     assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
-    assert [row["verdict"] for row in rows[:7]] == [row.verdict.value for row in mixed.rows()]
+    assert [row["verdict"] for row in rows[:7]] == [row.verdict.value for row in mixed_report.rows()]
 
 
 def test_nothing_to_report_is_a_header() -> None:
     assert "".join(render([])) == "".join(render([make_report()])) == ",".join(COLUMNS) + "\r\n"
 
 
-def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: RunReport) -> None:
-    rows = parsed(mixed)
+def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed_report: RunReport) -> None:
+    rows = parse_csv(mixed_report)
     assert rows[3]["case_id"] == "two\nlines"
     assert rows[3]["question"] == "first\nsecond"
     assert rows[4]["output"] == "````\n``` <b>*bold*</b>\n````"
@@ -81,8 +81,8 @@ def test_texts_with_quotes_commas_and_line_ends_come_back_whole(mixed: RunReport
     assert rows[6]["output"] == "größer als 日本 😀"
 
 
-def test_what_is_not_known_is_an_empty_cell(mixed: RunReport) -> None:
-    failed = parsed(mixed)[3]
+def test_what_is_not_known_is_an_empty_cell(mixed_report: RunReport) -> None:
+    failed = parse_csv(mixed_report)[3]
     empty = ("score", "output", "latency_ms", "input_tokens", "output_tokens", "cost_usd", "tags")
     assert [failed[name] for name in empty] == [""] * len(empty)
     assert failed["why"] == "timeout: Nothing came within 2 s."
@@ -108,12 +108,12 @@ def test_what_is_not_known_is_an_empty_cell(mixed: RunReport) -> None:
     ],
 )
 def test_a_text_that_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
-    (row,) = parsed(make_report((make_trial(text), make_case(text, text, category=text, tags=(text,)))))
+    (row,) = parse_csv(make_report((make_trial(text), make_case(text, text, category=text, tags=(text,)))))
     for column in ("output", "question", "category", "tags"):
         assert row[column] == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["-5", "+5", "-0.25", "5", "a=b", "'quoted'", "", " =1", "1+1"])
 def test_a_plain_text_or_a_signed_number_stays_as_it_is(text: str) -> None:
-    (row,) = parsed(make_report((make_trial(text), make_case("c", text))))
+    (row,) = parse_csv(make_report((make_trial(text), make_case("c", text))))
     assert (row["output"], row["question"]) == (text, text)

@@ -1,4 +1,4 @@
-"""Documents: how each block looks in each medium, and that no text acts on who sees it."""
+"""Documents: how each block looks in each medium, and that no text is active in any."""
 
 from __future__ import annotations
 
@@ -215,9 +215,9 @@ def test_a_grid_is_a_table_in_markdown() -> None:
 
 
 def test_a_grid_is_drawn_in_html() -> None:
-    shown = in_html(GRID)
-    assert shown.count("<svg") == 2
-    assert "$0.10 · p50 12 ms" in shown
+    page = in_html(GRID)
+    assert page.count("<svg") == 2
+    assert "$0.10 · p50 12 ms" in page
 
 
 DIFF = TextDiff(before="Be brief.\nAnswer.", after="Be kind.\nAnswer.", names=("terse", "kind"))
@@ -227,9 +227,9 @@ def test_two_texts_are_lines_or_words() -> None:
     lines = ["--- terse", "+++ kind", "-Be brief.", "+Be kind.", " Answer."]
     assert in_terminal(DIFF).splitlines() == lines
     assert in_markdown(DIFF).splitlines() == ["```diff", *lines, "```"]
-    shown = in_html(DIFF)
-    assert "Be <del>brief</del>.\nAnswer." in shown
-    assert "Be <ins>kind</ins>.\nAnswer." in shown
+    page = in_html(DIFF)
+    assert "Be <del>brief</del>.\nAnswer." in page
+    assert "Be <ins>kind</ins>.\nAnswer." in page
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_two_texts_are_lines_or_words() -> None:
         pytest.param(in_html, html_faults, id="html"),
     ],
 )
-def test_no_text_acts_on_who_sees_it(
+def test_no_text_is_active_in_any_medium(
     render: Callable[..., str], faults: Callable[[str], Iterator[str]]
 ) -> None:
-    found = {text: list(faults(render(*_every_block(text)))) for text in HOSTILE_TEXTS}
-    assert {text: list_ for text, list_ in found.items() if list_} == {}
+    faults_by_text = {text: list(faults(render(*_every_block(text)))) for text in HOSTILE_TEXTS}
+    assert {text: problems for text, problems in faults_by_text.items() if problems} == {}
 
 
 def test_every_block_is_among_those_with_hostile_texts() -> None:

@@ -1,4 +1,4 @@
-"""Runs to one HTML file: all of it as text, nothing of it sealed away from a reader who may see it."""
+"""Runs to one HTML file, in which every text stays text."""
 
 from __future__ import annotations
 
@@ -86,21 +86,21 @@ class Reader(HTMLParser):
         return "".join(self.texts)
 
 
-def rendered(*runs: RunReport) -> str:
+def render_page(*runs: RunReport) -> str:
     return "".join(render(runs))
 
 
-def read(*runs: RunReport) -> Reader:
-    return Reader(rendered(*runs))
+def read_page(*runs: RunReport) -> Reader:
+    return Reader(render_page(*runs))
 
 
 @pytest.fixture(autouse=True)
-def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As without the extra `charts`: drawing takes its time, and is looked at in a file of its own."""
+def _no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests without the extra `charts`, because drawing is slow and has its own file of tests."""
     monkeypatch.setitem(sys.modules, "vl_convert", None)
 
 
-def carrying(text: str) -> RunReport:
+def make_run_with_text(text: str) -> RunReport:
     """A run with that text in every field that takes one."""
     call = ToolCall(name=text, arguments={text: text}, output=text)
     message = Message(role=text, content=text, name=text, tool_calls=(call,))
@@ -141,7 +141,7 @@ def carrying(text: str) -> RunReport:
         None, case_id=text, failure=Failure(stage="target", kind=text, message=text), repeat=2
     )
     return make_report(
-        *((one, case) for one in (failed, passed, broken)),
+        *((trial, case) for trial in (failed, passed, broken)),
         id="run",
         suite=Suite(name=text, dialect=text, version=text, description=text, digest=text, suite_hash=text),
         target=TargetSpec(name=text, kind=text, model=text),
@@ -157,7 +157,7 @@ def carrying(text: str) -> RunReport:
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_becomes_an_element_an_attribute_or_a_comment(text: str) -> None:
-    plain, hostile = (read(carrying(one)) for one in (PLAIN, text))
+    plain, hostile = (read_page(make_run_with_text(content)) for content in (PLAIN, text))
     assert hostile.elements == plain.elements
     assert hostile.others == plain.others == []
     assert "<b>" not in text or "<b>" in hostile.text
@@ -165,19 +165,19 @@ def test_no_text_becomes_an_element_an_attribute_or_a_comment(text: str) -> None
 
 
 def test_every_field_of_a_trial_that_did_not_pass_is_shown() -> None:
-    told = read(carrying("Xy7"))
-    assert told.text.count("Xy7") >= 40
-    assert ("mark", "class", "fail") in told.values
+    page = read_page(make_run_with_text("Xy7"))
+    assert page.text.count("Xy7") >= 40
+    assert ("mark", "class", "fail") in page.values
 
 
-def test_the_file_needs_nothing_else_and_may_do_nothing(mixed: RunReport) -> None:
-    text = rendered(mixed)
-    found = Reader(text)
-    assert not {tag for tag, _ in found.elements} & {"script", "link", "iframe", "object", "form", "base"}
-    links = [value for _, name, value in found.values if name in ("src", "href", "srcset", "action", "data")]
+def test_the_file_loads_nothing_and_its_policy_allows_nothing(mixed_report: RunReport) -> None:
+    text = render_page(mixed_report)
+    page = Reader(text)
+    assert not {tag for tag, _ in page.elements} & {"script", "link", "iframe", "object", "form", "base"}
+    links = [value for _, name, value in page.values if name in ("src", "href", "srcset", "action", "data")]
     assert all(value.startswith(("#", "data:image/svg+xml;base64,")) for value in links)
-    assert not [name for _, name, _ in found.values if name.startswith("on") or name == "style"]
-    (policy,) = [value for _, name, value in found.values if name == "content" and "default-src" in value]
+    assert not [name for _, name, _ in page.values if name.startswith("on") or name == "style"]
+    (policy,) = [value for _, name, value in page.values if name == "content" and "default-src" in value]
     style = re.search("<style>(.*?)</style>", text, re.DOTALL)
     assert style is not None
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
@@ -188,8 +188,8 @@ def test_the_file_needs_nothing_else_and_may_do_nothing(mixed: RunReport) -> Non
     ]
 
 
-def test_the_numbers_are_those_of_the_run(mixed: RunReport) -> None:
-    text = " ".join(" ".join(read(mixed).texts).split())
+def test_the_numbers_are_those_of_the_run(mixed_report: RunReport) -> None:
+    text = " ".join(" ".join(read_page(mixed_report).texts).split())
     assert "openai:m-1 passed 2 of 7 (37.5%, 9–78%)" in text
     for words in (
         "dev 2 5 37.5% · n 4 · 9–78%",
@@ -201,37 +201,37 @@ def test_the_numbers_are_those_of_the_run(mixed: RunReport) -> None:
     assert "sha256:" + "5" * 64 in text
 
 
-def test_what_did_not_pass_is_a_sheet_and_what_passed_a_line(mixed: RunReport) -> None:
-    found = read(mixed)
-    kinds = [value for tag, name, value in found.values if tag == "li" and name == "class"]
-    assert kinds == [row.verdict.value for row in mixed.rows()]
-    sheets = [value for tag, name, value in found.values if tag == "div" and value == "two sheet"]
-    assert len(sheets) == sum(row.verdict is not Verdict.PASS for row in mixed.rows())
-    assert "The judges disagree." in found.text
-    assert "größer als 日本 😀" in found.text
+def test_a_failed_trial_is_a_sheet_and_a_passed_one_a_line(mixed_report: RunReport) -> None:
+    page = read_page(mixed_report)
+    kinds = [value for tag, name, value in page.values if tag == "li" and name == "class"]
+    assert kinds == [row.verdict.value for row in mixed_report.rows()]
+    sheets = [value for tag, name, value in page.values if tag == "div" and value == "two sheet"]
+    assert len(sheets) == sum(row.verdict is not Verdict.PASS for row in mixed_report.rows())
+    assert "The judges disagree." in page.text
+    assert "größer als 日本 😀" in page.text
 
 
 @pytest.mark.slow
-def test_a_sealed_trial_tells_its_verdict_only(mixed: RunReport) -> None:
-    shut = replace(mixed, rows=lambda: map(seal, mixed.rows()))
-    text = " ".join(read(shut).text.split())
-    assert "The judges disagree." in read(mixed).text
+def test_a_sealed_trial_shows_its_verdict_only(mixed_report: RunReport) -> None:
+    sealed_run = replace(mixed_report, rows=lambda: map(seal, mixed_report.rows()))
+    text = " ".join(read_page(sealed_run).text.split())
+    assert "The judges disagree." in read_page(mixed_report).text
     assert "The judges disagree." not in text
     assert "2 trials are in the holdout" in text
     assert "control" in text
 
 
-def test_several_runs_have_a_list_and_one_axis(mixed: RunReport) -> None:
-    found = read(mixed, mixed)
-    assert [value for tag, name, value in found.values if tag == "a"] == ["#run-1", "#run-2"]
-    ids = [value for _, name, value in found.values if name == "id"]
+def test_several_runs_have_a_list_and_one_axis(mixed_report: RunReport) -> None:
+    page = read_page(mixed_report, mixed_report)
+    assert [value for tag, name, value in page.values if tag == "a"] == ["#run-1", "#run-2"]
+    ids = [value for _, name, value in page.values if name == "id"]
     assert len(ids) == len(set(ids))
     assert {"run-1", "run-2"} <= set(ids)
-    headings = [tag for tag, _ in found.elements if re.fullmatch("h[1-6]", tag)]
+    headings = [tag for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
     assert headings.count("h1") == 1
 
 
-def many(count: int, row: TrialResult, run: RunReport) -> RunReport:
+def make_long_run(count: int, row: TrialResult, run: RunReport) -> RunReport:
     def rows() -> Iterator[TrialResult]:
         for number in range(count):
             yield replace(row, trial=replace(row.trial, position=number, case_id=f"c{number}"))
@@ -240,40 +240,40 @@ def many(count: int, row: TrialResult, run: RunReport) -> RunReport:
 
 
 @pytest.mark.slow
-def test_what_is_left_out_is_counted(mixed: RunReport, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_counted(mixed_report: RunReport, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html, "MAX_DETAILED_TRIALS", 2)
     monkeypatch.setattr(html, "MAX_LISTED_TRIALS", 3)
-    rows = {row.verdict: row for row in mixed.rows()}
-    missed = read(many(9, rows[Verdict.ERROR], mixed))
-    assert [tag for tag, _ in missed.elements].count("details") >= 2
-    assert "…and 4 more that failed or errored" in missed.text
-    assert "c4" in missed.text
-    assert "c5" not in missed.text
-    passed = read(many(9, rows[Verdict.PASS], mixed))
-    assert "…and 6 more that passed" in passed.text
+    rows = {row.verdict: row for row in mixed_report.rows()}
+    failed_page = read_page(make_long_run(9, rows[Verdict.ERROR], mixed_report))
+    assert [tag for tag, _ in failed_page.elements].count("details") >= 2
+    assert "…and 4 more that failed or errored" in failed_page.text
+    assert "c4" in failed_page.text
+    assert "c5" not in failed_page.text
+    passed_page = read_page(make_long_run(9, rows[Verdict.PASS], mixed_report))
+    assert "…and 6 more that passed" in passed_page.text
 
 
 @pytest.mark.slow
-def test_a_long_text_is_cut_with_a_word_on_the_rest(
-    mixed: RunReport, monkeypatch: pytest.MonkeyPatch
+def test_a_long_text_is_cut_with_the_length_of_the_rest(
+    mixed_report: RunReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(html, "MAX_TEXT_LENGTH", 4)
-    text = read(mixed).text
+    text = read_page(mixed_report).text
     assert "=1+1… (10 more characters)" in text
     assert '=1+1, "quoted"' not in text
 
 
-def test_a_large_run_streams(mixed: RunReport) -> None:
-    (row,) = [row for row in mixed.rows() if row.verdict is Verdict.PASS][:1]
-    taken = 0
+def test_a_large_run_streams(mixed_report: RunReport) -> None:
+    (row,) = [row for row in mixed_report.rows() if row.verdict is Verdict.PASS][:1]
+    row_count = 0
 
     def rows() -> Iterator[TrialResult]:
-        nonlocal taken
+        nonlocal row_count
         for _ in range(100_000):
-            taken += 1
+            row_count += 1
             yield row
 
-    pieces = render([replace(mixed, rows=rows)])
-    while taken < 50:
+    pieces = render([replace(mixed_report, rows=rows)])
+    while row_count < 50:
         next(pieces)
-    assert taken == 50
+    assert row_count == 50

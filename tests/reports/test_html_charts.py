@@ -12,8 +12,8 @@ from proctor.reports.runs.serialize import RunReport
 
 
 @pytest.mark.slow
-def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed: RunReport) -> None:
-    text = "".join(render([mixed]))
+def test_charts_are_pictures_inside_the_file_for_a_light_and_a_dark_page(mixed_report: RunReport) -> None:
+    text = "".join(render([mixed_report]))
     urls = re.findall(r'(?:src|srcset)="data:image/svg\+xml;base64,([^"]+)"', text)
     drawings = [base64.b64decode(url).decode() for url in urls]
     assert len(drawings) == 2

@@ -23,24 +23,24 @@ from support.records import plain
 GOLDEN = Path(__file__).parent / "golden"
 
 
-def test_the_summary_is_its_golden_file(mixed: RunReport) -> None:
-    assert_golden(GOLDEN / "summary.json", render_summary([mixed]))
+def test_the_summary_is_its_golden_file(mixed_report: RunReport) -> None:
+    assert_golden(GOLDEN / "summary.json", render_summary([mixed_report]))
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
-    assert_golden(GOLDEN / "mixed.json", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed_report: RunReport) -> None:
+    assert_golden(GOLDEN / "mixed.json", "".join(render([mixed_report])))
 
 
-def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(mixed: RunReport) -> None:
-    assert json.loads(render_summary([make_report(), mixed])) == {
-        "runs": [plain(run_record(make_report())), plain(run_record(mixed))],
+def test_the_summary_is_one_object_of_runs_and_the_worst_exit_code(mixed_report: RunReport) -> None:
+    assert json.loads(render_summary([make_report(), mixed_report])) == {
+        "runs": [plain(run_record(make_report())), plain(run_record(mixed_report))],
         "exit_code": 3,
     }
     assert json.loads(render_summary([])) == {"runs": [], "exit_code": 0}
 
 
-def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed: RunReport) -> None:
-    runs = [mixed, make_report(), mixed]
+def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed_report: RunReport) -> None:
+    runs = [mixed_report, make_report(), mixed_report]
     whole = json.loads("".join(render(runs)))
     trials = [run.pop("trials") for run in whole["runs"]]
     assert whole == json.loads(render_summary(runs))
@@ -48,9 +48,9 @@ def test_the_file_is_the_summary_with_the_trials_of_each_run(mixed: RunReport) -
     assert encode(trials) == encode(expected)
 
 
-def test_the_summary_ends_with_one_line_end(mixed: RunReport) -> None:
-    assert render_summary([mixed]).endswith("}\n")
-    assert not render_summary([mixed]).endswith("\n\n")
+def test_the_summary_ends_with_one_line_end(mixed_report: RunReport) -> None:
+    assert render_summary([mixed_report]).endswith("}\n")
+    assert not render_summary([mixed_report]).endswith("\n\n")
 
 
 ERROR = Problem(code="c", message="Größe is wrong.", path="s.jsonl", line=3, field="id", case="a")
@@ -79,6 +79,6 @@ def test_a_validation_has_its_files_and_its_exit_code() -> None:
     file = FileValidationRecord(
         path="s.jsonl", dialect="pramana", cases=2, errors=file_issue_records([ERROR]), warnings=()
     )
-    found = plain(ValidationRecord(files=(file,), exit_code=4))
-    assert (found["files"][0]["dialect"], found["exit_code"]) == ("pramana", 4)
-    assert list(found["files"][0]["errors"][0]) == ["line", "field", "case", "code", "message"]
+    record = plain(ValidationRecord(files=(file,), exit_code=4))
+    assert (record["files"][0]["dialect"], record["exit_code"]) == ("pramana", 4)
+    assert list(record["files"][0]["errors"][0]) == ["line", "field", "case", "code", "message"]

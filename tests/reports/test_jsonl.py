@@ -18,24 +18,24 @@ from support.golden import assert_golden
 from support.records import plain
 
 
-def test_the_file_is_its_golden_file(mixed: RunReport) -> None:
-    assert_golden(Path(__file__).parent / "golden" / "mixed.jsonl", "".join(render([mixed])))
+def test_the_file_is_its_golden_file(mixed_report: RunReport) -> None:
+    assert_golden(Path(__file__).parent / "golden" / "mixed.jsonl", "".join(render([mixed_report])))
 
 
-def test_every_piece_is_one_trial_on_one_line(mixed: RunReport) -> None:
-    pieces = list(render([mixed, mixed]))
+def test_every_piece_is_one_trial_on_one_line(mixed_report: RunReport) -> None:
+    pieces = list(render([mixed_report, mixed_report]))
     assert all(piece.count("\n") == 1 and piece.endswith("\n") for piece in pieces)
-    rows = [plain(trial_record(mixed.run, row)) for row in mixed.rows()]
+    rows = [plain(trial_record(mixed_report.run, row)) for row in mixed_report.rows()]
     assert encode([json.loads(piece) for piece in pieces]) == encode(rows * 2)
 
 
-async def test_an_exported_run_answers_for_its_target(mixed: RunReport, tmp_path: Path) -> None:
+async def test_an_exported_run_answers_for_its_target(mixed_report: RunReport, tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
-    path.write_text("".join(render([mixed])), encoding="utf-8")
+    path.write_text("".join(render([mixed_report])), encoding="utf-8")
     spec = TargetSpec(name=f"replay:{path}", kind="replay", model=str(path))
     target = await TARGETS.get("replay").open_target(spec, TargetContext({}))
     try:
-        for row in mixed.rows():
+        for row in mixed_report.rows():
             prompt = Prompt(messages=row.case.input, case_id=row.trial.case_id, repeat=row.trial.repeat)
             if row.trial.output is None:
                 with pytest.raises(TargetError, match="Nothing came"):

@@ -29,11 +29,15 @@ def test_every_error_is_listed_however_many() -> None:
     assert len(problem_lines([error(number) for number in range(40)])) == 40
 
 
-@pytest.mark.parametrize(("count", "listed", "more"), [(5, 5, []), (6, 5, [1]), (40, 5, [35])])
-def test_more_than_five_warnings_of_one_code_are_counted(count: int, listed: int, more: list[int]) -> None:
+@pytest.mark.parametrize(("count", "line_count", "more"), [(5, 5, []), (6, 5, [1]), (40, 5, [35])])
+def test_more_than_five_warnings_of_one_code_are_counted(
+    count: int, line_count: int, more: list[int]
+) -> None:
     lines = problem_lines([warning(number) for number in range(count)])
-    assert lines[:listed] == [f"s.jsonl:{number}: warning: Odd {number}." for number in range(listed)]
-    assert lines[listed:] == [f"s.jsonl: warning: {each} more with the code odd." for each in more]
+    assert lines[:line_count] == [f"s.jsonl:{number}: warning: Odd {number}." for number in range(line_count)]
+    assert lines[line_count:] == [
+        f"s.jsonl: warning: {remainder} more with the code odd." for remainder in more
+    ]
 
 
 def test_warnings_are_counted_by_file_and_code() -> None:

@@ -27,7 +27,7 @@ SIGNS = {
 }
 
 
-def prompt_of(name: str, *texts: str) -> PromptTemplate:
+def make_prompt(name: str, *texts: str) -> PromptTemplate:
     roles = ("system", "user")
     messages = [
         Message(role=role, content=text) for role, text in zip(roles, texts or ("x", name), strict=False)
@@ -40,7 +40,7 @@ def group(signs: dict[tuple[str, str], str], *, by_prompt: bool = False, **field
         make_outcomes(
             f"{prompt}-{target}",
             text,
-            prompt=prompt_of(prompt),
+            prompt=make_prompt(prompt),
             target=TargetSpec(name=target, kind="echo", model=target),
             **fields,
         )
@@ -141,7 +141,7 @@ def test_the_runs_of_a_command_are_a_grid_too() -> None:
         make_report(
             (make_trial("yes", make_score(value)), make_case()),
             id=f"{prompt}-{target}",
-            prompt=prompt_of(prompt),
+            prompt=make_prompt(prompt),
             target=TargetSpec(name=target, kind="echo", model=target),
         )
         for (prompt, target), value in zip(SIGNS, (0, 1, 1, 1), strict=True)
@@ -162,7 +162,7 @@ def pair(before: PromptTemplate | None, after: PromptTemplate | None) -> Compari
 
 
 def test_lines_of_two_prompts_that_differ_stand_beside_the_result() -> None:
-    report = pair(prompt_of("a", "Be brief.", "{{ input }}"), prompt_of("b", "Be kind.", "{{ input }}"))
+    report = pair(make_prompt("a", "Be brief.", "{{ input }}"), make_prompt("b", "Be kind.", "{{ input }}"))
     text = in_terminal(report)
     assert 'Prompts "a" and "b" differ:\n\n--- a\n+++ b\n [system]\n-Be brief.\n+Be kind.\n' in text
     assert "```diff\n--- a\n+++ b\n" in "".join(render_markdown(document_for(report)))
@@ -176,9 +176,9 @@ def test_lines_of_two_prompts_that_differ_stand_beside_the_result() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        (prompt_of("a", "x"), prompt_of("b", "x"), 'Prompts "a" and "b" have the same text.'),
-        (None, prompt_of("b"), 'Only the candidate has a prompt, "b"; the baseline sends cases unchanged.'),
-        (prompt_of("a"), None, 'Only the baseline has a prompt, "a"; the candidate sends cases unchanged.'),
+        (make_prompt("a", "x"), make_prompt("b", "x"), 'Prompts "a" and "b" have the same text.'),
+        (None, make_prompt("b"), 'Only the candidate has a prompt, "b"; the baseline sends cases unchanged.'),
+        (make_prompt("a"), None, 'Only the baseline has a prompt, "a"; the candidate sends cases unchanged.'),
     ],
 )
 def test_prompts_without_a_difference_or_a_partner_are_told(
@@ -188,6 +188,6 @@ def test_prompts_without_a_difference_or_a_partner_are_told(
 
 
 def test_equal_prompts_are_not_mentioned() -> None:
-    assert "rompt" not in in_terminal(pair(prompt_of("a"), prompt_of("a")))
+    assert "rompt" not in in_terminal(pair(make_prompt("a"), make_prompt("a")))
     assert "rompt" not in in_terminal(pair(None, None))
     assert json.loads(comparison_json.render(pair(None, None)))["comparisons"][0]["prompt_diff"] is None

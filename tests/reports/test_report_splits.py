@@ -1,4 +1,4 @@
-"""What is said of dev and holdout together: by an interval, and never by a bare ratio."""
+"""Notes that compare dev with the holdout: by an interval, and never by a bare ratio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.records import plain
 
 
 def notes(dev: tuple[int, int], holdout: tuple[int, int]) -> list[str]:
-    """What is said of so many passed of so many."""
+    """The notes on a run with these numbers of passed and of all cases."""
     parts = {"dev": dev, "holdout": holdout}
     return split_notes({name: make_counts(passed, total - passed) for name, (passed, total) in parts.items()})
 
@@ -69,7 +69,7 @@ FEW = "Note: too few holdout cases were measured to show a drop from dev"
 
 
 @pytest.mark.parametrize(
-    ("dev", "holdout", "rest"),
+    ("dev", "holdout", "ending"),
     [
         ((7, 8), (2, 2), ", unless none of them passes. Write more cases."),
         ((7, 8), (1, 2), ", unless none of them passes. Write more cases."),
@@ -77,10 +77,10 @@ FEW = "Note: too few holdout cases were measured to show a drop from dev"
         ((3, 4), (1, 1), ": even if none of them passed, that could be chance. Write more cases."),
     ],
 )
-def test_a_small_holdout_is_told_with_the_drop_that_it_could_show(
-    dev: tuple[int, int], holdout: tuple[int, int], rest: str
+def test_a_small_holdout_gets_a_note_with_the_drop_that_it_could_show(
+    dev: tuple[int, int], holdout: tuple[int, int], ending: str
 ) -> None:
-    assert notes(dev, holdout) == [FEW + rest]
+    assert notes(dev, holdout) == [FEW + ending]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_repeats_make_no_more_cases() -> None:
 
 
 def clustered_counts(*clusters: tuple[int, int]) -> Counts:
-    """The counts of clusters, of each so many cases that passed and failed."""
+    """Counts clusters, each given by its numbers of passed and failed cases."""
     counts = Counts()
     for number, (passed, failed) in enumerate(clusters):
         for verdict in [Verdict.PASS] * passed + [Verdict.FAIL] * failed:
@@ -156,8 +156,8 @@ def test_the_smallest_drop_shows_and_one_case_more_would_not(
     passed = data.draw(st.integers(0, dev_cases))
     drop = smallest_drop(passed, dev_cases, cases)
 
-    def shows(of_holdout: int) -> bool:
-        interval = newcombe(of_holdout, cases, passed, dev_cases)
+    def shows(holdout_passed: int) -> bool:
+        interval = newcombe(holdout_passed, cases, passed, dev_cases)
         return interval is not None and interval[1] < 0 and min(cases, dev_cases) > 1
 
     if drop is None:
@@ -179,7 +179,7 @@ def test_there_is_a_warning_exactly_where_the_interval_of_more_than_one_case_end
     assert warned == (interval[1] < 0 and min(dev[1], holdout[1]) > 1)
 
 
-def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
+def test_every_form_with_numbers_has_the_notes_and_the_looks_after_the_first() -> None:
     pairs = [
         (
             make_trial("x", make_score(1.0 if split == "dev" else 0.0), split=split),
@@ -188,14 +188,14 @@ def test_every_form_that_has_numbers_has_the_notes_and_later_looks() -> None:
         for split, count in (("dev", 8), ("holdout", 2))
         for number in range(count)
     ]
-    made = make_report(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
-    (note,) = plain(run_record(made))["split_notes"]
-    for looks, told in ((None, False), (1, False), (2, True), (1234, True)):
-        seen = replace(made, looks=looks)
-        shown = list(render_terminal(document_for(seen)))
-        assert shown[7] == note
-        assert shown[8] == f"Holdout accessed {looks:,} times." if told else shown[8] == ""
-        markdown = "".join(render([seen]))
+    base_report = make_report(*pairs, suite=Suite(name="s", dialect="meridian", split_rule=SplitRule()))
+    (note,) = plain(run_record(base_report))["split_notes"]
+    for looks, is_shown in ((None, False), (1, False), (2, True), (1234, True)):
+        report = replace(base_report, looks=looks)
+        lines = list(render_terminal(document_for(report)))
+        assert lines[7] == note
+        assert lines[8] == f"Holdout accessed {looks:,} times." if is_shown else lines[8] == ""
+        markdown = "".join(render([report]))
         assert f"\n{note}\n" in markdown
-        assert ("\nHoldout accessed " in markdown) == told
-        assert plain(run_record(seen))["looks"] == looks
+        assert ("\nHoldout accessed " in markdown) == is_shown
+        assert plain(run_record(report))["looks"] == looks

@@ -9,15 +9,15 @@ from proctor.stats import variance_components
 
 
 @pytest.mark.parametrize(
-    ("shapes", "told"),
+    ("shapes", "clause"),
     [
         ({(3, 3): 70, (0, 3): 25, (2, 3): 5}, "; more repeats would not: 97% of its"),
         ({(3, 3): 40, (0, 3): 10, (2, 3): 20, (1, 3): 30}, ", and more repeats by at most 26%: 55% of its"),
     ],
 )
-def test_the_variance_is_split(shapes: dict[tuple[int, int], int], told: str) -> None:
-    found = variance_sentence(variance_components(shapes))
-    assert found == f"More cases would narrow the interval{told} variance is between cases."
+def test_the_variance_is_split(shapes: dict[tuple[int, int], int], clause: str) -> None:
+    sentence = variance_sentence(variance_components(shapes))
+    assert sentence == f"More cases would narrow the interval{clause} variance is between cases."
 
 
 def test_where_cases_hardly_differ_repeats_are_as_good() -> None:
@@ -29,5 +29,7 @@ def test_where_cases_hardly_differ_repeats_are_as_good() -> None:
 
 
 @pytest.mark.parametrize("shapes", [{(1, 1): 10, (0, 1): 4}, {(3, 3): 20}, {}])
-def test_nothing_is_told_without_repeats_and_without_variance(shapes: dict[tuple[int, int], int]) -> None:
+def test_there_is_no_sentence_without_repeats_and_without_variance(
+    shapes: dict[tuple[int, int], int],
+) -> None:
     assert variance_sentence(variance_components(shapes)) is None

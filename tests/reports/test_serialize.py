@@ -17,7 +17,7 @@ from proctor.reports.runs.serialize import (
 from support.builders import make_case, make_report, make_score, make_trial
 from support.records import plain
 
-RUN = [
+RUN_FIELDS = [
     "run",
     "group",
     "suite",
@@ -52,7 +52,7 @@ RUN = [
     "warnings",
     "exit_code",
 ]
-RUN_BESIDE = [
+EXTRA_RUN_FIELDS = [
     "bounds",
     "cached",
     "judge",
@@ -66,8 +66,8 @@ RUN_BESIDE = [
     "started_at",
     "finished_at",
 ]
-COUNTS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95", "bounds"]
-TRIAL = [
+COUNT_FIELDS = ["total", "passed", "failed", "errors", "unscored", "cases", "pass_rate", "ci95", "bounds"]
+TRIAL_FIELDS = [
     "run",
     "case_id",
     "target",
@@ -86,19 +86,19 @@ TRIAL = [
     "sealed",
     "started_at",
 ]
-TRIAL_BESIDE = ["failed_gates", "prompt", "source_run", "suite", "suite_version"]
-SCORE = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
-SCORE_BESIDE = ["details", "on"]
-ENTRY = ["text", "passed", "evidence"]
+EXTRA_TRIAL_FIELDS = ["failed_gates", "prompt", "source_run", "suite", "suite_version"]
+SCORE_FIELDS = ["grader", "name", "value", "outcome", "weight", "required", "reason", "entries", "judgments"]
+EXTRA_SCORE_FIELDS = ["details", "on"]
+ENTRY_FIELDS = ["text", "passed", "evidence"]
 
 
-def trials_of(mixed: RunReport) -> list[dict[str, Any]]:
-    return [plain(trial_record(mixed.run, row)) for row in mixed.rows()]
+def make_trial_records(report: RunReport) -> list[dict[str, Any]]:
+    return [plain(trial_record(report.run, row)) for row in report.rows()]
 
 
-def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
-    row = plain(run_record(mixed))
-    assert sorted(row) == sorted([*RUN, *RUN_BESIDE, "params"])
+def test_a_run_has_the_promised_fields(mixed_report: RunReport) -> None:
+    row = plain(run_record(mixed_report))
+    assert sorted(row) == sorted([*RUN_FIELDS, *EXTRA_RUN_FIELDS, "params"])
     assert sorted(row["latency_ms"]) == ["answers", "left_out", "mean", "p50", "p95"]
     assert sorted(row["usage"]) == sorted(Usage.__struct_fields__)
     assert sorted(row["judge"]) == [
@@ -114,15 +114,17 @@ def test_a_run_has_the_promised_fields(mixed: RunReport) -> None:
         ("by_tag", ["@tag", "easy", "short", "| pipe |"]),
     ],
 )
-def test_every_part_of_a_run_has_the_same_shape(mixed: RunReport, groups: str, names: list[str]) -> None:
-    parts = plain(run_record(mixed))[groups]
+def test_every_part_of_a_run_has_the_same_shape(
+    mixed_report: RunReport, groups: str, names: list[str]
+) -> None:
+    parts = plain(run_record(mixed_report))[groups]
     assert list(parts) == names
-    assert {tuple(part) for part in parts.values()} == {tuple(COUNTS)}
+    assert {tuple(part) for part in parts.values()} == {tuple(COUNT_FIELDS)}
 
 
-def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
-    row = plain(run_record(mixed))
-    assert [row[name] for name in COUNTS[:5]] == [7, 2, 3, 1, 1]
+def test_a_runs_numbers_are_those_of_its_trials(mixed_report: RunReport) -> None:
+    row = plain(run_record(mixed_report))
+    assert [row[name] for name in COUNT_FIELDS[:5]] == [7, 2, 3, 1, 1]
     assert row["pass_rate"] == 0.375  # of four cases, one of which passed once of two times
     assert row["ci95"] == [0.092, 0.781]
     assert row["splits"]["holdout"] == {
@@ -139,38 +141,41 @@ def test_a_runs_numbers_are_those_of_its_trials(mixed: RunReport) -> None:
     assert (row["asked"], row["graded"], row["reused"], row["exit_code"]) == (6, 6, 1, 3)
     assert row["judges"] == ["j-1", "j-2"]
     tokens = {"input_tokens": 5, "output_tokens": 1}
-    known = row["judge"].pop("calibrations")
+    calibrations = row["judge"].pop("calibrations")
     assert row["judge"] == {"calls": 2, "cached": 0, **tokens, "cost_usd": 0.003}
-    assert [(one["judge"], one["calibration"]) for one in known] == [("j-1", None), ("j-2", None)]
+    assert [(calibration["judge"], calibration["calibration"]) for calibration in calibrations] == [
+        ("j-1", None),
+        ("j-2", None),
+    ]
     assert (row["cost_usd"], row["cached"]) == (0.00012, 0)
     assert (row["started_at"], row["finished_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T12:00:02.500000Z")
 
 
 def test_a_run_of_nothing_has_every_field_and_no_rate() -> None:
     row = plain(run_record(make_report(finished_at=None)))
-    assert sorted(row) == sorted(RUN + RUN_BESIDE)
+    assert sorted(row) == sorted(RUN_FIELDS + EXTRA_RUN_FIELDS)
     absent = ("pass_rate", "ci95", "bounds", "mean_score", "cost_usd", "suite_hash", "finished_at")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
     assert row["splits"] == row["by_category"] == row["by_tag"] == {}
 
 
-def test_a_trial_has_the_promised_fields_whatever_became_of_it(mixed: RunReport) -> None:
-    for row in trials_of(mixed):
-        assert sorted(row) == sorted(TRIAL + TRIAL_BESIDE)
+def test_every_trial_has_the_promised_fields(mixed_report: RunReport) -> None:
+    for row in make_trial_records(mixed_report):
+        assert sorted(row) == sorted(TRIAL_FIELDS + EXTRA_TRIAL_FIELDS)
         for score in row["scores"]:
-            assert sorted(score) == sorted(SCORE + SCORE_BESIDE)
+            assert sorted(score) == sorted(SCORE_FIELDS + EXTRA_SCORE_FIELDS)
             for entry in score["entries"]:
-                assert list(entry) == ENTRY
+                assert list(entry) == ENTRY_FIELDS
 
 
-def test_verdicts_and_outcomes_are_lower_case(mixed: RunReport) -> None:
-    rows = trials_of(mixed)
+def test_verdicts_and_outcomes_are_lower_case(mixed_report: RunReport) -> None:
+    rows = make_trial_records(mixed_report)
     assert [row["verdict"] for row in rows] == ["pass", "fail", "fail", "error", "fail", "unscored", "pass"]
     assert {score["outcome"] for row in rows for score in row["scores"]} == {"pass", "fail", "unscored"}
 
 
-def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixed: RunReport) -> None:
-    row = next(row for row in trials_of(mixed) if row["verdict"] == "error")
+def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixed_report: RunReport) -> None:
+    row = next(row for row in make_trial_records(mixed_report) if row["verdict"] == "error")
     assert row["failure"] == {"stage": "target", "kind": "timeout", "message": "Nothing came\nwithin 2 s."}
     absent = ("output", "latency_ms", "usage", "cost_usd", "score", "source_run")
     assert {name: row[name] for name in absent} == dict.fromkeys(absent)
@@ -179,8 +184,8 @@ def test_a_trial_that_failed_has_its_failure_and_nothing_that_an_output_has(mixe
 NO_FURTHER_TOKENS = {"cache_write_tokens": 0, "reasoning_tokens": 0}
 
 
-def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
-    row = trials_of(mixed)[0]
+def test_an_answer_has_all_that_came_with_it(mixed_report: RunReport) -> None:
+    row = make_trial_records(mixed_report)[0]
     assert row["output"]["text"] == "4"
     assert row["output"]["finish_reason"] == "stop"
     assert row["usage"] == {"input_tokens": 11, "output_tokens": 1, "cached_tokens": 8} | NO_FURTHER_TOKENS
@@ -195,13 +200,13 @@ def test_an_answer_has_all_that_came_with_it(mixed: RunReport) -> None:
 
 def test_a_usage_has_its_tokens_also_when_they_are_0() -> None:
     run = make_report((make_trial("x", output=Output(text="", usage=Usage(input_tokens=3))), make_case()))
-    (row,) = trials_of(run)
+    (row,) = make_trial_records(run)
     assert row["usage"] == {"input_tokens": 3, "output_tokens": 0, "cached_tokens": 0} | NO_FURTHER_TOKENS
 
 
 def test_a_score_at_its_defaults_has_every_field() -> None:
     score = Score(grader="exact", name="e", value=1.0, outcome=Verdict.PASS)
-    (row,) = trials_of(make_report((make_trial("x", score), make_case())))
+    (row,) = make_trial_records(make_report((make_trial("x", score), make_case())))
     assert row["scores"][0] == {
         "grader": "exact",
         "name": "e",
@@ -234,13 +239,13 @@ def test_a_question_has_roles_only_where_there_is_more_than_the_user(
 
 def test_a_question_names_what_is_attached_and_which_tools_are_called() -> None:
     files = (Attachment(kind="file", path="docs/a.md"), "Read it.", Attachment(kind="image", path="b.png"))
-    asked = Message(role="user", content="Read it.", parts=files)
-    called = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
-    assert question_text(Case(id="c", input=(asked,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
+    question = Message(role="user", content="Read it.", parts=files)
+    answer = Message(role="assistant", tool_calls=(ToolCall(name="look"), ToolCall(name="sum")))
+    assert question_text(Case(id="c", input=(question,))) == "[file docs/a.md]\n\nRead it.\n\n[image b.png]"
     parts = ("Look at ", Attachment(kind="image", path="b.png"), ", please.")
     inline = Message(role="user", content="Look at , please.", parts=parts, inline=True)
     assert question_text(Case(id="c", input=(inline,))) == "Look at [image b.png], please."
-    assert question_text(Case(id="c", input=(called,))) == "assistant: [calls look] [calls sum]"
+    assert question_text(Case(id="c", input=(answer,))) == "assistant: [calls look] [calls sum]"
 
 
 def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores() -> None:
@@ -254,9 +259,9 @@ def test_why_a_trial_did_not_pass_is_its_failure_or_the_reasons_of_its_scores() 
 
 def test_a_gate_that_was_not_reached_is_named_first_with_the_score_that_is_kept() -> None:
     gated = make_score(0.5, name="safe", reason="two of four", required=0.8)
-    made = make_trial("x", make_score(1.0, weight=9.0), make_score(0.0, name="short"), gated)
+    trial = make_trial("x", make_score(1.0, weight=9.0), make_score(0.0, name="short"), gated)
     required = "required check failed: safe (0.50, at least 0.8 required)"
-    assert failure_reason(made) == f"{required}; score 0.86; short: fail; safe: two of four"
+    assert failure_reason(trial) == f"{required}; score 0.86; short: fail; safe: two of four"
     alone = make_trial("x", make_score(0.0, name="only", weight=0.0, required=0.8))
     assert failure_reason(alone) == "required check failed: only (0.00, at least 0.8 required); only: fail"
 

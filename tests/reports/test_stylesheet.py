@@ -28,8 +28,8 @@ def colours(theme: str) -> dict[str, str]:
     """The custom properties that hold a colour; the dark theme's over the light one's."""
     css = load_stylesheet()
     light, dark = (block[1] for block in list(re.finditer(r":root \{(.*?)\}", css, re.DOTALL))[:2])
-    both = light if theme == "light" else light + dark
-    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", both))
+    properties = light if theme == "light" else light + dark
+    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", properties))
 
 
 def linear(colour: str) -> tuple[float, float, float]:
@@ -45,14 +45,14 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """WCAG 2.2's contrast ratio, from 1 to 21."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
+    darker, lighter = sorted((luminance(first), luminance(second)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def seen(colour: tuple[float, float, float]) -> tuple[float, float, float]:
-    """A linear colour as OKLab, in which distances are about those that are seen."""
+def to_oklab(colour: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Converts a linear colour to OKLab, in which distances are about as people see them."""
     red, green, blue = (min(1.0, max(0.0, part)) for part in colour)
     long = (0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue) ** (1 / 3)
     middle = (0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue) ** (1 / 3)
@@ -64,8 +64,8 @@ def seen(colour: tuple[float, float, float]) -> tuple[float, float, float]:
     )
 
 
-def distance(one: tuple[float, float, float], other: tuple[float, float, float]) -> float:
-    return dist(seen(one), seen(other))
+def distance(first: tuple[float, float, float], second: tuple[float, float, float]) -> float:
+    return dist(to_oklab(first), to_oklab(second))
 
 
 both_themes = pytest.mark.parametrize("theme", ["light", "dark"])
@@ -79,54 +79,55 @@ def test_the_ratio_is_that_of_the_standard() -> None:
 @both_themes
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_text_has_a_contrast_of_at_least_four_and_a_half(theme: str, ground: str) -> None:
-    named = colours(theme)
-    low = {name: contrast(named[name], named[ground]) for name in TEXT}
+    palette = colours(theme)
+    low = {name: contrast(palette[name], palette[ground]) for name in TEXT}
     assert min(low.values()) >= 4.5, low
-    assert contrast(named["on-accent"], named["accent"]) >= 4.5
-    assert contrast(named["ink"], named["mark"]) >= 4.5
+    assert contrast(palette["on-accent"], palette["accent"]) >= 4.5
+    assert contrast(palette["ink"], palette["mark"]) >= 4.5
 
 
 @both_themes
-def test_what_is_no_text_has_a_contrast_of_at_least_three(theme: str) -> None:
-    named = colours(theme)
+def test_edges_and_outlines_have_a_contrast_of_at_least_three(theme: str) -> None:
+    palette = colours(theme)
     for ground in GROUNDS:
-        assert contrast(named["edge"], named[ground]) >= 3  # borders of fields and buttons, axes
-        assert contrast(named["accent"], named[ground]) >= 3  # the outline of what has the focus
+        assert contrast(palette["edge"], palette[ground]) >= 3  # borders of fields and buttons, axes
+        assert contrast(palette["accent"], palette[ground]) >= 3  # the outline of what has the focus
 
 
 @both_themes
 def test_verdicts_differ_in_lightness_and_for_those_who_see_no_red_or_green(theme: str) -> None:
-    named = {name: linear(colour) for name, colour in colours(theme).items() if name in VERDICTS}
-    for one, other in combinations(VERDICTS, 2):
-        assert abs(seen(named[one])[0] - seen(named[other])[0]) >= 0.03, (one, other)
-        assert distance(named[one], named[other]) >= 0.08, (one, other)
+    palette = {name: linear(colour) for name, colour in colours(theme).items() if name in VERDICTS}
+    for first, second in combinations(VERDICTS, 2):
+        assert abs(to_oklab(palette[first])[0] - to_oklab(palette[second])[0]) >= 0.03, (first, second)
+        assert distance(palette[first], palette[second]) >= 0.08, (first, second)
         for matrix in RED_GREEN_BLIND:
-            left, right = (
+            first_seen, second_seen = (
                 tuple(
-                    sum(factor * part for factor, part in zip(row, named[name], strict=True))
+                    sum(factor * part for factor, part in zip(row, palette[name], strict=True))
                     for row in matrix
                 )
-                for name in (one, other)
+                for name in (first, second)
             )
-            assert distance(left, right) >= 0.06, (one, other)  # type: ignore[arg-type]
+            assert distance(first_seen, second_seen) >= 0.06, (first, second)  # type: ignore[arg-type]
 
 
 def test_every_verdict_has_a_shape_of_its_own_and_its_word() -> None:
     parts = make_environment().from_string('{% import "parts.html" as parts %}{{ parts.verdict(name) }}')
-    drawn = {name: parts.render(name=name) for name in VERDICTS}
-    assert all(f"<span>{name}</span>" in text for name, text in drawn.items())
+    markup = {name: parts.render(name=name) for name in VERDICTS}
+    assert all(f"<span>{name}</span>" in text for name, text in markup.items())
     shapes = {
-        re.sub(r'<svg class="[^"]*"', "", text.split("<span>")[0].split(">", 1)[1]) for text in drawn.values()
+        re.sub(r'<svg class="[^"]*"', "", text.split("<span>")[0].split(">", 1)[1])
+        for text in markup.values()
     }
     assert len(shapes) == len(VERDICTS)
 
 
-def test_the_stylesheet_fetches_nothing_and_thinks_of_paper_motion_and_the_dark() -> None:
+def test_the_stylesheet_loads_nothing_and_supports_print_reduced_motion_and_dark_pages() -> None:
     css = load_stylesheet()
     assert "url(" not in css
     assert "@import" not in css
-    for wanted in ("@media print", "prefers-reduced-motion", "prefers-color-scheme: dark", ":focus-visible"):
-        assert wanted in css
+    for feature in ("@media print", "prefers-reduced-motion", "prefers-color-scheme: dark", ":focus-visible"):
+        assert feature in css
     assert make_environment().get_template("proctor.css").render() == css
 
 

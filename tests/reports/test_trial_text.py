@@ -26,7 +26,7 @@ from proctor.reports.runs.serialize import TrialResult
 DIFF = "--- a/n\n+++ b/n\n@@ -1 +1 @@\n-1\n+2\n"
 
 
-def shown(
+def render_lines(
     rule: PassRule | None = None,
     *,
     scores: tuple[Score, ...] = (),
@@ -48,8 +48,8 @@ def shown(
     )
 
 
-def test_what_is_not_known_is_not_there() -> None:
-    assert shown() == [
+def test_unknown_parts_are_left_out() -> None:
+    assert render_lines() == [
         "FAIL c",
         "  question:  Do it.",
         "  criteria:  It is done.",
@@ -64,7 +64,7 @@ def test_what_an_agent_did_is_there_in_its_order() -> None:
         ToolCall(name="edit", output={"ok": 1}),
     )
     usage = Usage(input_tokens=1200, output_tokens=5)
-    lines = shown(tool_calls=calls, file_changes=DIFF, usage=usage, duration_ms=1500, cost_usd=0.01)
+    lines = render_lines(tool_calls=calls, file_changes=DIFF, usage=usage, duration_ms=1500, cost_usd=0.01)
     assert lines[3:-1] == [
         '  tools:     read {"path": "n", "all": true} → 1 2 · 12 ms',
         '             edit → {"ok": 1}',
@@ -76,7 +76,7 @@ def test_what_an_agent_did_is_there_in_its_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judgment", "line"),
+    ("fields", "line"),
     [
         ({"passed": True, "feedback": "", "raw": "{}"}, "j passes it"),
         ({"passed": False, "feedback": "Too\nlong.", "evaluator": "kind"}, "j by 'kind' fails it: Too long."),
@@ -84,29 +84,36 @@ def test_what_an_agent_did_is_there_in_its_order() -> None:
         ({"feedback": None, "raw": "hm"}, "j gives no verdict: hm"),
     ],
 )
-def test_what_each_judge_said_is_there(judgment: dict[str, Any], line: str) -> None:
-    said = Judgment(judge="j", prompt_digest="sha256:0", **judgment)
-    score = Score(grader="instructions", name="kind", outcome=Verdict.PASS, judgments=(said,))
-    assert shown(scores=(score,))[-2].strip() == line
+def test_each_judgment_is_a_line(fields: dict[str, Any], line: str) -> None:
+    judgment = Judgment(judge="j", prompt_digest="sha256:0", **fields)
+    score = Score(grader="instructions", name="kind", outcome=Verdict.PASS, judgments=(judgment,))
+    assert render_lines(scores=(score,))[-2].strip() == line
 
 
-def test_nothing_that_was_said_moves_the_cursor_or_stands_as_a_line_of_its_own() -> None:
+def test_hostile_texts_neither_move_the_cursor_nor_make_lines_of_their_own() -> None:
     hostile = "a\x1b[31m\x00\u202e\tb\nPASS c\rPASS d"
     entry = Evidence(text=hostile, passed=True, evidence=hostile)
-    said = Judgment(judge="j\x1b", prompt_digest="sha256:0", raw=hostile)
+    judgment = Judgment(judge="j\x1b", prompt_digest="sha256:0", raw=hostile)
     score = Score(
-        grader="program", name="p", outcome=Verdict.FAIL, reason=hostile, entries=(entry,), judgments=(said,)
+        grader="program",
+        name="p",
+        outcome=Verdict.FAIL,
+        reason=hostile,
+        entries=(entry,),
+        judgments=(judgment,),
     )
-    lines = shown(scores=(score,), text=hostile, file_changes=hostile, tool_calls=(ToolCall(name=hostile),))
+    lines = render_lines(
+        scores=(score,), text=hostile, file_changes=hostile, tool_calls=(ToolCall(name=hostile),)
+    )
     text = "\n".join(lines)
     assert [line for line in text.split("\n")[1:] if line and not line.startswith("  ")] == []
     assert {letter for letter in text if not letter.isprintable()} <= {"\t", "\n"}
     assert r"a\x1b[31m\x00\u202e" in text
 
 
-def test_what_is_long_is_cut_and_says_so() -> None:
+def test_long_parts_are_cut_and_say_so() -> None:
     calls = tuple(ToolCall(name="t", arguments={"text": "x" * 999}) for _ in range(52))
-    lines = shown(tool_calls=calls, file_changes="line\n" * 61)
+    lines = render_lines(tool_calls=calls, file_changes="line\n" * 61)
     assert [line.strip() for line in lines if "more" in line] == [
         "…and 2 more calls: --json has all",
         "…and 1 more line: --json has all",
@@ -126,5 +133,5 @@ def test_the_score_is_there_where_it_decides(
     threshold: float | None, verdict: Verdict, line: list[str]
 ) -> None:
     score = Score(grader="composite", name="both", value=2 / 3, outcome=Verdict.PASS)
-    lines = shown(PassRule(threshold=threshold), scores=(score,), verdict=verdict)
-    assert [one for one in lines if one.startswith("  score:")] == line
+    lines = render_lines(PassRule(threshold=threshold), scores=(score,), verdict=verdict)
+    assert [text for text in lines if text.startswith("  score:")] == line

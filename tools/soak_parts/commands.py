@@ -143,7 +143,7 @@ class Disturbance:
     """What its command line begins with."""
 
 
-def _nothing(_child: Child, _site: Site, _random: Random, _moment: Moment) -> None:
+def _do_nothing(_child: Child, _site: Site, _random: Random, _moment: Moment) -> None:
     """Let it run."""
 
 
@@ -200,17 +200,17 @@ def _fill_disk(child: Child, site: Site, random: Random, moment: Moment) -> None
         filler.unlink(missing_ok=True)
 
 
-NOTHING = Disturbance("none", _nothing)
+NO_DISTURBANCE = Disturbance("none", _do_nothing)
 _KILL = Disturbance("kill", _signalling(signal.SIGKILL), may_end=True)
 DISTURBANCES: tuple[tuple[int, Disturbance], ...] = (
-    (40, NOTHING),
+    (40, NO_DISTURBANCE),
     (25, _KILL),
     (7, Disturbance("terminate", _signalling(signal.SIGTERM), may_end=True)),
     (7, Disturbance("interrupt", _signalling(signal.SIGINT), may_end=True)),
     (6, Disturbance("pause", _pause)),
     (6, Disturbance("lock", _lock_store, is_durable=False)),
     (5, Disturbance("full-disk", _fill_disk, may_end=True, is_durable=False)),
-    (4, Disturbance("clock-back", _nothing, prefix=(sys.executable, str(CLOCK), "-90m"))),
+    (4, Disturbance("clock-back", _do_nothing, prefix=(sys.executable, str(CLOCK), "-90m"))),
 )
 """Each with how often it comes, of 100."""
 
@@ -221,7 +221,7 @@ DISTURBANCES: tuple[tuple[int, Disturbance], ...] = (
 def end_orphans(site: Site) -> list[str]:
     """End the processes of a site that still live after a while, and tell their command lines."""
     last = monotonic() + _MAX_ORPHAN_S
-    while (orphans := _processes_of(site)) and monotonic() < last:
+    while (orphans := _list_processes(site)) and monotonic() < last:
         sleep(0.05)
     for pid in orphans:
         try:
@@ -231,7 +231,7 @@ def end_orphans(site: Site) -> list[str]:
     return list(orphans.values())
 
 
-def _processes_of(site: Site) -> dict[int, str]:
+def _list_processes(site: Site) -> dict[int, str]:
     """Proctor's commands in a site, and the programs that these start; none where there is no /proc."""
     folder, program = str(site.folder).encode(), PROGRAMS.name.encode()
     processes = {}

@@ -87,8 +87,8 @@ class Ledger:
         with closing(connect_read_only(self.store)) as db:
             trials = [trial for _, trial in read_trials(db)] if runs else []
         with self._lock:
-            gone = self._may_be_gone - runs.keys()
-            acknowledged = [row for row in self._rows.values() if row.run not in gone]
+            deleted = self._may_be_gone - runs.keys()
+            acknowledged = [row for row in self._rows.values() if row.run not in deleted]
             faults = [*missing_rows(acknowledged, trials), *wrong_rows(trials)]
             for run in runs.values():
                 self._labels[run.id] = run.label
@@ -117,9 +117,9 @@ class Ledger:
                 self._labels[trial.run] = runs[trial.run].label if trial.run in runs else ""
 
 
-def missing_rows(acknowledged: Iterable[StoredTrial], stored: Iterable[StoredTrial]) -> Iterator[Fault]:
+def missing_rows(acknowledged: Iterable[StoredTrial], current: Iterable[StoredTrial]) -> Iterator[Fault]:
     """Acknowledged rows that are gone or have other content; one that waited may have its verdict by now."""
-    now = {trial.key: trial for trial in stored}
+    now = {trial.key: trial for trial in current}
     for row in acknowledged:
         same = now.get(row.key)
         if same is None:
@@ -148,9 +148,9 @@ def _wrong_count(run: str, status: str, planned: int, rows: list[StoredTrial]) -
     if len(rows) > planned:
         yield Fault("wrong", f"run {run} has {len(rows)} trials of {planned}")
     if status == "finished":
-        ended = sum(row.verdict is not None for row in rows)
-        if ended != planned:
-            yield Fault("wrong", f"run {run} is finished with {ended} of {planned} trials")
+        verdict_count = sum(row.verdict is not None for row in rows)
+        if verdict_count != planned:
+            yield Fault("wrong", f"run {run} is finished with {verdict_count} of {planned} trials")
 
 
 def doubled_calls(calls: Iterable[Call], before: set[tuple[str, int]]) -> Iterator[Fault]:
@@ -173,7 +173,9 @@ def doubled_calls(calls: Iterable[Call], before: set[tuple[str, int]]) -> Iterat
 
 def lost_answers(calls: Iterable[Call], rows: Iterable[StoredTrial]) -> Iterator[Fault]:
     """Delivered answers that no row has; one that came too late for a time limit is an ERROR."""
-    stored = {(row.token, row.repeat) for row in rows if row.output is not None or row.failure == "timeout"}
+    stored_keys = {
+        (row.token, row.repeat) for row in rows if row.output is not None or row.failure == "timeout"
+    }
     for call in calls:
-        if call.is_delivered and (call.token, call.repeat) not in stored:
+        if call.is_delivered and (call.token, call.repeat) not in stored_keys:
             yield Fault("lost", f"the answer to {call.token}/{call.repeat} was delivered and is not stored")

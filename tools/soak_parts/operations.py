@@ -31,7 +31,7 @@ from proctor.reports import REPORTS
 REPORT_ENDINGS = tuple(name.removeprefix(".") for name in REPORTS.names())
 MAX_RUNS = 12
 """More runs than that in one store teach nothing new."""
-_MEASURED = frozenset({0, 1, 3})
+_MEASURED_CODES = frozenset({0, 1, 3})
 """Passed, failed, not measured."""
 
 Check = Callable[[Child], Iterator[Fault]]
@@ -43,14 +43,14 @@ def _no_check(_child: Child) -> Iterator[Fault]:
 
 @dataclass(frozen=True)
 class Step:
-    """One operation with all that was chosen for it."""
+    """One operation: its commands, and what must hold after them."""
 
     words: list[str]
-    beside: list[str] | None = None
+    parallel: list[str] | None = None
     """A second command, which runs at the same time on the same store."""
     codes: frozenset[int] = frozenset({0})
     """The exit codes of the first command where nothing ends it early."""
-    beside_codes: frozenset[int] = frozenset({0, 1, 3})
+    parallel_codes: frozenset[int] = frozenset({0, 1, 3})
     labels: tuple[str, ...] = ()
     """Whose requests it may send."""
     check: Check = _no_check
@@ -130,15 +130,15 @@ def run(chapter: Chapter, random: Random) -> Step | None:
     if len(chapter.runs()) >= MAX_RUNS:
         return None
     label, words = _new_run(chapter, random)
-    return Step(words, codes=_MEASURED, labels=(label,), check=_totals_check(chapter))
+    return Step(words, codes=_MEASURED_CODES, labels=(label,), check=_totals_check(chapter))
 
 
 def run_beside_run(chapter: Chapter, random: Random) -> Step | None:
     """Two runs on one store at the same time."""
     if len(chapter.runs()) >= MAX_RUNS:
         return None
-    (label, words), (other, beside) = _new_run(chapter, random), _new_run(chapter, random)
-    return Step(words, beside, _MEASURED, labels=(label, other), check=_totals_check(chapter))
+    (label, words), (other, second_words) = _new_run(chapter, random), _new_run(chapter, random)
+    return Step(words, second_words, _MEASURED_CODES, labels=(label, other), check=_totals_check(chapter))
 
 
 def run_beside_save(chapter: Chapter, random: Random) -> Step | None:
@@ -146,7 +146,9 @@ def run_beside_save(chapter: Chapter, random: Random) -> Step | None:
     if len(chapter.runs()) >= MAX_RUNS:
         return None
     label, words = _new_run(chapter, random)
-    return Step(words, _save_words(chapter, random), _MEASURED, labels=(label,), check=_totals_check(chapter))
+    return Step(
+        words, _save_words(chapter, random), _MEASURED_CODES, labels=(label,), check=_totals_check(chapter)
+    )
 
 
 def run_beside_regrade(chapter: Chapter, random: Random) -> Step | None:
@@ -155,8 +157,8 @@ def run_beside_regrade(chapter: Chapter, random: Random) -> Step | None:
     if not finished or len(chapter.runs()) >= MAX_RUNS:
         return None
     label, words = _new_run(chapter, random)
-    beside = chapter.in_store("regrade", random.choice(finished).id, "--json")
-    return Step(words, beside, _MEASURED, labels=(label,), check=_totals_check(chapter))
+    parallel_words = chapter.in_store("regrade", random.choice(finished).id, "--json")
+    return Step(words, parallel_words, _MEASURED_CODES, labels=(label,), check=_totals_check(chapter))
 
 
 def run_beside_backup(chapter: Chapter, random: Random) -> Step | None:
@@ -164,14 +166,14 @@ def run_beside_backup(chapter: Chapter, random: Random) -> Step | None:
     if not chapter.has_store_command or not chapter.runs() or len(chapter.runs()) >= MAX_RUNS:
         return None
     label, words = _new_run(chapter, random)
-    copy, beside = _backup_words(chapter)
+    copy, parallel_words = _backup_words(chapter)
     acknowledged = chapter.ledger.snapshot()
 
     def check(child: Child) -> Iterator[Fault]:
         yield from _totals_check(chapter)(child)
         yield from _copy_faults(copy, acknowledged)
 
-    return Step(words, beside, _MEASURED, frozenset({0}), labels=(label,), check=check)
+    return Step(words, parallel_words, _MEASURED_CODES, frozenset({0}), labels=(label,), check=check)
 
 
 def resume(chapter: Chapter, random: Random) -> Step | None:
@@ -179,10 +181,10 @@ def resume(chapter: Chapter, random: Random) -> Step | None:
     unfinished = chapter.unfinished_runs()
     if not unfinished:
         return None
-    chosen = random.choice(unfinished)
-    chapter.endpoint.moods[chosen.label] = random_mood(random)
-    words = _resume_words(chapter, chosen)
-    return Step(words, codes=_MEASURED, labels=(chosen.label,), check=_totals_check(chapter))
+    run = random.choice(unfinished)
+    chapter.endpoint.moods[run.label] = random_mood(random)
+    words = _resume_words(chapter, run)
+    return Step(words, codes=_MEASURED_CODES, labels=(run.label,), check=_totals_check(chapter))
 
 
 def resume_twice(chapter: Chapter, random: Random) -> Step | None:
@@ -190,22 +192,22 @@ def resume_twice(chapter: Chapter, random: Random) -> Step | None:
     unfinished = chapter.unfinished_runs()
     if not unfinished:
         return None
-    chosen = random.choice(unfinished)
-    chapter.endpoint.moods[chosen.label] = CALM
-    words = _resume_words(chapter, chosen)
-    codes = _MEASURED | {4}
-    return Step(words, list(words), codes, codes, labels=(chosen.label,))
+    run = random.choice(unfinished)
+    chapter.endpoint.moods[run.label] = CALM
+    words = _resume_words(chapter, run)
+    codes = _MEASURED_CODES | {4}
+    return Step(words, list(words), codes, codes, labels=(run.label,))
 
 
 def retry_errors(chapter: Chapter, random: Random) -> Step | None:
     """What went wrong in a run, asked again as a new one."""
-    chosen = chapter.runs_with_errors()
-    if not chosen or len(chapter.runs()) >= MAX_RUNS * 2:
+    failed_runs = chapter.runs_with_errors()
+    if not failed_runs or len(chapter.runs()) >= MAX_RUNS * 2:
         return None
-    run = random.choice(chosen)
+    run = random.choice(failed_runs)
     chapter.endpoint.moods[run.label] = random_mood(random)
     words = _retry_words(chapter, run)
-    return Step(words, codes=_MEASURED, labels=(run.label,), check=_totals_check(chapter))
+    return Step(words, codes=_MEASURED_CODES, labels=(run.label,), check=_totals_check(chapter))
 
 
 def regrade(chapter: Chapter, random: Random) -> Step | None:
@@ -213,10 +215,10 @@ def regrade(chapter: Chapter, random: Random) -> Step | None:
     finished = _gradable(chapter)
     if not finished or len(chapter.runs()) >= MAX_RUNS * 2:
         return None
-    chosen = random.choice(finished)
-    chapter.endpoint.moods[chosen.label] = random_mood(random)
-    words = chapter.in_store("regrade", chosen.id, "--json")
-    return Step(words, codes=_MEASURED, labels=(chosen.label,), check=_totals_check(chapter))
+    run = random.choice(finished)
+    chapter.endpoint.moods[run.label] = random_mood(random)
+    words = chapter.in_store("regrade", run.id, "--json")
+    return Step(words, codes=_MEASURED_CODES, labels=(run.label,), check=_totals_check(chapter))
 
 
 def delete_run(chapter: Chapter, random: Random) -> Step | None:
@@ -224,11 +226,11 @@ def delete_run(chapter: Chapter, random: Random) -> Step | None:
     runs = chapter.runs()
     if len(runs) < MAX_RUNS // 2:
         return None
-    chosen = random.choice(runs)
-    if any(run.label == chosen.label and run.id != chosen.id for run in runs):
+    selected_run = random.choice(runs)
+    if any(run.label == selected_run.label and run.id != selected_run.id for run in runs):
         return None  # later runs of the label have its answers, and the ledger goes by labels
-    chapter.ledger.expect_deletion(chosen.id)
-    return Step(chapter.in_store("runs", "delete", chosen.id, "--yes"))
+    chapter.ledger.expect_deletion(selected_run.id)
+    return Step(chapter.in_store("runs", "delete", selected_run.id, "--yes"))
 
 
 def _new_run(chapter: Chapter, random: Random) -> tuple[str, list[str]]:
@@ -285,24 +287,22 @@ def _totals_check(chapter: Chapter) -> Check:
             return
         if summary["exit_code"] != child.code:
             yield Fault("wrong", f"exit code {child.code}, and {summary['exit_code']} in the JSON")
-        for printed in summary["runs"]:
-            yield from _total_faults(printed, chapter.trials(printed["run"]))
+        for record in summary["runs"]:
+            yield from _total_faults(record, chapter.trials(record["run"]))
 
     return check
 
 
-def _total_faults(printed: Mapping[str, Any], trials: list[StoredTrial]) -> Iterator[Fault]:
+def _total_faults(record: Mapping[str, Any], trials: list[StoredTrial]) -> Iterator[Fault]:
     names = {"passed": "pass", "failed": "fail", "errors": "error", "unscored": "unscored"}
     for name, verdict in names.items():
-        stored = sum(trial.verdict == verdict for trial in trials)
-        if printed[name] != stored:
+        stored_count = sum(trial.verdict == verdict for trial in trials)
+        if record[name] != stored_count:
             yield Fault(
-                "wrong", f"run {printed['run']} printed {name} {printed[name]}, and {stored} are stored"
+                "wrong", f"run {record['run']} printed {name} {record[name]}, and {stored_count} are stored"
             )
-    if printed["status"] == "finished" and printed["total"] != printed["planned"]:
-        yield Fault(
-            "wrong", f"run {printed['run']} is finished with {printed['total']} of {printed['planned']}"
-        )
+    if record["status"] == "finished" and record["total"] != record["planned"]:
+        yield Fault("wrong", f"run {record['run']} is finished with {record['total']} of {record['planned']}")
 
 
 def truth_faults(chapter: Chapter, run: StoredRun) -> Iterator[Fault]:
@@ -314,9 +314,9 @@ def truth_faults(chapter: Chapter, run: StoredRun) -> Iterator[Fault]:
         for token in tokens
         for repeat in range(repeats)
     }
-    stored = {(trial.token, trial.repeat): trial.verdict for trial in chapter.trials(run.id)}
-    if stored != expected:
-        wrong = [key for key in expected.keys() | stored.keys() if expected.get(key) != stored.get(key)]
+    verdicts = {(trial.token, trial.repeat): trial.verdict for trial in chapter.trials(run.id)}
+    if verdicts != expected:
+        wrong = [key for key in expected.keys() | verdicts.keys() if expected.get(key) != verdicts.get(key)]
         yield Fault(
             "wrong", f"run {run.id} ended with other verdicts than its answers imply: {sorted(wrong)[:5]}"
         )
@@ -330,14 +330,14 @@ def attest(chapter: Chapter, random: Random) -> Step | None:
     runs = chapter.finished_runs()
     if not runs:
         return None
-    chosen = random.choice(runs)
+    run = random.choice(runs)
     path = chapter.site.folder / f"bundle-{chapter.next_serial()}{random.choice(('', '.zip'))}"
 
     def check(_child: Child) -> Iterator[Fault]:
-        chapter.bundles[chosen.id] = path
+        chapter.bundles[run.id] = path
         return iter(())
 
-    return Step(chapter.in_store("attest", chosen.id, "-o", str(path)), check=check)
+    return Step(chapter.in_store("attest", run.id, "-o", str(path)), check=check)
 
 
 def verify(chapter: Chapter, random: Random) -> Step | None:
@@ -387,8 +387,8 @@ def compare(chapter: Chapter, random: Random) -> Step | None:
     pairs = [(a, b) for a in runs for b in runs if a.id != b.id and a.suite == b.suite]
     if not pairs:
         return None
-    one, other = random.choice(pairs)
-    return Step(chapter.in_store("compare", one.id, other.id, "--json"), codes=frozenset({0, 1, 3, 5}))
+    first, second = random.choice(pairs)
+    return Step(chapter.in_store("compare", first.id, second.id, "--json"), codes=frozenset({0, 1, 3, 5}))
 
 
 def export(chapter: Chapter, random: Random) -> Step | None:
@@ -396,21 +396,21 @@ def export(chapter: Chapter, random: Random) -> Step | None:
     runs = chapter.runs()
     if not runs:
         return None
-    chosen = random.choice(runs)
+    run = random.choice(runs)
     ending = random.choice(REPORT_ENDINGS)
     path = chapter.site.folder / f"export-{chapter.next_serial()}.{ending}"
 
     def check(_child: Child) -> Iterator[Fault]:
         if ending == "jsonl":
             rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            stored = sum(trial.verdict is not None for trial in chapter.trials(chosen.id))
-            if len(rows) != stored:
+            stored_count = sum(trial.verdict is not None for trial in chapter.trials(run.id))
+            if len(rows) != stored_count:
                 yield Fault(
-                    "wrong", f"{path.name} has {len(rows)} trials of run {chosen.id}, the store {stored}"
+                    "wrong", f"{path.name} has {len(rows)} trials of run {run.id}, the store {stored_count}"
                 )
         path.unlink()
 
-    words = chapter.in_store("runs", "export", chosen.id, "-o", str(path), "--reveal")
+    words = chapter.in_store("runs", "export", run.id, "-o", str(path), "--reveal")
     return Step(words, check=check)
 
 
@@ -420,7 +420,7 @@ def show(chapter: Chapter, random: Random) -> Step | None:
     if not runs:
         return None
     words = chapter.in_store("runs", "show", random.choice(runs).id, "--json")
-    return Step(words, codes=_MEASURED | {2})
+    return Step(words, codes=_MEASURED_CODES | {2})
 
 
 def list_runs(chapter: Chapter, _random: Random) -> Step | None:

@@ -45,18 +45,18 @@ def _plain(body: bytes, *lines: str, status: int = 200) -> bytes:
     return _head(f"Content-Length: {len(body)}", *lines, status=status) + body
 
 
-def _cut(data: bytes, random: Random) -> list[bytes]:
+def _split_randomly(data: bytes, random: Random) -> list[bytes]:
     """Up to five random pieces of it."""
     places = sorted({0, len(data), *(random.randint(0, len(data)) for _ in range(4))})
     return [data[begin:end] for begin, end in pairwise(places)]
 
 
 def _chunks(body: bytes, random: Random) -> bytes:
-    pieces = [b"%x;part=%d\r\n%s\r\n" % (len(p), n, p) for n, p in enumerate(_cut(body, random))]
+    pieces = [b"%x;part=%d\r\n%s\r\n" % (len(p), n, p) for n, p in enumerate(_split_randomly(body, random))]
     return _head("Transfer-Encoding: chunked", "Trailer: X-End") + b"".join(pieces)
 
 
-def _begun(data: bytes, least: int, most: int, random: Random) -> Script:
+def _break_off(data: bytes, least: int, most: int, random: Random) -> Script:
     """Only its first bytes, at least and at most so many, and the end of the connection."""
     return Script([data[: random.randint(least, most)]], "broken", random.choice(("close", "reset")))
 
@@ -73,22 +73,22 @@ def _refuse(trick: str, random: Random) -> bytes:
 
 def _cut_head(body: bytes, random: Random) -> Script:
     reply = _plain(body)
-    return _begun(reply, 1, len(reply) - len(body) - 1, random)
+    return _break_off(reply, 1, len(reply) - len(body) - 1, random)
 
 
 def _cut_body(body: bytes, random: Random) -> Script:
     reply = _plain(body)
-    return _begun(reply, len(reply) - len(body), len(reply) - 1, random)
+    return _break_off(reply, len(reply) - len(body), len(reply) - 1, random)
 
 
 def _cut_chunks(body: bytes, random: Random) -> Script:
     reply = _chunks(body, random)
-    return _begun(reply, len(reply) // 2, len(reply), random)
+    return _break_off(reply, len(reply) // 2, len(reply), random)
 
 
 def _drip(data: bytes, random: Random) -> Script:
-    first, *rest = _cut(data, random)
-    return Script([first, *(part for piece in rest for part in (random.uniform(0.02, 0.1), piece))])
+    first, *others = _split_randomly(data, random)
+    return Script([first, *(part for piece in others for part in (random.uniform(0.02, 0.1), piece))])
 
 
 def _gzip_cut(body: bytes, random: Random) -> Script:

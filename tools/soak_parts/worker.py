@@ -15,7 +15,15 @@ from random import Random
 from threading import Event, Lock
 from time import monotonic
 
-from tools.soak_parts.commands import DISTURBANCES, NOTHING, Child, Disturbance, Moment, Site, end_orphans
+from tools.soak_parts.commands import (
+    DISTURBANCES,
+    NO_DISTURBANCE,
+    Child,
+    Disturbance,
+    Moment,
+    Site,
+    end_orphans,
+)
 from tools.soak_parts.endpoint import CALM, Call, Endpoint
 from tools.soak_parts.ledger import GRACE_S, Fault, Ledger, doubled_calls, lost_answers
 from tools.soak_parts.operations import (
@@ -185,11 +193,11 @@ class Worker:
             if not self._make(chapter, kind, step, random.choices(disturbances, weights)[0], random):
                 return False
         for step in _last_steps(chapter):
-            if not self._make(chapter, "finish", step, NOTHING, Random(0)):
+            if not self._make(chapter, "finish", step, NO_DISTURBANCE, Random(0)):
                 return False
         faults = list(_unfinished_faults(chapter))
         if faults:
-            self._tell(Attempt(chapter, "last", "finish", Step([]), NOTHING, []), faults)
+            self._tell(Attempt(chapter, "last", "finish", Step([]), NO_DISTURBANCE, []), faults)
         with self._totals.lock:
             self._totals.left_files.update(_left_files(chapter.site.folder))
         return not faults
@@ -201,24 +209,24 @@ class Worker:
         name = f"{chapter.next_serial():04}"
         before = {label: chapter.ledger.outputs(label) for label in chapter.repeats}
         children = [Child(step.words, chapter.site, name, disturbance.prefix)]
-        if step.beside is not None:
-            children.append(Child(step.beside, chapter.site, f"{name}b"))
+        if step.parallel is not None:
+            children.append(Child(step.parallel, chapter.site, f"{name}b"))
         attempt = Attempt(chapter, name, kind, step, disturbance, children)
         usual_s = self._usual_s.get(kind, _USUAL_S)
         disturbance.apply(children[0], chapter.site, random, self._moment(attempt, random, usual_s))
         faults = list(_hung_faults(children))
-        ended = monotonic()
-        if disturbance is NOTHING:
-            self._usual_s[kind] = 0.7 * usual_s + 0.3 * (ended - children[0].began)
+        end_time = monotonic()
+        if disturbance is NO_DISTURBANCE:
+            self._usual_s[kind] = 0.7 * usual_s + 0.3 * (end_time - children[0].began)
         orphans = end_orphans(chapter.site)
-        faults = faults or list(_exit_faults(attempt, ended - children[0].began))
+        faults = faults or list(_exit_faults(attempt, end_time - children[0].began))
         faults += [*chapter.ledger.compare(), *chapter.auditor.compare()]
         for label, acknowledged in before.items():
             calls = self._calls(chapter, label)[chapter.checked_calls[label] :]
             chapter.checked_calls[label] += len(calls)
             faults += doubled_calls(calls, acknowledged)
             if not any(fault.kind == "hung" for fault in faults):
-                faults += self._lost_answers(attempt, label, calls, ended)
+                faults += self._lost_answers(attempt, label, calls, end_time)
         if not faults and not attempt.is_cut_short and children[0].code in step.codes:
             faults += step.check(children[0])
         self._record(attempt, orphans)
@@ -255,13 +263,15 @@ class Worker:
         ]
         return by_programs or list(self._endpoint.calls[label])
 
-    def _lost_answers(self, attempt: Attempt, label: str, calls: list[Call], ended: float) -> Iterator[Fault]:
+    def _lost_answers(
+        self, attempt: Attempt, label: str, calls: list[Call], end_time: float
+    ) -> Iterator[Fault]:
         """Answers that are not in the store, though delivered long before a kill, or there was none."""
         if not calls:
             return
         chapter, first = attempt.chapter, attempt.children[0]
         rows = [trial for run in chapter.runs() if run.label == label for trial in chapter.trials(run.id)]
-        until = ended
+        until = end_time
         if attempt.is_cut_short:
             until = first.signalled or 0.0
             until -= GRACE_S + _STALL_FACTOR * self._endpoint.stalled_s(until - _STALL_WINDOW_S)
@@ -275,7 +285,7 @@ class Worker:
     def _record(self, attempt: Attempt, orphans: list[str]) -> None:
         with self._totals.lock:
             self._totals.operations[attempt.kind] += 1
-            if attempt.disturbance is not NOTHING:
+            if attempt.disturbance is not NO_DISTURBANCE:
                 self._totals.disturbed[attempt.kind, attempt.disturbance.name] += 1
             self._totals.kills += sum(child.code == -signal.SIGKILL for child in attempt.children)
             self._totals.orphans[attempt.kind] += len(orphans)
@@ -289,9 +299,9 @@ class Worker:
     def _tell(self, attempt: Attempt, faults: list[Fault]) -> None:
         chapter = attempt.chapter.number
         what = f"{attempt.kind}, disturbed by {attempt.disturbance.name}"
-        whose = f"worker {self._number}, chapter {chapter}, seed {self._plan.seed}"
+        source = f"worker {self._number}, chapter {chapter}, seed {self._plan.seed}"
         lines = [
-            f"FAULT in operation {attempt.name} ({what}) of {whose}:",
+            f"FAULT in operation {attempt.name} ({what}) of {source}:",
             *(f"  {fault.kind}: {fault.text}" for fault in faults[:5]),
             *[f"  and {len(faults) - 5} more"] * (len(faults) > 5),
             *(f"  $ {child.command_line()}  # exit code {child.code}" for child in attempt.children),
@@ -347,7 +357,7 @@ def _hung_faults(children: list[Child]) -> Iterator[Fault]:
 
 def _exit_faults(attempt: Attempt, took_s: float) -> Iterator[Fault]:
     """Exit codes that are not documented or not those of the step, and tracebacks."""
-    codes_of_step = (attempt.step.codes, attempt.step.beside_codes)
+    codes_of_step = (attempt.step.codes, attempt.step.parallel_codes)
     for child, codes in zip(attempt.children, codes_of_step, strict=False):
         complaint = child.complaint()
         if child.signalled is not None and _is_before_proctor(child):

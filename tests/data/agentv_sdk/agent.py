@@ -1,4 +1,4 @@
-"""An agent that reports all that AgentV's form can say of an answer, or the answer alone."""
+"""An agent that reports every field of AgentV's answer format, or the text alone."""
 
 import json
 import sys
