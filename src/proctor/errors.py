@@ -27,8 +27,6 @@ from collections.abc import Iterable, Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING
 
-from proctor.plurals import join_names
-
 if TYPE_CHECKING:
     from proctor.model import Judgment, Problem
 
@@ -286,5 +284,7 @@ def suggestion(name: str, candidates: Sequence[str], most: int | None = None) ->
     near = _find_near(name, candidates)
     if near:
         return _did_you_mean(near)
+    from proctor.plurals import join_names  # not before it is needed: `--help` imports this module
+
     names = join_names(candidates, len(candidates) if most is None else most)
     return f"Expected one of: {names}." if candidates else "None are known."
