@@ -14,6 +14,7 @@ import pytest
 
 from proctor.targets.process.guard import GUARD, ProcessGuard
 from proctor.targets.process.subprocesses import run_process
+from proctor.targets.process.watcher import MARK
 from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no watcher")
@@ -170,6 +171,36 @@ def test_the_end_of_a_process_waits_for_its_watcher_and_warns_of_nothing() -> No
     assert process.stderr == ""
     with pytest.raises(ProcessLookupError):
         os.kill(int(process.stdout), 0)
+
+
+KILL = f"""
+import sys, time
+from pathlib import Path
+from proctor.targets.process import watcher
+
+def pause(seconds):
+    Path("go").touch()
+    time.sleep(seconds)
+
+watcher.sleep = pause
+watcher.kill_marked(sys.argv[1], patience_s={PATIENCE_S})
+"""
+"""Kills the processes with a mark; in the first pause, a process without a mark gets one."""
+
+
+@linux
+def test_a_program_that_is_just_being_started_is_killed_as_well(tmp_path: Path) -> None:
+    mark = f"{tmp_path.name}.a"
+    start = f"until [ -e go ]; do sleep 0.01; done; exec env {MARK}={mark} sleep 3600"
+    with (
+        subprocess.Popen(["sh", "-c", start], cwd=tmp_path, env={}) as program,
+        subprocess.Popen([sys.executable, "-c", KILL, mark], cwd=tmp_path) as killer,
+    ):
+        try:
+            assert program.wait(PATIENCE_S) == -signal.SIGKILL
+        finally:
+            program.kill()
+            killer.kill()
 
 
 @linux
