@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if offset := os.environ.get("FAKETIME"):
         capture: Any = config.pluginmanager.getplugin("capturemanager")
         capture.stop_global_capturing()  # or this process's output would go to a file that nobody reads
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clock.moved(os.environ, offset))
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], clock.shift_clock(os.environ, offset))
     ignore_no_signals()
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

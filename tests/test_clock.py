@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.clock import moved, seconds
+from support.clock import seconds, shift_clock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="libraries are preloaded otherwise there")
 
@@ -54,7 +54,7 @@ def test_the_wall_clock_and_the_times_of_files_are_ahead_and_waits_take_as_long_
 ) -> None:
     plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     real, ahead, later = (
-        run_script(tmp_path, environ) for environ in (plain, moved(os.environ, "+400d"), plain)
+        run_script(tmp_path, environ) for environ in (plain, shift_clock(os.environ, "+400d"), plain)
     )
     for clock in ("now", "child", "sqlite", "written"):
         assert real[clock] <= ahead[clock] - 400 * 86_400 <= later[clock] + 1

@@ -36,7 +36,7 @@ def judge() -> Iterator[str]:
 def test_no_answer_of_a_run_forges_the_verdict_of_a_judge_that_quotes_it(
     proctor: Proctor, suite: Callable[..., str], script: Callable[..., str], judge: str
 ) -> None:
-    forged = [FORM.filled(text, passed=True) for text in corpus()]
+    forged = [FORM.fill(text, passed=True) for text in corpus()]
     answers = {"right": RIGHT, **{f"forged-{nth}": text for nth, text in enumerate(forged)}}
     question = [{"role": "user", "content": "What is the capital of France?"}]
     assertion = {"type": "llm_judge", "judge_prompt": "Does it name the capital of France?"}

@@ -23,7 +23,7 @@ import proctor as package
 from proctor.engines.asyncio_engine import GRACE_S
 from proctor.errors import UsageError
 from support.cli import Proctor
-from support.clock import moved
+from support.clock import shift_clock
 from support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -524,7 +524,7 @@ def test_judgments_taken_over_cost_nothing_though_the_clock_was_set_back(
     (folder / "judge.jsonl").write_text('{"*": "{\\"score\\": 5}"}', encoding="utf-8")
     words = ("run", name, "--target", "echo", "--judge", "scripted:judge.jsonl", "--json")
     later = int(os.environ.get("AHEAD_S", "0")) + 7200
-    ahead = start(*words, environ=moved(os.environ, f"+{later}"))
+    ahead = start(*words, environ=shift_clock(os.environ, f"+{later}"))
     (first,) = json.loads(ahead.communicate(timeout=PATIENCE_S)[0])["runs"]
     assert first["judge"]["calls"] == 1
     asking = words if again == "--reuse" else ("run", "--json")

@@ -249,7 +249,7 @@ async def test_a_judge_sees_the_results_as_data_and_gives_the_score(prompt: str)
     assert (mark.value, mark.passed) == (0.9, True)
     assert [judgment.judge for judgment in mark.judgments] == ["judge-0"]
     assert len(judge.prompts) == 1
-    metadata = json.loads(get_sections(judge.shown)["METADATA"])
+    metadata = json.loads(get_sections(judge.user_message)["METADATA"])
     assert metadata["language"] == "en"
     assert metadata["evaluator_results"]["exact"]["verdict"] == "fail"
     # What the answer says is quoted there as it stands: neither filled in nor able to end the data.

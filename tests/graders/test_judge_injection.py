@@ -125,7 +125,7 @@ def attacks(form: Form, style: str, passed: bool) -> list[tuple[str, str]]:
 @cache
 def answers(form: Form, passed: bool) -> list[str]:
     """The answers that forge the other verdict."""
-    return [form.filled(text, not passed) for text in TEXTS]
+    return [form.fill(text, not passed) for text in TEXTS]
 
 
 def test_there_are_many_texts_of_many_kinds() -> None:
@@ -153,7 +153,7 @@ async def test_a_judge_that_is_asked_again_for_its_form_gives_its_verdict(name: 
     form = FORMS[name][2]
     for passed, style in ((True, "JSON, unescaped"), (False, "quote, then JSON")):
         for text in TEXTS:
-            answer = form.filled(text, not passed)
+            answer = form.fill(text, not passed)
             judge = QuotingJudge(form, STYLES[style], passed, answer, heeds=True)
             assert await get_verdict(name, answer, judge) is passed, judge.reply()
 
@@ -161,7 +161,7 @@ async def test_a_judge_that_is_asked_again_for_its_form_gives_its_verdict(name: 
 @pytest.mark.parametrize("name", ["llm_judge", "composite"])
 async def test_what_is_made_of_several_judgments_cannot_be_forged(name: str) -> None:
     for text in TEXTS:
-        answer = VERDICT.filled(text, passed=True)
+        answer = VERDICT.fill(text, passed=True)
         styles = ("JSON, escaped", "JSON, unescaped", "text, quote below")
         judges = [QuotingJudge(VERDICT, STYLES[style], False, answer) for style in styles]
         assert await get_verdict(name, answer, *judges) is False
@@ -205,7 +205,7 @@ def test_no_quote_raises_the_score_of_a_scorer(scorer: Any) -> None:
     judge = LibraryJudge(client, rubric=rubric)
     for style in ("JSON, escaped", "JSON, unescaped", "JSON, then quote", "text, quote below"):
         for text in TEXTS:
-            answer = LIBRARY.filled(text, passed=True)
+            answer = LIBRARY.fill(text, passed=True)
             client.judge = QuotingJudge(LIBRARY, STYLES[style], False, answer)
             assert scorer(answer, "", judge=judge) <= 0.25, client.judge.reply()
 
@@ -323,7 +323,7 @@ def test_quotes_of_a_long_answer_do_not_hold_up_a_run(piece: str) -> None:
 )
 async def test_a_verdict_that_is_only_quoted_is_none(name: str, reply: str) -> None:
     form = LIBRARY if name == "library" else FORMS[name][2]
-    answer = form.filled("Lyon is right.\n\n@WORD@", passed=True)
+    answer = form.fill("Lyon is right.\n\n@WORD@", passed=True)
     judge = QuotingJudge(form, lambda *_: reply.format(answer), False, "")
     if name == "library":
         client = Client()

@@ -76,7 +76,7 @@ ALL_SECTIONS = [
 )
 async def test_a_judge_sees_all_there_is_in_order(grader: Any, sections: list[str]) -> None:
     judge = await ask_judge(grader)
-    pieces = get_sections(judge.shown)
+    pieces = get_sections(judge.user_message)
     assert list(pieces) == sections
     expected_pieces = {
         "CRITERIA": "It names the Nile.",
@@ -92,12 +92,12 @@ async def test_a_judge_sees_all_there_is_in_order(grader: Any, sections: list[st
         assert pieces[name] == expected_pieces[name]
     assert pieces["ANSWER"].startswith("It is the Nile.")
     assert "never an instruction" in judge.system
-    assert judge.shown.rindex("<<<END") < judge.shown.index("in this form:")
+    assert judge.user_message.rindex("<<<END") < judge.user_message.index("in this form:")
 
 
 async def test_the_sections_can_come_in_reverse_order() -> None:
     for grader in (LlmJudge(prompt="Is it?"), LlmGrader()):
-        sections = list(get_sections((await ask_judge(grader, reverse_sections=True)).shown))
+        sections = list(get_sections((await ask_judge(grader, reverse_sections=True)).user_message))
         assert sections.index("ANSWER") < sections.index("REFERENCE") < sections.index("MESSAGE from system")
 
 
@@ -115,8 +115,8 @@ async def test_what_a_case_does_not_have_is_shown_only_where_it_is_asked_for(
 ) -> None:
     bare = Case(id="c", input=(Message(role="user", content="Which?"),), expected=expected)
     judge = await ask_judge(grader, "x", bare)
-    assert list(get_sections(judge.shown)) == sections
-    assert get_sections(judge.shown).get("REFERENCE", "") == ""
+    assert list(get_sections(judge.user_message)) == sections
+    assert get_sections(judge.user_message).get("REFERENCE", "") == ""
 
 
 @pytest.mark.parametrize("grader", [Instructions(), Instructions(evaluators=(STRICT,))])
@@ -124,32 +124,32 @@ async def test_calls_of_tools_without_text_are_the_answer(grader: Instructions) 
     judge = await ask_judge(
         grader, Output(text=" ", tool_calls=(ToolCall(name="say", arguments={"b": "Ös"}),))
     )
-    assert get_sections(judge.shown)["ANSWER"] == '[{"name":"say","arguments":{"b":"Ös"}}]'
-    assert "TOOL CALLS" not in judge.shown
+    assert get_sections(judge.user_message)["ANSWER"] == '[{"name":"say","arguments":{"b":"Ös"}}]'
+    assert "TOOL CALLS" not in judge.user_message
     judge = await ask_judge(grader)
-    assert get_sections(judge.shown)["TOOL CALLS"] == CALLS_SHOWN
+    assert get_sections(judge.user_message)["TOOL CALLS"] == CALLS_SHOWN
 
 
 async def test_calls_of_tools_stand_beside_the_text_for_a_question() -> None:
     judge = await ask_judge(LlmJudge(prompt="Is it?"))
-    assert '\n[calls tool find with {"by":"length","rank":1}]\n' in judge.shown
+    assert '\n[calls tool find with {"by":"length","rank":1}]\n' in judge.user_message
 
 
 async def test_a_prompt_without_variables_is_a_criterion_beside_those_of_the_case() -> None:
     judge = await ask_judge(LlmGrader(prompt="Is it {kind} and {{ unknown }}?\n"))
-    assert re.findall(r"<<<BEGIN CRITERIA \w+>>>\n(.*)\n", judge.shown) == [
+    assert re.findall(r"<<<BEGIN CRITERIA \w+>>>\n(.*)\n", judge.user_message) == [
         "Is it {kind} and {{ unknown }}?",
         "It names the Nile.",
     ]
-    assert "Judge how well" in judge.shown
+    assert "Judge how well" in judge.user_message
 
 
 async def test_long_output_of_a_tool_is_cut_where_it_can_be_seen() -> None:
     judge = await ask_judge(
         LlmGrader(), Output(text="x", tool_calls=(ToolCall(name="cat", output="q" * 9000),))
     )
-    assert 1900 < judge.shown.count("q") < 2100
-    assert "q…" in judge.shown
+    assert 1900 < judge.user_message.count("q") < 2100
+    assert "q…" in judge.user_message
 
 
 @pytest.mark.parametrize("ranges", [(), (ScoreRange(low=0, high=10, outcome="any"),)])
@@ -159,17 +159,17 @@ async def test_a_judge_is_told_which_items_are_met_unless_contradicted(
     item = RubricItem(id="up", outcome="Sales rose", score_ranges=ranges)
     usual = await ask_judge(Rubrics(items=(item,)))
     guarded = await ask_judge(Rubrics(items=(replace(item, operator="contradiction"),)))
-    assert "\n- [up] (unless contradicted) Sales rose\n" in guarded.shown
-    assert 'An item marked "unless contradicted"' in guarded.shown
-    assert "contradicted" not in usual.shown
-    assert ("\n    0 to 10: any\n" in usual.shown) is bool(ranges)
+    assert "\n- [up] (unless contradicted) Sales rose\n" in guarded.user_message
+    assert 'An item marked "unless contradicted"' in guarded.user_message
+    assert "contradicted" not in usual.user_message
+    assert ("\n    0 to 10: any\n" in usual.user_message) is bool(ranges)
 
 
 async def test_a_judge_of_items_must_name_one_of_their_ids_and_sees_no_weights() -> None:
     judge = await ask_judge(ITEMS)
     schema: Any = judge.prompts[0].response_schema
     assert schema["properties"]["checks"]["items"]["properties"]["id"]["enum"] == ["finds", "why"]
-    assert "weight" not in judge.shown
+    assert "weight" not in judge.user_message
 
 
 # --- prompts of a suite's own ------------------------------------------------------------------------------
@@ -207,10 +207,10 @@ def test_the_tables_of_this_test_have_every_variable() -> None:
 async def test_a_variable_becomes_its_piece_between_lines_with_the_code(name: str, spaces: str) -> None:
     judge = await ask_judge(LlmGrader(prompt=f"Look: {{{{{spaces}{name}{spaces}}}}} Done."))
     label, text = SECTIONS[name]
-    assert get_sections(judge.shown)[label] == text
-    assert judge.shown.startswith("Look:\n\n<<<BEGIN ")
-    assert "\n\nDone.\n\n" in judge.shown
-    assert "Judge how well" not in judge.shown
+    assert get_sections(judge.user_message)[label] == text
+    assert judge.user_message.startswith("Look:\n\n<<<BEGIN ")
+    assert "\n\nDone.\n\n" in judge.user_message
+    assert "Judge how well" not in judge.user_message
 
 
 @pytest.mark.parametrize("variable", ["{{NAME}}", "{{ NAME }}", "`{{ NAME\t}}`", "```{{ NAME }}```"])
@@ -221,7 +221,7 @@ async def test_a_variable_of_an_evaluator_stands_in_either_message(
 ) -> None:
     words = f"First {variable.replace('NAME', name)} last."
     judge = await ask_judge(Instructions(evaluators=(Evaluator(id="e", **{place: words}),)))
-    text = judge.system if place == "system" else judge.shown
+    text = judge.system if place == "system" else judge.user_message
     label, inside = EVALUATOR_SECTIONS[name]
     assert get_sections(text)[label] == inside
     assert re.match(r"First\n\n<<<BEGIN [^`]*>>>\n\nlast\.\n\n", text)
@@ -233,8 +233,8 @@ async def test_a_prompt_of_the_suites_own_takes_the_place_of_ours() -> None:
     criteria = f"<<<BEGIN CRITERIA {code}>>>\nIt names the Nile.\n<<<END CRITERIA {code}>>>"
     assert judge.system.startswith(f"Judge by\n\n{criteria}\n\nalone.\n\n")
     answer = f"<<<BEGIN ANSWER {code}>>>\nThe Nile.\n<<<END ANSWER {code}>>>"
-    assert judge.shown.startswith(f"It said:\n\n{answer}\n\n!\n\nReply with one JSON object")
-    assert "Decide whether" not in judge.shown
+    assert judge.user_message.startswith(f"It said:\n\n{answer}\n\n!\n\nReply with one JSON object")
+    assert "Decide whether" not in judge.user_message
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,8 @@ async def test_a_field_of_metadata_is_a_piece_and_one_of_config_stands_in_the_te
 ) -> None:
     prompt = f"Is it {{{{ metadata.{name} }}}} or {{{{config.{name}}}}}?"
     judge = await ask_judge(LlmGrader(prompt=prompt, config=FULL.metadata))
-    assert get_sections(judge.shown)[f"METADATA {name}"] == text
-    assert f">>>\n\nor {text}?\n\n" in judge.shown
+    assert get_sections(judge.user_message)[f"METADATA {name}"] == text
+    assert f">>>\n\nor {text}?\n\n" in judge.user_message
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ async def test_a_field_of_metadata_is_a_piece_and_one_of_config_stands_in_the_te
 )
 async def test_a_name_that_is_not_known_stays_as_it_is(name: str) -> None:
     judge = await ask_judge(LlmGrader(prompt=f"A {name} B {{{{ output }}}}"))
-    assert judge.shown.startswith(f"A {name} B\n\n")
+    assert judge.user_message.startswith(f"A {name} B\n\n")
 
 
 @pytest.mark.parametrize(
@@ -278,16 +278,16 @@ async def test_a_name_that_no_evaluator_knows_stays_as_it_is(name: str) -> None:
     evaluator = Evaluator(id="e", system=f"A {name} {{tag}} B", user=f"C {name} D")
     judge = await ask_judge(Instructions(evaluators=(evaluator,)))
     assert judge.system.startswith(f"A {name} {{tag}} B\n\n")
-    assert judge.shown.startswith(f"C {name} D\n\n")
+    assert judge.user_message.startswith(f"C {name} D\n\n")
 
 
 async def test_what_is_put_in_is_not_looked_through_for_names() -> None:
     grader = LlmGrader(prompt="{{output}} {{config}}", config={"a": "{{criteria}}"})
     judge = await ask_judge(grader, "Say {{criteria}} and {{ expected_output }}")
-    assert get_sections(judge.shown) == {"ANSWER": "Say {{criteria}} and {{ expected_output }}"}
-    assert judge.shown.startswith("<<<BEGIN ANSWER")
-    assert '\n\n{"a":"{{criteria}}"}\n\n' in judge.shown
-    assert "It names the Nile." not in judge.shown
+    assert get_sections(judge.user_message) == {"ANSWER": "Say {{criteria}} and {{ expected_output }}"}
+    assert judge.user_message.startswith("<<<BEGIN ANSWER")
+    assert '\n\n{"a":"{{criteria}}"}\n\n' in judge.user_message
+    assert "It names the Nile." not in judge.user_message
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ async def test_what_is_put_in_is_not_looked_through_for_names() -> None:
     ],
 )
 async def test_a_prompt_that_shows_nothing_of_the_answer_gets_it_at_the_end(grader: Any) -> None:
-    assert list(get_sections((await ask_judge(grader, "x")).shown)) == ["CRITERIA", "ANSWER"]
+    assert list(get_sections((await ask_judge(grader, "x")).user_message)) == ["CRITERIA", "ANSWER"]
 
 
 @given(
@@ -357,7 +357,7 @@ async def test_nothing_in_an_answer_or_its_case_changes_what_is_around_it(attack
     ]
     assert get_skeleton(judge) == get_skeleton(plain)
     code = get_code(judge)
-    assert f"<<<BEGIN ANSWER {code}>>>\n{attack}\n" in judge.shown
+    assert f"<<<BEGIN ANSWER {code}>>>\n{attack}\n" in judge.user_message
 
 
 @given(
@@ -371,7 +371,7 @@ async def test_no_text_has_the_code_that_stands_around_it(
 ) -> None:
     case = Case(id="c", input=(Message(role="user", content=question),), criteria=f"c{criteria}")
     judge = await ask_judge(grader, f"a{answer}", case)
-    code, prompt = get_code(judge), f"{judge.system}\n{judge.shown}"
+    code, prompt = get_code(judge), f"{judge.system}\n{judge.user_message}"
     assert code not in (answer + criteria + question).lower()
     assert prompt.lower().count(code) == 1 + sum(line.endswith(f" {code}>>>") for line in prompt.split("\n"))
 
@@ -483,7 +483,7 @@ async def test_a_judge_gets_the_images_that_its_prompt_names(
     judge = await ask_judge(grader, output, WITH_IMAGE, reverse_sections=reverse_sections)
     messages = judge.prompts[0].messages
     images = [part.path for message in messages for part in message.parts if isinstance(part, Attachment)]
-    assert images == re.findall(r"\[image (\S+)\]", f"{judge.system}\n{judge.shown}")
+    assert images == re.findall(r"\[image (\S+)\]", f"{judge.system}\n{judge.user_message}")
     question_images = [] if grader in QUESTION_HIDDEN else ["asked.png"]
     assert sorted(images) == sorted([*question_images, *(["answered.png"] if output is IMAGE_ANSWER else [])])
     assert images or [message.parts for message in messages] == [(), ()]

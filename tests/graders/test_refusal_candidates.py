@@ -23,7 +23,7 @@ from proctor.graders.lexicons.matcher import (
     load_telltales,
     normalize_apostrophes,
 )
-from support.necessary_parts import has_part_of
+from support.necessary_parts import contains_part
 
 SENTENCES = [
     json.loads(line)["text"]
@@ -87,7 +87,7 @@ def test_every_pattern_is_searched_for_in_what_it_matches(kind: Kind, name: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: str) -> None:
     for refusal in load_catalogue(kind, name).patterns:
-        assert has_part_of(refusal.pattern.pattern, load_telltales(name)), refusal
+        assert contains_part(refusal.pattern.pattern, load_telltales(name)), refusal
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_nothing_that_a_pattern_matches_lacks_all_telltales(kind: Kind, name: st
     ],
 )
 def test_parts_that_all_matches_have(pattern: str, part: str, has: bool) -> None:
-    assert has_part_of(pattern, [part]) is has
+    assert contains_part(pattern, [part]) is has
 
 
 @pytest.mark.parametrize("texts", [SENTENCES[start::8] for start in range(8)])

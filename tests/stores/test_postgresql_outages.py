@@ -114,7 +114,7 @@ def test_a_read_opens_a_lost_connection_again(place: Place) -> None:
     begin_run(store)
     place.end_sessions()
     assert [run.id for run in store.runs()] == ["r1"]
-    place.proxy.cut()
+    place.proxy.disconnect()
     store.add_label(Label(run="r1", case_id="c1", passed=True, by="ana"))
     assert len(store.labels("r1")) == 1
 

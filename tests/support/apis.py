@@ -48,7 +48,7 @@ class Api(Service):
     @property
     def body(self) -> Any:
         """What came in last."""
-        return self.seen[-1].body
+        return self.requests[-1].body
 
     async def open(
         self,
@@ -65,14 +65,14 @@ class Api(Service):
         return await TARGETS.get(kind).open_target(spec, self._opening(**environ))
 
     async def ask(
-        self, kind: str, *turns: Any, opened: Mapping[str, Any] | None = None, **fields: Any
+        self, kind: str, *turns: Any, target_options: Mapping[str, Any] | None = None, **fields: Any
     ) -> Output:
-        """What a target that was opened so answers to a prompt; the fields are those of the prompt."""
-        target = await self.open(kind, **opened or {})
+        """The answer of a target with these options to a prompt; the fields are those of the prompt."""
+        target = await self.open(kind, **target_options or {})
         return await target.answer(make_prompt(*turns or ("hello",), **fields))
 
-    async def fail(self, kind: str = "openai", **opened: Any) -> TargetError:
+    async def fail(self, kind: str = "openai", **target_options: Any) -> TargetError:
         """The error of a target that gets no answer."""
         with pytest.raises(TargetError) as caught:
-            await self.ask(kind, opened=opened)
+            await self.ask(kind, target_options=target_options)
         return caught.value

@@ -32,7 +32,7 @@ def seconds(offset: str) -> int:
     return int(parts[1]) * UNITS[parts[2]]
 
 
-def moved(environ: Mapping[str, str], offset: str) -> dict[str, str]:
+def shift_clock(environ: Mapping[str, str], offset: str) -> dict[str, str]:
     """The environment of a process whose wall clock is that much ahead; faketime has no part in it.
 
     Raises:
@@ -53,4 +53,4 @@ def moved(environ: Mapping[str, str], offset: str) -> dict[str, str]:
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit("Usage: python tests/support/clock.py OFFSET COMMAND…, such as +400d pytest")
-    os.execvpe(sys.argv[2], sys.argv[2:], moved(os.environ, sys.argv[1]))
+    os.execvpe(sys.argv[2], sys.argv[2:], shift_clock(os.environ, sys.argv[1]))

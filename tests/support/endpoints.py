@@ -71,7 +71,7 @@ class JsonHandler(BaseHTTPRequestHandler):
         """Nothing goes to stderr."""
 
 
-class Seen(Struct):
+class ReceivedRequest(Struct):
     """One request as it arrived."""
 
     method: str
@@ -84,7 +84,7 @@ class Service:
     """Answers with the replies it was given, in order; the last one for ever."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.requests: list[ReceivedRequest] = []
         self.url = ""
         self._replies: list[tuple[int, bytes, dict[str, str]]] = []
 
@@ -97,6 +97,8 @@ class Service:
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen.append(Seen(request.method, request.raw_path, headers, json.loads(body or "null")))
+        self.requests.append(
+            ReceivedRequest(request.method, request.raw_path, headers, json.loads(body or "null"))
+        )
         status, data, extra = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
         return web.Response(status=status, body=data, headers={"Content-Type": "application/json", **extra})

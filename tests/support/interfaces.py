@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from support.endpoints import Seen
+from support.endpoints import ReceivedRequest
 
 FieldTable = Mapping[str, Any]
 """The fields of an object: those inside of each, or None where anything is inside."""
@@ -273,13 +273,13 @@ class InterfacesServer:
     """Answers every interface by its path, and keeps the requests."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.requests: list[ReceivedRequest] = []
         self.url = ""
 
     async def handle(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen.append(Seen(request.method, request.raw_path, headers, body))
+        self.requests.append(ReceivedRequest(request.method, request.raw_path, headers, body))
         kind = request.path.split("/")[1]
         for pattern, get_known, reply in INTERFACES:
             if re.search(pattern, request.path):

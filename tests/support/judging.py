@@ -39,7 +39,7 @@ class ScriptedJudge:
         return self.prompts[0].messages[0].content
 
     @property
-    def shown(self) -> str:
+    def user_message(self) -> str:
         """The user's message of the first prompt."""
         return self.prompts[0].messages[1].content
 
@@ -85,4 +85,4 @@ def get_skeleton(judge: ScriptedJudge) -> list[str]:
     """Both messages without what stands between lines with the code, and without the code."""
     code = get_code(judge)
     pattern = re.compile(rf"(<<<BEGIN [^\n]* {code}>>>\n).*?(\n<<<END [^\n]* {code}>>>)", re.DOTALL)
-    return [pattern.sub(r"\1\2", text).replace(code, "CODE") for text in (judge.system, judge.shown)]
+    return [pattern.sub(r"\1\2", text).replace(code, "CODE") for text in (judge.system, judge.user_message)]

@@ -22,7 +22,7 @@ _REPEATS = (c.MAX_REPEAT, c.MIN_REPEAT, c.POSSESSIVE_REPEAT)
 _GAPS = (c.CATEGORY_SPACE, c.CATEGORY_NOT_WORD)
 
 
-def has_part_of(pattern: str, parts: Sequence[str]) -> bool:
+def contains_part(pattern: str, parts: Sequence[str]) -> bool:
     """Whether everything that a pattern matches has one of these parts, for sure."""
     return _holds(_node(list(_parser.parse(pattern))), lambda text: any(part in text for part in parts))
 

@@ -37,7 +37,7 @@ class Form:
     def object(self, passed: bool, reason: str = "It is so.") -> str:
         return json.dumps({self.key: self.values[passed], self.reason: reason})
 
-    def filled(self, text: str, passed: bool) -> str:
+    def fill(self, text: str, passed: bool) -> str:
         """The text of the corpus as an answer that forges this verdict."""
         value = json.dumps(self.values[passed])
         inner = re.findall(r'"(?:satisfied|score)": \w+', value)

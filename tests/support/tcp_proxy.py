@@ -33,7 +33,7 @@ class TcpProxy:
         """Carries everything again, also what came meanwhile."""
         self._flows.set()
 
-    def cut(self) -> None:
+    def disconnect(self) -> None:
         """Closes all connections."""
         for pair in self._pairs:
             for end in pair:
@@ -47,7 +47,7 @@ class TcpProxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.cut()
+        self.disconnect()
 
     def _accept(self) -> None:
         with suppress(OSError):

@@ -71,7 +71,7 @@ class Visitor:
     def url(self) -> str:
         return f"http://{self.host}"
 
-    def another(self) -> Self:
+    def new_visitor(self) -> Self:
         """Another browser at the same site."""
         other = copy(self)
         other.cookie = ""
@@ -154,7 +154,7 @@ class Served(Visitor):
         return len(self._running.server_state.connections)
 
     @property
-    def answered(self) -> int:
+    def request_count(self) -> int:
         """How many requests the server has answered."""
         return int(self._running.server_state.total_requests)
 
@@ -249,24 +249,24 @@ def serve(site: Project, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Serv
             assert not thread.is_alive()
 
 
-def routes_of(router: Any) -> Iterator[tuple[str, str]]:
+def list_routes(router: Any) -> Iterator[tuple[str, str]]:
     """Every method and path of a router and of those within it."""
     for route in router.routes:
         inner = getattr(route, "original_router", None)
         if inner is not None:
-            yield from routes_of(inner)
+            yield from list_routes(inner)
         else:
             yield from ((method, route.path) for method in sorted(route.methods))
 
 
-def aside(work: Callable[[], T]) -> T:
+def run_in_thread(work: Callable[[], T]) -> T:
     """What a function gives, called in a thread of its own: Playwright's event loop is not in its way."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
 
 
 @contextmanager
-def opened(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> Iterator[Page]:
+def open_page(chromium: Browser, url: str, *, but: str = "$^", **options: Any) -> Iterator[Page]:
     """A page of a browser of its own at a server; an error of a script fails the test.
 
     `but` is a pattern of errors that are meant.
@@ -301,7 +301,7 @@ def make_runs(site: Project, suite: str, *targets: str, **fields: Any) -> list[R
             request = Request(stored_names=(suite,), targets=targets, **fields)
             return [result.run for result in asyncio.run(session.run(request))]
 
-    return aside(work)
+    return run_in_thread(work)
 
 
 def read_heading(page: str) -> str:

@@ -51,7 +51,7 @@ class Ground:
         return workspaces
 
     @asynccontextmanager
-    async def staying(
+    async def stay(
         self, environment: Workspaces, case: Case, *, passed: bool = True
     ) -> AsyncIterator[tuple[WorkspaceVisit, Path]]:
         """A stay and its folder, left afterwards."""
@@ -91,7 +91,7 @@ class Ground:
         """What is in a folder of the suite's."""
         return sorted(path.name for path in (self.suite / folder).iterdir())
 
-    def left(self) -> list[str]:
+    def list_files(self) -> list[str]:
         """All that is left of what environments have made."""
         return sorted(str(path.relative_to(self.root)) for path in self.root.rglob("*"))
 

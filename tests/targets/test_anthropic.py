@@ -56,7 +56,7 @@ async def test_each_parameter_is_sent_under_the_name_of_the_api(
     api: Api, params: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     api.reply(make_reply("anthropic"))
-    output = await api.ask("anthropic", opened={**BARE, **params})
+    output = await api.ask("anthropic", target_options={**BARE, **params})
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
     assert api.body == {"model": "m", "max_tokens": 4096, "messages": messages, **fields}
     assert output.refused_params == ()
@@ -64,17 +64,19 @@ async def test_each_parameter_is_sent_under_the_name_of_the_api(
 
 async def test_an_older_model_gets_an_effort_without_thinking(api: Api) -> None:
     api.reply(make_reply("anthropic"))
-    await api.ask("anthropic", opened={**BARE, "model": "claude-opus-4-5", "reasoning_effort": "high"})
+    await api.ask(
+        "anthropic", target_options={**BARE, "model": "claude-opus-4-5", "reasoning_effort": "high"}
+    )
     assert "thinking" not in api.body
     assert api.body["output_config"] == {"effort": "high"}
 
 
 async def test_a_temperature_beside_thinking_is_left_out_and_told_unless_it_is_1(api: Api) -> None:
     api.reply(make_reply("anthropic"))
-    output = await api.ask("anthropic", opened={"thinking_budget": 2048})
+    output = await api.ask("anthropic", target_options={"thinking_budget": 2048})
     assert "temperature" not in api.body
     assert output.refused_params == ("temperature", "seed")
-    output = await api.ask("anthropic", opened={"thinking_budget": 2048, "temperature": 1.0})
+    output = await api.ask("anthropic", target_options={"thinking_budget": 2048, "temperature": 1.0})
     assert api.body["temperature"] == 1.0
     assert output.refused_params == ("seed",)
 
@@ -86,7 +88,7 @@ async def test_parameters_that_exclude_each_other_stop_the_run_before_its_first_
     with pytest.raises(TargetError, match="`max_tokens` is 2000") as caught:
         await target.answer(make_prompt("hello", params={"thinking_budget": 2048}))
     assert caught.value.kind == "unsupported"
-    assert api.seen == []
+    assert api.requests == []
 
 
 @pytest.mark.parametrize("name", ["verbosity", "logprobs", "presence_penalty", "frequency_penalty"])
@@ -100,7 +102,7 @@ async def test_a_parameter_that_the_user_chose_is_never_left_out(api: Api) -> No
     api.reply(refusal("`top_k` is deprecated for this model."), 400)
     error = await api.fail("anthropic", top_k=5)
     assert "top_k" in str(error)
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 # --- the cache ---------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(api: Api) -> Non
     tools = (Tool(name="weather", parameters=PLACE), Tool(name="time"))
     turns = [("system", "Be brief."), "one", ("assistant", "yes"), ("assistant", "no"), "two"]
     options = {"prompt_cache": True, "options": {"system_prompt": "You are Ada."}}
-    await api.ask("anthropic", *turns, tools=tools, opened=options)
+    await api.ask("anthropic", *turns, tools=tools, target_options=options)
     assert api.body["tools"] == [
         {"name": "weather", "input_schema": PLACE},
         {"name": "time", "input_schema": {"type": "object"}, **MARK},
@@ -133,16 +135,18 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(api: Api) -> Non
 
 async def test_a_single_question_and_empty_texts_are_not_marked(api: Api) -> None:
     api.reply(make_reply("anthropic"))
-    await api.ask("anthropic", opened={"prompt_cache": True})
-    await api.ask("anthropic", ("system", " "), ("assistant", ""), "hello", opened={"prompt_cache": True})
-    assert "cache_control" not in json.dumps([request.body for request in api.seen])
+    await api.ask("anthropic", target_options={"prompt_cache": True})
+    await api.ask(
+        "anthropic", ("system", " "), ("assistant", ""), "hello", target_options={"prompt_cache": True}
+    )
+    assert "cache_control" not in json.dumps([request.body for request in api.requests])
 
 
 async def test_the_result_of_a_tool_before_the_question_is_marked(api: Api) -> None:
     api.reply(make_reply("anthropic"))
     call = Message(role="assistant", tool_calls=(ToolCall(name="f", id="c1"),))
     turns = ["one", call, Message(role="tool", name="f", content="rain"), ("assistant", "It rains."), "And?"]
-    await api.ask("anthropic", *turns, ("assistant", "So"), opened={"prompt_cache": True})
+    await api.ask("anthropic", *turns, ("assistant", "So"), target_options={"prompt_cache": True})
     last_parts = [turn["content"][-1] for turn in api.body["messages"] if "cache_control" in str(turn)]
     assert last_parts == [{"type": "text", "text": "It rains.", **MARK}]
 
@@ -153,7 +157,7 @@ async def test_the_result_of_a_tool_before_the_question_is_marked(api: Api) -> N
 async def test_a_model_that_thinks_gets_the_schema_as_the_format_of_its_text(api: Api) -> None:
     api.reply(make_reply("anthropic", '{"city":"Oslo"}'))
     options = {**BARE, "reasoning_effort": "low"}
-    output = await api.ask("anthropic", response_schema=PLACE, opened=options)
+    output = await api.ask("anthropic", response_schema=PLACE, target_options=options)
     form = {"type": "json_schema", "schema": CLOSED}
     assert api.body["output_config"] == {"effort": "low", "format": form}
     assert not {"tools", "tool_choice"} & set(api.body)
@@ -167,7 +171,9 @@ async def test_a_model_that_cannot_be_made_to_call_a_tool_gets_the_format_too(ap
     for _ in range(2):
         output = await target.answer(make_prompt("hello", response_schema=PLACE))
         assert output.refused_params == ()
-    first, *later = (set(request.body) & {"tools", "tool_choice", "output_config"} for request in api.seen)
+    first, *later = (
+        set(request.body) & {"tools", "tool_choice", "output_config"} for request in api.requests
+    )
     assert (first, later) == ({"tools", "tool_choice"}, [{"output_config"}] * 2)
 
 
@@ -179,7 +185,7 @@ async def test_a_model_with_neither_gets_no_format_and_the_output_says_so(api: A
     for _ in range(2):
         output = await target.answer(make_prompt("hello", response_schema=PLACE))
         assert output.refused_params == ("response_format",)
-    assert [set(request.body) for request in api.seen[2:]] == [{"model", "max_tokens", "messages"}] * 2
+    assert [set(request.body) for request in api.requests[2:]] == [{"model", "max_tokens", "messages"}] * 2
 
 
 # --- replies -----------------------------------------------------------------------------------------------
@@ -210,7 +216,7 @@ REPLY: dict[str, Any] = {
 
 async def test_all_that_a_reply_says_is_in_the_output(api: Api) -> None:
     api.reply(REPLY, request_id="req_1")
-    output = await api.ask("anthropic", opened=BARE)
+    output = await api.ask("anthropic", target_options=BARE)
     assert output.text == "Let me see."
     assert output.reasoning == "2 and 2\n\n[redacted]"
     assert output.tool_calls == (ToolCall(name="add", arguments={"a": 2, "b": 2}, id="c1"),)
@@ -282,7 +288,7 @@ def stream(api: Api, *events: dict[str, Any]) -> None:
 async def test_a_streamed_reply_is_the_same_output_and_has_the_time_of_its_first_token(api: Api) -> None:
     api.reply(REPLY, request_id="req_1")
     stream(api, *EVENTS)
-    plain = await api.ask("anthropic", opened=BARE)
+    plain = await api.ask("anthropic", target_options=BARE)
     assert "stream" not in api.body
     target = await api.open("anthropic", **BARE, stream=True)
     streamed = await target.answer(make_prompt("hello"))
@@ -301,7 +307,7 @@ async def test_a_streamed_structured_answer_is_the_input_of_its_tool(api: Api) -
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 9}},
         {"type": "message_stop"},
     )
-    output = await api.ask("anthropic", response_schema=PLACE, opened={**BARE, "stream": True})
+    output = await api.ask("anthropic", response_schema=PLACE, target_options={**BARE, "stream": True})
     assert (output.text, output.tool_calls) == ('{"city":"Oslo"}', ())
     assert output.first_token_ms is not None
 
@@ -314,7 +320,7 @@ async def test_arguments_that_were_cut_off_are_kept_as_text(api: Api) -> None:
         _delta(0, "input_json_delta", partial_json='{"a": '),
         {"type": "message_stop"},
     )
-    output = await api.ask("anthropic", opened={"stream": True})
+    output = await api.ask("anthropic", target_options={"stream": True})
     assert output.tool_calls == (ToolCall(name="add", arguments={"arguments": '{"a": '}, id="c1"),)
 
 

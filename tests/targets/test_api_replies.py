@@ -187,7 +187,7 @@ async def test_embeddings_come_back_in_the_order_of_their_texts(api: Api, openin
     embedder = open_embeddings(make_spec("openai", "e", f"{api.url}/v1"), opening(**WITH_KEY))
     assert await embedder.embed(["one", "two"]) == [[1.0, 0.0], [0.0, 1.0]]
     assert await embedder.embed([]) == []
-    (request,) = api.seen
+    (request,) = api.requests
     assert request.path == "/v1/embeddings"
     assert request.body == {"model": "e", "input": ["one", "two"]}
     assert request.headers["authorization"] == f"Bearer {WITH_KEY['PROCTOR_API_KEY']}"

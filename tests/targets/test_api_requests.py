@@ -78,7 +78,7 @@ async def test_the_request_has_the_documented_form(api: Api, kind: str) -> None:
     api.reply(make_reply(kind))
     turns = [("system", "Be brief."), Message(role="user", content="one", name="ann"), "two"]
     await api.ask(kind, *turns, ("assistant", "yes"), ("system", "Be kind."), "three", repeat=3)
-    (request,) = api.seen
+    (request,) = api.requests
     assert (request.method, request.headers["content-type"]) == ("POST", "application/json")
     assert request.headers.get("anthropic-version") == ("2023-06-01" if kind == "anthropic" else None)
     assert request.body == REQUESTS[kind]
@@ -98,17 +98,17 @@ async def test_parameters_are_the_targets_and_a_prompts_own_temperature_counts_m
 ) -> None:
     api.reply(make_reply(kind))
     options = {"temperature": 0.25, "max_tokens": 7}
-    await api.ask(kind, opened=options)
+    await api.ask(kind, target_options=options)
     assert (where(api.body)["temperature"], where(api.body)[name]) == (0.25, 7)
-    await api.ask(kind, opened=options, temperature=0.9)
+    await api.ask(kind, target_options=options, temperature=0.9)
     assert where(api.body)["temperature"] == 0.9
 
 
 async def test_parameters_that_are_none_and_a_key_that_is_not_set_are_left_out(api: Api) -> None:
     api.reply(make_reply("openai"))
-    await api.ask("openai", "", opened={"temperature": None, "seed": None, "environ": {}})
+    await api.ask("openai", "", target_options={"temperature": None, "seed": None, "environ": {}})
     assert api.body == {"model": "m", "messages": [{"role": "user", "content": ""}]}
-    assert "authorization" not in api.seen[0].headers
+    assert "authorization" not in api.requests[0].headers
 
 
 AZURE = "/openai/deployments/m/chat/completions?api-version="
@@ -138,8 +138,8 @@ async def test_a_model_is_asked_under_its_address_and_no_name_leads_to_another(
     api: Api, kind: str, options: dict[str, Any], path: str
 ) -> None:
     api.reply(make_reply(kind))
-    assert (await api.ask(kind, opened=options)).text == "4"
-    assert api.seen[0].path == path
+    assert (await api.ask(kind, target_options=options)).text == "4"
+    assert api.requests[0].path == path
 
 
 @pytest.mark.parametrize("kind", API_KINDS)
@@ -162,8 +162,8 @@ async def test_a_target_gets_the_key_that_it_names_or_that_of_unknown_servers_an
         ({}, {"PROCTOR_API_KEY": "other"}, "other"),
         ({}, {}, None),
     ):
-        await api.ask(kind, opened={"environ": environ | variables, "options": options})
-        headers = api.seen[-1].headers
+        await api.ask(kind, target_options={"environ": environ | variables, "options": options})
+        headers = api.requests[-1].headers
         keys = {name: headers[name] for name in KEY_HEADERS.values() if name in headers}
         assert keys == ({KEY_HEADERS[kind]: f"Bearer {key}" if kind == "openai" else key} if key else {})
     with pytest.raises(UsageError, match="NOT_SET is not set"):
@@ -186,7 +186,7 @@ async def test_an_answer_that_echoes_the_key_is_given_without_it(api: Api, kind:
     call = ToolCall(name="f", arguments={"k": KEY}, id=KEY)
     api.reply(make_reply(kind, f"key {KEY}", call, model=KEY))
     output = await api.ask(kind)
-    assert KEY in str(api.seen[0].headers)
+    assert KEY in str(api.requests[0].headers)
     assert (output.text, output.model) == ("key [key]", "[key]")
     assert output.tool_calls[0].arguments == {"k": "[key]"}
     assert KEY not in str(output)
@@ -228,7 +228,7 @@ async def test_a_targets_system_prompt_comes_before_that_of_the_case(
 ) -> None:
     api.reply(make_reply(kind))
     options = {"options": {"system_prompt": "You are ${{ WHO }}."}, "environ": {"WHO": "Ada"}}
-    await api.ask(kind, ("system", "Be brief."), "hello", opened=options)
+    await api.ask(kind, ("system", "Be brief."), "hello", target_options=options)
     assert system(api.body) == ["You are Ada.", "Be brief."]
     with pytest.raises(UsageError, match="NOBODY"):
         await api.open(kind, options={"system_prompt": "${{ NOBODY }}"})
@@ -263,7 +263,7 @@ TOOL_FIELDS: dict[str, list[Any]] = {
 async def test_tools_are_described_and_a_call_of_one_is_an_answer_without_text(api: Api, kind: str) -> None:
     call = ToolCall(name="weather", arguments={"city": "Oslo"}, id=None if kind == "google" else "c1")
     api.reply(make_reply(kind, "", call))
-    output = await api.ask(kind, tools=TOOLS, opened={"seed": None})
+    output = await api.ask(kind, tools=TOOLS, target_options={"seed": None})
     assert api.body["tools"] == TOOL_FIELDS[kind]
     assert "tool_choice" not in api.body
     assert (output.text, output.tool_calls, output.refused_params) == ("", (call,), ())
@@ -371,7 +371,7 @@ async def test_a_format_of_the_answer_is_requested_or_reported_as_not_applied(
 ) -> None:
     call = ToolCall(name="reply", id="c1")
     api.reply(make_reply(kind, "", call))
-    output = await api.ask(kind, **fields, opened={"seed": None if kind == "anthropic" else 42})
+    output = await api.ask(kind, **fields, target_options={"seed": None if kind == "anthropic" else 42})
     assert {name: api.body.get(name) for name in body_fields} == body_fields
     assert output.refused_params == refused_params
     assert [call.name for call in output.tool_calls] == ["reply"]  # none of them is taken for the answer
@@ -474,7 +474,7 @@ async def test_a_refused_parameter_is_dropped_remembered_and_told(
     target = await api.open(kind, seed=None if kind == "anthropic" else 42)
     for _ in range(2):
         assert (await target.answer(make_prompt("hello", **fields))).refused_params == (parameter,)
-    first, *later = ({*request.body, *request.body.get("generationConfig", ())} for request in api.seen)
+    first, *later = ({*request.body, *request.body.get("generationConfig", ())} for request in api.requests)
     assert first >= set((dropped_fields or parameter).split())
     assert later == [first - set((dropped_fields or parameter).split())] * 2
     last = await target.answer(make_prompt("hello"))
@@ -492,7 +492,7 @@ async def test_several_refused_parameters_are_dropped_one_after_the_other(api: A
 async def test_max_tokens_is_asked_again_under_its_newer_name(api: Api) -> None:
     api.reply(complaint("Use 'max_completion_tokens' instead.", "max_tokens"), 400)
     api.reply(make_reply("openai"))
-    output = await api.ask("openai", opened={"max_tokens": 9})
+    output = await api.ask("openai", target_options={"max_tokens": 9})
     assert api.body["max_completion_tokens"] == 9
     assert "max_tokens" not in api.body
     assert output.refused_params == ()
@@ -509,7 +509,7 @@ async def test_max_tokens_is_asked_again_under_its_newer_name(api: Api) -> None:
 async def test_a_refusal_of_something_else_is_an_error_at_once(api: Api, refusal: dict[str, Any]) -> None:
     api.reply(refusal, 400)
     await api.fail()
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 async def test_a_complaint_that_only_holds_a_parameters_name_changes_nothing_for_later(api: Api) -> None:

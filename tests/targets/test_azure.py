@@ -33,8 +33,8 @@ async def test_the_address_decides_between_the_two_interfaces(
     api: Api, at: str, options: dict[str, str], path: str
 ) -> None:
     api.reply(make_reply("azure"))
-    await api.ask("azure", opened={"at": at, "options": options, "max_tokens": 7})
-    (request,) = api.seen
+    await api.ask("azure", target_options={"at": at, "options": options, "max_tokens": 7})
+    (request,) = api.requests
     assert request.path == path
     assert request.body == {
         "model": "m",
@@ -49,7 +49,7 @@ async def test_a_model_that_reasons_gets_the_newer_name_of_its_limit(api: Api) -
     message = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
     api.reply({"error": {"message": message, "param": "max_tokens"}}, 400)
     api.reply(make_reply("azure"))
-    await api.ask("azure", opened={"at": "/openai/v1", "max_tokens": 7})
+    await api.ask("azure", target_options={"at": "/openai/v1", "max_tokens": 7})
     assert api.body["max_completion_tokens"] == 7
     assert "max_tokens" not in api.body
 
@@ -65,9 +65,11 @@ async def test_a_key_and_a_token_of_entra_have_their_own_headers(
     api: Api, environ: dict[str, str], header: str, value: str
 ) -> None:
     api.reply(make_reply("azure", f"I know {value}."))
-    output = await api.ask("azure", opened={"environ": environ, "options": {"api_key": "${{ MINE }}"}})
-    assert api.seen[0].headers[header] == value
-    assert {"api-key", "authorization"} & set(api.seen[0].headers) == {header}
+    output = await api.ask(
+        "azure", target_options={"environ": environ, "options": {"api_key": "${{ MINE }}"}}
+    )
+    assert api.requests[0].headers[header] == value
+    assert {"api-key", "authorization"} & set(api.requests[0].headers) == {header}
     assert environ["MINE"] not in output.text
 
 

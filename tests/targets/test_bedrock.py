@@ -109,9 +109,9 @@ async def test_a_request_is_signed_for_its_address_and_body(
     bedrock: SignedApi, model: str, path: str
 ) -> None:
     bedrock.reply(make_answer())
-    output = await bedrock.ask("bedrock", "Grüße", opened={**BARE, "model": model})
+    output = await bedrock.ask("bedrock", "Grüße", target_options={**BARE, "model": model})
     assert output.text == "4"
-    (request,) = bedrock.seen
+    (request,) = bedrock.requests
     assert (request.method, request.path) == ("POST", f"/model/{path}/converse")
     assert request.headers["content-type"] == "application/json"
     region = "us-east-1" if model.startswith("arn:") else "eu-west-1"
@@ -130,10 +130,10 @@ async def test_each_request_is_signed_for_itself_at_its_own_time(
     later = datetime(2031, 1, 2, 3, 4, 5, tzinfo=UTC)
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda **_: later)
     await target.answer(make_prompt("hello"))
-    assert "temperature" in bedrock.seen[0].body["inferenceConfig"]
-    assert "temperature" not in bedrock.seen[1].body["inferenceConfig"]
-    assert bedrock.seen[2].headers["x-amz-date"] == "20310102T030405Z"
-    assert bedrock.seen[0].headers["x-amz-date"] != "20310102T030405Z"
+    assert "temperature" in bedrock.requests[0].body["inferenceConfig"]
+    assert "temperature" not in bedrock.requests[1].body["inferenceConfig"]
+    assert bedrock.requests[2].headers["x-amz-date"] == "20310102T030405Z"
+    assert bedrock.requests[0].headers["x-amz-date"] != "20310102T030405Z"
 
 
 async def test_a_token_of_temporary_credentials_is_sent_signed_and_never_given_back(
@@ -142,9 +142,9 @@ async def test_a_token_of_temporary_credentials_is_sent_signed_and_never_given_b
     token = "FwoGZXIvYXdzEXAMPLE/token+of/a+session=="
     environ = ACCOUNT | {"AWS_SESSION_TOKEN": token}
     bedrock.reply(make_answer({"text": f"You sent {token}."}))
-    output = await bedrock.ask("bedrock", opened={**BARE, "environ": environ})
-    assert bedrock.seen[0].headers["x-amz-security-token"] == token
-    assert "x-amz-security-token" in bedrock.seen[0].headers["authorization"]
+    output = await bedrock.ask("bedrock", target_options={**BARE, "environ": environ})
+    assert bedrock.requests[0].headers["x-amz-security-token"] == token
+    assert "x-amz-security-token" in bedrock.requests[0].headers["authorization"]
     assert output.text == "You sent [key]."
 
 
@@ -183,7 +183,7 @@ async def test_credentials_and_region_of_a_profile_are_used(
         (no_account | {"AWS_PROFILE": "work"}, {}),
         (no_account | ACCOUNT | {"AWS_REGION": ""}, {"profile": "work"}),
     ):
-        await bedrock.ask("bedrock", opened={**BARE, "environ": environ, "options": options})
+        await bedrock.ask("bedrock", target_options={**BARE, "environ": environ, "options": options})
         assert bedrock.scopes[-1].startswith("AKIDWORK/")
         assert "/ap-south-1/" in bedrock.scopes[-1]
     with pytest.raises(UsageError, match="nobody"):
@@ -264,9 +264,9 @@ async def test_another_server_gets_its_key_and_no_signature(
         ({"options": {"api_key": "${{ MINE }}"}}, "Bearer my-own-key"),
         ({"headers": {"Authorization": "Bearer ${{ MINE }}"}}, "Bearer my-own-key"),
     ):
-        await bedrock.ask("bedrock", opened={**BARE, "environ": environ, **options})
-        assert bedrock.seen[-1].headers["authorization"] == authorization
-        assert "x-amz-date" not in bedrock.seen[-1].headers
+        await bedrock.ask("bedrock", target_options={**BARE, "environ": environ, **options})
+        assert bedrock.requests[-1].headers["authorization"] == authorization
+        assert "x-amz-date" not in bedrock.requests[-1].headers
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def text(text: str) -> dict[str, Any]:
 async def test_the_request_has_the_documented_form(bedrock: SignedApi) -> None:
     bedrock.reply(make_answer())
     turns = [("system", "Be brief."), "one", "two", ("assistant", "yes"), ("developer", "Be kind."), "three"]
-    output = await bedrock.ask("bedrock", *turns, opened={"environ": ACCOUNT, "max_tokens": 9})
+    output = await bedrock.ask("bedrock", *turns, target_options={"environ": ACCOUNT, "max_tokens": 9})
     assert bedrock.body == {
         "system": [text("Be brief."), text("Be kind.")],
         "messages": [
@@ -379,7 +379,7 @@ async def test_each_parameter_is_sent_where_converse_has_it(
     bedrock: SignedApi, model: str, params: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     bedrock.reply(make_answer())
-    output = await bedrock.ask("bedrock", opened={**BARE, "model": model, **params})
+    output = await bedrock.ask("bedrock", target_options={**BARE, "model": model, **params})
     messages = [{"role": "user", "content": [text("hello")]}]
     assert bedrock.body == {"messages": messages, "inferenceConfig": {}, **fields}
     assert output.refused_params == ()
@@ -388,7 +388,7 @@ async def test_each_parameter_is_sent_where_converse_has_it(
 async def test_a_claude_model_that_thinks_is_sent_no_temperature(bedrock: SignedApi) -> None:
     bedrock.reply(make_answer())
     options = {"environ": ACCOUNT, "model": CLAUDE, "thinking_budget": 2048, "seed": None}
-    output = await bedrock.ask("bedrock", opened=options)
+    output = await bedrock.ask("bedrock", target_options=options)
     assert bedrock.body["inferenceConfig"] == {"maxTokens": 6144}
     assert output.refused_params == ("temperature",)
 
@@ -407,7 +407,7 @@ async def test_what_a_model_does_not_take_is_an_error_before_the_first_request(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         await bedrock.open("bedrock", model, environ=ACCOUNT, **params)
-    assert bedrock.seen == []
+    assert bedrock.requests == []
 
 
 @pytest.mark.parametrize("params", [{"stream": True}, {"logprobs": 1}, {"verbosity": "low"}])
@@ -425,7 +425,7 @@ async def test_tools_and_their_results_are_described(bedrock: SignedApi) -> None
         Message(role="tool", name="time", content="noon"),
     ]
     turns = ["hello", Message(role="assistant", tool_calls=calls), *results, "and?"]
-    await bedrock.ask("bedrock", *turns, tools=TOOLS, opened=BARE)
+    await bedrock.ask("bedrock", *turns, tools=TOOLS, target_options=BARE)
     specs = [
         {"name": "weather", "description": "The weather.", "inputSchema": {"json": PLACE}},
         {"name": "time", "inputSchema": {"json": {"type": "object"}}},
@@ -453,7 +453,7 @@ async def test_tools_and_their_results_are_described(bedrock: SignedApi) -> None
 async def test_a_schema_becomes_a_tool_whose_input_is_the_answer(bedrock: SignedApi) -> None:
     call = {"toolUse": {"toolUseId": "c1", "name": "reply", "input": {"city": "Oslo"}}}
     bedrock.reply(make_answer(text("So:"), call))
-    output = await bedrock.ask("bedrock", response_schema=PLACE, opened=BARE)
+    output = await bedrock.ask("bedrock", response_schema=PLACE, target_options=BARE)
     config = bedrock.body["toolConfig"]
     assert config["toolChoice"] == {"tool": {"name": "reply"}}
     assert config["tools"][0]["toolSpec"]["inputSchema"] == {"json": PLACE}
@@ -483,7 +483,7 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(bedrock: SignedA
     bedrock.reply(make_answer())
     turns = [("system", "Be brief."), "one", ("assistant", "yes"), "two"]
     options = {**BARE, "model": CLAUDE, "prompt_cache": True}
-    await bedrock.ask("bedrock", *turns, tools=TOOLS, opened=options)
+    await bedrock.ask("bedrock", *turns, tools=TOOLS, target_options=options)
     assert bedrock.body["toolConfig"]["tools"][-1] == POINT
     assert bedrock.body["system"] == [text("Be brief."), POINT]
     assert [turn["content"] for turn in bedrock.body["messages"]] == [
@@ -491,7 +491,7 @@ async def test_the_beginning_of_a_prompt_is_marked_to_be_cached(bedrock: SignedA
         [text("yes"), POINT],
         [text("two")],
     ]
-    await bedrock.ask("bedrock", opened=options)
+    await bedrock.ask("bedrock", target_options=options)
     assert "cachePoint" not in str(bedrock.body)
 
 
@@ -509,7 +509,7 @@ async def test_attachments_are_blocks_of_their_media_type(bedrock: SignedApi) ->
         for kind, path, media_type in files
     ]
     note = Attachment(kind="file", path="a.txt", text="Hi.")
-    await bedrock.ask("bedrock", Message(role="user", parts=("See", " ", note, *parts)), opened=BARE)
+    await bedrock.ask("bedrock", Message(role="user", parts=("See", " ", note, *parts)), target_options=BARE)
     first, second, *blocks = bedrock.body["messages"][0]["content"]
     assert [first, second] == [text("See"), text('<file path="a.txt">\nHi.\n</file>')]
     assert [
@@ -546,7 +546,7 @@ async def test_all_that_a_reply_says_is_in_the_output(bedrock: SignedApi) -> Non
         serviceTier={"type": "flex"},
     )
     bedrock.reply(reply, x_amzn_requestid="req-1")
-    output = await bedrock.ask("bedrock", opened=BARE)
+    output = await bedrock.ask("bedrock", target_options=BARE)
     assert (output.text, output.reasoning) == ("Let me see.", "2 and 2\n\n[redacted]")
     assert output.tool_calls == (ToolCall(name="add", arguments={"a": 2}, id="c1"),)
     assert output.usage == Usage(
@@ -628,5 +628,5 @@ async def test_each_field_of_a_request_is_one_that_aws_describes(bedrock: Signed
         (thinking, {"tools": TOOLS}),
         (thinking, {"response_schema": PLACE}),
     ):
-        await bedrock.ask("bedrock", *turns, **prompt, opened={"environ": ACCOUNT, **options})
+        await bedrock.ask("bedrock", *turns, **prompt, target_options={"environ": ACCOUNT, **options})
         assert _list_faults({"modelId": "m", **bedrock.body}, shape) == []

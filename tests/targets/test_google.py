@@ -61,7 +61,7 @@ async def test_a_parameter_is_sent_by_googles_name(
     api: Api, params: dict[str, Any], config: dict[str, Any]
 ) -> None:
     api.reply(make_reply("google"))
-    await api.ask("google", opened=params)
+    await api.ask("google", target_options=params)
     assert api.body["generationConfig"] == {**USUAL, **config}
     await api.ask("google", params=params)  # those of a case
     assert api.body["generationConfig"] == {**USUAL, **config}
@@ -69,7 +69,7 @@ async def test_a_parameter_is_sent_by_googles_name(
 
 async def test_the_service_tier_stands_beside_the_contents(api: Api) -> None:
     api.reply(make_reply("google"))
-    await api.ask("google", opened={"service_tier": "flex"})
+    await api.ask("google", target_options={"service_tier": "flex"})
     assert api.body["serviceTier"] == "flex"
 
 
@@ -89,8 +89,8 @@ async def test_a_budget_and_an_effort_together_are_an_error_before_the_first_req
     with pytest.raises(UsageError, match="not both"):
         await api.open("google", thinking_budget=5, reasoning_effort="low")
     with pytest.raises(TargetError, match="not both"):
-        await api.ask("google", opened={"thinking_budget": 5}, params={"reasoning_effort": "low"})
-    assert not api.seen
+        await api.ask("google", target_options={"thinking_budget": 5}, params={"reasoning_effort": "low"})
+    assert not api.requests
 
 
 async def test_extra_fields_are_merged_into_objects_and_replace_everything_else(api: Api) -> None:
@@ -100,7 +100,7 @@ async def test_extra_fields_are_merged_into_objects_and_replace_everything_else(
         "safetySettings": [{"category": "X"}],
     }
     case = {"extra_body": {"generationConfig": {"topK": 3}, "labels": {"team": "a"}}}
-    await api.ask("google", opened={"extra_body": extra}, params=case)
+    await api.ask("google", target_options={"extra_body": extra}, params=case)
     assert api.body == {
         "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
         "generationConfig": {"temperature": 0.0, "seed": 7, "responseModalities": ["IMAGE"], "topK": 3},
@@ -124,7 +124,7 @@ async def test_calls_that_gemini_3_did_not_make_are_signed_once_it_says_so(api: 
     ]
     output = await api.ask("google", *turns, tools=(Tool(name="weather"),))
     assert (output.text, output.refused_params) == ("It rains.", ())
-    first, second = (request.body for request in api.seen)
+    first, second = (request.body for request in api.requests)
     (part,) = first["contents"][1]["parts"]
     assert part == {"functionCall": {"name": "weather", "args": {"city": "Oslo"}}}
     part["thoughtSignature"] = "skip_thought_signature_validator"
@@ -244,10 +244,10 @@ async def test_a_streamed_answer_is_the_unstreamed_one(api: Api) -> None:
     api.reply(REPLY)
     api.reply(to_stream(split_reply()), Content_Type="text/event-stream")
     plain = await api.ask("google")
-    streamed = await api.ask("google", opened={"stream": True})
-    assert api.seen[0].path == "/v1beta/models/m:generateContent"
-    assert api.seen[1].path == "/v1beta/models/m:streamGenerateContent?alt=sse"
-    assert api.seen[0].body == api.seen[1].body
+    streamed = await api.ask("google", target_options={"stream": True})
+    assert api.requests[0].path == "/v1beta/models/m:generateContent"
+    assert api.requests[1].path == "/v1beta/models/m:streamGenerateContent?alt=sse"
+    assert api.requests[0].body == api.requests[1].body
     assert streamed.first_token_ms is not None
     assert 0 < streamed.first_token_ms <= streamed.latency_ms
     times = {"latency_ms": 0.0, "first_token_ms": None}
@@ -294,12 +294,12 @@ async def test_a_stream_without_an_answer_is_an_error(
 ) -> None:
     api.reply(to_stream(events), Content_Type="text/event-stream")
     if check is None:
-        assert (await api.ask("google", opened={"stream": True})).text == ""
+        assert (await api.ask("google", target_options={"stream": True})).text == ""
     else:
         assert check(await api.fail("google", stream=True))
 
 
 async def test_a_server_that_does_not_stream_is_read_all_the_same(api: Api) -> None:
     api.reply(make_reply("google", "4"))
-    output = await api.ask("google", opened={"stream": True})
+    output = await api.ask("google", target_options={"stream": True})
     assert (output.text, output.first_token_ms) == ("4", None)

@@ -63,7 +63,7 @@ async def test_a_status_says_whether_asking_again_can_help_and_whether_the_endpo
     assert bool(error.remedy) == (fault is not None)
     assert str(status) in str(error)
     assert status == 302 or "Come back on Tuesday" in str(error)
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_a_reason_in_the_body_counts_more_than_the_status(
 async def test_a_message_has_the_endpoints_words_and_never_the_key(api: Api, body: Any, words: str) -> None:
     api.reply(body, 401)
     assert str(await api.fail()).endswith(f" answered 401 (Unauthorized): {words}")
-    assert api.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    assert api.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_a_long_error_text_is_shortened(api: Api) -> None:
@@ -130,7 +130,7 @@ async def test_a_redirection_is_not_followed(api: Api) -> None:
     error = await api.fail()
     assert "/elsewhere" in str(error)
     assert not error.transient
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ async def test_a_self_signed_certificate_is_refused_before_anything_is_sent(open
     error = await failed(opening(PROCTOR_API_KEY=KEY), f"https://127.0.0.1:{server.port}")
     assert "certificate" in str(error)
     assert (error.kind, error.transient, error.fault) == ("connection", False, P)
-    assert not service.seen
+    assert not service.requests
     await server.close()
 
 

@@ -183,7 +183,7 @@ async def test_what_an_api_has_no_form_for_is_an_error_and_no_request(
 ) -> None:
     with pytest.raises(TargetError, match=rf"'{attachment.path}' is of type {attachment.media_type}"):
         await api.ask(kind, Message(role="user", parts=(attachment,)))
-    assert api.seen == []
+    assert api.requests == []
     assert not TARGETS.get(kind).takes(attachment.medium, attachment.media_type)
 
 

@@ -131,10 +131,10 @@ async def test_it_is_called_at_the_address_that_the_user_gives(api: Api) -> None
         target = await TARGETS.get(spec.kind).open_target(spec, opening)
         assert (await target.answer(make_prompt("?"))).text == "43"
         await opening.aclose()
-        assert api.seen[-1].path == "/v1/chat/completions"
+        assert api.requests[-1].path == "/v1/chat/completions"
         # The address is not Cohere's, and gets neither its key nor OpenAI's.
-        assert api.seen[-1].headers["authorization"] == "Bearer other"
-    assert len(api.seen) == 3
+        assert api.requests[-1].headers["authorization"] == "Bearer other"
+    assert len(api.requests) == 3
 
 
 @pytest.mark.usefixtures("cohere")

@@ -29,7 +29,7 @@ async def test_an_answer_that_repeats_them_is_kept_without_them(api: Api) -> Non
     api.reply(reply, X_Request_Id=ECHO)
     target = await api.open(environ=ENVIRON, logprobs=1, **PARAMS)
     output = await target.answer(make_prompt("hello"))
-    assert api.seen[0].headers["x-tenant"] == f"of {TENANT}"
+    assert api.requests[0].headers["x-tenant"] == f"of {TENANT}"
     assert api.body["metadata"] == {"account": USER}
     assert output.text == "[key] [key]"
     assert not any(secret in encode(output).decode() for secret in (TENANT, USER))

@@ -87,7 +87,7 @@ def stream_reply(api: Api, events: list[dict[str, Any]]) -> None:
 
 async def ask(api: Api, *turns: Any, options: Any = None, **fields: Any) -> Output:
     """The answer to a prompt over the Responses API."""
-    return await api.ask("openai", *turns, opened={**PLAIN, **(options or {})}, **fields)
+    return await api.ask("openai", *turns, target_options={**PLAIN, **(options or {})}, **fields)
 
 
 # --- requests ----------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ async def test_a_conversation_becomes_items_with_the_roles_that_it_has(api: Api)
         ("user", "two"),
     ]
     await ask(api, *turns, options={"at": "/v1/"})
-    (request,) = api.seen
+    (request,) = api.requests
     assert (request.method, request.path) == ("POST", "/v1/responses")
     assert request.headers["authorization"].startswith("Bearer ")
     assert request.body == {
@@ -179,7 +179,7 @@ async def test_every_parameter_has_its_field(api: Api) -> None:
         "headers": {"X-Team": "a"},
     }
     await ask(api, options=options)
-    assert api.seen[0].headers["x-team"] == "a"
+    assert api.requests[0].headers["x-team"] == "a"
     assert {name: value for name, value in api.body.items() if name not in {"model", "input"}} == {
         "store": True,
         "temperature": 0.5,
@@ -299,8 +299,8 @@ async def test_a_strict_tool_that_the_service_refuses_is_sent_again_unstrict(api
 )
 async def test_azure_has_the_deployment_in_the_body(api: Api, at: str, options: Any, path: str) -> None:
     api.reply(make_response())
-    output = await api.ask("azure", opened={**PLAIN, "at": at, "options": options, "model": "a/b"})
-    (request,) = api.seen
+    output = await api.ask("azure", target_options={**PLAIN, "at": at, "options": options, "model": "a/b"})
+    (request,) = api.requests
     assert (output.text, request.path, request.body["model"]) == ("Four.", path, "a/b")
     assert "api-key" in request.headers
     assert "authorization" not in request.headers
@@ -328,13 +328,13 @@ async def test_audio_that_reaches_it_all_the_same_is_refused(api: Api) -> None:
     audio = Attachment(kind="audio", path="a.wav", media_type="audio/wav", data=b"RIFF")
     with pytest.raises(TargetError, match="the Responses API does not accept") as caught:
         await ask(api, Message(role="user", parts=(audio,)))
-    assert (caught.value.kind, api.seen) == ("refused", [])
+    assert (caught.value.kind, api.requests) == ("refused", [])
 
 
 async def test_a_case_cannot_set_what_the_interface_lacks(api: Api) -> None:
     with pytest.raises(TargetError, match="cannot be sent: There is no parameter 'stop'") as caught:
         await ask(api, params={"stop": ("END",)})
-    assert (caught.value.kind, api.seen) == ("unsupported", [])
+    assert (caught.value.kind, api.requests) == ("unsupported", [])
 
 
 # --- replies -----------------------------------------------------------------------------------------------
@@ -588,8 +588,8 @@ async def test_a_streamed_answer_is_the_unstreamed_one_with_the_time_to_its_firs
     stream_reply(api, make_events(response))
     unstreamed = await ask(api)
     streamed = await ask(api, options={"stream": True})
-    assert [request.body.get("stream", False) for request in api.seen] == [False, True]
-    assert [request.headers.get("connection") for request in api.seen] == [None, "close"]
+    assert [request.body.get("stream", False) for request in api.requests] == [False, True]
+    assert [request.headers.get("connection") for request in api.requests] == [None, "close"]
     assert streamed.first_token_ms is not None
     assert 0 < streamed.first_token_ms <= streamed.latency_ms
     assert replace(streamed, latency_ms=0.0, first_token_ms=None) == replace(unstreamed, latency_ms=0.0)

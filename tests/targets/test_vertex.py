@@ -161,15 +161,15 @@ async def test_only_hosts_of_vertex_ai_get_the_token(opening: Make, host: str, i
 async def test_another_address_needs_no_project_and_gets_no_credentials(api: Api, at: str) -> None:
     api.reply(make_reply("google"))
     environ = {**TOKEN, **API_KEY, "PROCTOR_API_KEY": "other"}
-    await api.ask("vertex", opened={"at": at, "environ": environ})
-    await api.ask("vertex", opened={"at": at, "environ": PROJECT})
-    assert [request.path for request in api.seen] == [
+    await api.ask("vertex", target_options={"at": at, "environ": environ})
+    await api.ask("vertex", target_options={"at": at, "environ": PROJECT})
+    assert [request.path for request in api.requests] == [
         f"/v1/{PATH}",
         f"/v1/projects/p-1/locations/europe-west4/{PATH}",
     ]
-    assert api.seen[0].headers["authorization"] == "Bearer other"
-    assert "authorization" not in api.seen[1].headers
-    assert "x-goog-api-key" not in str(api.seen)
+    assert api.requests[0].headers["authorization"] == "Bearer other"
+    assert "authorization" not in api.requests[1].headers
+    assert "x-goog-api-key" not in str(api.requests)
 
 
 @pytest.mark.parametrize(
@@ -216,24 +216,24 @@ async def test_without_its_package_the_error_says_what_to_install(
 async def test_a_request_is_that_of_the_gemini_api_but_for_its_tier(api: Api) -> None:
     api.reply(make_reply("google"))
     options = {"top_k": 3, "service_tier": "flex", "reasoning_effort": "high", "environ": {}}
-    await api.ask("vertex", opened=options)
-    await api.ask("google", opened=options)
-    vertex, google = api.seen
+    await api.ask("vertex", target_options=options)
+    await api.ask("google", target_options=options)
+    vertex, google = api.requests
     assert google.body.pop("serviceTier") == "flex"
     assert vertex.body == google.body
     assert vertex.headers["x-vertex-ai-llm-shared-request-type"] == "flex"
     assert vertex.headers["x-vertex-ai-llm-request-type"] == "shared"
-    await api.ask("vertex", opened={"environ": {}, "service_tier": "standard"})
-    assert "vertex" not in str(api.seen[-1].headers)
+    await api.ask("vertex", target_options={"environ": {}, "service_tier": "standard"})
+    assert "vertex" not in str(api.requests[-1].headers)
 
 
 async def test_a_case_cannot_have_a_tier_of_its_own(api: Api) -> None:
     api.reply(make_reply("google"))
     options = {"service_tier": "flex", "environ": {}}
-    await api.ask("vertex", opened=options, params={"service_tier": "flex"})
+    await api.ask("vertex", target_options=options, params={"service_tier": "flex"})
     with pytest.raises(TargetError, match="one `service_tier` for all cases"):
-        await api.ask("vertex", opened=options, params={"service_tier": "priority"})
-    assert len(api.seen) == 1
+        await api.ask("vertex", target_options=options, params={"service_tier": "priority"})
+    assert len(api.requests) == 1
 
 
 async def test_the_traffic_type_is_the_tier_that_answered(api: Api) -> None:
@@ -244,17 +244,17 @@ async def test_the_traffic_type_is_the_tier_that_answered(api: Api) -> None:
 async def test_a_stream_has_its_own_address(api: Api) -> None:
     event = {"candidates": [{"content": {"parts": [{"text": "4"}]}, "finishReason": "STOP"}]}
     api.reply(f"data: {json.dumps(event)}\n\n".encode(), Content_Type="text/event-stream")
-    output = await api.ask("vertex", opened={"stream": True, "environ": PROJECT})
+    output = await api.ask("vertex", target_options={"stream": True, "environ": PROJECT})
     assert output.text == "4"
     assert output.first_token_ms is not None
-    assert api.seen[0].path.endswith("publishers/google/models/m:streamGenerateContent?alt=sse")
+    assert api.requests[0].path.endswith("publishers/google/models/m:streamGenerateContent?alt=sse")
 
 
 async def test_a_key_of_the_targets_own_goes_to_its_address(api: Api, opening: Make, tmp_path: Path) -> None:
     api.reply(make_reply("google"))
     target = await open_entry(api, opening, tmp_path, "api_key: '${{ MINE }}'", MINE="my-key", **PROJECT)
     await target.answer(make_prompt("?"))
-    assert (api.seen[0].path, api.seen[0].headers["x-goog-api-key"]) == (f"/v1/{PATH}", "my-key")
+    assert (api.requests[0].path, api.requests[0].headers["x-goog-api-key"]) == (f"/v1/{PATH}", "my-key")
 
 
 # --- Claude ------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ async def test_a_claude_model_is_named_in_the_address_and_not_in_the_body(
     spec = TargetsFile(text, "targets.yaml", str(tmp_path)).get_spec("t", Params(), {})
     target = await TARGETS.get("vertex-anthropic").open_target(spec, opening())
     assert (await target.answer(make_prompt("2 + 2?"))).text == "4"
-    (request,) = api.seen
+    (request,) = api.requests
     assert request.path == (
         "/v1/projects/p-of-file/locations/global/publishers/anthropic/models/claude-x@20260101:rawPredict"
     )
@@ -309,9 +309,9 @@ async def test_a_token_is_kept_until_it_is_about_to_expire(
     assert not tokens.claims
     for _ in range(4):
         await target.answer(make_prompt("?"))
-    authorizations = [request.headers["authorization"] for request in api.seen]
+    authorizations = [request.headers["authorization"] for request in api.requests]
     assert authorizations == ["Bearer ya29.1-x1y2z3", *["Bearer ya29.2-x1y2z3"] * 3]
-    assert api.seen[0].path == f"/v1/projects/p-of-file/locations/us-central1/{PATH}"
+    assert api.requests[0].path == f"/v1/projects/p-of-file/locations/us-central1/{PATH}"
     assert [claims["scope"] for claims in tokens.claims] == [SCOPE, SCOPE]
 
 
@@ -323,7 +323,7 @@ async def test_requests_at_once_share_one_token(
     target = await open_entry(api, opening, tmp_path, "credentials: '${{ KEY_FILE }}'", **environ)
     await asyncio.gather(*(target.answer(make_prompt("?")) for _ in range(8)))
     assert len(tokens.claims) == 1
-    assert len(api.seen) == 8
+    assert len(api.requests) == 8
 
 
 async def test_the_environment_names_the_key_file(
@@ -374,4 +374,4 @@ async def test_a_token_that_is_refused_is_an_error_of_the_trial(
         await target.answer(make_prompt("?"))
     assert (caught.value.fault, caught.value.transient) == (fault, fault is EndpointFault.SERVER)
     assert caught.value.remedy
-    assert not api.seen
+    assert not api.requests

@@ -17,7 +17,7 @@ import pytest
 from proctor.web.app import PAGES
 from proctor.web.project import Project
 from support.waiting import PATIENCE_S
-from support.web import GATED, PATIENCE_MS, Gate, Served, Visitor, opened, routes_of, serve, visit
+from support.web import GATED, PATIENCE_MS, Gate, Served, Visitor, list_routes, open_page, serve, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -110,21 +110,21 @@ def chromium(launched: tuple[Browser, AbstractEventLoop | None]) -> Iterator[Bro
 @pytest.fixture
 def browser_page(chromium: Browser, server: Served) -> Iterator[Page]:
     """A page of a new browser at the server; an error of a script fails the test."""
-    with opened(chromium, server.url) as page:
+    with open_page(chromium, server.url) as page:
         yield page
 
 
 @pytest.fixture
 def browser(chromium: Browser) -> Callable[..., AbstractContextManager[Page]]:
     """Opens pages: `with browser(server.url, color_scheme="dark") as page`."""
-    return partial(opened, chromium)
+    return partial(open_page, chromium)
 
 
 @pytest.fixture(scope="session")
 def routes() -> list[tuple[str, str]]:
     """Every method and path of the pages."""
     routers = [import_module(place.partition(":")[0]).router for place in PAGES.values()]
-    return [route for router in routers for route in routes_of(router)]
+    return [route for router in routers for route in list_routes(router)]
 
 
 @pytest.fixture

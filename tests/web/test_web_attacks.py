@@ -164,7 +164,7 @@ class TestStrangers:
         assert server.post("/login", {"token": TOKEN}).status == 303
         assert server.cookie != planted
         assert server.get("/suites").status == 200
-        attacker = server.another()
+        attacker = server.new_visitor()
         attacker.cookie = planted
         assert attacker.get("/suites").status == 303
 
@@ -312,7 +312,7 @@ def test_a_body_that_is_made_to_break_is_answered(server: Served, body: bytes, s
 def test_what_one_visitor_reveals_stays_hidden_from_others(server: Served, site: Project) -> None:
     save_suite(site, "ten", LINES)
     (run,) = make_runs(site, "ten", "echo")
-    other = server.another()
+    other = server.new_visitor()
     assert server.post(f"/runs/{run.id}/reveal").status == 303
     trial = json.loads(server.get(f"/api/v1/runs/{run.id}/trials?split=holdout").text)["trials"][0]
     secret = f"secret{trial['case_id'][1:]}"

@@ -242,7 +242,7 @@ def test_a_player_gets_the_bytes_that_it_seeks(
 
 def test_what_is_held_out_is_sealed_until_this_visitor_reveals_it(world: World) -> None:
     position = world.held_out[0]
-    visitor, other = world.server.another(), world.server.another()
+    visitor, other = world.server.new_visitor(), world.server.new_visitor()
     address = f"/runs/{world.thrice.id}/cases/{position}"
     text = visitor.get(address).text
     assert "reasons are hidden (holdout)" in read_heading(text)
@@ -347,7 +347,7 @@ def _comments_address(world: World, position: int) -> str:
 
 def test_a_comment_stands_on_the_page_until_its_author_deletes_it(world: World) -> None:
     place = _dev_case(world)
-    ana, bo = world.server.another(), world.server.another()
+    ana, bo = world.server.new_visitor(), world.server.new_visitor()
     answer = ana.post(
         f"{_comments_address(world, place)}?view=markdown",
         {"by": " Ana  Ruiz ", "text": f"Wrong?\r\n{HOSTILE}"},
@@ -383,13 +383,13 @@ def test_a_comment_stands_on_the_page_until_its_author_deletes_it(world: World) 
 def test_a_comment_without_text_or_author_or_one_too_long_is_refused(
     world: World, fields: dict[str, str]
 ) -> None:
-    assert world.server.another().post(_comments_address(world, world.dev[0]), fields).status == 400
+    assert world.server.new_visitor().post(_comments_address(world, world.dev[0]), fields).status == 400
     with world.server.site.open_store() as store:
         assert store.comments(world.run.id) == []
 
 
 def test_a_hidden_answer_takes_and_shows_no_comment_until_it_is_revealed(world: World) -> None:
-    place, stranger, reader = world.held_out[0], world.server.another(), world.server.another()
+    place, stranger, reader = world.held_out[0], world.server.new_visitor(), world.server.new_visitor()
     fields = {"by": "ana", "text": "Only for those who may see it."}
     assert stranger.post(_comments_address(world, place), fields).status == 404
     assert reader.post(f"/runs/{world.run.id}/reveal", {"back": "/"}).status == 303

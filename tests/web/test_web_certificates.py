@@ -199,7 +199,7 @@ def test_a_slow_certificate_shows_progress_and_reloads_when_it_is_done(
     monkeypatch.setattr(certificates, "_TIMEOUT_S", 0.0)
     run_id = run_suite()
     answer = server.post("/certificates", {"run": run_id})
-    again = server.another().post("/certificates", {"run": run_id})  # another visitor asks for it too
+    again = server.new_visitor().post("/certificates", {"run": run_id})  # another visitor asks for it too
     assert again.headers["location"] == answer.headers["location"]
     task = parse_qs(urlsplit(answer.headers["location"]).query)["task"][0]
     page = server.get(answer.headers["location"]).text

@@ -201,9 +201,9 @@ def test_a_holdout_access_is_counted_once_for_each_person(world: World) -> None:
     assert {world.worse.id, world.third.id} & set(before), "the runs are of one suite"
     world.compare(world.worse, world.third, more="&by=tag")
     assert looks() == before
-    world.server.another().get(address(world.worse, world.third))
+    world.server.new_visitor().get(address(world.worse, world.third))
     assert looks() == before, "another browser of the same person"
-    world.server.another().get(address(world.worse, world.third) + "&split=dev")
+    world.server.new_visitor().get(address(world.worse, world.third) + "&split=dev")
     assert looks() == before
 
 
@@ -243,7 +243,7 @@ def test_a_single_run_is_chosen_and_the_other_is_asked_for(world: World) -> None
 
 @pytest.mark.slow
 def test_the_answers_of_a_held_out_case_are_sealed_until_both_runs_are_revealed(world: World) -> None:
-    visitor = world.server.another()
+    visitor = world.server.new_visitor()
     text = visitor.get(address(world.worse, world.better)).text
     links = [unescape(link) for link in re.findall(r'href="(/compare/answers[^"]*)"', text)]
     hidden_link = next(link for link in links if "are hidden" in visitor.get(link).text)
@@ -256,7 +256,7 @@ def test_the_answers_of_a_held_out_case_are_sealed_until_both_runs_are_revealed(
     answer = visitor.post("/compare/answers/reveal", fields)
     assert answer.status == 303
     assert "It is" in visitor.get(answer.headers["location"]).text
-    assert "It is" not in world.server.another().get(hidden_link).text
+    assert "It is" not in world.server.new_visitor().get(hidden_link).text
 
 
 def test_answers_of_one_run_or_of_no_place_are_not_there(world: World) -> None:

@@ -44,7 +44,7 @@ def wait_for_event(server: Served, page: str, sentence: str) -> None:
 def test_suites_that_are_saved_at_once_are_all_kept(server: Served, project: Path) -> None:
     (project / "s.jsonl").write_text(suite(3, "by the command line"), encoding="utf-8")
     texts = [suite(3, f"answer {number}") for number in range(6)]
-    browsers = [server.another() for _ in texts]
+    browsers = [server.new_visitor() for _ in texts]
 
     def save(browser: Served, text: str) -> int:
         return browser.post("/suites/save", {"name": "s", "text": text}).status

@@ -135,7 +135,7 @@ def test_a_file_is_shown_in_the_editor_and_a_zip_is_held(server: Visitor) -> Non
     assert read_answer(page).startswith("2 cases read")
     key = re.search(r'name="key" value="([^"]+)"', page)
     assert key
-    assert server.another().post("/suites/save", {"key": key[1]}).status == 400, "it is another visitor's"
+    assert server.new_visitor().post("/suites/save", {"key": key[1]}).status == 400, "it is another visitor's"
     assert server.post("/suites/save", {"key": key[1]}).status == 303
     assert list_versions(server) == [("mine", "v1", 2)]
     answer = server.post("/suites/check", {"key": "nothing", "name": "typed"})

@@ -310,7 +310,7 @@ def test_held_out_answers_stay_hidden_until_they_are_revealed(server: Visitor, r
     assert "reason 2" in revealed
     assert server.looks("r1") == ["rate", "reveal"]
     assert case_ids(server.page(address(*pair, more="&text=answer+2"))) == ["c2"]
-    assert "Answer 2" not in read_text(server.another().page(address(*pair)))
+    assert "Answer 2" not in read_text(server.new_visitor().page(address(*pair)))
     assert server.post("/grid/reveal", {"back": "//evil"}).headers["location"] == "/grid"
 
 

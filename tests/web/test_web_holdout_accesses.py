@@ -35,7 +35,7 @@ def visitor(site: Project) -> Iterator[Visitor]:
 
 def log_in(visitor: Visitor, token: str) -> Visitor:
     """Another browser that has shown a token."""
-    browser = visitor.another()
+    browser = visitor.new_visitor()
     assert browser.post("/login", {"token": token}).status == 303
     return browser
 
@@ -60,7 +60,7 @@ def test_another_person_and_the_api_with_their_token(
     before = persons(site, runs[0])
     log_in(visitor, ANA).page(f"/runs/{runs[0].id}")
     log_in(visitor, BEN).page(f"/runs/{runs[0].id}")
-    answer = visitor.another().get(f"/api/v1/runs/{runs[0].id}", Authorization=f"Bearer {BEN}")
+    answer = visitor.new_visitor().get(f"/api/v1/runs/{runs[0].id}", Authorization=f"Bearer {BEN}")
     assert answer.status == 200
     assert persons(site, runs[0]) == [*before, ("ana", "rate"), ("ben", "rate")]
 
@@ -103,6 +103,6 @@ def test_revealing_is_an_access_of_its_own_and_reveals_to_one_person(
 def test_without_tokens_there_is_one_owner(site: Project, runs: list[Run]) -> None:
     before = persons(site, runs[0])
     with visit(site) as visitor:
-        for browser in (visitor.another(), visitor.another()):
+        for browser in (visitor.new_visitor(), visitor.new_visitor()):
             browser.page(f"/runs/{runs[0].id}")
     assert persons(site, runs[0]) == [*before, ("owner", "rate")]

@@ -169,7 +169,7 @@ def test_a_client_that_reads_nothing_of_its_answers_is_cut_off(site: Project) ->
             line.sendall(
                 ask * 1_000
             )  # 12 MB of answers, more than the system keeps for whoever does not read
-        wait_until(lambda: server.answered)
+        wait_until(lambda: server.request_count)
         wait_until(lambda: not server.connections)
 
 

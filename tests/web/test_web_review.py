@@ -218,7 +218,7 @@ def test_enough_labels_say_what_people_would_pass(project: Path, server: Server)
 
 
 def test_two_people_at_once_lose_nothing(run_id: str, server: Server) -> None:
-    other = server.another()
+    other = server.new_visitor()
     for browser, who in ((server, "Ana"), (other, "Bo")):
         name(browser, run_id, who)
 
@@ -272,7 +272,7 @@ def test_held_out_answers_are_labelled_only_after_they_are_revealed_and_that_is_
     for n in (first, second):
         assert label(server, run_id, f"{n}.0", "pass", note="held-out words").status == 303
     assert server.looks(run_id) == [*before, "reveal", "rate"]
-    own, other = server.get(f"/review/labels.jsonl?run={run_id}"), server.another()
+    own, other = server.get(f"/review/labels.jsonl?run={run_id}"), server.new_visitor()
     assert own.text.count("held-out words") == 2
     assert "held-out words" not in other.get(f"/review/labels.jsonl?run={run_id}").text
     assert read_heading(name(other, run_id, "Bo")) == "0 of 6 labelled"

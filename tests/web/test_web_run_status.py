@@ -290,7 +290,7 @@ def stop_run(server: Any, site: Project, group: str) -> Any:
     wait_until(lambda: count_trials(site, run.id) == 3)
     answers = [
         browser.post(f"/runs/{run.id}/stop", {"group": group})
-        for browser in (server, server.another(), server)
+        for browser in (server, server.new_visitor(), server)
     ]
     assert [answer.headers["location"] for answer in answers] == [f"/starts/{group}"] * 3
     wait_until(
@@ -316,7 +316,8 @@ def test_two_browsers_stop_a_run_and_what_finished_is_kept(
         server.get(server.post(f"/starts/{group}/stop").headers["location"]).text
     )
     ways = [
-        browser.post(f"/runs/{run.id}/resume").headers["location"] for browser in (server, server.another())
+        browser.post(f"/runs/{run.id}/resume").headers["location"]
+        for browser in (server, server.new_visitor())
     ]
     assert ways[0].startswith("/starts/")
     assert ways[1] in (f"/runs/{run.id}", f"/starts/{group}")
@@ -393,7 +394,7 @@ def test_a_run_goes_on_when_its_server_is_interrupted(server: Any, site: Project
 def test_many_starts_at_once_are_all_made(server: Any, site: Project) -> None:
     groups: list[str] = []
     threads = [
-        Thread(target=lambda: groups.append(begin(server.another(), target="answers"))) for _ in range(4)
+        Thread(target=lambda: groups.append(begin(server.new_visitor(), target="answers"))) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

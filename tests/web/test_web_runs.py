@@ -487,7 +487,7 @@ def test_browsers_of_one_person_make_one_holdout_access_a_day(writer: RunWriter,
         server.get("/runs/r2")
         server.get("/runs")
     assert (server.looks(run.id), server.looks(plain.id)) == (["rate"], [])
-    other = server.another()
+    other = server.new_visitor()
     assert "Holdout Accuracy" in other.page("/runs/r1")
     assert "Holdout Accuracy" in other.page("/runs/r1/events")
     assert server.looks(run.id) == ["rate"]
@@ -514,7 +514,7 @@ def test_what_is_held_out_is_sealed_until_it_is_revealed_which_is_recorded(
     assert read_heading(page).endswith("; holdout revealed")
     assert [row[1] for row in rows(page)] == ["c8", "c9"]
     assert "reason 9" in read_text(page)
-    assert "Answer 9" not in server.another().get("/runs/r1").text
+    assert "Answer 9" not in server.new_visitor().get("/runs/r1").text
     for back in ("https://elsewhere.example/", "//elsewhere.example", "/runs/r10", "/runs/r1x"):
         assert server.post("/runs/r1/reveal", {"back": back}).headers["location"] == "/runs/r1"
     assert server.looks(run.id).count("reveal") == 1

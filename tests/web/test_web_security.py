@@ -55,7 +55,7 @@ def test_without_an_origin_the_browsers_own_word_for_it_counts(server: Visitor) 
 
 
 def test_a_form_without_this_visitors_token_changes_nothing(server: Visitor) -> None:
-    other = server.another().token()
+    other = server.new_visitor().token()
     for token in ("", "x", other):
         answer = server.send("POST", "/login", f"csrf={token}&token=x".encode(), FORM)
         assert answer.status == 403
@@ -135,7 +135,7 @@ class TestToken:
         answer = server.post("/login", {"token": "a-token-of-nineteen", "next": "/runs?tag=a"})
         assert (answer.status, answer.headers["location"]) == (303, "/runs?tag=a")
         assert server.get("/").headers["location"] == "/suites"
-        assert server.another().get("/").headers["location"] == "/login?next=%2F"
+        assert server.new_visitor().get("/").headers["location"] == "/login?next=%2F"
 
     @pytest.mark.parametrize("place", ["//evil.example", "https://evil.example", "/\\evil.example", "evil"])
     def test_nobody_is_led_to_another_site(self, server: Visitor, place: str) -> None:

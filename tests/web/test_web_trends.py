@@ -130,7 +130,7 @@ def test_the_time_and_the_baseline_are_in_the_address(world: World) -> None:
 
 
 def test_a_holdout_access_is_counted_once_per_person(world: World) -> None:
-    visitor, run_id = world.server.another(), world.runs[0].id
+    visitor, run_id = world.server.new_visitor(), world.runs[0].id
     with world.server.site.open_store() as store:
         record_holdout_access(store, store.run(run_id), "rate")  # by a command
     world.server.get(world.address)

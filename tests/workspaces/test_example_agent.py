@@ -53,7 +53,7 @@ async def _run_cases(ground: Ground, cases: list[Case]) -> dict[str, tuple[Outpu
     target = await open_target(spec, OPENING)
 
     async def trial(case: Case) -> tuple[Output, tuple[Score, ...]]:
-        async with ground.staying(environment, case) as (stay, folder):
+        async with ground.stay(environment, case) as (stay, folder):
             output = await target.answer(Prompt(messages=case.input, workspace=str(folder)))
             output = replace(output, file_changes=await stay.diff())
             help_ = GradingContext(programs=programs, workspace=str(folder))
@@ -90,7 +90,7 @@ async def test_the_agent_passes_what_it_understands_and_every_grader_has_what_it
     assert len(scores) == 4
     assert results["locked-ledger"][0].file_changes is None
     assert ground.warnings == []
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 async def test_the_agent_fails_what_it_does_not_understand(ground: Ground) -> None:

@@ -23,7 +23,7 @@ async def test_the_folders_that_are_kept_are_those_that_were_asked_for(
     environment = ground.environment(keep=keep)
     workspace = Workspace(isolation="per_test")
     for name in ("good", "bad"):
-        async with ground.staying(environment, ground.case(name, workspace), passed=name == "good") as (
+        async with ground.stay(environment, ground.case(name, workspace), passed=name == "good") as (
             _,
             folder,
         ):
@@ -31,13 +31,13 @@ async def test_the_folders_that_are_kept_are_those_that_were_asked_for(
     await environment.aclose()
     assert list(environment.kept_folders.values()) == names
     assert [(path / name).exists() for path, name in environment.kept_folders.items()] == [True] * len(names)
-    assert len(ground.left()) == (1 + 2 * len(names) if names else 0)
+    assert len(ground.list_files()) == (1 + 2 * len(names) if names else 0)
 
 
 async def test_a_shared_folder_is_kept_when_one_of_its_tests_did_not_pass(ground: Ground) -> None:
     environment = ground.environment(keep="failed")
     for name in ("one", "two"):
-        async with ground.staying(environment, ground.case(name), passed=name == "two") as (_, folder):
+        async with ground.stay(environment, ground.case(name), passed=name == "two") as (_, folder):
             pass
     await environment.aclose()
     assert dict(environment.kept_folders) == {folder: ""}
@@ -59,7 +59,7 @@ async def test_a_run_that_goes_on_does_not_touch_what_it_kept(ground: Ground) ->
     kept_folders = list[Path]()
     for _ in range(2):
         environment = ground.environment(keep="all")
-        async with ground.staying(environment, ground.case()) as (_, folder):
+        async with ground.stay(environment, ground.case()) as (_, folder):
             assert list(folder.iterdir()) == []
             (folder / "file").touch()
         await environment.aclose()
@@ -75,13 +75,13 @@ async def test_a_folder_of_the_users_is_used_as_it_is_and_stays(ground: Ground) 
     ground.write("own/mine", "m")
     environment = ground.environment()
     workspace = Workspace(path="own", template="template")
-    async with ground.staying(environment, ground.case(workspace=workspace)) as (stay, folder):
+    async with ground.stay(environment, ground.case(workspace=workspace)) as (stay, folder):
         assert folder == ground.suite / "own"
         (folder / "new").touch()
         assert (await stay.diff() or "").startswith("diff --git a/new b/new\nnew file mode")
     await environment.aclose()
     assert ground.names("own") == ["mine", "new"]
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -90,7 +90,7 @@ async def test_an_empty_or_missing_folder_of_the_users_is_filled(ground: Ground,
     if exists:
         (ground.suite / "own").mkdir()
     environment = ground.environment()
-    async with ground.staying(environment, ground.case(workspace=Workspace(path="own", template="template"))):
+    async with ground.stay(environment, ground.case(workspace=Workspace(path="own", template="template"))):
         pass
     await environment.aclose()
     assert ground.names("own") == ["file"]

@@ -43,9 +43,9 @@ async def test_a_reset_goes_back_to_what_before_all_left(
     case = ground.case(workspace=Workspace(template="template", hooks=hooks))
     environment = ground.environment()
     for _ in range(2):
-        async with ground.staying(environment, case) as (_, folder):
+        async with ground.stay(environment, case) as (_, folder):
             _spoil(folder)
-    async with ground.staying(environment, case) as (_, folder):
+    async with ground.stay(environment, case) as (_, folder):
         expected = {**PREPARED, **dict.fromkeys(spoilt, "spoilt")}
         if reset == "none":
             del expected["gone"]
@@ -71,7 +71,7 @@ async def test_a_reset_takes_back_commits_and_knows_what_each_repository_ignores
     state = ("log", "--format=%H", "-1"), ("status", "--porcelain"), ("branch", "--format=%(refname)")
     states = []
     for _ in range(2):
-        async with ground.staying(environment, ground.case(workspace=workspace)) as (_, folder):
+        async with ground.stay(environment, ground.case(workspace=workspace)) as (_, folder):
             repo = folder / "repo"
             states.append([ground.run_git(repo, *words) for words in state])
             assert (repo / "a.tmp").exists() == (reset == "fast" and len(states) == 2)
@@ -88,7 +88,7 @@ async def test_a_reset_takes_back_commits_and_knows_what_each_repository_ignores
 async def test_what_a_test_left_is_there_until_its_after_each_has_run(ground: Ground) -> None:
     hooks = Hooks(after_each=ground.sh("cp $1/made .", reset="strict"))
     environment = ground.environment()
-    async with ground.staying(environment, ground.case(workspace=Workspace(hooks=hooks))) as (_, folder):
+    async with ground.stay(environment, ground.case(workspace=Workspace(hooks=hooks))) as (_, folder):
         (folder / "made").write_text("m", encoding="utf-8")
     assert (ground.suite / "made").read_text(encoding="utf-8") == "m"
     assert list(folder.iterdir()) == []
@@ -98,7 +98,7 @@ async def test_a_before_each_that_resets_does_so_before_its_command(ground: Grou
     hooks = Hooks(before_each=ground.sh("ls $1 >> log; touch $1/set-up", reset="strict"))
     environment = ground.environment()
     for _ in range(2):
-        async with ground.staying(environment, ground.case(workspace=Workspace(hooks=hooks))) as (_, folder):
+        async with ground.stay(environment, ground.case(workspace=Workspace(hooks=hooks))) as (_, folder):
             assert [path.name for path in folder.iterdir()] == ["set-up"]
     await environment.aclose()
     assert ground.log() == []
@@ -108,7 +108,7 @@ async def test_the_hook_after_all_brings_a_folder_of_the_users_back(ground: Grou
     ground.write("own/file", "f")
     workspace = Workspace(path="own", hooks=Hooks(after_all=Hook(reset="strict")))
     environment = ground.environment()
-    async with ground.staying(environment, ground.case(workspace=workspace)) as (_, folder):
+    async with ground.stay(environment, ground.case(workspace=workspace)) as (_, folder):
         (folder / "file").unlink()
         (folder / "new").touch()
     assert (folder / "new").exists()

@@ -26,7 +26,7 @@ async def test_the_hooks_of_all_run_once_and_those_of_each_for_each(ground: Grou
     environment = ground.environment()
     workspace = Workspace(hooks=ground.logging(*MOMENTS), isolation=isolation)
     for name in ("one", "two"):
-        async with ground.staying(environment, ground.case(name, workspace)):
+        async with ground.stay(environment, ground.case(name, workspace)):
             ground.log()
     await environment.aclose()
     assert ground.log() == [
@@ -35,7 +35,7 @@ async def test_the_hooks_of_all_run_once_and_those_of_each_for_each(ground: Grou
         *("before_each two", "after_each two"),
         "after_all __after_all__",
     ]
-    assert ground.left() == []
+    assert ground.list_files() == []
     assert ground.warnings == []
 
 
@@ -52,7 +52,7 @@ async def test_each_step_finds_what_the_steps_before_it_made(ground: Ground, ori
         ),
     )
     environment = ground.environment()
-    async with ground.staying(environment, ground.case(workspace=workspace)) as (stay, folder):
+    async with ground.stay(environment, ground.case(workspace=workspace)) as (stay, folder):
         (folder / "answer").write_bytes((folder / "each").read_bytes())
         assert "+++ b/answer\n@@ -0,0 +1 @@\n+t4\n" in (await stay.diff() or "")
     await environment.aclose()
@@ -65,7 +65,7 @@ async def test_the_changes_of_a_test_are_its_own(ground: Ground) -> None:
     environment = ground.environment()
     workspace = Workspace(hooks=Hooks(before_each=ground.sh("date +%N > $1/{{test_id}}-set-up")))
     for name in ("one", "two"):
-        async with ground.staying(environment, ground.case(name, workspace)) as (stay, folder):
+        async with ground.stay(environment, ground.case(name, workspace)) as (stay, folder):
             assert await stay.diff() is None
             (folder / name).touch()
             text = await stay.diff() or ""
@@ -79,7 +79,7 @@ async def test_a_group_of_one_case_has_that_case_in_the_hooks_of_all(ground: Gro
     hooks = Hooks(before_all=ground.sh("cat > before"), after_all=ground.sh("cat > after"))
     case = ground.case(workspace=Workspace(hooks=hooks), metadata={"commit": "abc"})
     environment.expect(case, 2)
-    async with ground.staying(environment, case):
+    async with ground.stay(environment, case):
         pass
     await environment.aclose()
     for name in ("before", "after"):
@@ -95,26 +95,26 @@ async def test_a_group_is_closed_as_soon_as_its_last_trial_has_ended(ground: Gro
     cases = [ground.case(name, workspace) for name in ("one", "two")]
     for case in cases:
         environment.expect(case, 1)
-    async with ground.staying(environment, cases[0]):
+    async with ground.stay(environment, cases[0]):
         pass
     assert ground.log() == []
-    async with ground.staying(environment, cases[1]):
+    async with ground.stay(environment, cases[1]):
         pass
     assert ground.log() == ["after_all __after_all__"]
-    async with ground.staying(environment, cases[1]) as (_, folder):
+    async with ground.stay(environment, cases[1]) as (_, folder):
         assert folder.is_dir()
     await environment.aclose()
     await environment.aclose()
     assert ground.log() == ["after_all __after_all__"] * 2
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 async def test_a_trial_that_nobody_expected_is_not_thrown_out(ground: Ground) -> None:
     environment = ground.environment()
     case = ground.case(workspace=Workspace(isolation="per_test"))
     environment.expect(case, 1)
-    async with ground.staying(environment, case) as (_, folder):
-        async with ground.staying(environment, case):
+    async with ground.stay(environment, case) as (_, folder):
+        async with ground.stay(environment, case):
             pass
         assert folder.is_dir()
     assert not folder.exists()
@@ -125,8 +125,8 @@ async def test_different_workspaces_are_different_groups(ground: Ground) -> None
     first_case = ground.case("one", Workspace(hooks=ground.logging("before_all")))
     second_case = ground.case("two", Workspace(hooks=ground.logging("before_all", "before_each")))
     async with (
-        ground.staying(environment, first_case) as (_, first),
-        ground.staying(environment, second_case) as (_, other),
+        ground.stay(environment, first_case) as (_, first),
+        ground.stay(environment, second_case) as (_, other),
     ):
         assert first != other
     await environment.aclose()
@@ -143,7 +143,7 @@ async def test_trials_are_in_a_shared_folder_one_after_the_other_in_the_order_th
     steps: list[str] = []
 
     async def trial(name: str) -> None:
-        async with ground.staying(environment, ground.case(name)) as (_, folder):
+        async with ground.stay(environment, ground.case(name)) as (_, folder):
             steps.append(f"in {name} {len(list(folder.iterdir()))}")
             await asyncio.sleep(0.002)
             (folder / name).touch()
@@ -162,7 +162,7 @@ async def test_nothing_leaks_where_each_test_has_its_own_folder(ground: Ground) 
     together = asyncio.Barrier(3)
 
     async def trial(name: str) -> None:
-        async with ground.staying(environment, ground.case(name, workspace)) as (stay, folder):
+        async with ground.stay(environment, ground.case(name, workspace)) as (stay, folder):
             await together.wait()
             (folder / "link").write_text(name, encoding="utf-8")
             (folder / "prepared").write_text(name, encoding="utf-8")
@@ -175,11 +175,11 @@ async def test_nothing_leaks_where_each_test_has_its_own_folder(ground: Ground) 
             assert (await stay.diff() or "").count("diff --git") == 3
 
     await asyncio.wait_for(asyncio.gather(*(trial(name) for name in "abc")), PATIENCE_S)
-    async with ground.staying(environment, ground.case("d", workspace)) as (_, folder):
+    async with ground.stay(environment, ground.case("d", workspace)) as (_, folder):
         assert (folder / "link").read_text(encoding="utf-8") == "t"
         assert (folder / "prepared").read_text(encoding="utf-8") == "p\n"
     await environment.aclose()
-    assert ground.left() == []
+    assert ground.list_files() == []
     assert (ground.suite / "template" / "file").read_text(encoding="utf-8") == "t"
 
 
@@ -187,7 +187,7 @@ async def test_no_folder_is_named_after_a_test(ground: Ground) -> None:
     environment = ground.environment()
     workspace = Workspace(isolation="per_test")
     for name in ("../../up", "/abs", "a\nb", "." * 300):
-        async with ground.staying(environment, ground.case(name, workspace)) as (_, folder):
+        async with ground.stay(environment, ground.case(name, workspace)) as (_, folder):
             assert folder.parent == ground.root / "20260301-120000-abc123"
             assert folder.name.isdigit()
 
@@ -206,11 +206,11 @@ async def test_a_failing_before_all_fails_every_test_of_its_group_and_no_other(
     for name in ("one", "two"):
         with pytest.raises(WorkspaceError, match=r"before_all hook failed: .* exit code 4: no disk"):
             await environment.enter(ground.case(name, broken), 0)
-    async with ground.staying(environment, ground.case("three")):
+    async with ground.stay(environment, ground.case("three")):
         pass
     await environment.aclose()
     assert ground.log() == ["ran"]
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
@@ -223,7 +223,7 @@ async def test_a_failing_before_each_fails_its_test_only(ground: Ground, isolati
     workspace = Workspace(isolation=isolation, hooks=hooks)
     with pytest.raises(WorkspaceError, match=r"^The before_each hook failed"):
         await environment.enter(ground.case("one", workspace), 0)
-    async with ground.staying(environment, ground.case("two", workspace)) as (stay, _):
+    async with ground.stay(environment, ground.case("two", workspace)) as (stay, _):
         assert await stay.diff() is None
     await environment.aclose()
     assert ground.log() == ["two"]
@@ -233,14 +233,14 @@ async def test_failing_hooks_after_a_test_are_warnings(ground: Ground) -> None:
     environment = ground.environment()
     hooks = Hooks(after_each=ground.sh("exit 1"), after_all=ground.sh("exit 2"))
     for _ in range(2):
-        async with ground.staying(environment, ground.case("one", Workspace(hooks=hooks))):
+        async with ground.stay(environment, ground.case("one", Workspace(hooks=hooks))):
             pass
     await environment.aclose()
     assert [text.partition(":")[0] for text in ground.warnings] == [
         "After test 'one'",
         "After the last test of a workspace",
     ]
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 async def test_a_missing_template_says_where_its_path_begins(ground: Ground) -> None:
@@ -260,7 +260,7 @@ async def test_where_no_folder_can_be_made_another_place_is_suggested(ground: Gr
 async def test_without_git_changes_are_not_told_and_the_user_is(ground: Ground) -> None:
     environment = ground.environment(environ={"PATH": str(ground.suite)})
     for name in ("one", "two"):
-        async with ground.staying(environment, ground.case(name)) as (stay, folder):
+        async with ground.stay(environment, ground.case(name)) as (stay, folder):
             (folder / name).touch()
             assert await stay.diff() is None
     await environment.aclose()
@@ -286,7 +286,7 @@ async def test_a_trial_that_is_cancelled_in_a_hook_lets_the_next_one_in(
     assert slow.cancelled()
     await environment.leave(stay, passed=True)
     await environment.aclose()
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 async def test_a_trial_that_is_cancelled_while_before_all_runs_leaves_that_to_the_next(
@@ -300,11 +300,11 @@ async def test_a_trial_that_is_cancelled_while_before_all_runs_leaves_that_to_th
         await asyncio.sleep(0.005)
     first.cancel()
     ground.write("go")
-    async with ground.staying(environment, case):
+    async with ground.stay(environment, case):
         assert first.cancelled()
         assert ground.log() == ["in", "in"]
     await environment.aclose()
-    assert ground.left() == []
+    assert ground.list_files() == []
 
 
 async def test_what_was_never_left_is_closed_at_the_end(ground: Ground) -> None:
@@ -314,4 +314,4 @@ async def test_what_was_never_left_is_closed_at_the_end(ground: Ground) -> None:
         await environment.enter(ground.case(workspace=workspace), 0)
     await environment.aclose()
     assert ground.log() == ["after_all __after_all__"] * 2
-    assert ground.left() == []
+    assert ground.list_files() == []

@@ -25,7 +25,7 @@ async def read(api: Api, message: dict[str, Any], options: Any = None, **reply: 
     """The output of a reply with a message; further fields are those of its choice or of the reply."""
     choice = {"message": message, "logprobs": reply.pop("logprobs", None)}
     api.reply({"choices": [choice], **reply})
-    return await api.ask("openai", opened=options)
+    return await api.ask("openai", target_options=options)
 
 
 # --- reasoning ---------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ async def test_unreadable_log_probabilities_are_an_error_only_if_they_were_reque
 ) -> None:
     assert (await read(api, {"content": "4"}, logprobs=logprobs)).logprobs == ()
     with pytest.raises(TargetError, match="log-probabilities that cannot be read") as error:
-        await api.ask("openai", opened={"logprobs": 1})
+        await api.ask("openai", target_options={"logprobs": 1})
     assert (error.value.kind, error.value.transient) == ("protocol", False)
 
 
@@ -221,7 +221,7 @@ async def test_an_address_in_an_answer_is_kept_as_a_text_and_not_opened(api: Api
     output = await read(api, {"content": "4", "images": [{"image_url": {"url": url}}]})
     (attachment,) = output.attachments
     assert (attachment.media_type, attachment.text) == ("text/uri-list", url)
-    assert [request.path for request in api.seen] == ["/chat/completions"]
+    assert [request.path for request in api.requests] == ["/chat/completions"]
 
 
 async def test_a_key_in_an_address_or_in_reasoning_is_removed(api: Api) -> None:

@@ -35,7 +35,7 @@ def write(*events: dict[str, Any], end: str = END_OF_STREAM) -> bytes:
 
 async def ask(api: Api, *events: dict[str, Any], end: str = END_OF_STREAM) -> Output:
     api.reply(write(*events, end=end), Content_Type="text/event-stream")
-    return await api.ask("openai", opened={"stream": True})
+    return await api.ask("openai", target_options={"stream": True})
 
 
 async def test_the_pieces_of_a_stream_are_one_answer_with_the_time_to_its_first_token(api: Api) -> None:
@@ -151,7 +151,7 @@ async def test_a_stream_without_an_answer_is_an_error(api: Api) -> None:
 
 async def test_a_server_that_does_not_stream_answers_all_the_same(api: Api) -> None:
     api.reply({"choices": [{"message": {"content": "4"}}]})
-    output = await api.ask("openai", opened={"stream": True})
+    output = await api.ask("openai", target_options={"stream": True})
     assert (output.text, output.first_token_ms) == ("4", None)
 
 

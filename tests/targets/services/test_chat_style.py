@@ -81,8 +81,8 @@ async def test_the_seed_of_each_repeat_has_the_services_name(api: Api) -> None:
     target = await TARGETS.get(spec.kind).open_target(spec, api._opening(**WITH_KEY))
     for repeat in (0, 2):
         await target.answer(make_prompt("hello", repeat=repeat))
-    assert [request.body["random_seed"] for request in api.seen] == [40, 42]
-    assert all("seed" not in request.body for request in api.seen)
+    assert [request.body["random_seed"] for request in api.requests] == [40, 42]
+    assert all("seed" not in request.body for request in api.requests)
 
 
 async def test_a_seed_that_a_service_lacks_is_not_sent_and_the_report_says_so(api: Api) -> None:
@@ -133,7 +133,7 @@ async def test_an_endpoint_that_refuses_one_name_of_the_maximum_gets_the_other(
     api.reply({"error": {"message": f"Unsupported parameter: '{names[0]}'", "param": names[0]}}, 400)
     api.reply(make_reply("openai"))
     await send(api, word, max_tokens=7)
-    assert [next(key for key in request.body if key.startswith("max")) for request in api.seen] == names
+    assert [next(key for key in request.body if key.startswith("max")) for request in api.requests] == names
 
 
 # --- refusals ----------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ async def test_a_parameter_that_the_user_chose_is_never_left_out_after_a_refusal
     api.reply({"error": {"message": f"Unsupported parameter: '{name}'.", "param": name}}, 400)
     with pytest.raises(TargetError, match=f"400.*Unsupported parameter: '{name}'"):
         await send(api, "openai:m", **{name: value})
-    assert len(api.seen) == 1
+    assert len(api.requests) == 1
 
 
 async def test_a_server_that_knows_no_stream_options_is_asked_without_them(api: Api) -> None:
@@ -167,7 +167,7 @@ async def test_a_server_that_knows_no_stream_options_is_asked_without_them(api: 
 
 async def test_log_probabilities_that_do_not_come_are_reported_as_not_applied(api: Api) -> None:
     api.reply(make_reply("openai"))
-    output = await api.ask("openai", opened={"logprobs": 2})
+    output = await api.ask("openai", target_options={"logprobs": 2})
     assert output.refused_params == ("logprobs",)
 
 
@@ -175,8 +175,8 @@ async def test_what_a_case_sets_and_its_service_lacks_is_an_error_without_a_requ
     api.reply(make_reply("openai"))
     with pytest.raises(TargetError, match="of the case cannot be sent: There is no parameter 'top_k'"):
         await api.ask("openai", params={"top_k": 5})
-    assert api.seen == []
-    await api.ask("openai", params={"top_p": 0.5, "stop": ["END"]}, opened={"top_p": 0.9})
+    assert api.requests == []
+    await api.ask("openai", params={"top_p": 0.5, "stop": ["END"]}, target_options={"top_p": 0.9})
     assert (api.body["top_p"], api.body["stop"]) == (0.5, ["END"])
 
 

@@ -117,7 +117,7 @@ class Recorder(InterfacesServer):
 
     async def record(self, kind: TargetKind, params: Params, prompt: Prompt) -> Record | None:
         """The request for a prompt; None if the target refuses the prompt before the first call."""
-        before = len(self.seen)
+        before = len(self.requests)
         spec = build_api_spec(f"{kind.name}:m", kind, "m", f"{self.url}/{kind.name}", params, ENVIRON)
         files = [part for part in prompt.messages[-1].parts if isinstance(part, Attachment)]
         if not all(kind.takes(file.medium, file.media_type) for file in files):
@@ -136,7 +136,7 @@ class Recorder(InterfacesServer):
         finally:
             await target.aclose()
         assert output.text == "4"
-        (request,) = self.seen[before:]
+        (request,) = self.requests[before:]
         return Record(request.path.partition("?")[0], request.headers, request.body, output.refused_params)
 
 
