@@ -1,4 +1,4 @@
-"""A run whose process was killed is interrupted wherever it is shown, and each hint names its store."""
+"""A run whose process was killed is shown as interrupted, and each hint names its store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STORE = ("--store", "other.db")
 
 @pytest.fixture
 def killed_run(proctor: Proctor, half: str) -> str:
-    """A run that says running, in a store that no process has open."""
+    """A run with the status `running` in a store that no process has open."""
     run_id: str = proctor("run", half, "--target", "echo", *STORE, "--json").run["run"]
     store = open_store("other.db")
     store.update_run(replace(store.run(run_id), status="running", finished_at=None))

@@ -1,4 +1,4 @@
-"""Addresses of stores on servers: no door repeats a password, or takes a URL for a path."""
+"""Addresses of stores on servers: no command repeats a password, or takes a URL for a path."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def test_python_refuses_them_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str | Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError) as error:
         python.run([{"input": "Lima", "expected": "Lima"}], target="echo", store=address)
-    assert "hunter2" not in str(refused.value)
+    assert "hunter2" not in str(error.value)
     with pytest.raises(UsageError):
         python.open_store(address)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""`proctor store migrate` over a real server, and what roles may do after it."""
+"""`proctor store migrate` on a real server, and the rights of roles after it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def schema(postgres_server: PostgresServer) -> str:
-    """The name of a schema that is not there yet, in a database with roles of its own."""
+    """The name of a schema that does not exist yet, in its own database."""
     return f"m{uuid4().hex[:12]}"
 
 
