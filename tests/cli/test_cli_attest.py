@@ -38,7 +38,9 @@ def looks(proctor: Proctor) -> int:
 # --- attest ------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Path, own_keys: Path) -> None:
+def test_attest_writes_a_signed_bundle_and_prints_how_to_verify_it(
+    proctor: Proctor, run: str, folder: Path, own_keys: Path
+) -> None:
     result = proctor("attest", "last")
     path = folder / f"{run}.bundle"
     assert result.code == 0
@@ -53,13 +55,13 @@ def test_a_run_is_written_signed_and_told(proctor: Proctor, run: str, folder: Pa
     assert f"To publish a bundle without them, run: proctor attest {run} --public" in result.err
 
 
-def test_a_key_is_made_and_told_of_once(proctor: Proctor, run: str) -> None:
+def test_the_first_signature_creates_a_key_and_says_so_once(proctor: Proctor, run: str) -> None:
     assert "Created your signing key" in proctor("attest", run, "-o", "one").err
     assert "Created your signing key" not in proctor("attest", run, "-o", "two.zip").err
     assert Path("two.zip").is_file()
 
 
-def test_commands_that_are_told_can_be_pasted(proctor: Proctor, run: str) -> None:
+def test_printed_commands_can_be_pasted(proctor: Proctor, run: str) -> None:
     result = proctor("attest", run, "-o", "for you.zip", "--keys", "my keys")
     assert result.out.endswith("proctor verify 'for you.zip'\n")
     assert "`proctor keys show --keys 'my keys'`" in result.err
@@ -75,7 +77,7 @@ def test_a_run_that_is_refused_makes_no_key(proctor: Proctor, run: str, own_keys
     assert not own_keys.exists()
 
 
-def test_the_public_gets_a_name_of_its_own(proctor: Proctor, run: str) -> None:
+def test_a_public_bundle_has_its_own_name(proctor: Proctor, run: str) -> None:
     assert proctor("attest", run, "--public").code == 0
     result = proctor("attest", run)
     assert result.code == 0
@@ -98,14 +100,14 @@ def test_json_has_the_claims_and_who_signed(proctor: Proctor, run: str, own_keys
     assert set(row["files"]) == set(FILES)
 
 
-def test_without_a_signature_it_says_what_that_is_worth(proctor: Proctor, run: str, own_keys: Path) -> None:
+def test_an_unsigned_bundle_says_what_it_is_worth(proctor: Proctor, run: str, own_keys: Path) -> None:
     result = proctor("attest", run, "-o", "b", "--no-sign")
     assert "not signed: anyone could have made it" in result.out
     assert signers(Path("b")) == []
     assert not own_keys.exists()
 
 
-def test_another_key_signs(proctor: Proctor, run: str) -> None:
+def test_another_key_can_sign(proctor: Proctor, run: str) -> None:
     assert proctor("keys", "new", "release").code == 0
     proctor("attest", run, "-o", "b", "--sign-key", "release")
     assert signers(Path("b")) == [get_signing_key(Path("keys"), "release").id]
@@ -126,7 +128,7 @@ def test_a_bundle_gets_a_further_signature(proctor: Proctor, run: str) -> None:
     assert (Path("b") / ENVELOPE).read_bytes() == before
 
 
-def test_a_forged_bundle_gets_none(proctor: Proctor, run: str) -> None:
+def test_a_forged_bundle_gets_no_signature(proctor: Proctor, run: str) -> None:
     proctor("attest", run, "-o", "b")
     trials = Path("b") / FILES[1]
     trials.write_bytes(trials.read_bytes().replace(b"say 1", b"say 2"))
@@ -135,7 +137,7 @@ def test_a_forged_bundle_gets_none(proctor: Proctor, run: str) -> None:
     assert len(signers(Path("b"))) == 1
 
 
-def test_one_trial_is_proved(proctor: Proctor, run: str) -> None:
+def test_a_proof_of_one_trial_verifies(proctor: Proctor, run: str) -> None:
     result = proctor("attest", run, "--trial", "t1")
     assert result.code == 0
     assert f"{run}.proof.json: proof of case 't1'" in result.out
@@ -163,7 +165,7 @@ ERRORS = {
 }
 
 
-def test_what_cannot_be_is_a_sentence(proctor: Proctor, run: str, folder: Path) -> None:
+def test_wrong_usage_is_an_error_in_one_sentence(proctor: Proctor, run: str, folder: Path) -> None:
     (folder / "keep").mkdir()
     (folder / "keep" / "mine.txt").write_text("mine", encoding="utf-8")
     before = looks(proctor)
@@ -239,7 +241,7 @@ def test_a_run_with_its_bundle_is_looked_at_once(
         (["--sign-key", "x"], "Add --attest"),
     ],
 )
-def test_what_no_bundle_can_come_of_is_refused_before_anything_is_asked(
+def test_a_run_that_cannot_be_attested_is_refused_before_any_request(
     proctor: Proctor, half: str, flags: list[str], message: str
 ) -> None:
     Path("file").write_text("mine", encoding="utf-8")
@@ -269,7 +271,7 @@ def test_a_bundle_that_cannot_be_written_loses_no_run(
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent otherwise there")
-def test_a_run_that_was_cut_short_gets_none(
+def test_an_interrupted_run_gets_no_bundle(
     start: Callable[..., subprocess.Popen[str]], half: str, folder: Path, proctor: Proctor
 ) -> None:
     (folder / "slow.sh").write_text(

@@ -49,7 +49,7 @@ def looks(proctor: Proctor) -> int:
 # --- what is certified -------------------------------------------------------------------------------------
 
 
-def test_nothing_or_two_things_at_once_cannot_be_certified(proctor: Proctor, run: str) -> None:
+def test_exactly_one_thing_can_be_certified(proctor: Proctor, run: str) -> None:
     assert proctor("certify").code == 4
     assert "No subject is given" in proctor("certify").err
     assert proctor("certify", run, "--target", "echo").code == 4
@@ -89,7 +89,7 @@ def test_the_help_says_of_each_option_what_it_is_for(proctor: Proctor) -> None:
     assert "--output" in options["all certificates"]
 
 
-def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
+def test_an_output_file_that_cannot_be_written_is_refused_before_any_request(
     proctor: Proctor, run: str, own_keys: Path
 ) -> None:
     own_keys.mkdir()
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("url", [*SCRIPTS, "data:text/html,x", " ", "http://["])
-def test_a_badge_leads_to_no_script(proctor: Proctor, url: str) -> None:
+def test_a_link_to_a_script_is_refused(proctor: Proctor, url: str) -> None:
     result = proctor("certify", "last", "-o", "b.svg", "--url", url)
     assert (result.code, "--url " in result.err) == (4, True)
 
@@ -159,7 +159,7 @@ def test_certifying_twice_gives_the_same_bundle_and_one_look_more_each_time(
 
 
 @pytest.mark.slow
-def test_a_bundle_is_certified_by_who_does_not_know_its_maker(
+def test_a_bundle_of_an_unknown_signer_can_be_certified(
     proctor: Proctor, run: str, own_keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proctor("certify", run, "-o", "c.json", "--bundle", "b.zip")
@@ -191,7 +191,9 @@ def test_a_run_without_a_holdout_says_so_on_its_certificate(proctor: Proctor, su
 
 
 @pytest.mark.slow
-def test_the_documented_workflow_of_30_cases_is_told_what_it_takes(proctor: Proctor, suite: Proctor) -> None:
+def test_the_documented_workflow_of_30_cases_says_how_many_cases_it_needs(
+    proctor: Proctor, suite: Proctor
+) -> None:
     proctor("run", suite(*((f"t{n}", "x", "x") for n in range(30))), "--target", "echo", "-q")
     result = proctor("certify", "last")
     assert result.code == 1
@@ -215,7 +217,7 @@ def test_unsigned_is_self_attested_and_grey(proctor: Proctor, run: str, own_keys
     assert not own_keys.exists()
 
 
-def test_the_link_can_be_another(proctor: Proctor, run: str) -> None:
+def test_the_link_can_be_changed(proctor: Proctor, run: str) -> None:
     proctor("certify", run, "-o", "b.svg", "-o", "c.md", "--url", 'https://example.org/?a=1&b="2"')
     assert 'href="https://example.org/?a=1&amp;b=' in Path("b.svg").read_text(encoding="utf-8").replace(
         "'", '"'
@@ -299,7 +301,7 @@ def test_a_capable_endpoint_is_certified_with_14_of_14(proctor: Proctor, endpoin
     assert "](t.svg)" in Path("t.md").read_text(encoding="utf-8")
 
 
-def test_a_constant_is_not_and_says_what_is_not_counted(proctor: Proctor) -> None:
+def test_a_constant_target_is_not_certified_and_says_what_is_not_counted(proctor: Proctor) -> None:
     result = proctor("certify", "--target", 'mock:4 {"name":"x"} žluťoučký kůň', "--seed", "7")
     assert result.code == 1
     assert "Not certified: 0 of 14 checks passed (0.0%, 95 % interval 0–22%)" in result.out

@@ -68,7 +68,7 @@ def test_a_run_is_found_by_its_tag_by_every_command(proctor: Proctor, make_run: 
     assert "There is no run 'baseline'" in proctor("runs", "show", "baseline").err
 
 
-def test_what_names_no_run_cannot_be_a_tag(proctor: Proctor, make_run: Proctor) -> None:
+def test_a_tag_cannot_be_last_or_have_other_white_space(proctor: Proctor, make_run: Proctor) -> None:
     make_run(1)
     for tag in ("last", "", " ", " x", "a\nb"):
         result = proctor("runs", "tag", "last", "good", tag)
@@ -327,7 +327,7 @@ def test_runs_that_share_no_case_are_5(proctor: Proctor, make_run: Proctor) -> N
     assert "Only in the baseline: 10 cases, as the other run selected --id c1*: c00, c01" in out
 
 
-def test_what_cannot_be_is_4(proctor: Proctor, make_run: Proctor) -> None:
+def test_wrong_usage_is_4(proctor: Proctor, make_run: Proctor) -> None:
     make_run(20)
     for words in (
         ("nothing", "last"),
@@ -344,7 +344,7 @@ def test_what_cannot_be_is_4(proctor: Proctor, make_run: Proctor) -> None:
         assert result.json["errors"], words
 
 
-def test_without_a_store_nothing_is_made(proctor: Proctor, folder: Path) -> None:
+def test_without_a_store_none_is_created(proctor: Proctor, folder: Path) -> None:
     assert proctor("compare", "a", "b").code == 4
     assert list(folder.iterdir()) == []
 
@@ -514,7 +514,7 @@ def test_candidates_are_better_than_the_baseline_by_what_their_number_leaves(
     assert (two["candidates"], two["chance_lead"]) == ([], None)
 
 
-def test_one_word_compares_the_runs_of_one_command(proctor: Proctor, script: Proctor, desk: str) -> None:
+def test_a_group_compares_the_runs_of_one_command(proctor: Proctor, script: Proctor, desk: str) -> None:
     targets = [script(rules={"*": answer}) for answer in ("yes", "no")]
     proctor("run", desk, "--target", targets[0], "--target", targets[1], "--quiet")
     result = proctor("compare", "last", "--json").json
@@ -577,7 +577,7 @@ def test_files_are_written_in_the_form_of_their_ending(
     assert (folder / "x.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_nothing_can_be_drawn_of_nothing(proctor: Proctor, make_run: Proctor, folder: Path) -> None:
+def test_a_comparison_without_pairs_has_no_chart(proctor: Proctor, make_run: Proctor, folder: Path) -> None:
     result = proctor("compare", make_run(20, "--id", "c0*"), make_run(20, "--id", "c1*"), "-o", "x.svg")
     assert (result.code, "No chart can be drawn" in result.err) == (4, True)
     assert not (folder / "x.svg").exists()

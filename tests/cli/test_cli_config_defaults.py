@@ -32,7 +32,7 @@ def config(folder: Path) -> Callable[[str], None]:
     return write
 
 
-def test_a_run_needs_no_words_where_the_project_says_them(proctor: Proctor, config: Any) -> None:
+def test_a_run_needs_no_arguments_that_the_project_file_has(proctor: Proctor, config: Any) -> None:
     config('suite = ["tests/s.jsonl"]\ntarget = ["echo"]\nrepeat = 2\n')
     result = proctor("run", "--json")
     assert (result.code, result.run["total"], result.run["target"]) == (0, 6, "echo")

@@ -57,7 +57,7 @@ def test_a_file_that_is_written_is_the_same_suite(proctor: Callable[..., Any], t
     assert digest(proctor, "back/tides.jsonl") == digest(proctor, tides)
 
 
-def test_what_cannot_be_said_is_listed_and_nothing_is_written(
+def test_what_a_format_cannot_express_is_listed_and_nothing_is_written(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
     result = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl")
@@ -73,7 +73,7 @@ def test_what_cannot_be_said_is_listed_and_nothing_is_written(
     assert not (folder / "x.jsonl").exists()
 
 
-def test_with_lossy_it_is_written_told_and_kept(
+def test_lossy_writes_the_file_and_warns_of_what_is_lost(
     proctor: Callable[..., Any], tides: str, folder: Path
 ) -> None:
     result = proctor("convert", tides, "--to", "pramana", "-o", "x.jsonl", "--lossy")
@@ -137,7 +137,7 @@ def test_a_suite_in_the_store_can_be_converted(proctor: Callable[..., Any], tide
         (("tides.jsonl", "--to", "proctor", "--dialect", "agentv"), "error"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_wrong_usage_is_an_error(
     proctor: Callable[..., Any], tides: str, words: tuple[str, ...], message: str
 ) -> None:
     result = proctor("convert", *words)
@@ -159,7 +159,7 @@ def test_a_suite_with_errors_is_not_converted(proctor: Callable[..., Any], folde
 @pytest.mark.parametrize(
     ("ending", "code", "message"), [(">/dev/full", 4, b"No space left"), (">&-", 0, b"")]
 )
-def test_a_full_disk_is_told_and_nobody_who_reads_is_no_fault(
+def test_a_full_disk_is_an_error_and_a_closed_stdout_is_none(
     tides: str, ending: str, code: int, message: bytes
 ) -> None:
     command = f"{shlex.quote(sys.executable)} -m proctor convert {tides} --to proctor {ending}"

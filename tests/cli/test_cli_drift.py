@@ -167,7 +167,7 @@ def test_a_noisy_target_is_judged_by_its_verdicts(proctor: Proctor, run_suite: P
     assert proctor("drift").code == 1
 
 
-def test_what_is_yours_is_named(proctor: Proctor, run_suite: Proctor) -> None:
+def test_changed_settings_of_the_user_are_named(proctor: Proctor, run_suite: Proctor) -> None:
     run_suite()
     run_suite("--concurrency", 3, "--repeat", 2)
     result = proctor("drift").out
@@ -227,7 +227,7 @@ def newest(folder: Path) -> Callable[..., str]:
     return change
 
 
-def test_what_somebody_else_measured_counts_only_by_its_name(
+def test_imported_runs_count_only_when_they_are_named(
     proctor: Proctor, run_suite: Proctor, newest: Callable[..., str]
 ) -> None:
     run_suite(answers=other_answers(20, "theirs: yes"))
@@ -257,7 +257,7 @@ def test_a_clock_that_was_wrong_does_not_stop_the_watch(
     assert "Excluded 1 run that started in the future, according to a wrong clock." in result.out
 
 
-def test_of_runs_that_began_at_once_the_one_stored_later_is_later(
+def test_runs_with_the_same_start_are_ordered_by_storage(
     proctor: Proctor, run_suite: Proctor, newest: Callable[..., str]
 ) -> None:
     ids = []
@@ -322,7 +322,7 @@ def test_a_name_that_meant_another_target_is_told(proctor: Proctor, run_suite: P
     assert "Excluded 1 run in which the same name stood for another target" in result
 
 
-def test_what_cannot_be_had_is_said(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
+def test_missing_runs_and_wrong_usage_are_errors(proctor: Proctor, run_suite: Proctor, nights: Days) -> None:
     run_suite()
     run_suite()
     nights()

@@ -174,7 +174,7 @@ def test_a_judge_whose_key_is_wrong_stops_the_run_and_answers_are_kept(
     assert target_requests > 0
 
 
-def test_where_nobody_listens_the_run_stops(proctor: Proctor, endpoint: Endpoint, many: str) -> None:
+def test_a_refused_connection_stops_the_run(proctor: Proctor, endpoint: Endpoint, many: str) -> None:
     endpoint.close()
     result = proctor("run", many, "--target", endpoint.target, "--retries", "0", "--json")
     assert (result.code, result.run["errors"]) == (3, 0)

@@ -31,7 +31,7 @@ LEAVES = list(_leaves(cli))
 GROUPS = sorted({words[0] for words in LEAVES if len(words) > 1})
 
 
-def test_every_command_is_among_them() -> None:
+def test_every_command_is_covered_by_these_tests() -> None:
     assert {words[0] for words in LEAVES} == set(COMMANDS)
 
 
@@ -104,7 +104,7 @@ def test_the_flag_for_reports_names_every_ending(proctor: Proctor, words: tuple[
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_the_line_of_a_command_in_its_group_is_whole(proctor: Proctor, group: str) -> None:
+def test_the_summary_of_a_command_in_its_group_is_complete(proctor: Proctor, group: str) -> None:
     lines = proctor(group, "--help").out.partition("\nCommands:\n")[2].splitlines()
     assert lines
     assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []

@@ -198,7 +198,7 @@ def test_a_project_can_reveal_the_holdout_and_each_time_counts_as_a_look(
 
 
 @pytest.mark.usefixtures("revealing")
-def test_what_the_project_reveals_and_nobody_sees_is_no_look(
+def test_a_reveal_of_the_project_without_output_is_no_look(
     proctor: Proctor, one_held_out: str, looks: Callable[[], list[str]]
 ) -> None:
     proctor("run", one_held_out, "--target", "echo", "-q")
@@ -313,7 +313,7 @@ def test_no_output_of_any_command_tells_of_a_sealed_answer(
             assert "t4" in text
 
 
-def test_reveal_writes_all_of_it(proctor: Proctor, one_held_out: str, folder: Path) -> None:
+def test_reveal_writes_held_out_texts_to_files(proctor: Proctor, one_held_out: str, folder: Path) -> None:
     files = [word for ending in ENDINGS for word in ("-o", f"out.{ending}")]
     proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "--reveal", "-q", *files)
     for ending in ENDINGS:
@@ -322,7 +322,7 @@ def test_reveal_writes_all_of_it(proctor: Proctor, one_held_out: str, folder: Pa
             assert SECRET in (folder / f"{name}.{ending}").read_text(encoding="utf-8"), (name, ending)
 
 
-def test_reveal_shows_all_of_it(proctor: Proctor, one_held_out: str) -> None:
+def test_reveal_shows_held_out_texts(proctor: Proctor, one_held_out: str) -> None:
     result = proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "--reveal")
     assert f"FAIL      t4  exact: The answer is '{SECRET}?'; expected 'not {SECRET}'." in result.out
     for words in ((), ("--failures",), ("--case", "t4"), ("--case", "t4", "--json")):
@@ -356,15 +356,13 @@ def test_numbers_and_gates_count_what_is_sealed(proctor: Proctor, one_held_out: 
     assert result.run["splits"]["holdout"]["failed"] == result.run["by_tag"]["kept"]["failed"] == 1
 
 
-def test_dev_cases_are_shown_as_ever(proctor: Proctor, birds: str) -> None:
+def test_dev_cases_are_shown_in_full(proctor: Proctor, birds: str) -> None:
     proctor("run", birds, "--target", "echo", "--split", "dev", "-q", "-o", "out.jsonl")
     rows = [json.loads(line) for line in Path("out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(row["sealed"], SECRET in row["output"]["text"]) for row in rows] == [(False, True)] * 8
 
 
-def test_what_went_wrong_behind_the_seal_can_be_asked_again(
-    proctor: Proctor, one_held_out: str, script: Proctor
-) -> None:
+def test_errors_of_sealed_cases_can_be_retried(proctor: Proctor, one_held_out: str, script: Proctor) -> None:
     target = script(t0="x", t1="x", t2="x", t3="x")
     assert proctor("run", one_held_out, *SHUFFLED, "--target", target, "-q").code == 3
     run_id = proctor("runs", "show", "last", "--json").run["run"]
@@ -373,7 +371,7 @@ def test_what_went_wrong_behind_the_seal_can_be_asked_again(
     assert (again.code, again.run["reused"], again.run["asked"], again.run["passed"]) == (0, 4, 1, 5)
 
 
-def test_answers_behind_the_seal_can_be_graded_again_and_stay_behind_it(
+def test_sealed_answers_can_be_graded_again_and_stay_sealed(
     proctor: Proctor, one_held_out: str, suite: Proctor
 ) -> None:
     proctor("run", one_held_out, *SHUFFLED, "--target", "echo", "-q")

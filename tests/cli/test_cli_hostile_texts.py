@@ -357,7 +357,7 @@ def test_data_stay_exact(proctor: Proctor, folder: Path) -> None:
     assert [trial["case_id"] for trial in trials] == list(HOSTILE_TEXTS)
 
 
-def test_colour_is_only_ever_our_own(folder: Path) -> None:
+def test_colours_never_come_from_hostile_texts(folder: Path) -> None:
     from rich.console import Console
 
     from proctor.cli.colours import THEME, print_coloured

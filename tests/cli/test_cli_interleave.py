@@ -85,7 +85,7 @@ def test_two_targets_are_asked_in_turns_and_compared_with_an_interval(
     assert list(describe_settings(Settings(interleave=True))) == ["32 concurrent", "interleaved"]
 
 
-def test_proctor_toml_may_want_it_and_the_command_line_may_not(
+def test_proctor_toml_can_interleave_and_a_flag_can_turn_it_off(
     proctor: Proctor, desk: Desk, path: str, folder: Path
 ) -> None:
     (folder / "proctor.toml").write_text("interleave = true\nconcurrency = 1\n", encoding="utf-8")

@@ -75,7 +75,7 @@ def test_a_folder_that_was_named_is_in_the_commands_that_are_told(proctor: Proct
     assert "`proctor keys show ci --keys 'my keys'`" in proctor("keys", "new", "ci", "--keys", "my keys").out
 
 
-def test_what_is_shown_is_what_another_one_trusts(
+def test_the_output_of_show_can_be_trusted_by_another_user(
     proctor: Proctor, alice: keys.SigningKey, own_keys: Path
 ) -> None:
     key_output = proctor("keys", "show", "alice", "--keys", "theirs")
@@ -129,7 +129,7 @@ def test_what_is_no_key_file_is_refused(
     assert why in result.err
 
 
-def test_a_file_whose_name_can_be_no_key_wants_one(
+def test_a_file_whose_name_cannot_name_a_key_needs_a_name(
     proctor: Proctor, alice: keys.SigningKey, folder: Path
 ) -> None:
     (folder / "Al Ice.pem").write_text(alice.public_pem, encoding="utf-8")

@@ -30,7 +30,7 @@ def test_a_killed_run_is_interrupted_in_lists_and_by_itself(proctor: Proctor, ki
     assert proctor("runs", "show", killed_run, *STORE, "--json").run["status"] == "interrupted"
 
 
-def test_a_run_that_is_being_made_says_so(proctor: Proctor, killed_run: str) -> None:
+def test_a_run_in_progress_says_so(proctor: Proctor, killed_run: str) -> None:
     store = open_store("other.db")
     store.lock_run(killed_run)
     try:

@@ -252,7 +252,7 @@ def test_a_file_without_a_graded_answer_is_an_error(
         (("a.jsonl", "-o", "a.png"), "The ending sets the format"),
     ],
 )
-def test_what_cannot_be_is_4_with_a_sentence(
+def test_wrong_usage_is_4_with_a_sentence(
     proctor: Proctor, folder: Path, words: tuple[str, ...], says: str
 ) -> None:
     write_lines(folder / "a.jsonl", *make_count_rows(a=(2, 1)))
@@ -372,7 +372,7 @@ def test_a_trial_that_is_there_twice_counts_once(proctor: Proctor, folder: Path)
     assert "run.jsonl:3: warning: Repeat 0 of case 'a' of this run appears twice" in result.err
 
 
-def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) -> None:
+def test_its_own_json_files_are_read(proctor: Proctor, folder: Path) -> None:
     write_lines(folder / "a.jsonl", *make_graded_rows(a="+-?", b="++"))
     write_lines(folder / "b.jsonl", *make_count_rows(a=(4, 1)))
     assert proctor("passk", "a.jsonl", "-o", "one.json").code == 0
@@ -387,7 +387,7 @@ def test_what_it_wrote_as_json_it_reads_again(proctor: Proctor, folder: Path) ->
 
 
 @pytest.mark.parametrize("digits", [300, 4000])
-def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, digits: int) -> None:
+def test_huge_counts_are_dropped(proctor: Proctor, folder: Path, digits: int) -> None:
     huge = 10**digits
     write_lines(folder / "a.jsonl", *make_count_rows(a=(huge, 1), b=(1, huge), c=(1, 1)))
     result = proctor("passk", "a.jsonl")
@@ -396,7 +396,7 @@ def test_counts_beyond_all_measure_are_dropped(proctor: Proctor, folder: Path, d
     assert max(map(len, result.err.splitlines())) < 200
 
 
-def test_a_k_that_cannot_be_is_refused_before_anything_is_graded(proctor: Proctor, folder: Path) -> None:
+def test_a_wrong_k_is_refused_before_anything_is_graded(proctor: Proctor, folder: Path) -> None:
     write_lines(folder / "problems.jsonl", PROBLEMS[0])
     write_lines(folder / "answers.jsonl", *COMPLETIONS[:2], *COMPLETIONS[:2])
     result = proctor(

@@ -196,7 +196,9 @@ def test_a_run_of_an_earlier_version_gives_its_noise_and_one_of_another_suite_no
         (("--power", "0.95"), "To find a difference of 5 pp 95 % of the time, run 2,"),
     ],
 )
-def test_what_is_not_known_is_said(proctor: Proctor, desk: str, words: tuple[str, ...], message: str) -> None:
+def test_a_plan_says_what_is_unknown(
+    proctor: Proctor, desk: str, words: tuple[str, ...], message: str
+) -> None:
     assert proctor("plan", desk, *words).out.startswith(message)
 
 
@@ -273,9 +275,7 @@ def test_a_difference_that_cannot_be_is_refused(proctor: Proctor, desk: str, wor
         (("desk.jsonl", "-o", "plan.svg"), "ending"),
     ],
 )
-def test_what_cannot_be_planned_is_said(
-    proctor: Proctor, desk: str, words: tuple[str, ...], message: str
-) -> None:
+def test_wrong_usage_is_an_error(proctor: Proctor, desk: str, words: tuple[str, ...], message: str) -> None:
     result = proctor("plan", *words)
     assert result.code == 4
     assert message in result.err

@@ -154,7 +154,7 @@ def test_what_reads_works_and_what_writes_is_refused_in_one_sentence(
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_what_waits_in_a_log_is_seen(
+def test_trials_in_the_write_ahead_log_are_read(
     store_folder: Path, proctor: Proctor, folder: Path, run_read_only: Callable[..., Results], has_index: bool
 ) -> None:
     shutil.copytree(store_folder, folder / "live")

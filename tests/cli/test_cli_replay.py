@@ -39,7 +39,7 @@ def numbers(result: Any) -> list[int]:
     return [result.json[name]["count"] for name in ("identical", "same_verdict", "changed")]
 
 
-def test_the_same_again_is_exit_0(proctor: Proctor, bundle: str) -> None:
+def test_equal_verdicts_are_exit_0(proctor: Proctor, bundle: str) -> None:
     result = proctor("replay", bundle, "--target", "echo")
     assert result.code == 0
     assert "identical           5  100.0%" in result.out
@@ -62,14 +62,16 @@ def test_a_change_is_exit_1_and_named_both_ways(
     assert proctor("runs", "show", result.json["replay"]).code == 0
 
 
-def test_what_is_not_measured_is_exit_3(proctor: Proctor, bundle: str, target: Callable[..., str]) -> None:
+def test_errors_are_exit_3(proctor: Proctor, bundle: str, target: Callable[..., str]) -> None:
     result = proctor("replay", bundle, "--target", target(a="no", b="say b"))
     assert result.code == 3
     assert "Not measured: c, d, e\n" in result.out
 
 
 @pytest.mark.parametrize("ending", ["json", "md"])
-def test_files_say_the_same(proctor: Proctor, bundle: str, folder: Path, ending: str) -> None:
+def test_files_have_the_numbers_of_the_output(
+    proctor: Proctor, bundle: str, folder: Path, ending: str
+) -> None:
     result = proctor("replay", bundle, "--target", "echo", "-o", f"r.{ending}", "--quiet")
     assert (result.code, result.out) == (0, "")
     text = (folder / f"r.{ending}").read_text(encoding="utf-8")
@@ -81,7 +83,7 @@ def test_files_say_the_same(proctor: Proctor, bundle: str, folder: Path, ending:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_asks_nobody(proctor: Proctor, bundle: str) -> None:
+def test_wrong_usage_sends_no_request(proctor: Proctor, bundle: str) -> None:
     before = proctor("runs", "list").out
     errors = {
         "b.zip": (4, "--target"),

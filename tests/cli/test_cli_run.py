@@ -52,7 +52,7 @@ def test_nothing_selected_is_5(proctor: Proctor, suite: Proctor, words: tuple[st
     assert result.json["runs"] == []
 
 
-def test_one_suite_of_two_with_nothing_selected_is_no_matter(proctor: Proctor, suite: Proctor) -> None:
+def test_one_suite_of_two_without_selected_cases_is_a_warning(proctor: Proctor, suite: Proctor) -> None:
     first, second = suite(("a", "x", "x"), name="one.jsonl"), suite(("b", "x", "x"), name="other.jsonl")
     result = proctor("run", first, second, "--target", "echo", "--id", "a", "--json")
     assert result.code == 0

@@ -52,7 +52,7 @@ def write(folder: Path) -> Write:
         ("target: quick, trials: {count: 2}", ("--repeat", "3"), "planned", 6),
     ],
 )
-def test_what_it_says_counts_until_a_flag_says_otherwise(
+def test_execution_settings_count_until_a_flag_overrides_them(
     proctor: Proctor, write: Write, execution: str, words: tuple[str, ...], name: str, value: object
 ) -> None:
     assert proctor("run", write(execution), *words, "--json").run[name] == value
@@ -90,7 +90,7 @@ def test_each_run_of_a_matrix_takes_the_time_that_it_takes(proctor: Proctor, wri
         ("{type: contains, value: nowhere}", "{type: llm-grader, target: nobody}", 4),
     ],
 )
-def test_a_test_that_names_nobody_is_told_with_its_line_unless_it_is_left_out(
+def test_a_test_with_an_unknown_target_is_an_error_with_its_line_unless_it_is_left_out(
     proctor: Proctor, write: Write, old: str, new: str, line: int
 ) -> None:
     name = write("workers: 2", CASES.replace(old, new))
@@ -102,7 +102,7 @@ def test_a_test_that_names_nobody_is_told_with_its_line_unless_it_is_left_out(
     assert proctor("run", name, "-t", "quick", "--id", "a").code == 0
 
 
-def test_a_suite_that_names_nobody_is_told(proctor: Proctor, write: Write) -> None:
+def test_a_suite_with_an_unknown_target_is_an_error(proctor: Proctor, write: Write) -> None:
     result = proctor("run", write("target: nobody"))
     assert result.code == 4
     assert "s.eval.yaml: error: Unknown target 'nobody'." in result.err

@@ -13,7 +13,7 @@ from proctor.stores import open_store
 from support.cli import Proctor
 
 
-def test_the_runs_of_a_command_are_called_what_it_says(proctor: Proctor, half: str, script: Any) -> None:
+def test_the_runs_of_a_command_have_the_name_of_the_flag(proctor: Proctor, half: str, script: Any) -> None:
     result = proctor(
         "run", half, "--target", "echo", "--target", script(**{"t*": "no"}), "--group", "a.b-1", "--json"
     )
@@ -32,7 +32,7 @@ def test_a_group_is_named_once(proctor: Proctor, half: str) -> None:
 
 
 @pytest.mark.parametrize("group", ["", "last", "a b", "a/b", "ä", "x" * 65, "a\n"])
-def test_what_no_group_is_called_is_refused(proctor: Proctor, half: str, group: str) -> None:
+def test_an_invalid_group_name_is_refused(proctor: Proctor, half: str, group: str) -> None:
     result = proctor("run", half, "--target", "echo", f"--group={group}")
     assert result.code == 4
     assert "is not a valid group id" in result.err

@@ -36,7 +36,7 @@ def mixed_suite(suite: Proctor) -> str:
         (("--repeat", "3", "--limit", "2"), 6),
     ],
 )
-def test_so_many_trials_are_made(
+def test_filters_decide_the_number_of_trials(
     proctor: Proctor, mixed_suite: str, words: tuple[str, ...], total: int
 ) -> None:
     assert proctor("run", mixed_suite, "--target", "echo", "--json", *words).run["total"] == total
@@ -177,7 +177,9 @@ def test_an_answer_that_no_text_can_hold_is_an_error_of_that_trial_only(
     assert (result.code, result.run["total"], result.run["errors"]) == (3, 10, 1)
 
 
-def test_any_case_id_goes_through_everything(proctor: Proctor, suite: Proctor, folder: Path) -> None:
+def test_any_case_id_works_in_all_commands_and_reports(
+    proctor: Proctor, suite: Proctor, folder: Path
+) -> None:
     ids = [
         *("../../etc/passwd", "/abs/olute", "a\nb\tc", "🦉 ünï", "C:\\x", "-rf", "--json", "a" * 500),
         *("%s{0}$HOME", "'\"`", "[red]x[/red]"),

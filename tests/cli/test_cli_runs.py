@@ -34,7 +34,7 @@ def stored_run(proctor: Proctor, half: str) -> str:
         ("delete", "last", "-y"),
     ],
 )
-def test_without_a_store_it_says_so_and_makes_none(
+def test_without_a_store_each_command_says_so_and_creates_none(
     proctor: Proctor, folder: Path, words: tuple[str, ...]
 ) -> None:
     result = proctor("runs", *words)
@@ -123,7 +123,7 @@ def test_a_list_counts_errors_and_shows_the_rate_of_what_was_measured(
     assert (row["pass_rate"], row["ci95"], row["bounds"]) == (0.875, [0.529, 0.978], [0.175, 0.975])
 
 
-def test_a_stored_run_is_shown_as_it_was_told(proctor: Proctor, half: str) -> None:
+def test_a_stored_run_is_shown_as_the_run_printed_it(proctor: Proctor, half: str) -> None:
     result = proctor("run", half, "--target", "echo", "--split", "dev")
     run_id = result.out.splitlines()[-1].removeprefix("Run ")
     assert proctor("runs", "show", run_id).out in result.out
@@ -418,7 +418,7 @@ def test_lines_of_a_gitignore_stay_and_each_is_added_once(proctor: Proctor, fold
 
 
 @pytest.mark.slow
-def test_the_module_is_the_program(process: Proctor, half: str) -> None:
+def test_python_m_proctor_is_the_command(process: Proctor, half: str) -> None:
     result = process("run", half, "--target", "echo", "--json")
     assert result.code == result.json["exit_code"] == 1
     assert process("--version").out.startswith("proctor, version ")
@@ -433,7 +433,7 @@ def test_help_loads_nothing_that_a_command_needs(process: Proctor) -> None:
 
 
 @pytest.mark.slow
-def test_where_a_fault_lies_is_shown_only_when_asked_for(start: Proctor, suite: Proctor) -> None:
+def test_a_user_error_has_no_traceback_even_with_proctor_debug(start: Proctor, suite: Proctor) -> None:
     # `PROCTOR_PRICES` names a file that cannot be read: a sentence, also when faults are shown.
     for debug in ("0", "1"):
         environ = {"PROCTOR_DEBUG": debug, "PROCTOR_PRICES": "missing.toml"}

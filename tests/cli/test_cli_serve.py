@@ -51,7 +51,7 @@ def read_status(address: str, path: str) -> int:
         connection.close()
 
 
-def test_it_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+def test_a_server_prints_its_address_answers_there_and_ends_at_ctrl_c(tmp_path: Path) -> None:
     with serving(tmp_path) as (process, address):
         assert read_status(address, "/suites") == 200
         assert list(tmp_path.iterdir()) == []  # the store is created when something is saved
@@ -118,7 +118,9 @@ def test_a_token_that_others_can_read_on_the_command_line_is_warned_of_once(
         (["--store", "."], "is not a file"),
     ],
 )
-def test_what_cannot_be_served_is_a_sentence(proctor: Proctor, arguments: list[str], message: str) -> None:
+def test_wrong_usage_is_an_error_in_one_sentence(
+    proctor: Proctor, arguments: list[str], message: str
+) -> None:
     result = proctor("serve", *arguments)
     assert result.code == 4
     assert message in result.err

@@ -34,7 +34,7 @@ def run(proctor: Proctor) -> Proctor:
     return make
 
 
-def test_without_it_nothing_is_run_and_the_last_line_names_it(proctor: Proctor, broken: str) -> None:
+def test_without_the_flag_nothing_is_run_and_the_last_line_names_it(proctor: Proctor, broken: str) -> None:
     result = proctor("run", broken, "--target", "echo")
     assert result.code == 4
     assert result.out == ""
@@ -50,19 +50,21 @@ def test_an_invalid_case_is_an_error_and_the_others_are_run(run: Proctor, broken
     assert "1 case is invalid and counts as an error: b (s.jsonl:2)." in result.err
 
 
-def test_of_several_suites_it_is_named_with_its_own(run: Proctor, broken: str, tmp_path: Path) -> None:
+def test_an_invalid_case_is_named_with_its_suite(run: Proctor, broken: str, tmp_path: Path) -> None:
     (tmp_path / "good.jsonl").write_text(
         Path(broken).read_text(encoding="utf-8").splitlines()[0], encoding="utf-8"
     )
     assert "counts as an error: s: b (s.jsonl:2)." in run(broken, str(tmp_path / "good.jsonl")).err
 
 
-def test_so_many_errors_may_be_allowed(proctor: Proctor, broken: str) -> None:
+def test_invalid_cases_can_be_allowed_as_errors(proctor: Proctor, broken: str) -> None:
     words = ("run", broken, "--target", "echo", "--skip-invalid", "--allow-errors", "1")
     assert proctor(*words).code == 0
 
 
-def test_no_request_is_sent_for_it(proctor: Proctor, broken: str, function: Callable[[str], str]) -> None:
+def test_no_request_is_sent_for_an_invalid_case(
+    proctor: Proctor, broken: str, function: Callable[[str], str]
+) -> None:
     target = function(
         "def f(prompt):\n"
         "    with open('sent.txt', 'a', encoding='utf-8') as sent:\n"
@@ -106,7 +108,7 @@ def test_a_case_whose_tags_cannot_be_read_is_left_out_by_no_filter(run: Proctor,
     assert run(broken, "--tag", "smoke").run["total"] == 2
 
 
-def test_it_is_the_same_in_proctor_toml(proctor: Proctor, broken: str) -> None:
+def test_the_project_file_can_set_the_flag(proctor: Proctor, broken: str) -> None:
     Path("proctor.toml").write_text("skip-invalid = true\n", encoding="utf-8")
     assert proctor("run", broken, "--target", "echo", "--json").run["errors"] == 1
 
@@ -170,7 +172,9 @@ def test_every_report_has_the_reason(run: Proctor, broken: str) -> None:
 
 
 @pytest.mark.parametrize("words", [("--failures",), ("--case", "b")])
-def test_a_stored_run_shows_it(run: Proctor, proctor: Proctor, broken: str, words: tuple[str, ...]) -> None:
+def test_a_stored_run_shows_an_invalid_case(
+    run: Proctor, proctor: Proctor, broken: str, words: tuple[str, ...]
+) -> None:
     run(broken)
     assert "Unknown field 'scorrer'" in proctor("runs", "show", "last", *words).out
 
@@ -188,7 +192,7 @@ def test_a_finished_run_has_nothing_to_resume(run: Proctor, proctor: Proctor, br
     assert (result.code, result.run["total"], result.run["errors"]) == (3, 3, 1)
 
 
-def test_graded_again_it_is_the_same_error(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_a_regrade_has_the_same_error(run: Proctor, proctor: Proctor, broken: str) -> None:
     run(broken)
     result = proctor("regrade", "last", "-o", "again.json", "--json")
     assert (result.code, result.run["total"], result.run["errors"]) == (3, 3, 1)
@@ -196,7 +200,7 @@ def test_graded_again_it_is_the_same_error(run: Proctor, proctor: Proctor, broke
     assert [trial["failure"]["kind"] for trial in trials if trial["failure"]] == ["invalid"]
 
 
-def test_two_runs_of_it_are_compared(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_two_runs_with_an_invalid_case_are_compared(run: Proctor, proctor: Proctor, broken: str) -> None:
     first, second = run(broken).run["run"], run(broken).run["run"]
     result = proctor("compare", first, second)
     assert result.code == 0
@@ -215,7 +219,7 @@ def test_the_corrected_suite_is_another_version(
     assert "Checks changed, so not compared: 1 case: b." in result.out
 
 
-def test_a_bundle_of_it_is_verified(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_a_bundle_with_an_invalid_case_is_verified(run: Proctor, proctor: Proctor, broken: str) -> None:
     run(broken, "--holdout", "0.4")
     assert proctor("attest", "last", "--no-sign", "-o", "bundle").code == 0
     result = proctor("verify", "bundle", "--json")
@@ -224,7 +228,7 @@ def test_a_bundle_of_it_is_verified(run: Proctor, proctor: Proctor, broken: str)
     assert proctor("verify", "public").code == 0
 
 
-def test_a_bundle_of_it_is_imported(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_a_bundle_with_an_invalid_case_is_imported(run: Proctor, proctor: Proctor, broken: str) -> None:
     run(broken)
     proctor("attest", "last", "--no-sign", "-o", "bundle")
     result = proctor("runs", "import", "bundle", "--store", "other.db")
@@ -234,13 +238,15 @@ def test_a_bundle_of_it_is_imported(run: Proctor, proctor: Proctor, broken: str)
     )
 
 
-def test_its_suite_is_run_again_from_the_store(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_a_suite_with_an_invalid_case_is_run_again_from_the_store(
+    run: Proctor, proctor: Proctor, broken: str
+) -> None:
     run(broken)
     result = proctor("run", "--saved", "s", "--target", "echo", "--json")
     assert (result.code, result.run["errors"]) == (3, 1)
 
 
-def test_its_suite_is_written_to_no_file(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_a_suite_with_an_invalid_case_is_not_exported(run: Proctor, proctor: Proctor, broken: str) -> None:
     run(broken)
     result = proctor("suites", "export", "s", "--to", "proctor", "-o", "out.jsonl")
     assert result.code == 4
@@ -248,12 +254,14 @@ def test_its_suite_is_written_to_no_file(run: Proctor, proctor: Proctor, broken:
     assert not Path("out.jsonl").exists()
 
 
-def test_its_suite_shows_which_case_it_is(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_the_suite_shows_which_case_is_invalid(run: Proctor, proctor: Proctor, broken: str) -> None:
     run(broken)
     assert "b · dev · invalid" in proctor("suites", "show", "s", "--cases").out
 
 
-def test_a_run_cut_short_is_resumed_with_it(run: Proctor, proctor: Proctor, broken: str) -> None:
+def test_an_interrupted_run_is_resumed_with_its_invalid_case(
+    run: Proctor, proctor: Proctor, broken: str
+) -> None:
     """A crash leaves a run with the status `running` and without trials."""
     first = run(broken).run["run"]
     with sqlite3.connect(".proctor/proctor.db") as db:

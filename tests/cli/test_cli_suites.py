@@ -100,7 +100,7 @@ def test_of_several_files_each_that_is_right_is_saved(
     assert "bad.jsonl:1: error" in result.err
 
 
-def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> None:
+def test_wrong_usage_is_4_with_a_sentence(proctor: Proctor, saved: str) -> None:
     errors = {
         "save nobody": "no suite 'nobody'",
         "save s.jsonl s.jsonl --name x": "one by one",
@@ -128,7 +128,7 @@ def test_what_cannot_be_is_4_and_a_sentence(proctor: Proctor, saved: str) -> Non
     "words",
     [("list",), ("versions", "s"), ("show", "s"), ("export", "s"), ("delete", "s", "-y"), ("diff", "s")],
 )
-def test_without_a_store_it_says_so_and_makes_none(
+def test_without_a_store_each_command_says_so_and_creates_none(
     proctor: Proctor, folder: Path, words: tuple[str, ...]
 ) -> None:
     for flag in ((), ("--store", "nowhere.db")):
@@ -287,7 +287,7 @@ def test_longer_texts_are_compared_line_by_line(proctor: Proctor, suite: Callabl
     assert [line.strip() for line in lines if line.strip().startswith(("- ", "+ "))] == ["- two", "+ zwei"]
 
 
-def test_what_is_the_same_says_so(proctor: Proctor, saved: str, suite: Callable[..., str]) -> None:
+def test_equal_versions_have_no_differences(proctor: Proctor, saved: str, suite: Callable[..., str]) -> None:
     out = proctor("suites", "diff", "s", "s.jsonl").out
     assert out == "s v2 → s.jsonl: 10 the same\n"
     suite(("a", "?", "x"), name="t.jsonl")

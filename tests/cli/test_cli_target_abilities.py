@@ -82,7 +82,7 @@ def test_each_ability_is_one_request_with_its_result_and_cost(proctor: Proctor, 
     assert len(AbleModel.bodies) == len(requests)
 
 
-def test_what_it_prints_ends_with_the_cost_and_where_it_is_recorded(proctor: Proctor, target: str) -> None:
+def test_the_output_ends_with_the_cost_and_the_place_of_the_record(proctor: Proctor, target: str) -> None:
     result = proctor("targets", "check", "--all", target)
     assert result.code == 0
     assert "  pdf         refused" in result.out

@@ -69,7 +69,7 @@ def test_without_a_file_a_name_is_needed(proctor: Proctor) -> None:
     assert "targets.yaml" in result.err
 
 
-def test_where_nobody_is_to_be_asked_the_names_of_the_file_are_told(
+def test_a_run_without_a_target_lists_the_names_of_the_file(
     proctor: Proctor, targets: Callable[[str], None], half: str
 ) -> None:
     targets("targets: [{name: near, provider: mock}, {name: far, provider: mock}]")
@@ -176,7 +176,7 @@ def test_an_entry_that_is_wrong_stops_a_run_that_needs_it_and_no_other(
     assert message in result.err
 
 
-def test_a_recording_and_a_script_are_asked_what_they_know(proctor: Proctor, folder: Path) -> None:
+def test_a_check_of_a_recording_or_a_script_uses_its_own_questions(proctor: Proctor, folder: Path) -> None:
     rows = [{"case_id": "a", "repeat": 1, "output": "late"}, {"case_id": "b", "output": "early"}]
     (folder / "r.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     (folder / "s.jsonl").write_text('{"t-*": "scripted"}', encoding="utf-8")

@@ -41,7 +41,7 @@ def cells(out: str) -> dict[str, list[str]]:
     return {line[0] or line[1]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
 
 
-def test_a_file_is_told_in_tables(proctor: Proctor, search: Path) -> None:
+def test_a_file_is_shown_in_tables(proctor: Proctor, search: Path) -> None:
     result = proctor("trajectories", "search.jsonl")
     table = cells(result.out)
     assert result.code == 0
@@ -100,7 +100,7 @@ def test_score_field_and_direction_are_chosen(proctor: Proctor, folder: Path) ->
     assert table["a.jsonl"] == ["1", "▁███", "1.1"]
 
 
-def test_top_cuts_and_says_so(proctor: Proctor, search: Path) -> None:
+def test_top_limits_the_rows_and_says_so(proctor: Proctor, search: Path) -> None:
     out = proctor("trajectories", search.name, "--top", 1).out
     assert "Knobs, the 1 most frequent of 2" in out
     assert "Modes, the 1 most frequent of 3" in out
